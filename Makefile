@@ -1,0 +1,82 @@
+# Fleet. `make demo` and `make test` do all their own set-up; `make help` lists the rest.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CPP_BUILD := build/cpp
+NATIVE_SOURCES := CMakeLists.txt pyproject.toml $(wildcard csrc/*/*.h csrc/*/*.cc)
+CPP_SOURCES := $(wildcard csrc/*/*.h csrc/*/*.cc)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-cpp check format bench sanitize pythons clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.native  ## Make .venv, install the pinned requirements, build the native core
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "make: $(PYTHON) is not Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.requirements: requirements/build.txt requirements/runtime.txt requirements/dev.txt | $(BIN)/python
+	@echo "installing the pinned requirements (torch is the large one: about a minute)"
+	@$(BIN)/python -m pip install --quiet -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.native: $(VENV)/.requirements $(NATIVE_SOURCES)
+	@command -v $${CXX:-c++} >/dev/null || \
+		{ echo "make: no C++ compiler; install one (apt-get install g++) or set CXX"; exit 1; }
+	@echo "building the native core"
+	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+	@touch $@
+
+demo: setup  ## Train a small model on 2 CPU processes
+	@$(BIN)/fleetrun --nproc_per_node 2 --device cpu --log_dir build/demo-log examples/quickstart/train.py
+
+test: setup test-cpp  ## Run every test
+	$(BIN)/python -m pytest
+
+test-cpp: setup  ## Run the tests of the C++ core alone
+	@$(BIN)/cmake -S . -B $(CPP_BUILD) -G Ninja -DFLEET_BUILD_PYTHON=OFF -DFLEET_BUILD_TESTS=ON -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) >/dev/null
+	@$(BIN)/cmake --build $(CPP_BUILD) --parallel
+	@$(BIN)/ctest --test-dir $(CPP_BUILD) --output-on-failure
+
+check: setup  ## Lint, types, format, layering
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(CPP_SOURCES)
+	$(BIN)/python -m pytest -q tests/unit/test_layering.py
+
+format: setup  ## Rewrite the sources in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP_SOURCES)
+
+bench: setup  ## Measure, and write benchmarks/results
+	$(BIN)/python benchmarks/keys.py --json benchmarks/results/keys.json
+	$(BIN)/python benchmarks/launch.py --json benchmarks/results/launch.json
+
+sanitize: setup  ## Run the C++ tests under ASan + UBSan, then TSan
+	@for kind in address,undefined thread; do \
+		$(BIN)/cmake -S . -B build/cpp-$${kind%%,*} -G Ninja -DFLEET_BUILD_PYTHON=OFF -DFLEET_BUILD_TESTS=ON -DFLEET_SANITIZE=$$kind \
+			-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) >/dev/null && \
+		$(BIN)/cmake --build build/cpp-$${kind%%,*} --parallel && \
+		$(BIN)/ctest --test-dir build/cpp-$${kind%%,*} --output-on-failure || exit 1; \
+	done
+
+pythons:  ## Build and test the native core on every Python in PYTHONS (default 3.11 and 3.12)
+	@for python in $${PYTHONS:-python3.11 python3.12}; do \
+		venv=build/venv-$$python && \
+		$$python -m venv $$venv && \
+		$$venv/bin/python -m pip install --quiet -r requirements/build.txt pytest pytest-timeout hypothesis numpy && \
+		$$venv/bin/python -m pip install --quiet --no-build-isolation --no-deps . && \
+		echo "$$($$venv/bin/python --version):" && $$venv/bin/python -m pytest -q tests/native || exit 1; \
+	done
+
+clean:  ## Remove everything that was built, and .venv
+	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache log

@@ -1,0 +1,199 @@
+"""Every environment variable Fleet reads, as one typed table; nothing else in the package touches os.environ.
+
+A variable is read through its entry, from the process environment or from any mapping given instead:
+
+    env.PADDLE_TRAINER_ID.get()                     # None when unset
+    env.PADDLE_TRAINER_ID.get({"PADDLE_TRAINER_ID": "3"})
+
+An empty string counts as unset. docs/environment.md lists the same table; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from fleet.errors import VariableError
+
+T = TypeVar("T")
+
+Environ = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Variable(Generic[T]):
+    """One environment variable: its name, how its text becomes a value, and what it is for."""
+
+    name: str
+    parse: Callable[[str], T]
+    kind: str
+    doc: str
+
+    def get(self, environ: Environ | None = None) -> T | None:
+        """The value, or None when unset or empty; a malformed value raises VariableError."""
+        text = self.text(environ)
+        if text is None:
+            return None
+        try:
+            return self.parse(text)
+        except ValueError:
+            raise VariableError(self.name, f"must be {self.kind}, got {text!r}") from None
+
+    def text(self, environ: Environ | None = None) -> str | None:
+        """The raw text, or None when unset or empty."""
+        return (os.environ if environ is None else environ).get(self.name, "").strip() or None
+
+    def require(self, why: str, environ: Environ | None = None) -> T:
+        """The value; VariableError with the reason when unset."""
+        value = self.get(environ)
+        if value is None:
+            raise VariableError(self.name, f"is not set; {why}")
+        return value
+
+
+_TABLE: dict[str, Variable[object]] = {}
+
+
+def _add(name: str, parse: Callable[[str], T], kind: str, doc: str) -> Variable[T]:
+    variable = Variable(name, parse, kind, doc)
+    _TABLE[name] = variable  # type: ignore[assignment]
+    return variable
+
+
+def _text(name: str, doc: str) -> Variable[str]:
+    return _add(name, str, "text", doc)
+
+
+def _count(name: str, doc: str) -> Variable[int]:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit()):
+            raise ValueError(text)
+        return int(text)
+
+    return _add(name, parse, "a whole number >= 0", doc)
+
+
+def _seconds(name: str, doc: str) -> Variable[float]:
+    def parse(text: str) -> float:
+        value = float(text)
+        if not 0 < value < float("inf"):
+            raise ValueError(text)
+        return value
+
+    return _add(name, parse, "a number of seconds > 0", doc)
+
+
+def _choice(name: str, choices: tuple[str, ...], doc: str) -> Variable[str]:
+    def parse(text: str) -> str:
+        if text.upper() not in choices:
+            raise ValueError(text)
+        return text.upper()
+
+    return _add(name, parse, "one of " + ", ".join(choices), doc)
+
+
+def _flag(name: str, doc: str) -> Variable[bool]:
+    def parse(text: str) -> bool:
+        if text not in ("0", "1"):
+            raise ValueError(text)
+        return text == "1"
+
+    return _add(name, parse, "0 or 1", doc)
+
+
+def variables() -> Iterator[Variable[object]]:
+    """The whole table, in the order it is written."""
+    return iter(_TABLE.values())
+
+
+def inherited() -> dict[str, str]:
+    """A copy of this process's environment, for a child."""
+    return dict(os.environ)
+
+
+# Fleet's own, set by fleetrun for its children.
+FLEET_JOB_ID = _text("FLEET_JOB_ID", "Unique name of the job; marks every process that `fleetrun` started.")
+FLEET_DEVICE = _choice("FLEET_DEVICE", ("CPU", "CUDA"), "The device this worker trains on.")
+FLEET_RESTART = _count("FLEET_RESTART", "How often `fleetrun` has restarted the job so far.")
+FLEET_ERROR_FILE = _text(
+    "FLEET_ERROR_FILE", "Where a child writes its uncaught exception, so that the report names the cause."
+)
+FLEET_TERMINAL_WIDTH = _count(
+    "FLEET_TERMINAL_WIDTH", "Columns of the terminal that follows this child; unset when nobody looks."
+)
+FLEET_INIT_TIMEOUT_S = _seconds(
+    "FLEET_INIT_TIMEOUT_S", "How long `fleet.init()` waits for the other processes; 300 when unset."
+)
+
+# Roles as PaddlePaddle's launchers and documents write them.
+TRAINING_ROLE = _choice(
+    "TRAINING_ROLE", ("TRAINER", "PSERVER", "HETER_TRAINER"), "Worker (TRAINER) or server (PSERVER)."
+)
+PADDLE_TRAINING_ROLE = _choice("PADDLE_TRAINING_ROLE", ("TRAINER", "PSERVER", "HETER_TRAINER"), "The same, older name.")
+PADDLE_TRAINER_ID = _count("PADDLE_TRAINER_ID", "Index of this worker, from 0.")
+PADDLE_TRAINERS_NUM = _count("PADDLE_TRAINERS_NUM", "Number of workers in the job.")
+PADDLE_NUM_TRAINERS = _count("PADDLE_NUM_TRAINERS", "The same, as the cluster guide spells it.")
+PADDLE_TRAINERS = _count("PADDLE_TRAINERS", "The same, as the Fluid guide spells it.")
+PADDLE_TRAINER_ENDPOINTS = _text("PADDLE_TRAINER_ENDPOINTS", "Comma list of every worker's HOST:PORT, by index.")
+PADDLE_CURRENT_ENDPOINT = _text("PADDLE_CURRENT_ENDPOINT", "HOST:PORT of this worker.")
+PADDLE_PSERVERS_IP_PORT_LIST = _text(
+    "PADDLE_PSERVERS_IP_PORT_LIST", "Comma list of every server's HOST:PORT, by index."
+)
+PADDLE_PSERVERS = _text("PADDLE_PSERVERS", "Comma list of the servers' hosts; goes with PADDLE_PORT.")
+PADDLE_PORT = _text("PADDLE_PORT", "Port of this server, or of all servers, or a comma list with one for each.")
+POD_IP = _text("POD_IP", "Address of this machine; with PADDLE_PORT it finds this server in the list.")
+PADDLE_PSERVER_IPS = _text("PADDLE_PSERVER_IPS", "Comma list of the servers' hosts, as the Fluid guide spells it.")
+PADDLE_PSERVER_PORT = _text("PADDLE_PSERVER_PORT", "The one port of all servers in PADDLE_PSERVER_IPS.")
+PADDLE_CURRENT_IP = _text("PADDLE_CURRENT_IP", "Address of this machine, as the Fluid guide spells it.")
+PADDLE_PSERVER_ID = _count("PADDLE_PSERVER_ID", "Index of this server, where its address alone does not tell.")
+PADDLE_RANK_IN_NODE = _count("PADDLE_RANK_IN_NODE", "Index of this worker among those of its machine.")
+PADDLE_GLOO_HTTP_ENDPOINT = _text("PADDLE_GLOO_HTTP_ENDPOINT", "HOST:PORT where the workers of a server job meet.")
+FLAGS_SELECTED_GPUS = _text("FLAGS_selected_gpus", "The GPU of this worker.")
+FLAGS_START_PORT = _count("FLAGS_START_PORT", "First port of a job on several machines; `--start_port` beats it.")
+
+# torchrun, and anything that speaks torch's env:// language.
+RANK = _count("RANK", "Index of this worker.")
+WORLD_SIZE = _count("WORLD_SIZE", "Number of workers in the job.")
+LOCAL_RANK = _count("LOCAL_RANK", "Index of this worker among those of its machine.")
+LOCAL_WORLD_SIZE = _count("LOCAL_WORLD_SIZE", "Number of workers on this machine.")
+GROUP_RANK = _count("GROUP_RANK", "Index of this machine.")
+GROUP_WORLD_SIZE = _count("GROUP_WORLD_SIZE", "Number of machines.")
+MASTER_ADDR = _text("MASTER_ADDR", "Host where the workers meet.")
+MASTER_PORT = _count("MASTER_PORT", "Port where the workers meet.")
+TORCHELASTIC_RUN_ID = _text("TORCHELASTIC_RUN_ID", "Set by torchrun; tells that it started this process.")
+TORCHELASTIC_USE_AGENT_STORE = _choice(
+    "TORCHELASTIC_USE_AGENT_STORE", ("TRUE", "FALSE"), "Set by torchrun; TRUE when it hosts the meeting point itself."
+)
+
+# Slurm: set by srun for each task.
+SLURM_PROCID = _count("SLURM_PROCID", "Index of this task.")
+SLURM_STEP_NUM_TASKS = _count(
+    "SLURM_STEP_NUM_TASKS", "Number of tasks of this srun; without it a process is not a Slurm task."
+)
+SLURM_LOCALID = _count("SLURM_LOCALID", "Index of this task among those of its machine.")
+SLURM_NODEID = _count("SLURM_NODEID", "Index of this machine.")
+SLURM_STEP_NUM_NODES = _count("SLURM_STEP_NUM_NODES", "Number of machines of this srun.")
+SLURM_STEP_NODELIST = _text(
+    "SLURM_STEP_NODELIST", "Machines of this srun, for example node[01-04]; the first is where workers meet."
+)
+SLURM_STEP_TASKS_PER_NODE = _text("SLURM_STEP_TASKS_PER_NODE", "Tasks on each machine, for example 4(x2),3.")
+SLURM_JOB_ID = _count("SLURM_JOB_ID", "The job; the meeting port is derived from it.")
+SLURM_STEP_ID = _count("SLURM_STEP_ID", "The srun inside the job; the meeting port is derived from it.")
+
+# MPI launchers.
+OMPI_COMM_WORLD_RANK = _count("OMPI_COMM_WORLD_RANK", "Index of this process (Open MPI).")
+OMPI_COMM_WORLD_SIZE = _count("OMPI_COMM_WORLD_SIZE", "Number of processes (Open MPI).")
+OMPI_COMM_WORLD_LOCAL_RANK = _count("OMPI_COMM_WORLD_LOCAL_RANK", "Index among those of this machine (Open MPI).")
+OMPI_COMM_WORLD_LOCAL_SIZE = _count("OMPI_COMM_WORLD_LOCAL_SIZE", "Processes on this machine (Open MPI).")
+PMI_RANK = _count("PMI_RANK", "Index of this process (MPICH, Intel MPI).")
+PMI_SIZE = _count("PMI_SIZE", "Number of processes (MPICH, Intel MPI).")
+MPI_LOCALRANKID = _count("MPI_LOCALRANKID", "Index among those of this machine (MPICH, Intel MPI).")
+MPI_LOCALNRANKS = _count("MPI_LOCALNRANKS", "Processes on this machine (MPICH, Intel MPI).")
+
+# Devices, network and threads.
+CUDA_VISIBLE_DEVICES = _text("CUDA_VISIBLE_DEVICES", "GPUs a job may use; `--gpus` chooses among them.")
+GLOO_SOCKET_IFNAME = _text("GLOO_SOCKET_IFNAME", "Network interface of Gloo; chosen by `fleetrun` when unset.")
+NCCL_SOCKET_IFNAME = _text("NCCL_SOCKET_IFNAME", "Network interface of NCCL; chosen by `fleetrun` when unset.")
+OMP_NUM_THREADS = _count("OMP_NUM_THREADS", "Threads of each process; `fleetrun` divides the cores when unset.")

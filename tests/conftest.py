@@ -1,0 +1,35 @@
+"""Polices every test: no process, thread or environment variable may outlive it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from support.processes import MARK, marked_processes
+
+# What may take a moment to disappear: a killed process until its parent or init has reaped it.
+PATIENCE_S = 10.0
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    environ = dict(os.environ)
+    threads = set(threading.enumerate())
+    mark = f"{os.getpid()}:{request.node.nodeid}"
+    os.environ[MARK] = mark
+    try:
+        yield
+    finally:
+        os.environ.pop(MARK)
+    deadline = time.monotonic() + PATIENCE_S
+    while (left := marked_processes(mark)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not left, f"processes left behind: {left}"
+    new_threads = [thread for thread in threading.enumerate() if thread not in threads and not thread.daemon]
+    assert not new_threads, f"threads left behind: {new_threads}"
+    changed = {name for name in environ.keys() | os.environ.keys() if environ.get(name) != os.environ.get(name)}
+    assert not changed - {"PYTEST_CURRENT_TEST"}, f"environment variables changed: {changed}"

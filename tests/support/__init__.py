@@ -1,0 +1,1 @@
+"""What tests share: starting real jobs and finding what they leave."""

@@ -1,0 +1,112 @@
+"""Starts real fleetrun jobs with small scripts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.processes import wait_until
+
+FLEETRUN = (sys.executable, "-m", "fleet.launch")
+# A job that takes longer than this is stuck.
+LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished job."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+def script(folder: Path, text: str, name: str = "train.py") -> Path:
+    """Write a training script."""
+    path = folder / name
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+class RunningJob:
+    """A fleetrun in the background. Scripts talk to tests through files in the working folder."""
+
+    def __init__(
+        self,
+        arguments: Sequence[object],
+        cwd: Path,
+        environ: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+    ) -> None:
+        self.cwd = cwd
+        self._started = time.monotonic()
+        self._process = subprocess.Popen(
+            [*prefix, *FLEETRUN, *map(str, arguments)],
+            cwd=cwd,
+            env={**clean_environ(), **(environ or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self._process.pid
+
+    def __enter__(self) -> RunningJob:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the job whatever the test did; its own guard then ends the rest."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+    def read(self, name: str) -> str:
+        """What a script has written to a file of the working folder, once it is there and complete."""
+        path = self.cwd / name
+        wait_until(
+            lambda: (path.exists() and path.read_text().endswith("\n")) or self._process.poll() is not None,
+            LIMIT_S,
+            f"{name}",
+        )
+        assert path.exists(), f"the job ended before {name} was written: {self._process.communicate()}"
+        return path.read_text().strip()
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def finish(self, limit_s: float = LIMIT_S) -> Result:
+        """Wait for the end."""
+        try:
+            out, err = self._process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            out, err = self._process.communicate()
+            raise AssertionError(f"the job did not end within {limit_s} s\n{out}\n{err}") from None
+        return Result(self._process.returncode, out, err, time.monotonic() - self._started)
+
+
+def clean_environ() -> dict[str, str]:
+    """This process's environment without anything that could tell a child its role."""
+    prefixes = ("PADDLE_", "FLEET_", "SLURM_", "OMPI_", "PMI", "TORCHELASTIC_")
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "TRAINING_ROLE", "POD_IP")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if (not name.startswith(prefixes) or name == "FLEET_TEST_MARK") and name not in names
+    }
+
+
+def fleetrun(
+    *arguments: object, cwd: Path, environ: Mapping[str, str] | None = None, limit_s: float = LIMIT_S
+) -> Result:
+    """Run a job to its end."""
+    with RunningJob(arguments, cwd, environ) as job:
+        return job.finish(limit_s)

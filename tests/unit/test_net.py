@@ -1,0 +1,122 @@
+"""Endpoints and held ports."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from fleet import net
+from fleet.errors import EndpointError
+from fleet.net import Endpoint, Hold
+
+
+@pytest.mark.parametrize("text", ["10.0.0.1:6170", "node-1:1", "a.b.example:65535", "[::1]:80", "[fe80::1]:80"])
+def test_an_endpoint_prints_as_it_was_written(text: str) -> None:
+    assert str(Endpoint.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("10.0.0.1", "has no port"),
+        (":80", "has no port"),
+        ("", "has no port"),
+        ("10.0.0.1:", "has port ''"),
+        ("10.0.0.1:0", "has port '0'"),
+        ("10.0.0.1:65536", "has port '65536'"),
+        ("10.0.0.1:\uff18", "has port"),  # a digit, but not one of ours
+        ("10.0.0:80", "neither an IP address nor a host name"),
+        ("300.0.0.1:80", "neither an IP address nor a host name"),
+        ("a b:80", "neither an IP address nor a host name"),
+        ("-a:80", "neither an IP address nor a host name"),
+    ],
+)
+def test_a_malformed_endpoint_is_named(text: str, complaint: str) -> None:
+    with pytest.raises(EndpointError) as caught:
+        Endpoint.parse(text, "--servers")
+    assert str(caught.value).startswith("--servers ")
+    assert complaint in str(caught.value)
+
+
+def test_lists_refuse_gaps_and_repeats() -> None:
+    assert net.parse_endpoints("a:1, b:2") == (Endpoint("a", 1), Endpoint("b", 2))
+    with pytest.raises(EndpointError, match="empty item"):
+        net.parse_endpoints("a:1,,b:2")
+    with pytest.raises(EndpointError, match="names a:1 twice"):
+        net.parse_endpoints("a:1,b:2,a:1")
+
+
+def test_a_held_port_is_refused_to_others_and_open_to_us() -> None:
+    with Hold.any_port() as hold:
+        for options in ((), (socket.SO_REUSEADDR,)):
+            for host in ("127.0.0.1", "0.0.0.0"):
+                with socket.socket() as thief:
+                    for option in options:
+                        thief.setsockopt(socket.SOL_SOCKET, option, 1)
+                    with pytest.raises(OSError, match="in use"):
+                        thief.bind((host, hold.endpoint.port))
+        with net.listen(hold.endpoint) as listener, socket.create_connection(listener.getsockname()) as client:
+            accepted, _ = listener.accept()
+            with accepted:
+                client.sendall(b"x")
+                assert accepted.recv(1) == b"x"
+
+
+def test_a_held_port_can_be_listened_on_again_and_again() -> None:
+    """A server that comes back finds its port, also while old connections time out."""
+    with Hold.any_port() as hold:
+        for _ in range(3):
+            with net.listen(hold.endpoint) as listener:
+                client = socket.create_connection(listener.getsockname())
+                accepted, _ = listener.accept()
+                accepted.close()  # the server's side closes first and keeps the port in TIME_WAIT
+                client.close()
+
+
+def test_a_port_whose_old_connections_time_out_can_be_held_at_once_and_only_once() -> None:
+    with Hold.any_port() as hold:
+        endpoint = hold.endpoint
+        with net.listen(endpoint) as listener:
+            client = socket.create_connection(listener.getsockname())
+            accepted, _ = listener.accept()
+            accepted.close()
+            client.close()
+    with Hold(endpoint):
+        with pytest.raises(EndpointError, match="is in use"):
+            Hold(endpoint)
+        with socket.socket() as thief:
+            thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with pytest.raises(OSError, match="in use"):
+                thief.bind((endpoint.host, endpoint.port))
+        with net.listen(endpoint), pytest.raises(EndpointError, match="is in use"):
+            Hold(endpoint)
+        with pytest.raises(ConnectionRefusedError):  # the hold itself does not listen
+            socket.create_connection((endpoint.host, endpoint.port))
+
+
+def test_a_plain_hold_is_open_to_programs_that_reuse_addresses() -> None:
+    with Hold.any_port(plain=True) as hold:
+        with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+            stranger.bind(("127.0.0.1", hold.endpoint.port))
+        socket.create_server(("127.0.0.1", hold.endpoint.port)).close()
+
+
+def test_two_holds_never_share_a_port() -> None:
+    with Hold.any_port() as first:
+        with pytest.raises(EndpointError, match=f"port {first.endpoint.port} of 127.0.0.1 is in use"):
+            Hold(first.endpoint)
+
+
+def test_an_address_of_another_machine_cannot_be_held() -> None:
+    with pytest.raises(EndpointError, match="203.0.113.1 is not an address of this machine"):
+        Hold(Endpoint("203.0.113.1", 0))
+
+
+def test_this_machine_knows_itself() -> None:
+    assert net.is_local("127.0.0.1")
+    assert net.is_local("localhost")
+    assert not net.is_local("203.0.113.1")
+    assert net.interface_of("127.0.0.1") == "lo"
+    assert net.interface_of("203.0.113.1") is None
+    assert net.local_addresses()[-1] in ("127.0.0.1", "::1")

@@ -1,0 +1,190 @@
+"""What a value must be: one small class per kind of value, each turning what the user gave into what is kept.
+
+A check is called with any object and returns the clean value (a numpy integer becomes an int, a list a
+tuple) or raises `RefusedError`, which the field turns into a StrategyError with the field's path. `wants`
+says the same rule in words, for the reference page.
+
+Lists are kept as tuples: a list handed out could be changed behind the check's back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+LARGEST = 2**63 - 1  # what a TOML file and the wire can hold
+
+
+class RefusedError(Exception):
+    """A value failed its check; `where` is its place inside the value, such as `[1]`."""
+
+    def __init__(self, must: str, value: object, where: str = "") -> None:
+        super().__init__(must)
+        self.must = must
+        self.value = value
+        self.where = where
+
+
+class Check(Protocol[T_co]):
+    """A rule for one value."""
+
+    @property
+    def wants(self) -> str: ...
+
+    def __call__(self, value: object) -> T_co: ...
+
+
+@dataclass(frozen=True)
+class Switch:
+    """True or False, and nothing that merely looks like it: 1 is more often a slip than a yes."""
+
+    wants: str = "bool"
+
+    def __call__(self, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise RefusedError("True or False", value)
+        return value
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An integer within bounds; `also` is one value allowed outside them, such as -1 for "work it out"."""
+
+    least: int | None = None
+    most: int | None = None
+    also: int | None = None
+
+    @property
+    def wants(self) -> str:
+        return " ".join(("int", self._bounds())).strip()
+
+    def _bounds(self) -> str:
+        bounds = [] if self.least is None else [f">= {self.least}"]
+        if self.most is not None:
+            bounds.append(f"<= {self.most}")
+        return " and ".join(bounds) + (f" or {self.also}" if self.also is not None else "")
+
+    def __call__(self, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise RefusedError("an int", value)
+        number = int(value)
+        if number == self.also:
+            return number
+        if abs(number) > LARGEST:
+            raise RefusedError(f"between -{LARGEST} and {LARGEST}", value)
+        if (self.least is not None and number < self.least) or (self.most is not None and number > self.most):
+            raise RefusedError(self._bounds(), value)
+        return number
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite float within bounds; an int is welcome. `above` and `below` exclude their bound."""
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    @property
+    def wants(self) -> str:
+        return " ".join(("float", self._bounds())).strip()
+
+    def _bounds(self) -> str:
+        signs = ((">=", self.least), (">", self.above), ("<=", self.most), ("<", self.below))
+        return " and ".join(f"{sign} {bound:g}" for sign, bound in signs if bound is not None)
+
+    def __call__(self, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise RefusedError("a number", value)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise RefusedError("a finite number", value)
+        if (
+            (self.least is not None and number < self.least)
+            or (self.above is not None and number <= self.above)
+            or (self.most is not None and number > self.most)
+            or (self.below is not None and number >= self.below)
+        ):
+            raise RefusedError(self._bounds(), value)
+        return number
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text, free or one of a few words."""
+
+    choices: tuple[str, ...] = ()
+
+    @property
+    def wants(self) -> str:
+        return " or ".join(f'"{choice}"' for choice in self.choices) or "str"
+
+    def __call__(self, value: object) -> str:
+        if not isinstance(value, str):
+            raise RefusedError(self.wants if self.choices else "text", value)
+        text = str.__str__(value)  # a plain str, also of a str subclass such as an enum member
+        if self.choices and text not in self.choices:
+            raise RefusedError(self.wants, value)
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise RefusedError("text that UTF-8 can hold", value)
+        return text
+
+
+@dataclass(frozen=True)
+class Many(Generic[T]):
+    """A list or tuple whose every element passes `each`."""
+
+    each: Check[T]
+
+    @property
+    def wants(self) -> str:
+        return f"list of {self.each.wants}"
+
+    def __call__(self, value: object) -> tuple[T, ...]:
+        # A lone string is a sequence of letters to Python and a forgotten pair of brackets to everyone else.
+        if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+            raise RefusedError(f"a {self.wants}", value)
+        clean = []
+        for index, element in enumerate(value):
+            try:
+                clean.append(self.each(element))
+            except RefusedError as refused:
+                raise RefusedError(refused.must, refused.value, f"[{index}]{refused.where}") from None
+        return tuple(clean)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A pair [low, high] with low <= high."""
+
+    wants: str = "[low, high], low <= high"
+
+    def __call__(self, value: object) -> tuple[float, ...]:
+        pair = Many(Number())(value)
+        if len(pair) != 2 or pair[0] > pair[1]:
+            raise RefusedError(self.wants, value)
+        return pair
+
+
+@dataclass(frozen=True)
+class Maybe(Generic[T]):
+    """None, or what `inner` accepts."""
+
+    inner: Check[T]
+
+    @property
+    def wants(self) -> str:
+        return f"{self.inner.wants}, or None"
+
+    def __call__(self, value: object) -> T | None:
+        return None if value is None else self.inner(value)

@@ -1,0 +1,166 @@
+"""One setting of the strategy: default, rule, meaning, and whether its feature is built.
+
+Fields are declared as class attributes, so a type checker knows the type of each:
+
+    class LocalSGD(Group):
+        k_steps = whole(1, "is the number of local steps between two averages.", least=1)
+
+`doc` is a predicate: the field's name is its subject. The reference page prints it as it is, an error message
+continues "; it" with its first sentence.
+
+`built=True` in a declaration says that Fleet honours the field. Until then a value other than the default is
+refused by `require_supported()`. Whoever builds a feature adds `built=True` to the fields it reads, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+
+from fleet.errors import StrategyError
+from fleet.strategy.check import Check, Many, Maybe, Number, RefusedError, Span, Switch, Text, Whole
+
+if TYPE_CHECKING:
+    from fleet.strategy.record import Record
+
+T = TypeVar("T")
+Kept = TypeVar("Kept")
+Given = TypeVar("Given", contravariant=True)
+
+
+class Member:
+    """Anything declared in a Record: a single field, a group of fields, a family of groups."""
+
+    name: str
+    doc: str
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def start(self, path: str) -> object | None:
+        """The value a new record holds from the beginning; None when nothing need be kept."""
+        raise NotImplementedError
+
+
+class Spec(Member, Generic[Kept]):
+    """What is declared about a field.
+
+    Apart from `Setting`, so that code which holds a Spec in an attribute does not trip over a descriptor.
+    """
+
+    def __init__(self, default: Kept, doc: str, check: Check[Kept], *, built: bool, secret: bool = False) -> None:
+        self.default = check(default)
+        self.doc = doc
+        self.check = check
+        self.built = built
+        self.secret = secret
+
+    def start(self, path: str) -> None:  # noqa: ARG002
+        return None  # an unset field reads as its default
+
+    def clean(self, value: object, path: str) -> Kept:
+        """The value to keep, or a StrategyError of one line: path, rule, value, meaning."""
+        try:
+            return self.check(value)
+        except RefusedError as refused:
+            got = "a secret" if self.secret else shown(refused.value)
+            raise StrategyError(
+                f"{path}.{self.name}{refused.where} must be {refused.must}, got {got}; it {self.summary}"
+            ) from None
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the documentation, without its full stop."""
+        return self.doc.split(". ")[0].rstrip(".")
+
+    def show(self, value: object) -> str:
+        """The value as a person may see it."""
+        return "(hidden)" if self.secret and value else shown(value)
+
+
+class Setting(Spec[Kept], Generic[Kept, Given]):
+    """A field in a class body: keeps a `Kept` and can be given a `Given`."""
+
+    @overload
+    def __get__(self, record: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, record: Record, owner: type) -> Kept: ...
+
+    def __get__(self, record: Record | None, owner: type) -> Self | Kept:
+        if record is None:
+            return self
+        value: Kept = record.__dict__["_values"].get(self.name, self.default)
+        return value
+
+    def __set__(self, record: Record, value: Given) -> None:
+        record.__dict__["_values"][self.name] = self.clean(value, record.__dict__["_path"])
+
+
+Field = Setting[T, T]
+ListField = Setting[tuple[T, ...], Sequence[T]]
+MaybeListField = Setting[tuple[T, ...] | None, Sequence[T] | None]
+
+
+def shown(value: object) -> str:
+    """repr on one line, cut where it would drown the message."""
+    if isinstance(value, tuple):
+        value = list(value)
+    line = " ".join(repr(value).split())
+    return line if len(line) <= 80 else f"{line[:77]}..."
+
+
+def switch(default: bool, doc: str, *, built: bool = False) -> Field[bool]:
+    return Setting(default, doc, Switch(), built=built)
+
+
+def whole(
+    default: int,
+    doc: str,
+    *,
+    least: int | None = None,
+    most: int | None = None,
+    also: int | None = None,
+    built: bool = False,
+) -> Field[int]:
+    return Setting(default, doc, Whole(least, most, also), built=built)
+
+
+def number(default: float, doc: str, *, built: bool = False, **bounds: float) -> Field[float]:
+    """`bounds`: least, most (inclusive), above, below (exclusive)."""
+    return Setting(default, doc, Number(**bounds), built=built)
+
+
+def maybe_number(doc: str, *, built: bool = False, **bounds: float) -> Field[float | None]:
+    return Setting(None, doc, Maybe(Number(**bounds)), built=built)
+
+
+def text(default: str, doc: str, *choices: str, built: bool = False, secret: bool = False) -> Field[str]:
+    return Setting(default, doc, Text(choices), built=built, secret=secret)
+
+
+def maybe_text(doc: str, *choices: str, built: bool = False) -> Field[str | None]:
+    return Setting(None, doc, Maybe(Text(choices)), built=built)
+
+
+def words(doc: str, *, built: bool = False) -> ListField[str]:
+    return Setting((), doc, Many(Text()), built=built)
+
+
+def wholes(doc: str, *, built: bool = False, least: int | None = None) -> ListField[int]:
+    return Setting((), doc, Many(Whole(least)), built=built)
+
+
+def numbers(doc: str, *, built: bool = False, **bounds: float) -> ListField[float]:
+    return Setting((), doc, Many(Number(**bounds)), built=built)
+
+
+def span(low: float, high: float, doc: str, *, built: bool = False) -> ListField[float]:
+    return Setting((low, high), doc, Span(), built=built)
+
+
+def maybe_span(doc: str, *, built: bool = False) -> MaybeListField[float]:
+    return Setting(None, doc, Maybe(Span()), built=built)
+
+
+AnySpec = Spec[Any]

@@ -1,0 +1,101 @@
+"""A group of fields that reads as attributes and as a mapping, and can be assigned a dict.
+
+    strategy.a_sync_configs = {"k_steps": 100}      the other fields keep their values
+    strategy.a_sync_configs.k_steps                 100
+    strategy.a_sync_configs["k_steps"]              100
+    dict(strategy.a_sync_configs)                   every field
+
+All values of a dict are checked before the first one is kept: an error leaves the group as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, Self, TypeVar, overload
+
+from fleet.errors import StrategyError
+from fleet.strategy.field import Member, Spec, shown
+from fleet.strategy.record import Record
+from fleet.strategy.unknown import unknown
+
+G = TypeVar("G", bound="Group")
+
+
+class Group(Record, Mapping[str, Any]):
+    """Base of every `*_configs` class; the members are plain fields."""
+
+    def __init__(self, path: str | None = None) -> None:
+        super().__init__(path or type(self).__name__)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._members:
+            raise unknown(self.__dict__["_path"], name, self._members)
+        return getattr(self, name)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        self.assign({name: value})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return _plain(self) == _plain(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{leaf.dotted}={leaf.field.show(leaf.value)}" for leaf in self.leaves())
+        return f"{type(self).__name__}({fields})"
+
+    def cleaned(self, given: object) -> dict[str, Any]:
+        """The checked form of a dict of fields; changes nothing."""
+        path = self.__dict__["_path"]
+        if not isinstance(given, Mapping):
+            raise StrategyError(f"{path} must be a dict, got {shown(given)}; its fields are {', '.join(self)}")
+        clean = {}
+        for name, value in given.items():
+            member = self._members.get(name)
+            if not isinstance(member, Spec):
+                raise unknown(path, name, self._members)
+            clean[name] = member.clean(value, path)
+        return clean
+
+    def assign(self, given: object) -> None:
+        """Set the given fields, all or none."""
+        self.__dict__["_values"].update(self.cleaned(given))
+
+
+def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists as tuples, so that a group equals the dict it was assigned."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+
+
+class GroupField(Member, Generic[G]):
+    """Declares a group inside the strategy: `amp_configs = GroupField(AMP, "tunes `amp`.")`."""
+
+    def __init__(self, group: type[G], doc: str) -> None:
+        self.group = group
+        self.doc = doc
+
+    def start(self, path: str) -> G:
+        return self.group(path)
+
+    @overload
+    def __get__(self, record: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, record: Record, owner: type) -> G: ...
+
+    def __get__(self, record: Record | None, owner: type) -> Self | G:
+        if record is None:
+            return self
+        group: G = record.__dict__["_values"][self.name]
+        return group
+
+    def __set__(self, record: Record, value: Mapping[str, Any]) -> None:
+        self.__get__(record, type(record)).assign(value)

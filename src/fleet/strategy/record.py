@@ -1,0 +1,83 @@
+"""A record holds the values of declared fields and refuses every other name.
+
+Values live in one dictionary that only has what was set, so a new record costs nothing and shares nothing:
+defaults are immutable and stay in the declarations. deepcopy and pickle work on it without help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
+
+from fleet.strategy.field import AnySpec, Member, Spec
+from fleet.strategy.unknown import unknown
+
+
+class Leaf(NamedTuple):
+    """One field of a record or of a group inside it, with its present value."""
+
+    path: tuple[str, ...]
+    field: AnySpec
+    value: Any
+
+    @property
+    def dotted(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.value != self.field.default)
+
+
+class Record:
+    """Base of the strategy and of each group in it."""
+
+    _members: ClassVar[dict[str, Member]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # Mixins in the order they are listed, then the class itself: the order of the saved file.
+        classes = (*cls.__mro__[1:], cls)
+        cls._members = {
+            name: member for base in classes for name, member in vars(base).items() if isinstance(member, Member)
+        }
+
+    def __init__(self, path: str) -> None:
+        values = {name: member.start(f"{path}.{name}") for name, member in self._members.items()}
+        self.__dict__["_path"] = path
+        self.__dict__["_values"] = {name: value for name, value in values.items() if value is not None}
+
+    if not TYPE_CHECKING:  # a checker that saw these two would believe in every misspelt field
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name not in self._members:
+                raise unknown(self.__dict__["_path"], name, self._members)
+            super().__setattr__(name, value)
+
+        def __getattr__(self, name: str) -> NoReturn:
+            # Reached only when ordinary lookup failed. copy and pickle probe for dunder methods, also on an
+            # object whose dictionary is still empty.
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise unknown(self.__dict__.get("_path", "strategy"), name, self._members)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{self.__dict__['_path']}.{name} cannot be deleted; assign its default instead")
+
+    def __copy__(self) -> Self:
+        return deepcopy(self)  # a shallow copy would share the groups, and with them every later change
+
+    def leaves(self) -> Iterator[Leaf]:
+        """Every field with its value, groups opened, in declaration order."""
+        for name, member in self._members.items():
+            value = getattr(self, name)
+            if isinstance(member, Spec):
+                yield Leaf((name,), member, value)
+            elif not getattr(member, "alias_of", None):
+                for leaf in value.leaves():
+                    yield leaf._replace(path=(name, *leaf.path))
+
+    def changed(self) -> list[Leaf]:
+        """The fields whose value is not the default."""
+        return [leaf for leaf in self.leaves() if leaf.differs]

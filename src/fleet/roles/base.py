@@ -1,0 +1,139 @@
+"""The contract of a role: who a process is (`Identity`), and the object that finds out (`RoleMaker`).
+
+An `Identity` is plain frozen data. A role maker computes it once, on first use, from whatever it knows (the
+environment, MPI, the user's arguments) and answers questions about it. Role makers import no torch and listen
+nowhere; one that had to choose a port itself (MPI) holds it until `close()`.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from fleet.errors import RoleError
+from fleet.net import Endpoint
+
+
+class Role(enum.IntEnum):
+    """What a process does in a job."""
+
+    WORKER = 1
+    SERVER = 2
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """Where the workers of a job meet for the first time."""
+
+    endpoint: Endpoint
+    is_hosted: bool = False
+    """Somebody else (torchrun's agent) listens there already; otherwise worker 0 does."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who a process is. Checked when made: an Identity that exists is consistent."""
+
+    role: Role
+    index: int
+    """Position among the processes of the same role, from 0."""
+    num_workers: int
+    source: str
+    """What said so, for error messages: `torchrun (RANK, WORLD_SIZE)`."""
+    server_endpoints: tuple[Endpoint, ...] = ()
+    worker_endpoints: tuple[Endpoint, ...] = ()
+    """One for each worker, or empty where workers do not listen."""
+    rendezvous: Rendezvous | None = None
+    """None where nothing says it: then the workers cannot talk to each other."""
+    local_rank: int = 0
+    num_local_workers: int = 1
+    node_index: int = 0
+    num_nodes: int = 1
+
+    def __post_init__(self) -> None:
+        num_peers = self.num_workers if self.role is Role.WORKER else self.num_servers
+        name = self.role.name.lower()
+        if self.num_workers < 1:
+            raise RoleError(f"{self.source}: the number of workers must be >= 1, got {self.num_workers}")
+        if not 0 <= self.index < num_peers:
+            raise RoleError(f"{self.source}: {name} index {self.index} does not fit a job of {num_peers} {name}s")
+        if self.worker_endpoints and len(self.worker_endpoints) != self.num_workers:
+            raise RoleError(
+                f"{self.source}: {len(self.worker_endpoints)} worker endpoints for {self.num_workers} "
+                "workers; name one endpoint for each worker"
+            )
+
+    @property
+    def num_servers(self) -> int:
+        return len(self.server_endpoints)
+
+
+class RoleMaker(ABC):
+    """Finds out who this process is, and answers for it.
+
+    Subclasses implement `_generate()`, which is called once, on the first question or by `generate_role()`.
+    """
+
+    is_collective: bool = False
+    """Whether it was made for a job of workers alone, which join each other in `fleet.init()`."""
+
+    def __init__(self) -> None:
+        self._identity: Identity | None = None
+
+    @abstractmethod
+    def _generate(self) -> Identity:
+        """Work out the identity; raise RoleError with the remedy if that cannot be done."""
+
+    @property
+    def identity(self) -> Identity:
+        if self._identity is None:
+            self._identity = self._generate()
+        return self._identity
+
+    def generate_role(self) -> None:
+        """Work out the identity now; calling it again changes nothing."""
+        _ = self.identity
+
+    def close(self) -> None:  # noqa: B027 - most role makers hold nothing
+        """Give back the ports this role maker holds; calling it again changes nothing."""
+
+    def is_worker(self) -> bool:
+        return self.identity.role is Role.WORKER
+
+    def is_server(self) -> bool:
+        return self.identity.role is Role.SERVER
+
+    def is_first_worker(self) -> bool:
+        return self.is_worker() and self.identity.index == 0
+
+    def worker_index(self) -> int:
+        """Index among the workers; on a server, the server's index (as in the original)."""
+        return self.identity.index
+
+    def server_index(self) -> int:
+        """Index among the servers; on a worker, the worker's index (as in the original)."""
+        return self.identity.index
+
+    def worker_num(self) -> int:
+        return self.identity.num_workers
+
+    def server_num(self) -> int:
+        return self.identity.num_servers
+
+    def get_trainer_endpoints(self) -> list[str]:
+        return [str(endpoint) for endpoint in self.identity.worker_endpoints]
+
+    def get_pserver_endpoints(self) -> list[str]:
+        return [str(endpoint) for endpoint in self.identity.server_endpoints]
+
+    def to_string(self) -> str:
+        who = self.identity
+        return (
+            f"role: {who.role.name.lower()}, index: {who.index}, workers: {who.num_workers}, "
+            f"worker endpoints: {self.get_trainer_endpoints()}, "
+            f"server endpoints: {self.get_pserver_endpoints()}, from: {who.source}"
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()" if self._identity is None else f"{type(self).__name__}({self.to_string()})"

@@ -1,0 +1,43 @@
+"""Where a worker sits: which machine, and which seat on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from fleet.errors import RoleError
+from fleet.roles.base import Identity
+
+
+class Place(NamedTuple):
+    """A seat in the job, under the names an Identity has for it."""
+
+    local_rank: int = 0
+    num_local_workers: int = 1
+    node_index: int = 0
+    num_nodes: int = 1
+
+    def seat(self, who: Identity) -> Identity:
+        """`who` at this place; RoleError for a seat that does not exist, or two workers might share a GPU."""
+        if self.local_rank >= self.num_local_workers:
+            raise RoleError(
+                f"{who.source}: local rank {self.local_rank} does not fit a machine with "
+                f"{self.num_local_workers} worker(s)"
+            )
+        if self.node_index >= self.num_nodes:
+            raise RoleError(
+                f"{who.source}: machine {self.node_index} does not fit a job on {self.num_nodes} machine(s)"
+            )
+        return replace(who, **self._asdict())
+
+
+def place_among(hosts: Sequence[str], index: int) -> Place:
+    """The place of worker `index`, when `hosts` names the machine of each worker.
+
+    >>> place_among(["a", "a", "b"], 1)
+    Place(local_rank=1, num_local_workers=2, node_index=0, num_nodes=2)
+    """
+    own = hosts[index]
+    machines = list(dict.fromkeys(hosts))
+    return Place(hosts[:index].count(own), hosts.count(own), machines.index(own), len(machines))

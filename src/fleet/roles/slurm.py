@@ -1,0 +1,84 @@
+"""Roles from Slurm: each task of an `srun` is a worker.
+
+A process of an sbatch script outside srun is not a task: SLURM_PROCID is there, SLURM_STEP_NUM_TASKS is not.
+"""
+
+from __future__ import annotations
+
+from fleet import env
+from fleet.env import Environ
+from fleet.errors import RoleError, VariableError
+from fleet.net import Endpoint
+from fleet.roles.base import Identity, Rendezvous, Role
+from fleet.roles.hostlist import expand_hosts, expand_tasks
+from fleet.roles.meeting import master_endpoint
+from fleet.roles.place import Place
+
+SOURCE = "Slurm (SLURM_PROCID, SLURM_STEP_NUM_TASKS)"
+FIRST_PORT, NUM_PORTS = 20000, 10000  # below the range from which kernels hand out ports
+
+
+def is_task(environ: Environ | None = None) -> bool:
+    """Whether srun, and not merely an sbatch script, started this process or one around it."""
+    return env.SLURM_STEP_NUM_TASKS.text(environ) is not None
+
+
+def read(environ: Environ | None = None) -> Identity | None:
+    """None outside an srun; a variable that srun sets and that is missing is an error."""
+    count = env.SLURM_STEP_NUM_TASKS.get(environ)
+    if count is None:
+        return None
+    index = env.SLURM_PROCID.require(f"SLURM_STEP_NUM_TASKS={count}, so srun should have set it", environ)
+    if count == 1:
+        return Identity(role=Role.WORKER, index=index, num_workers=1, source=SOURCE)
+    who = Identity(
+        role=Role.WORKER,
+        index=index,
+        num_workers=count,
+        source=SOURCE,
+        rendezvous=Rendezvous(_meeting(environ)),
+    )
+    return _place(count, environ).seat(who)
+
+
+def _place(count: int, environ: Environ | None) -> Place:
+    why = f"SLURM_STEP_NUM_TASKS={count}, so srun should have set it"
+    variable = env.SLURM_STEP_TASKS_PER_NODE
+    text = variable.require(why, environ)
+    try:
+        tasks = expand_tasks(text)
+    except ValueError as error:
+        raise VariableError(variable.name, f"cannot be read: {error}") from None
+    if sum(tasks) != count:
+        raise RoleError(f"{variable.name}={text} adds up to {sum(tasks)} tasks, but SLURM_STEP_NUM_TASKS={count}")
+    node = env.SLURM_NODEID.require(why, environ)
+    num_nodes = env.SLURM_STEP_NUM_NODES.get(environ) or len(tasks)
+    if num_nodes != len(tasks) or node >= num_nodes:
+        raise RoleError(
+            f"{variable.name}={text} counts {len(tasks)} machines, which does not fit SLURM_NODEID={node} "
+            f"and SLURM_STEP_NUM_NODES={num_nodes}"
+        )
+    return Place(env.SLURM_LOCALID.require(why, environ), tasks[node], node, num_nodes)
+
+
+def _meeting(environ: Environ | None) -> Endpoint:
+    host = env.MASTER_ADDR.get(environ) or _first_host(environ)
+    port = env.MASTER_PORT.get(environ)
+    return master_endpoint(host, derived_port(environ) if port is None else port)
+
+
+def _first_host(environ: Environ | None) -> str:
+    """Task 0 runs on the first machine of the list, unless `--distribution` says otherwise."""
+    variable = env.SLURM_STEP_NODELIST
+    text = variable.require("it says where the workers meet; set MASTER_ADDR instead if srun did not set it", environ)
+    try:
+        return expand_hosts(text)[0]
+    except ValueError as error:
+        raise VariableError(variable.name, f"cannot be read: {error}; or set MASTER_ADDR") from None
+
+
+def derived_port(environ: Environ | None) -> int:
+    """A port every task computes alike: neighbouring jobs, and the steps of one job, get different ones."""
+    why = "the port where the workers meet is derived from it; or set MASTER_PORT"
+    job, step = env.SLURM_JOB_ID.require(why, environ), env.SLURM_STEP_ID.require(why, environ)
+    return FIRST_PORT + (job * 97 + step) % NUM_PORTS

@@ -1,0 +1,98 @@
+"""One started process: a session of its own, dead with its launcher, its exit noticed the moment it happens."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+
+from fleet import env
+from fleet.launch.plan import ProcessPlan
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def exit_code(status: int) -> int:
+    """The shell's view of a return code: 128+n for signal n."""
+    return 128 - status if status < 0 else status
+
+
+class Child:
+    """A running process. Its zombie is kept until `reap()`, so that its process group cannot be somebody else's."""
+
+    def __init__(self, plan: ProcessPlan, job_id: str, restart: int, terminal_width: int | None = None) -> None:
+        self.plan = plan
+        self.error_path = plan.log_path.with_name(plan.log_path.name + ".error")
+        self.error_path.unlink(missing_ok=True)
+        self.started_at = time.time()
+        self.exited_at: float | None = None
+        self.status: int | None = None
+        """Return code as subprocess gives it (-n for signal n); None while it runs."""
+        self.was_told_to_stop = False
+        environ = env.inherited() | plan.variables
+        environ |= {
+            env.FLEET_JOB_ID.name: job_id,
+            env.FLEET_RESTART.name: str(restart),
+            env.FLEET_ERROR_FILE.name: str(self.error_path.absolute()),
+            "PYTHONUNBUFFERED": "1",
+        }
+        if terminal_width is not None:
+            environ[env.FLEET_TERMINAL_WIDTH.name] = str(terminal_width)
+        launcher = os.getpid()
+
+        def die_with_launcher() -> None:
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != launcher:  # it died before the line above
+                os._exit(1)
+
+        with open(plan.log_path, "ab" if restart else "wb") as log:
+            self._process = subprocess.Popen(
+                plan.command,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=die_with_launcher,
+            )
+        self.pid = self._process.pid
+        self._waiter: threading.Thread | None = None
+
+    def when_it_exits(self, tell: Callable[[Child], None]) -> None:
+        """Call `tell(self)` from a thread once the process has exited.
+
+        Called after all children have started: a fork from a process with threads is asking for trouble.
+        """
+        self._waiter = threading.Thread(target=self._wait, args=(tell,), name=f"wait-{self.pid}", daemon=True)
+        self._waiter.start()
+
+    def _wait(self, tell: Callable[[Child], None]) -> None:
+        result = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        assert result is not None
+        self.exited_at = time.time()
+        self.status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+        tell(self)
+
+    @property
+    def is_running(self) -> bool:
+        return self.status is None
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process and everything in its group."""
+        self.was_told_to_stop = self.was_told_to_stop or self.is_running
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def reap(self) -> None:
+        """End what is left of its group and release its process id."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        if self._waiter is not None:
+            self._waiter.join()

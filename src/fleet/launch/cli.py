@@ -1,0 +1,218 @@
+"""The command line of fleetrun: reads the arguments, one clear line for each mistake, then runs the job."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fleet import net
+from fleet._version import __version__
+from fleet.errors import DeadlineError, FleetError, NotSupportedError, UsageError
+from fleet.launch.options import Options
+
+EPILOG = """
+\b
+Examples:
+  fleetrun --nproc_per_node 2 --device cpu train.py --epochs 3    two CPU workers
+  fleetrun --gpus 0,1 train.py                                    two GPUs of this machine
+  fleetrun --ips 10.0.0.1,10.0.0.2 --gpus 0,1 train.py            two machines; run it on both
+  fleetrun --master 10.0.0.1:6000 --nnodes 2 train.py             the same, machines meet at an address
+  fleetrun --server_num 2 --worker_num 2 train.py                 parameter servers, all on this machine
+  fleetrun --servers 10.0.0.1:6170 --workers 10.0.0.2,10.0.0.3 train.py    parameter servers, several machines
+  fleetrun --nproc_per_node 2 --selfcheck                         does this machine work?
+
+Every process writes LOG_DIR/workerlog.N or LOG_DIR/serverlog.N; worker 0 is followed here. The exit code is that
+of the process that failed first, 128+n if signal n ended it, 2 if the arguments cannot work.
+"""
+
+
+def _gpus(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise UsageError(f"--gpus {text!r} is not a comma list of GPU numbers, such as 0,1")
+    numbers = tuple(map(int, parts))
+    if len(set(numbers)) < len(numbers):
+        raise UsageError(f"--gpus {text} names a GPU twice; to share one, use --nproc_per_node")
+    return numbers
+
+
+def _nnodes(_context: click.Context, parameter: click.Parameter, text: str) -> int:
+    if ":" in text:
+        raise NotSupportedError(f"--nnodes {text}: a changing number of machines is not supported yet; give one number")
+    return _POSITIVE.convert(text, parameter, None)
+
+
+def _ips(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else net.parse_hosts(text, "--ips")
+
+
+class _Whole(click.ParamType[int]):
+    """A whole number within bounds, refused in the words of the rest of fleetrun."""
+
+    name = "N"
+
+    def __init__(self, least: int, most: int | None = None) -> None:
+        self._least = least
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ARG002
+        bounds = f">= {self._least}" if self._most is None else f"from {self._least} to {self._most}"
+        option = param.opts[0] if param is not None else "this option"
+        try:
+            number = int(value)
+        except ValueError:
+            number = self._least - 1
+        if number < self._least or (self._most is not None and number > self._most):
+            raise UsageError(f"{option} must be a whole number {bounds}, got {value}")
+        return number
+
+
+_POSITIVE = _Whole(1)
+_INDEX = _Whole(0)
+_PORT = _Whole(1, 65535)
+
+
+@click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
+@click.option(
+    "--nproc_per_node",
+    "--nproc-per-node",
+    type=_POSITIVE,
+    help="Workers on this machine.  [default: one per GPU, else 1]",
+)
+@click.option(
+    "--gpus", "--selected_gpus", "--devices", callback=_gpus, metavar="0,1,..", help="GPUs to use, one worker each."
+)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="What workers train on; auto takes GPUs if there are any.",
+)
+@click.option(
+    "--ips", callback=_ips, metavar="HOST,..", help="Addresses of all machines; run the same command on each."
+)
+@click.option("--master", metavar="HOST:PORT", help="Where the machines meet, instead of --ips.")
+@click.option(
+    "--nnodes",
+    default="1",
+    show_default=True,
+    callback=_nnodes,
+    metavar="N",
+    help="Number of machines that meet at --master.",
+)
+@click.option("--rank", type=_INDEX, help="Index of this machine.  [default: by address or by arrival]")
+@click.option("--server_num", "--server-num", type=_POSITIVE, help="Parameter servers to start on this machine.")
+@click.option(
+    "--worker_num",
+    "--worker-num",
+    "--trainer_num",
+    "--trainer-num",
+    type=_POSITIVE,
+    help="Workers to start beside the servers.",
+)
+@click.option("--servers", metavar="HOST:PORT,..", help="Every parameter server of the job.")
+@click.option("--workers", "--trainers", metavar="HOST[:PORT],..", help="Every worker of the job.")
+@click.option(
+    "--start_port", "--start-port", type=_PORT, help="First port.  [default: from the OS; several machines: 6070]"
+)
+@click.option("--log_dir", "--log-dir", default="log", show_default=True, help="Folder of the log files.")
+@click.option(
+    "--max_restart", "--max-restart", type=_INDEX, default=0, show_default=True, help="Restarts after a failure."
+)
+@click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
+@click.option("--dry-run", "--dry_run", is_flag=True, help="Show what would start, start nothing.")
+@click.option("--selfcheck", is_flag=True, help="Instead of a script, check that these processes can talk.")
+@click.version_option(__version__, prog_name="fleetrun")
+@click.argument("script", required=False, default="")
+@click.argument("script_args", nargs=-1, type=click.UNPROCESSED)
+def _parse(**arguments: Any) -> Options:
+    """Start SCRIPT on several workers, with or without parameter servers, on one machine or many."""
+    return Options(**arguments)
+
+
+# What follows the script belongs to the script, even if it looks like an option of fleetrun.
+_parse.allow_interspersed_args = False
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of `fleetrun` and `python -m fleet.launch`."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Do what the arguments ask; returns the exit code."""
+    try:
+        options = _parse.main(arguments, prog_name="fleetrun", standalone_mode=False)
+        if not isinstance(options, Options):  # --help or --version has been shown
+            return int(options or 0)
+        return _launch(options)
+    except click.ClickException as error:
+        return _complain(error.format_message())
+    except DeadlineError as error:
+        return _complain(str(error), code=1)
+    except FleetError as error:
+        return _complain(str(error))
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+
+
+def _complain(message: str, code: int = 2) -> int:
+    print(f"fleetrun: {message}", file=sys.stderr)
+    return code
+
+
+def _launch(options: Options) -> int:
+    # Imported here so that --help and mistakes in single arguments answer at once.
+    from fleet.launch import banner
+    from fleet.launch.guard import Guard, new_job_id
+    from fleet.launch.plan import make_plan, sharing_note
+    from fleet.launch.watch import Job
+
+    _set_up_logging()
+    for number in (signal.SIGTERM, signal.SIGHUP):  # while it waits for other machines; the job has its own handlers
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+    log = logging.getLogger("fleetrun")
+    job_id = new_job_id()
+    guard = None if options.dry_run else Guard(job_id)
+    try:
+        with ExitStack() as holds:
+            plan = make_plan(options, holds)
+            print(banner.argument_block(options), file=sys.stderr)
+            log.info("%s", plan.headline)
+            if note := sharing_note(plan):
+                log.warning("%s", note)
+            if options.dry_run:
+                print(banner.variable_table(plan.processes[0].variables))
+                print(banner.dry_run_table(plan))
+                return 0
+            _make_log_dir(options.log_dir)
+            log.info("%s", banner.start_line(plan))
+            return Job(plan, job_id, options.max_restart).run()
+    finally:
+        if guard is not None:
+            guard.dismiss()
+
+
+def _make_log_dir(path: str) -> None:
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--log_dir {path}: cannot make this folder: {error.strerror}; choose another") from error
+
+
+def _set_up_logging() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(filename)s:%(lineno)d] %(message)s"))
+    log = logging.getLogger("fleetrun")
+    log.setLevel(logging.INFO)
+    log.handlers[:] = [handler]
+    log.propagate = False

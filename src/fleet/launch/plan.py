@@ -1,0 +1,219 @@
+"""Arguments -> plan: every process of this machine with its command, its variables and its log, before any starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet import env, net
+from fleet.errors import NotSupportedError, UsageError
+from fleet.launch import devices
+from fleet.launch.layout import Layout, collective_layout, server_layout
+from fleet.launch.options import Options
+
+SELFCHECK_MODULE = "fleet.selfcheck"
+
+
+@dataclass(frozen=True)
+class ProcessPlan:
+    """One process to start."""
+
+    role: str
+    """`worker` or `server`."""
+    index: int
+    endpoint: str
+    device: str
+    command: tuple[str, ...]
+    variables: dict[str, str]
+    """What fleetrun adds to the environment; the distributed ones are shown in the banner."""
+    log_path: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.role} {self.index}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All processes of this machine, servers first, and the whole job they belong to."""
+
+    processes: tuple[ProcessPlan, ...]
+    layout: Layout
+    headline: str
+
+    @property
+    def followed(self) -> ProcessPlan:
+        """The process whose log is shown on the terminal: the first worker here, else the first server."""
+        return next((process for process in self.processes if process.role == "worker"), self.processes[0])
+
+
+def make_plan(options: Options, holds: ExitStack) -> Plan:
+    """Check the options against this machine, hold its ports and lay out its processes.
+
+    Ports and connections to other machines are left in `holds`. Any mistake is a FleetError of one line, and then
+    nothing has been started.
+    """
+    command = _command(options)
+    _refuse_contradictions(options)
+    if options.is_server_job:
+        return _server_plan(options, command, holds)
+    return _collective_plan(options, command, holds)
+
+
+def _command(options: Options) -> tuple[str, ...]:
+    if options.selfcheck:
+        return (sys.executable, "-m", SELFCHECK_MODULE)
+    if options.module:
+        return (sys.executable, "-m", options.script, *options.script_args)
+    if not options.script:
+        raise UsageError(
+            "no training script; write it after the options, for example: fleetrun --nproc_per_node 2 train.py"
+        )
+    path = Path(options.script)
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise UsageError(f"training script {options.script} {what}; it comes after fleetrun's own options")
+    return (sys.executable, options.script, *options.script_args)
+
+
+def _refuse_contradictions(options: Options) -> None:
+    if options.is_server_job and (options.ips or options.nproc_per_node or options.gpus):
+        clash = "--ips" if options.ips else "--nproc_per_node" if options.nproc_per_node else "--gpus"
+        raise UsageError(f"{clash} belongs to a collective job; with servers use --worker_num or --workers instead")
+    if options.master is not None and options.ips is not None:
+        raise UsageError("--master and --ips both say where the machines are; give one of them")
+    if options.nnodes > 1 and options.master is None and options.ips is None and options.servers is None:
+        raise UsageError(f"--nnodes {options.nnodes} needs --master HOST:PORT, where the machines meet, or --ips")
+    if options.ips is not None and options.nnodes not in (1, len(options.ips)):
+        raise UsageError(f"--nnodes {options.nnodes}: --ips names {len(options.ips)} machines; leave --nnodes out")
+    if options.max_restart and _is_multi_node(options):
+        raise NotSupportedError("--max_restart on several machines is not supported yet; leave it out")
+    if options.dry_run and options.master is not None:
+        raise UsageError(
+            "--dry-run cannot show a job that meets at --master: the other machines' ports are not known yet"
+        )
+
+
+def _is_multi_node(options: Options) -> bool:
+    hosts = {part.rpartition(":")[0] for part in f"{options.servers or ''},{options.workers or ''}".split(",")} - {""}
+    return options.nnodes > 1 or len(options.ips or ()) > 1 or len(hosts) > 1
+
+
+def _collective_plan(options: Options, command: tuple[str, ...], holds: ExitStack) -> Plan:
+    num_gpus = 0 if options.device == "cpu" else devices.count_gpus()
+    gpus = devices.assign_gpus(options, devices.visible_gpus(num_gpus))
+    num_local = devices.num_local_workers(options, gpus)
+    layout = collective_layout(options, num_local, holds)
+    assert layout.master is not None
+    common = _common_variables(layout, num_local) | {
+        "PADDLE_TRAINERS_NUM": str(len(layout.workers)),
+        "PADDLE_TRAINER_ENDPOINTS": _join(layout.workers),
+        "PADDLE_TRAINING_ROLE": "TRAINER",
+        "WORLD_SIZE": str(len(layout.workers)),
+        "LOCAL_WORLD_SIZE": str(num_local),
+        "GROUP_RANK": str(layout.node_index),
+        "GROUP_WORLD_SIZE": str(layout.num_nodes),
+        "MASTER_ADDR": layout.master.host,
+        "MASTER_PORT": str(layout.master.port),
+        "FLEET_DEVICE": "cpu" if gpus is None else "cuda",
+    }
+    if gpus is not None:
+        # Every worker sees all of the job's GPUs and takes number LOCAL_RANK, as scripts written for torchrun expect.
+        common["CUDA_VISIBLE_DEVICES"] = ",".join(dict.fromkeys(gpus))
+    processes = []
+    for local_rank, index in enumerate(layout.local_workers):
+        own = {
+            "PADDLE_TRAINER_ID": str(index),
+            "PADDLE_CURRENT_ENDPOINT": str(layout.workers[index]),
+            "PADDLE_RANK_IN_NODE": str(local_rank),
+            "RANK": str(index),
+            "LOCAL_RANK": str(local_rank),
+        }
+        if gpus is not None:
+            own["FLAGS_selected_gpus"] = gpus[local_rank]
+        processes.append(
+            ProcessPlan(
+                role="worker",
+                index=index,
+                endpoint=str(layout.workers[index]),
+                device="cpu" if gpus is None else f"gpu {gpus[local_rank]}",
+                command=command,
+                variables=own | common,
+                log_path=Path(options.log_dir) / f"workerlog.{index}",
+            )
+        )
+    kind = "cpu" if gpus is None else "gpu"
+    arguments = [name for name, given in (("--gpus", options.gpus), ("--ips", options.ips)) if given]
+    headline = f"Run collective {kind} mode. gpu arguments:{arguments}, cuda count:{num_gpus}"
+    return Plan(tuple(processes), layout, headline)
+
+
+def _server_plan(options: Options, command: tuple[str, ...], holds: ExitStack) -> Plan:
+    layout = server_layout(options, holds)
+    num_gpus = 0 if options.device == "cpu" else devices.count_gpus()
+    if options.device == "cuda" and num_gpus == 0:
+        raise UsageError("--device cuda: this machine has no GPU; add --device cpu to train on the CPU")
+    on_gpu = options.device == "cuda"
+    common = _common_variables(layout, len(layout.local_servers) + len(layout.local_workers)) | {
+        "PADDLE_PSERVERS_IP_PORT_LIST": _join(layout.servers),
+        "PADDLE_TRAINER_ENDPOINTS": _join(layout.workers),
+        "PADDLE_TRAINERS_NUM": str(len(layout.workers)),
+    }
+    processes = []
+    for index in layout.local_servers:
+        endpoint = layout.servers[index]
+        own = {
+            "TRAINING_ROLE": "PSERVER",
+            "POD_IP": endpoint.host,
+            "PADDLE_PORT": str(endpoint.port),
+            "PADDLE_PSERVER_ID": str(index),
+            "FLEET_DEVICE": "cpu",
+        }
+        log_path = Path(options.log_dir) / f"serverlog.{index}"
+        processes.append(ProcessPlan("server", index, str(endpoint), "cpu", command, own | common, log_path))
+    for local_rank, index in enumerate(layout.local_workers):
+        endpoint = layout.workers[index]
+        own = {
+            "TRAINING_ROLE": "TRAINER",
+            "PADDLE_TRAINER_ID": str(index),
+            "PADDLE_CURRENT_ENDPOINT": str(endpoint),
+            "PADDLE_RANK_IN_NODE": str(local_rank),
+            "FLEET_DEVICE": "cuda" if on_gpu else "cpu",
+        }
+        device = f"gpu {local_rank % num_gpus}" if on_gpu else "cpu"
+        log_path = Path(options.log_dir) / f"workerlog.{index}"
+        processes.append(ProcessPlan("worker", index, str(endpoint), device, command, own | common, log_path))
+    given = [
+        f"--{name}" for name in ("servers", "workers", "server_num", "worker_num") if getattr(options, name) is not None
+    ]
+    return Plan(tuple(processes), layout, f"Run parameter-server mode. pserver arguments:{given}")
+
+
+def _common_variables(layout: Layout, num_local: int) -> dict[str, str]:
+    """What every process gets unless the user has set it: the network interface and a share of the cores."""
+    variables = {}
+    interface = net.interface_of(layout.host)
+    if interface is None:
+        interface = next(filter(None, map(net.interface_of, net.resolve(layout.host))), None)
+    if interface is not None:
+        for variable in (env.GLOO_SOCKET_IFNAME, env.NCCL_SOCKET_IFNAME):
+            if variable.text() is None:
+                variables[variable.name] = interface
+    if env.OMP_NUM_THREADS.text() is None:
+        variables[env.OMP_NUM_THREADS.name] = str(max(1, len(os.sched_getaffinity(0)) // num_local))
+    return variables
+
+
+def _join(endpoints: tuple[net.Endpoint, ...]) -> str:
+    return ",".join(map(str, endpoints))
+
+
+def sharing_note(plan: Plan) -> str | None:
+    """A line to show when several workers share a GPU, which NCCL refuses."""
+    counts = Counter(process.device for process in plan.processes if process.device.startswith("gpu"))
+    shared = [device for device, count in counts.items() if count > 1]
+    return f"{', '.join(shared)}: shared by several workers; NCCL refuses that, Gloo works" if shared else None

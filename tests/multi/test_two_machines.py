@@ -1,0 +1,170 @@
+"""Jobs over two machines, each a network namespace with its own address and its own fleetrun."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from support.hosts import Host, two_hosts, why_not
+from support.jobs import Result, RunningJob, script
+
+REASON = why_not()
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(REASON is not None, reason=REASON or ""),
+]
+
+ALL_REDUCE = """
+    import torch, torch.distributed as dist
+    import fleet
+    fleet.init(is_collective=True)
+    total = torch.tensor([float(fleet.worker_index() + 1)])
+    dist.all_reduce(total)
+    place = (fleet.worker_index(), fleet.worker_num(), fleet.node_num(), fleet.local_rank())
+    print(*place, total.item(), *fleet.worker_endpoints())
+"""
+WAITING = """
+    import os, signal
+    with open(f"worker.{os.environ['PADDLE_TRAINER_ID']}", "w") as file:
+        file.write(f"{os.getpid()}\\n")
+    signal.pause()
+"""
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[tuple[Host, Host]]:
+    with two_hosts() as pair:
+        yield pair
+
+
+def last_line(result: Result) -> str:
+    """What the script printed; torch may warn above it that a test host has no name."""
+    return result.out.splitlines()[-1]
+
+
+class Pair:
+    """The same job started on both hosts, each in a folder of its own."""
+
+    def __init__(
+        self, stack: ExitStack, hosts: Sequence[Host], folder: Path, arguments: Sequence[Sequence[object]]
+    ) -> None:
+        self.jobs = []
+        for number, (host, own) in enumerate(zip(hosts, arguments, strict=True)):
+            cwd = folder / f"host{number}"
+            cwd.mkdir()
+            self.jobs.append(stack.enter_context(RunningJob(own, cwd, {"FLEET_INIT_TIMEOUT_S": "30"}, host.prefix)))
+
+    def finish(self, limit_s: float = 60.0) -> list[Result]:
+        return [job.finish(limit_s) for job in self.jobs]
+
+
+def test_an_all_reduce_across_machines_named_by_ips(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    ips = ",".join(host.address for host in hosts)
+    arguments = ["--ips", ips, "--nproc_per_node", 2, "--device", "cpu", script(tmp_path, ALL_REDUCE)]
+    with ExitStack() as stack:
+        results = Pair(stack, hosts, tmp_path, [arguments, arguments]).finish()
+    assert [result.code for result in results] == [0, 0], results
+    endpoints = " ".join(f"{host.address}:{port}" for host in hosts for port in (6070, 6071))
+    assert last_line(results[0]) == f"0 4 2 0 10.0 {endpoints}"
+    assert last_line(results[1]) == f"2 4 2 0 10.0 {endpoints}"
+
+
+def test_machines_that_meet_at_a_master(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    train = script(tmp_path, ALL_REDUCE)
+    common = ["--master", f"{hosts[0].address}:6000", "--nnodes", 2, "--device", "cpu"]
+    with ExitStack() as stack:  # different numbers of workers, ranks by arrival
+        first, second = Pair(
+            stack, hosts, tmp_path, [[*common, "--nproc_per_node", 1, train], [*common, "--nproc_per_node", 2, train]]
+        ).finish()
+    assert (first.code, second.code) == (0, 0), (first.err, second.err)
+    assert last_line(first).startswith("0 3 2 0 6.0 ")
+    assert last_line(second).startswith("1 3 2 0 6.0 ")
+    assert [last_line(first).count(host.address) for host in hosts] == [1, 2]
+
+
+def test_servers_on_one_machine_and_workers_on_the_other(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    train = script(
+        tmp_path,
+        """
+        import signal, fleet
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        fleet.init()
+        total = fleet.util.all_reduce(1, comm_world="all")
+        print(fleet.is_server(), fleet.server_num(), fleet.worker_num(), total)
+        if fleet.is_server():
+            signal.sigwait({signal.SIGTERM})
+            print("told to stop")
+        """,
+    )
+    servers = f"{hosts[0].address}:6170,{hosts[0].address}:6171"
+    arguments = ["--servers", servers, "--workers", f"{hosts[1].address},{hosts[1].address}", train]
+    with ExitStack() as stack:
+        first, second = Pair(stack, hosts, tmp_path, [arguments, arguments]).finish()
+    assert (first.code, second.code) == (0, 0), (first.err, second.err)
+    assert first.out.endswith("True 2 2 4\ntold to stop\n")
+    assert last_line(second) == "False 2 2 4"
+
+
+def test_a_failure_on_one_machine_ends_the_other_and_is_named_there(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    ips = ",".join(host.address for host in hosts)
+    arguments = ["--ips", ips, "--nproc_per_node", 1, "--device", "cpu", script(tmp_path, WAITING)]
+    with ExitStack() as stack:
+        pair = Pair(stack, hosts, tmp_path, [arguments, arguments])
+        pair.jobs[0].read("worker.0")
+        os.kill(int(pair.jobs[1].read("worker.1")), signal.SIGKILL)
+        first, second = pair.finish(limit_s=15)
+    assert (first.code, second.code) == (137, 137)
+    assert "worker 1 failed: signal SIGKILL" in second.err
+    assert (
+        f"the job failed on another machine: worker 1 failed: signal SIGKILL (9), exit code 137 on {hosts[1].address}"
+        in first.err
+    )
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_machine_that_is_gone_ends_the_other(hosts: tuple[Host, Host], tmp_path: Path, victim: int) -> None:
+    ips = ",".join(host.address for host in hosts)
+    arguments = ["--ips", ips, "--nproc_per_node", 1, "--device", "cpu", script(tmp_path, WAITING)]
+    with ExitStack() as stack:
+        pair = Pair(stack, hosts, tmp_path, [arguments, arguments])
+        for number in range(2):
+            pair.jobs[number].read(f"worker.{number}")
+        pair.jobs[victim].send(signal.SIGKILL)
+        results = pair.finish(limit_s=15)
+    survivor = results[1 - victim]
+    assert survivor.code == 1
+    assert f"machine {victim} ({hosts[victim].address}) is gone" in survivor.err
+
+
+def test_machines_that_were_started_differently_are_told(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    ips = ",".join(host.address for host in hosts)
+    train = script(tmp_path, WAITING)
+    with ExitStack() as stack:
+        pair = Pair(
+            stack,
+            hosts,
+            tmp_path,
+            [["--ips", ips, "--nproc_per_node", count, "--device", "cpu", train] for count in (1, 2)],
+        )
+        refused = pair.jobs[1].finish(limit_s=15)
+        pair.jobs[0].send(signal.SIGTERM)
+        waiting = pair.jobs[0].finish(limit_s=15)
+    assert refused.code == 2
+    assert "2 workers each, the meeting point with" in refused.err
+    assert waiting.code == 143
+
+
+def test_a_machine_that_never_comes_is_waited_for_until_the_deadline(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    ips = ",".join(host.address for host in hosts)
+    arguments = ["--ips", ips, "--nproc_per_node", 1, "--device", "cpu", script(tmp_path, WAITING)]
+    for number, message in enumerate(("waited for 1 of 2 machines at", "waited for the meeting point")):
+        with RunningJob(arguments, tmp_path, {"FLEET_INIT_TIMEOUT_S": "1"}, hosts[number].prefix) as job:
+            result = job.finish(limit_s=20)
+        assert result.code == 1
+        assert message in result.err

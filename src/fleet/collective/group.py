@@ -1,0 +1,81 @@
+"""Starts torch's default process group for a collective job: the right backend, device and meeting point."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from fleet import env
+from fleet.collective import rendezvous
+from fleet.errors import RoleError, UsageError
+from fleet.roles.base import Identity
+
+log = logging.getLogger(__name__)
+
+
+def choose_device(identity: Identity) -> torch.device:
+    """The device of this worker: what fleetrun said, else a GPU if torch sees one."""
+    wanted = env.FLEET_DEVICE.get()
+    num_gpus = 0 if wanted == "CPU" else torch.cuda.device_count()
+    if num_gpus == 0:
+        if wanted == "CUDA":
+            raise UsageError(
+                "FLEET_DEVICE is cuda but torch sees no GPU; install a CUDA build of torch or use --device cpu"
+            )
+        return torch.device("cpu")
+    return torch.device("cuda", identity.local_rank % num_gpus)
+
+
+def start_process_group(identity: Identity) -> torch.device:
+    """Make the default process group and return this worker's device.
+
+    A group that the script has already made is used as it is, if it agrees with the identity.
+    """
+    device = choose_device(identity)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if dist.is_initialized():
+        _check_existing(identity)
+        return device
+    backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
+    wait = timedelta(seconds=rendezvous.timeout_s())
+    rank, size = identity.index, identity.num_workers
+    store: dist.Store
+    if size == 1:
+        store = dist.HashStore()
+    else:
+        if identity.rendezvous is None:
+            raise RoleError(
+                f"{identity.source}: nothing says where the {size} workers meet; "
+                "set MASTER_ADDR and MASTER_PORT, or use fleetrun"
+            )
+        store = rendezvous.open_store(identity.rendezvous, is_host=rank == 0, num_processes=size)
+        everybody = [f"worker {i}" for i in range(size)]
+        restart = env.FLEET_RESTART.get() or 0
+        rendezvous.roll_call(
+            store, f"fleet/{restart}/roll-call", f"worker {rank}", everybody, str(identity.rendezvous.endpoint)
+        )
+    dist.init_process_group(
+        backend, store=dist.PrefixStore("fleet/default", store), rank=rank, world_size=size, timeout=wait
+    )
+    log.info("worker %d of %d on %s, %s", rank, size, device, backend)
+    return device
+
+
+def stop_process_group() -> None:
+    """Leave the default process group, if there is one."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _check_existing(identity: Identity) -> None:
+    found = (dist.get_rank(), dist.get_world_size())
+    expected = (identity.index, identity.num_workers)
+    if found != expected:
+        raise RoleError(
+            f"torch.distributed was initialised as worker {found[0]} of {found[1]}, "
+            f"but {identity.source} says worker {expected[0]} of {expected[1]}; remove one of the two"
+        )

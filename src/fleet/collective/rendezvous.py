@@ -1,0 +1,70 @@
+"""How the processes of a job find each other: one store, opened by worker 0, and a roll-call with a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+
+import torch.distributed as dist
+
+from fleet import env, net
+from fleet.errors import DeadlineError
+from fleet.net import Endpoint
+from fleet.roles.base import Rendezvous
+
+DEFAULT_TIMEOUT_S = 300.0
+_REMINDER = (
+    "check that every process was started and can reach this address; FLEET_INIT_TIMEOUT_S sets how long to wait"
+)
+
+
+def timeout_s() -> float:
+    """How long a process waits for the others at the start."""
+    return env.FLEET_INIT_TIMEOUT_S.get() or DEFAULT_TIMEOUT_S
+
+
+def open_store(rendezvous: Rendezvous, is_host: bool, num_processes: int) -> dist.Store:
+    """The store of the job. The host listens on the address of the endpoint alone, not on every interface."""
+    endpoint = rendezvous.endpoint
+    wait = timedelta(seconds=timeout_s())
+    if is_host and not rendezvous.is_hosted:
+        listener = net.listen(_listening_endpoint(endpoint))
+        return dist.TCPStore(
+            endpoint.host,
+            endpoint.port,
+            num_processes,
+            is_master=True,
+            timeout=wait,
+            wait_for_workers=False,
+            master_listen_fd=listener.detach(),
+        )
+    started = time.monotonic()
+    try:
+        return dist.TCPStore(
+            endpoint.host, endpoint.port, num_processes, is_master=False, timeout=wait, wait_for_workers=False
+        )
+    except (dist.DistError, RuntimeError) as error:
+        waited_s = time.monotonic() - started
+        raise DeadlineError(f"waited {waited_s:.0f} s for worker 0 at {endpoint}; {_REMINDER}") from error
+
+
+def _listening_endpoint(endpoint: Endpoint) -> Endpoint:
+    """Where to listen: the address itself if it is this machine's, else every interface.
+
+    A name may resolve to loopback here and to something else elsewhere, and an address may be translated on the way.
+    """
+    if endpoint.host in net.local_addresses() or net.is_loopback(endpoint.host):
+        return endpoint
+    return Endpoint("0.0.0.0", endpoint.port)
+
+
+def roll_call(store: dist.Store, name: str, own: str, everybody: Sequence[str], where: str) -> None:
+    """Wait until everybody has come; the error names those who have not."""
+    store.set(f"{name}/{own}", "here")
+    keys = [f"{name}/{one}" for one in everybody]
+    try:
+        store.wait(keys, timedelta(seconds=timeout_s()))
+    except (dist.DistError, RuntimeError) as error:
+        missing = [one for one in everybody if not store.check([f"{name}/{one}"])]
+        raise DeadlineError(f"waited {timeout_s():.0f} s at {where} for {', '.join(missing)}; {_REMINDER}") from error

@@ -1,0 +1,172 @@
+"""The three groups that can talk: the workers, the servers, and all. One interface, also for a group of one.
+
+Values travel as raw bytes behind a small JSON header, never as pickles. These calls are for set-up, metrics and
+bookkeeping; gradients go through the default process group.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from datetime import timedelta
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.distributed as dist
+
+from fleet.collective import rendezvous
+from fleet.errors import CommunicationError, RoleError, UsageError
+from fleet.roles.base import Identity, Role
+
+WorldName = Literal["worker", "server", "all"]
+Array = npt.NDArray[Any]
+
+
+class World(ABC):
+    """A group of processes. Every call is made by all of them, in the same order."""
+
+    rank: int
+    size: int
+
+    @abstractmethod
+    def gather_bytes(self, own: bytes) -> list[bytes]:
+        """What every member gave, by rank."""
+
+    @abstractmethod
+    def reduce(self, values: torch.Tensor, op: dist.ReduceOp.RedOpType) -> None:
+        """Combine `values` over the group, in place."""
+
+    def barrier(self) -> None:
+        """Return when every member has come here."""
+        self.reduce(torch.zeros(1), dist.ReduceOp.SUM)
+
+
+class Alone(World):
+    """A world of one: everything it gathers is its own."""
+
+    rank, size = 0, 1
+
+    def gather_bytes(self, own: bytes) -> list[bytes]:
+        return [own]
+
+    def reduce(self, values: torch.Tensor, op: dist.ReduceOp.RedOpType) -> None:
+        pass
+
+
+class GlooWorld(World):
+    """A world over Gloo, or over torch's default group, whose CPU side is Gloo too."""
+
+    def __init__(self, group: dist.ProcessGroup, name: str) -> None:
+        self._group = group
+        self._name = name
+        self.rank = group.rank()
+        self.size = group.size()
+
+    def gather_bytes(self, own: bytes) -> list[bytes]:
+        lengths = torch.zeros(self.size, dtype=torch.int64)
+        lengths[self.rank] = len(own)
+        self.reduce(lengths, dist.ReduceOp.SUM)
+        longest = int(lengths.max())
+        padded = np.zeros(max(longest, 1), dtype=np.uint8)
+        padded[: len(own)] = np.frombuffer(own, dtype=np.uint8)
+        outputs = [torch.empty(len(padded), dtype=torch.uint8) for _ in range(self.size)]
+        self._wait(self._group.allgather([outputs], [torch.from_numpy(padded)]))
+        return [output.numpy()[:length].tobytes() for output, length in zip(outputs, lengths.tolist(), strict=True)]
+
+    def reduce(self, values: torch.Tensor, op: dist.ReduceOp.RedOpType) -> None:
+        options = dist.AllreduceOptions()
+        options.reduceOp = dist.ReduceOp(op)
+        self._wait(self._group.allreduce([values], options))
+
+    def _wait(self, work: Any) -> None:
+        try:
+            work.wait()
+        except RuntimeError as error:
+            first = str(error).splitlines()[0]
+            raise CommunicationError(
+                f"the {self._name} world lost a member (this is rank {self.rank} of {self.size}): {first}"
+            ) from error
+
+
+class Worlds:
+    """The worlds of one process, each opened when first asked for; every member must ask for it."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._open: dict[str, World] = {}
+        self._store: dist.Store | None = None
+
+    def __getitem__(self, name: WorldName) -> World:
+        if name not in self._open:
+            self._open[name] = self._make(name)
+        return self._open[name]
+
+    def close(self) -> None:
+        """Leave every world and close the store."""
+        self._open.clear()
+        self._store = None
+
+    def _make(self, name: WorldName) -> World:
+        who = self._identity
+        workers = [f"worker {i}" for i in range(who.num_workers)]
+        servers = [f"server {i}" for i in range(who.num_servers)]
+        everybody = {"worker": workers, "server": servers, "all": workers + servers}.get(name)
+        if everybody is None:
+            raise UsageError(f"comm_world must be 'worker', 'server' or 'all', got {name!r}")
+        own = f"{who.role.name.lower()} {who.index}"
+        if own not in everybody:
+            raise UsageError(f"this process is {own}, which is not part of comm_world={name!r}")
+        if len(everybody) == 1:
+            return Alone()
+        if name == "worker" and dist.is_initialized():
+            group = dist.group.WORLD
+            assert group is not None
+            return GlooWorld(group, name)
+        return self._meet(name, own, everybody)
+
+    def _meet(self, name: str, own: str, everybody: list[str]) -> World:
+        who = self._identity
+        if who.rendezvous is None:
+            raise RoleError(
+                f"{who.source}: nothing says where the workers meet; set PADDLE_TRAINER_ENDPOINTS, "
+                "or MASTER_ADDR and MASTER_PORT"
+            )
+        if self._store is None:  # one for all worlds: worker 0 can open its port only once
+            is_host = who.role is Role.WORKER and who.index == 0
+            self._store = rendezvous.open_store(who.rendezvous, is_host, who.num_workers + who.num_servers)
+        rendezvous.roll_call(self._store, f"fleet/{name}/roll-call", own, everybody, str(who.rendezvous.endpoint))
+        group = dist.ProcessGroupGloo(
+            dist.PrefixStore(f"fleet/{name}", self._store),
+            everybody.index(own),
+            len(everybody),
+            timedelta(seconds=rendezvous.timeout_s()),
+        )
+        return GlooWorld(cast(dist.ProcessGroup, group), name)  # a backend alone answers the two calls we make
+
+
+def pack(value: object) -> bytes:
+    """A number, text, array, tensor or JSON value as bytes."""
+    if isinstance(value, torch.Tensor | np.ndarray | np.generic):
+        array = np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
+        if array.dtype.hasobject:
+            raise UsageError("an array of Python objects cannot be sent; send numbers or text")
+        header = {"dtype": array.dtype.str, "shape": array.shape, "tensor": isinstance(value, torch.Tensor)}
+        return json.dumps(header).encode() + b"\n" + np.ascontiguousarray(array).tobytes()
+    try:
+        return json.dumps({"json": value}).encode() + b"\n"
+    except TypeError as error:
+        raise UsageError(
+            f"a {type(value).__name__} cannot be sent; send numbers, text, lists, arrays or tensors"
+        ) from error
+
+
+def unpack(data: bytes) -> Any:
+    """What `pack` packed."""
+    head, _, body = data.partition(b"\n")
+    header = json.loads(head)
+    if "json" in header:
+        return header["json"]
+    array = np.frombuffer(body, dtype=np.dtype(header["dtype"])).reshape(header["shape"]).copy()
+    return torch.from_numpy(array) if header["tensor"] else array

@@ -9,7 +9,7 @@ CPP_SOURCES := $(wildcard csrc/*/*.h csrc/*/*.cc)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-cpp check format bench sanitize pythons clean
+.PHONY: help setup demo test test-cpp check format docs bench sanitize pythons clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ format: setup  ## Rewrite the sources in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP_SOURCES)
+
+docs: setup  ## Rewrite the pages that are made from the code
+	$(BIN)/python -m fleet.strategy.reference > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
 
 bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/keys.py --json benchmarks/results/keys.json

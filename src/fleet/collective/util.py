@@ -79,7 +79,7 @@ class Util:
 
 def _as_array(value: Any) -> np.ndarray[Any, np.dtype[Any]]:
     if isinstance(value, torch.Tensor):
-        value = value.detach().cpu()
+        value = value.detach().cpu().numpy()
     array = np.array(value)  # always a copy: the caller's values stay as they are
     if array.dtype == np.bool_:
         array = array.astype(np.int64)

@@ -149,7 +149,7 @@ class Worlds:
 def pack(value: object) -> bytes:
     """A number, text, array, tensor or JSON value as bytes."""
     if isinstance(value, torch.Tensor | np.ndarray | np.generic):
-        array = np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
+        array = np.asarray(value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value)
         if array.dtype.hasobject:
             raise UsageError("an array of Python objects cannot be sent; send numbers or text")
         header = {"dtype": array.dtype.str, "shape": array.shape, "tensor": isinstance(value, torch.Tensor)}

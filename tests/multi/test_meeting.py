@@ -1,0 +1,141 @@
+"""Launchers meeting over loopback, in threads: the list they agree on, and what strangers on the port can do."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from queue import SimpleQueue
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleet.errors import CommunicationError, UsageError
+from fleet.launch.meeting import PROTOCOL, meet
+from fleet.launch.team import AllDone, NodeFailed, Offer, Team
+from fleet.net import Endpoint, Hold
+
+pytestmark = pytest.mark.timeout(60)
+TERMS = "--nnodes 3"
+
+
+def offer(name: int, terms: str = TERMS) -> Offer:
+    return Offer("127.0.0.1", (Endpoint("127.0.0.1", 1000 + name),), (Endpoint("127.0.0.1", 2000 + name),), None, terms)
+
+
+def free_point() -> Endpoint:
+    with Hold.any_port() as hold:
+        return hold.endpoint
+
+
+@contextmanager
+def launchers(count: int) -> Iterator[tuple[ThreadPoolExecutor, ExitStack, Endpoint]]:
+    with ExitStack() as resources, ThreadPoolExecutor(count) as pool:
+        yield pool, resources, free_point()
+
+
+def join(
+    pool: ThreadPoolExecutor, resources: ExitStack, point: Endpoint, name: int, rank: int | None = None, of: int = 3
+) -> Future[Team]:
+    return pool.submit(meet, point, of, rank, lambda _: offer(name), resources)
+
+
+def wait_for_host(point: Endpoint) -> None:
+    while True:
+        try:
+            socket.create_connection((point.host, point.port)).close()
+        except ConnectionRefusedError:
+            continue
+        return
+
+
+def test_everybody_gets_the_same_list_in_the_order_of_ranks() -> None:
+    with launchers(3) as (pool, resources, point):
+        joined = [join(pool, resources, point, 7, 0)]
+        wait_for_host(point)
+        joined += [join(pool, resources, point, 5, 2), join(pool, resources, point, 6, None)]
+        teams = [future.result(timeout=20) for future in joined]
+    assert [team.node_index for team in teams] == [0, 2, 1]
+    assert {team.offers for team in teams} == {(offer(7), offer(6), offer(5))}
+
+
+def test_done_is_said_when_all_are_and_failure_at_once() -> None:
+    for how in ("done", "failed by a guest", "failed by the host"):
+        with launchers(3) as (pool, resources, point):
+            joined = [join(pool, resources, point, 0, 0)]
+            wait_for_host(point)
+            joined += [join(pool, resources, point, rank, rank) for rank in (1, 2)]
+            teams = [future.result(timeout=20) for future in joined]
+            queues: list[SimpleQueue[object]] = [SimpleQueue() for _ in teams]
+            for team, queue in zip(teams, queues, strict=True):
+                team.listen(queue)
+            if how == "done":
+                for team in teams[:2]:
+                    team.done()
+                assert all(queue.empty() for queue in queues)
+                teams[2].done()
+                assert [queue.get(timeout=10) for queue in queues] == [AllDone()] * 3
+            else:
+                culprit = 1 if how == "failed by a guest" else 0
+                teams[culprit].failed("worker 9 failed", 42)
+                others = [queue for number, queue in enumerate(queues) if number != culprit]
+                assert [queue.get(timeout=10) for queue in others] == [NodeFailed("worker 9 failed", 42)] * 2
+
+
+@pytest.mark.parametrize(
+    ("rank", "of", "terms", "complaint"),
+    [
+        (1, 4, TERMS, "expects 4 machines, the meeting point 3"),
+        (1, 3, "other arguments", "started with other arguments, the meeting point with --nnodes 3"),
+        (0, 3, TERMS, "--rank 0 is taken by 127.0.0.1"),
+        (3, 3, TERMS, "--rank 3 does not fit 3 machines"),
+    ],
+)
+def test_a_machine_that_does_not_fit_is_told_and_the_others_wait_on(
+    rank: int, of: int, terms: str, complaint: str
+) -> None:
+    with launchers(4) as (pool, resources, point):
+        joined = [join(pool, resources, point, 0, 0)]
+        wait_for_host(point)
+        misfit = pool.submit(meet, point, of, rank, lambda _: offer(9, terms), resources)
+        with pytest.raises(UsageError) as caught:
+            misfit.result(timeout=20)
+        assert complaint in str(caught.value)
+        joined += [join(pool, resources, point, number, number) for number in (1, 2)]
+        assert len({future.result(timeout=20).offers for future in joined}) == 1
+
+
+OFFER = {"host": "a", "servers": [], "workers": ["a"], "master": 0}
+HELLO = {"protocol": PROTOCOL, "nnodes": 2, "rank": 1, "offer": OFFER}
+BYTES = st.binary(max_size=200)
+NEARLY = st.sampled_from([b"GET / HTTP/1.1\r\n\r\n", b"\n", b"[]\n", b"null\n", b"{}\n"])
+WRONG_FIELDS = st.dictionaries(
+    st.sampled_from(list(HELLO)), st.none() | st.integers() | st.text() | st.lists(st.text())
+).map(lambda fields: json.dumps({**HELLO, **fields}).encode() + b"\n")
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(noise=st.lists(BYTES | NEARLY | WRONG_FIELDS, min_size=1, max_size=5))
+def test_strangers_at_the_meeting_point_do_no_harm(noise: list[bytes]) -> None:
+    with launchers(2) as (pool, resources, point):
+        host = join(pool, resources, point, 0, 0, of=2)
+        wait_for_host(point)
+        for data in noise:
+            with socket.create_connection((point.host, point.port)) as stranger:
+                stranger.sendall(data)
+        guest = join(pool, resources, point, 1, 1, of=2)
+        assert host.result(timeout=20).offers == guest.result(timeout=20).offers == (offer(0), offer(1))
+
+
+def test_a_program_that_is_not_fleetrun_at_the_meeting_point() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as resources, ThreadPoolExecutor(1) as pool:
+        point = Endpoint(*listener.getsockname())
+        guest = pool.submit(meet, point, 2, 1, lambda _: offer(1), resources)
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        with pytest.raises(CommunicationError, match="did not answer as a fleetrun"):
+            guest.result(timeout=20)

@@ -1,0 +1,118 @@
+"""The facade without other processes: a job of one, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+import fleet
+from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError, UsageTypeError
+
+
+@pytest.fixture
+def alone() -> Iterator[fleet.Fleet]:
+    job = fleet.Fleet()
+    yield job
+    job.shutdown()
+
+
+def test_nothing_in_the_environment_means_a_job_of_one(alone: fleet.Fleet) -> None:
+    alone.init()
+    assert (alone.worker_index(), alone.worker_num(), alone.server_num()) == (0, 1, 0)
+    assert alone.is_worker()
+    assert alone.is_first_worker()
+    assert not alone.is_server()
+    assert not dist.is_initialized()
+    alone.barrier_worker()
+    assert alone.util.all_reduce(3) == 3
+    assert alone.util.all_gather("x") == ["x"]
+
+
+def test_a_collective_job_of_one_has_a_process_group(alone: fleet.Fleet) -> None:
+    alone.init(is_collective=True)
+    assert dist.get_world_size() == 1
+    assert alone.device.type in ("cpu", "cuda")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1).to(alone.device))
+    model(torch.ones(1, 2, device=alone.device)).sum().backward()
+    alone.shutdown()
+    assert not dist.is_initialized()
+
+
+def test_init_again_is_harmless_and_another_role_is_refused(alone: fleet.Fleet) -> None:
+    alone.init()
+    alone.init()
+    other = fleet.UserDefinedRoleMaker(current_id=1, worker_num=2, server_endpoints=["127.0.0.1:1"])
+    with pytest.raises(RoleError, match="call fleet.shutdown"):
+        alone.init(other)
+    alone.shutdown()
+    alone.init(other)
+    assert alone.server_endpoints() == ["127.0.0.1:1"]
+    assert alone.server_endpoints(to_string=True) == "127.0.0.1:1"
+
+
+def test_questions_before_init_say_what_to_do() -> None:
+    with pytest.raises(NotReadyError, match=r"call fleet.init\(\) first"):
+        fleet.Fleet().worker_index()
+    with pytest.raises(NotReadyError, match="is_collective=True"):
+        _ = fleet.Fleet().device
+
+
+@pytest.mark.parametrize("arguments", [{"role_maker": "worker"}, {"is_collective": 1}, {"strategy": {}}])
+def test_init_checks_the_kind_of_its_arguments(arguments: dict[str, object]) -> None:
+    with pytest.raises(UsageTypeError, match=f"{next(iter(arguments))} must be"):
+        fleet.Fleet().init(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_strategy_whose_feature_is_not_built_is_refused(alone: fleet.Fleet) -> None:
+    strategy = fleet.DistributedStrategy()
+    alone.init(strategy=strategy)
+    strategy.dgc = True
+    with pytest.raises(NotSupportedError, match=r"strategy\.dgc"):
+        alone.init(strategy=strategy)
+
+
+def test_a_collective_server_is_refused(alone: fleet.Fleet) -> None:
+    server = fleet.UserDefinedRoleMaker(role=fleet.Role.SERVER, worker_num=1, server_endpoints=["127.0.0.1:1"])
+    with pytest.raises(RoleError, match="a collective job has no servers"):
+        alone.init(server, is_collective=True)
+
+
+@pytest.mark.parametrize("value", [2, 2.5, True, [1, 2], np.arange(3), torch.arange(4.0)])
+def test_all_reduce_gives_back_what_it_got(alone: fleet.Fleet, value: object) -> None:
+    alone.init()
+    result = alone.util.all_reduce(value)
+    assert np.array_equal(np.asarray(result), np.asarray(value))
+    assert isinstance(result, int if value is True else type(value))
+
+
+def test_values_that_cannot_travel_are_refused(alone: fleet.Fleet) -> None:
+    alone.init()
+    with pytest.raises(UsageError, match="takes numbers"):
+        alone.util.all_reduce("text")
+    with pytest.raises(UsageError, match="mode must be"):
+        alone.util.all_reduce(1, mode="mean")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="comm_world must be"):
+        alone.util.barrier("everyone")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="a set cannot be sent"):
+        alone.util.all_gather({1})
+    with pytest.raises(UsageTypeError, match="takes a list of file names, got str"):
+        alone.util.get_file_shard("abc")
+
+
+@pytest.mark.parametrize("count", range(7))
+def test_files_are_dealt_in_blocks_and_none_is_lost(count: int) -> None:
+    files = [f"part-{number}" for number in range(count)]
+    shards = []
+    for index in range(3):
+        job = fleet.Fleet()
+        job.init(fleet.UserDefinedRoleMaker(current_id=index, worker_num=3, server_endpoints=["127.0.0.1:1"]))
+        shards.append(job.util.get_file_shard(files))
+        job.shutdown()
+    assert [file for shard in shards for file in shard] == files
+    sizes = [len(shard) for shard in shards]
+    assert sizes == sorted(sizes, reverse=True)
+    assert max(sizes) - min(sizes) <= 1

@@ -1,0 +1,30 @@
+// Distinct keys of a batch, and where each input key is among them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "keys/array.h"
+
+namespace fleet {
+
+struct Unique {
+  Array<std::int64_t> keys;     // distinct, in signed order
+  Array<std::int64_t> inverse;  // keys[inverse[i]] is input i
+};
+
+// Positions are 32-bit inside, and one more key is kept than was given.
+constexpr std::size_t kMaxUnique = 0xfffffffe;
+
+// Linear in n for every input; the result depends on the input alone. Requires n <= kMaxUnique.
+Unique unique(const std::int64_t* keys, std::size_t n);
+
+// The two ways to it. unique() chooses; tests call each. `min` and `max` bound the keys; n >= 1.
+
+// A bitmap over [min, max], for ids that lie close together: no hash and no sort. Time and memory grow with the range.
+Unique unique_dense(const std::int64_t* keys, std::size_t n, std::int64_t min, std::int64_t max);
+
+// A cache that drops most repeats, then a radix sort of what is left: no input is bad for it.
+Unique unique_sort(const std::int64_t* keys, std::size_t n, std::int64_t min, std::int64_t max);
+
+}  // namespace fleet

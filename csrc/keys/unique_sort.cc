@@ -1,0 +1,71 @@
+#include <algorithm>
+#include <utility>
+
+#include "keys/radix.h"
+#include "keys/scratch.h"
+#include "keys/unique.h"
+
+namespace fleet {
+namespace {
+
+// 256 KiB of slots stay in the second-level cache.
+constexpr int kMaxSlotBits = 14;
+
+struct Slot {
+  std::uint64_t key;
+  std::uint64_t position;
+};
+
+// Drops most repeats: `kept` takes the keys that survive, less `base` and tagged with their position in `kept`;
+// where[i] is the position of input i. Returns how many survived; `kept` needs room for n + 1.
+//
+// A small cache of the keys seen last decides. It forgets on collision instead of probing, so a key may survive more
+// than once, but no input takes longer than another; and no branch depends on the data, so none is mispredicted.
+std::size_t drop_repeats(const std::int64_t* keys, std::size_t n, std::uint64_t base, Tagged* kept,
+                         std::int64_t* where) {
+  const int slot_bits = std::min(kMaxSlotBits, bit_width(n));
+  Scratch<Slot> slots(std::size_t{1} << slot_bits);
+  // The slots start with a key that is there, so that no value has to mean "empty".
+  const std::uint64_t first = static_cast<std::uint64_t>(keys[0]) - base;
+  std::fill_n(slots.data(), slots.size(), Slot{first, 0});
+  kept[0] = {first, 0};
+  std::uint64_t count = 1;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint64_t key = static_cast<std::uint64_t>(keys[i]) - base;
+    Slot& slot = slots[(key * 0x9e3779b97f4a7c15u) >> (64 - slot_bits)];
+    const bool seen = slot.key == key;
+    const std::uint64_t position = seen ? slot.position : count;
+    slot = {key, position};
+    where[i] = static_cast<std::int64_t>(position);
+    kept[count] = {key, static_cast<std::uint32_t>(count)};
+    count += !seen;
+  }
+  return count;
+}
+
+}  // namespace
+
+Unique unique_sort(const std::int64_t* keys, std::size_t n, std::int64_t min, std::int64_t max) {
+  const auto base = static_cast<std::uint64_t>(min);
+  Array<std::int64_t> inverse(n);
+  Scratch<Tagged> kept(n + 1);
+  const std::size_t num_kept = drop_repeats(keys, n, base, kept.data(), inverse.data());
+  Scratch<Tagged> spare(num_kept);
+  Tagged* sorted = radix_sort(kept.data(), spare.data(), num_kept, static_cast<std::uint64_t>(max) - base);
+
+  Scratch<std::uint32_t> rank(num_kept);
+  std::uint32_t last = 0;  // the distinct keys move to the front of `sorted`
+  for (std::size_t i = 0; i < num_kept; ++i) {
+    const Tagged pair = sorted[i];
+    last += pair.key != sorted[last].key;
+    sorted[last].key = pair.key;
+    rank[pair.tag] = last;
+  }
+
+  Array<std::int64_t> distinct(std::size_t{last} + 1);
+  for (std::size_t i = 0; i <= last; ++i) distinct[i] = static_cast<std::int64_t>(sorted[i].key + base);
+  for (std::size_t i = 0; i < n; ++i) inverse[i] = rank[static_cast<std::size_t>(inverse[i])];
+  return {std::move(distinct), std::move(inverse)};
+}
+
+}  // namespace fleet

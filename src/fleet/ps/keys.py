@@ -1,0 +1,103 @@
+"""Keys of a batch: distinct ones, their servers, and the way back. Torch tensors over `fleet._native`.
+
+A pull is `unique`, `split`, one request per server, `merge`, and an index with the inverse:
+
+>>> import torch
+>>> batch = torch.tensor([7, 3, 7, 9])
+>>> keys, inverse = unique(batch)
+>>> parts = split(keys, num_servers=2)
+>>> answers = [10.0 * part for part in parts.pieces()]
+>>> merge(answers, parts.order)[inverse]
+tensor([70., 30., 70., 90.])
+
+Tensors lie in CPU memory and are neither copied nor converted on the way in; results own their memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+
+from fleet import _native
+
+
+class Split(NamedTuple):
+    """Keys grouped by server: `grouped[offsets[s]:offsets[s + 1]]` are server s's, and `grouped == keys[order]`."""
+
+    grouped: torch.Tensor
+    order: torch.Tensor
+    offsets: torch.Tensor
+
+    def pieces(self) -> list[torch.Tensor]:
+        """The keys of each server, as views of `grouped`."""
+        ends = self.offsets.tolist()
+        return [self.grouped[start:end] for start, end in pairwise(ends)]
+
+
+def unique(keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the distinct keys and where each key is among them, as `torch.unique(return_inverse=True)` does.
+
+    Keys are int64, of any shape; the distinct ones come in ascending order, the inverse has the shape of `keys`.
+
+    >>> unique(torch.tensor([[5, -1], [5, 5]]))
+    (tensor([-1,  5]), tensor([[1, 0],
+            [1, 1]]))
+    """
+    _check_cpu(keys, "keys")
+    distinct, inverse = _native.unique(keys.reshape(-1))
+    return torch.from_numpy(distinct), torch.from_numpy(inverse).view(keys.shape)
+
+
+def split(keys: torch.Tensor, num_servers: int) -> Split:
+    """Group 1-D int64 `keys` by the server that holds them, in input order within a server.
+
+    Where a key lives depends on the key and the number of servers alone, in every version (csrc/keys/hash.h).
+
+    >>> grouped, order, offsets = split(torch.tensor([1, 2, 3, 4]), num_servers=1)
+    >>> grouped, order, offsets
+    (tensor([1, 2, 3, 4]), tensor([0, 1, 2, 3]), tensor([0, 4]))
+    """
+    _check_cpu(keys, "keys")
+    return Split(*map(torch.from_numpy, _native.split(keys, num_servers)))
+
+
+def server_of(keys: torch.Tensor, num_servers: int) -> torch.Tensor:
+    """Return the server that holds each of the 1-D int64 `keys`.
+
+    >>> server_of(torch.tensor([10, 20, 30]), num_servers=1)
+    tensor([0, 0, 0])
+    """
+    _check_cpu(keys, "keys")
+    return torch.from_numpy(_native.server_of(keys, num_servers))
+
+
+def merge(pieces: Sequence[torch.Tensor], order: torch.Tensor) -> torch.Tensor:
+    """Put the rows that the servers answered back into the order of the keys: the inverse of `split`.
+
+    Piece s holds one row per key of server s, shape [n] or [n, width]; `order` is the one that `split` gave
+    and names each row of the result once. No gradient flows through.
+
+    >>> merge([torch.tensor([[1.0, 1.0]]), torch.tensor([[2.0, 2.0], [3.0, 3.0]])], torch.tensor([2, 0, 1]))
+    tensor([[2., 2.],
+            [3., 3.],
+            [1., 1.]])
+    """
+    for number, piece in enumerate(pieces):
+        _check_cpu(piece, f"pieces[{number}]")
+    _check_cpu(order, "order")
+    rows = [piece.detach() for piece in pieces]
+    # numpy has no bfloat16. Moving rows needs their size only, so they travel as integers of that size.
+    if rows and all(row.dtype == torch.bfloat16 for row in rows):
+        return torch.from_numpy(_native.merge([row.view(torch.int16) for row in rows], order)).view(torch.bfloat16)
+    return torch.from_numpy(_native.merge(rows, order))
+
+
+def _check_cpu(tensor: torch.Tensor, name: str) -> None:
+    """Raise for what is not a CPU tensor: a hidden copy from a device would stall it on every step."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}")
+    if tensor.device.type != "cpu":
+        raise ValueError(f"{name} must lie in CPU memory, got a tensor on {tensor.device}; call .cpu() on it first")

@@ -1,0 +1,63 @@
+"""fleet.ps.keys: shapes, dtypes and errors on top of the native core."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+import torch
+
+from fleet.ps import keys
+
+
+def test_examples() -> None:
+    assert doctest.testmod(keys).failed == 0
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (6,), (2, 3), (2, 0, 3), (2, 3, 4)])
+def test_unique_has_torchs_shapes(shape: tuple[int, ...]) -> None:
+    batch = torch.randint(-3, 3, shape, generator=torch.Generator().manual_seed(0))
+    for ours, theirs in zip(keys.unique(batch), torch.unique(batch, return_inverse=True), strict=True):
+        assert ours.shape == theirs.shape
+        assert torch.equal(ours, theirs)
+
+
+def test_unique_of_a_transposed_batch() -> None:
+    batch = torch.arange(6).view(2, 3).t()
+    distinct, inverse = keys.unique(batch)
+    assert torch.equal(distinct[inverse], batch)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64])
+def test_there_and_back(dtype: torch.dtype) -> None:
+    batch = torch.randint(0, 10**9, (500,), generator=torch.Generator().manual_seed(0))
+    parts = keys.split(batch, 3)
+    assert torch.equal(parts.grouped, batch[parts.order])
+    rows = (batch % 100)[:, None].expand(-1, 5).to(dtype)
+    merged = keys.merge([(piece % 100)[:, None].repeat(1, 5).to(dtype) for piece in parts.pieces()], parts.order)
+    assert merged.dtype == dtype
+    assert torch.equal(merged, rows)
+
+
+def test_server_of_agrees_with_split() -> None:
+    batch = torch.arange(1000)
+    for server, piece in enumerate(keys.split(batch, 4).pieces()):
+        assert (keys.server_of(piece, 4) == server).all()
+
+
+def test_a_tensor_elsewhere_is_refused() -> None:
+    elsewhere = torch.zeros(3, dtype=torch.int64, device="meta")
+    with pytest.raises(ValueError, match="keys must lie in CPU memory, got a tensor on meta"):
+        keys.unique(elsewhere)
+    with pytest.raises(ValueError, match=r"pieces\[0\] must lie in CPU memory"):
+        keys.merge([elsewhere], torch.arange(3))
+
+
+def test_a_list_is_refused() -> None:
+    with pytest.raises(TypeError, match="keys must be a torch.Tensor, got list"):
+        keys.unique([1, 2])  # type: ignore[arg-type]
+
+
+def test_int32_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"keys must be int64, got torch\.int32"):
+        keys.unique(torch.zeros(3, dtype=torch.int32))

@@ -43,7 +43,8 @@ def launcher(*command: str) -> Callable[[Path], float]:
 
     def run(folder: Path) -> float:
         started = time.time()
-        done = subprocess.run(command, cwd=folder, env=ENVIRON, capture_output=True, text=True, timeout=LIMIT_S)
+        environ = {**ENVIRON, "TMPDIR": str(folder)}  # torchrun leaves a folder there
+        done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=LIMIT_S)
         assert done.returncode == 0, done.stderr
         return seconds_until_ready(done.stdout, started)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -186,18 +187,16 @@ def test_a_module_can_be_started(tmp_path: Path) -> None:
 
 
 def test_torchrun_starts_a_fleet_script(tmp_path: Path) -> None:
-    import subprocess
-
     train = script(tmp_path, ALL_REDUCE)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(train)]
-    done = subprocess.run(torchrun, cwd=tmp_path, env=clean_environ(), capture_output=True, text=True, timeout=60)
+    environ = {**clean_environ(), "TMPDIR": str(tmp_path)}  # torchrun leaves a folder there
+    done = subprocess.run(torchrun, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == ["worker 0 of 2: total 3", "worker 1 of 2: total 3"]
+    for index in range(2):  # they share one stdout, so their lines may run into each other
+        assert f"worker {index} of 2: total 3" in done.stdout
 
 
 def test_help_needs_neither_torch_nor_rich(tmp_path: Path) -> None:
-    import subprocess
-
     program = (
         "import sys; from fleet.launch.cli import run; run(['--help']); print(sorted(sys.modules), file=sys.stderr)"
     )

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from support.jobs import clean_environ, fleetrun, script
 
 pytestmark = pytest.mark.timeout(180)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.jobs import fleetrun, script
 
 from fleet.launch.devices import count_gpus
+from support.jobs import fleetrun, script
 
 NUM_GPUS = count_gpus()
 pytestmark = [

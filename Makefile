@@ -9,7 +9,7 @@ CPP_SOURCES := $(wildcard csrc/*/*.h csrc/*/*.cc)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-cpp check format docs bench sanitize pythons clean
+.PHONY: FORCE help setup demo test test-cpp check format docs bench sanitize pythons clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,11 @@ $(VENV)/.requirements: requirements/build.txt requirements/runtime.txt requireme
 	@$(BIN)/python -m pip install --quiet -r requirements/dev.txt
 	@touch $@
 
-$(VENV)/.native: $(VENV)/.requirements $(NATIVE_SOURCES)
+# The editable install knows every Python file by name, so it is made anew when one is added, moved or removed.
+$(VENV)/.files: FORCE | $(BIN)/python
+	@find src -name '*.py' | sort | cmp -s - $@ || find src -name '*.py' | sort > $@
+
+$(VENV)/.native: $(VENV)/.requirements $(VENV)/.files $(NATIVE_SOURCES)
 	@command -v $${CXX:-c++} >/dev/null || \
 		{ echo "make: no C++ compiler; install one (apt-get install g++) or set CXX"; exit 1; }
 	@echo "building the native core"

@@ -6,12 +6,13 @@ import atexit
 from typing import TYPE_CHECKING
 
 from fleet.errors import NotReadyError, RoleError, UsageTypeError
-from fleet.observe.crash import record_crash
+from fleet.observe.ending import note_the_end
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
     import torch
+    import torch.distributed as dist
 
     from fleet.collective.util import Util
 
@@ -30,6 +31,7 @@ class Fleet:
         self._strategy: DistributedStrategy | None = None
         self._is_collective = False
         self._device: torch.device | None = None
+        self._group: dist.ProcessGroup | None = None
         self._util: Util | None = None
 
     def init(
@@ -42,7 +44,7 @@ class Fleet:
 
         Without a role maker the environment is asked (fleetrun, torchrun, Slurm, MPI); if it says nothing, this is a
         job of one worker. A collective job is ready for `torch.distributed` afterwards; a parameter-server job opens no
-        connection yet. May be called again with the same outcome.
+        connection yet. May be called again with the same outcome; what is left out stays as it was.
         """
         if role_maker is not None and not isinstance(role_maker, RoleMaker):
             raise UsageTypeError(f"role_maker must be a RoleMaker, got {type(role_maker).__name__}")
@@ -50,12 +52,13 @@ class Fleet:
             raise UsageTypeError(f"is_collective must be True or False, got {is_collective!r}")
         if strategy is not None and not isinstance(strategy, DistributedStrategy):
             raise UsageTypeError(f"strategy must be a DistributedStrategy, got {type(strategy).__name__}")
+        strategy = self._strategy if strategy is None else strategy
         if strategy is not None:
             strategy.require_supported()
         maker = role_maker or self._role_maker or discover(is_collective)
         self._refuse_another_role(maker.identity)
-        record_crash()
-        is_collective = is_collective or maker.is_collective
+        note_the_end()
+        is_collective = is_collective or maker.is_collective or self._is_collective
         if is_collective:
             if maker.identity.role is Role.SERVER:
                 raise RoleError(
@@ -63,11 +66,13 @@ class Fleet:
                 )
             from fleet.collective.group import start_process_group
 
-            self._device = start_process_group(maker.identity)
+            self._device, made = start_process_group(maker.identity)
+            self._group = self._group if made is None else made
         self._role_maker, self._strategy, self._is_collective = maker, strategy, is_collective
         # Threads of a process group that is still there when the interpreter goes can abort the process.
         atexit.unregister(self.shutdown)
         atexit.register(self.shutdown)
+        note_the_end()  # again: the last handler to be registered is the first to run
         return self
 
     def _refuse_another_role(self, identity: Identity) -> None:
@@ -78,13 +83,13 @@ class Fleet:
             )
 
     def shutdown(self) -> None:
-        """Leave the process group, if any, and forget the role. Done by itself when the script ends."""
+        """Leave the process group if `init` made it, and forget the role. Done by itself when the script ends."""
         if self._util is not None:
             self._util.close()
-        if self._is_collective:
+        if self._group is not None:
             from fleet.collective.group import stop_process_group
 
-            stop_process_group()
+            stop_process_group(self._group)
         if self._role_maker is not None:
             self._role_maker.close()
         self._forget()

@@ -5,7 +5,7 @@ A variable is read through its entry, from the process environment or from any m
     env.PADDLE_TRAINER_ID.get()                     # None when unset
     env.PADDLE_TRAINER_ID.get({"PADDLE_TRAINER_ID": "3"})
 
-An empty string counts as unset. docs/environment.md lists the same table; a test compares the two.
+An empty string counts as unset, except for `is_set`. docs/environment.md lists the same table; a test compares the two.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ class Variable(Generic[T]):
     def text(self, environ: Environ | None = None) -> str | None:
         """The raw text, or None when unset or empty."""
         return (os.environ if environ is None else environ).get(self.name, "").strip() or None
+
+    def is_set(self, environ: Environ | None = None) -> bool:
+        """Whether the variable is there at all, be it empty: some programs read something into that."""
+        return self.name in (os.environ if environ is None else environ)
 
     def require(self, why: str, environ: Environ | None = None) -> T:
         """The value; VariableError with the reason when unset."""
@@ -113,12 +117,41 @@ def inherited() -> dict[str, str]:
     return dict(os.environ)
 
 
+def without_roles(environ: Environ) -> dict[str, str]:
+    """What is left when nothing tells a process its role any more.
+
+    Slurm's and MPI's variables stay: they describe the launcher, and `roles.discover` knows that.
+    """
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in _TABLE or not (name in _ROLE_NAMES or name.startswith(_ROLE_PREFIXES))
+    }
+
+
+_ROLE_PREFIXES = ("PADDLE_", "TORCHELASTIC_")
+_ROLE_NAMES = (
+    *("TRAINING_ROLE", "POD_IP", "FLAGS_selected_gpus"),
+    *(
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "GROUP_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+    ),
+    *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH"),
+)
+
+
 # Fleet's own, set by fleetrun for its children.
 FLEET_JOB_ID = _text("FLEET_JOB_ID", "Unique name of the job; marks every process that `fleetrun` started.")
 FLEET_DEVICE = _choice("FLEET_DEVICE", ("CPU", "CUDA"), "The device this worker trains on.")
 FLEET_RESTART = _count("FLEET_RESTART", "How often `fleetrun` has restarted the job so far.")
-FLEET_ERROR_FILE = _text(
-    "FLEET_ERROR_FILE", "Where a child writes its uncaught exception, so that the report names the cause."
+FLEET_NOTE_FILE = _text(
+    "FLEET_NOTE_FILE", "Where a child notes the moment it begins to end, so that the report names the cause."
 )
 FLEET_TERMINAL_WIDTH = _count(
     "FLEET_TERMINAL_WIDTH", "Columns of the terminal that follows this child; unset when nobody looks."
@@ -166,6 +199,9 @@ TORCHELASTIC_RUN_ID = _text("TORCHELASTIC_RUN_ID", "Set by torchrun; tells that 
 TORCHELASTIC_USE_AGENT_STORE = _choice(
     "TORCHELASTIC_USE_AGENT_STORE", ("TRUE", "FALSE"), "Set by torchrun; TRUE when it hosts the meeting point itself."
 )
+TORCHELASTIC_RESTART_COUNT = _count(
+    "TORCHELASTIC_RESTART_COUNT", "Set by torchrun; how often it has restarted the job so far."
+)
 
 # Slurm: set by srun for each task.
 SLURM_PROCID = _count("SLURM_PROCID", "Index of this task.")
@@ -181,6 +217,8 @@ SLURM_STEP_NODELIST = _text(
 SLURM_STEP_TASKS_PER_NODE = _text("SLURM_STEP_TASKS_PER_NODE", "Tasks on each machine, for example 4(x2),3.")
 SLURM_JOB_ID = _count("SLURM_JOB_ID", "The job; the meeting port is derived from it.")
 SLURM_STEP_ID = _count("SLURM_STEP_ID", "The srun inside the job; the meeting port is derived from it.")
+SLURM_GTIDS = _text("SLURM_GTIDS", "Indexes of the tasks on this machine; tells left-over variables of another srun.")
+SLURMD_NODENAME = _text("SLURMD_NODENAME", "Slurm's name of this machine; tells left-over variables of another srun.")
 
 # MPI launchers.
 OMPI_COMM_WORLD_RANK = _count("OMPI_COMM_WORLD_RANK", "Index of this process (Open MPI).")
@@ -193,7 +231,9 @@ MPI_LOCALRANKID = _count("MPI_LOCALRANKID", "Index among those of this machine (
 MPI_LOCALNRANKS = _count("MPI_LOCALNRANKS", "Processes on this machine (MPICH, Intel MPI).")
 
 # Devices, network and threads.
-CUDA_VISIBLE_DEVICES = _text("CUDA_VISIBLE_DEVICES", "GPUs a job may use; `--gpus` chooses among them.")
+CUDA_VISIBLE_DEVICES = _text(
+    "CUDA_VISIBLE_DEVICES", "GPUs a job may use; `--gpus` chooses among them. Set but empty: none."
+)
 GLOO_SOCKET_IFNAME = _text("GLOO_SOCKET_IFNAME", "Network interface of Gloo; chosen by `fleetrun` when unset.")
 NCCL_SOCKET_IFNAME = _text("NCCL_SOCKET_IFNAME", "Network interface of NCCL; chosen by `fleetrun` when unset.")
 OMP_NUM_THREADS = _count("OMP_NUM_THREADS", "Threads of each process; `fleetrun` divides the cores when unset.")

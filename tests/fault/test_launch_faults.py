@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from support.jobs import RunningJob, fleetrun, script
+from support.jobs import FLEETRUN, RunningJob, clean_environ, fleetrun, script
 from support.processes import exists, wait_until
 
 pytestmark = pytest.mark.timeout(90)
@@ -122,8 +125,7 @@ def test_a_worker_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     )
     result = fleetrun("--nproc_per_node", 2, "--device", "cpu", train, cwd=tmp_path, limit_s=20)
     assert result.code == 5
-    assert "worker 0" in result.err
-    assert "did not end within 5 s; killed" in result.err
+    assert re.search(r"worker 0 \(pid \d+\) did not end within 5\.\d s; killed", result.err)
     assert "worker 1 failed: exit code 5" in result.err
 
 
@@ -156,7 +158,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
         job.send(signal.SIGINT)
         result = job.finish(limit_s=10)
     assert result.code == 130
-    assert result.seconds < 5 or "killed" in result.err
+    assert result.seconds < 5
 
 
 def test_the_report_names_the_cause_not_the_consequence(tmp_path: Path) -> None:
@@ -165,8 +167,8 @@ def test_the_report_names_the_cause_not_the_consequence(tmp_path: Path) -> None:
         tmp_path,
         """
         import atexit, os, sys, time
-        from fleet.observe import record_crash
-        record_crash()
+        from fleet.observe import note_the_end
+        note_the_end()
         if os.environ["PADDLE_TRAINER_ID"] == "1":
             @atexit.register
             def leave_slowly():
@@ -194,15 +196,15 @@ def test_max_restart_starts_the_job_again(tmp_path: Path) -> None:
         """
         import os, sys
         attempt = os.environ["FLEET_RESTART"]
-        print("attempt", attempt, "worker", os.environ["PADDLE_TRAINER_ID"])
+        print("attempt", attempt)
         sys.exit(0 if attempt == "2" else 9)
         """,
     )
-    again = fleetrun("--nproc_per_node", 2, "--device", "cpu", "--max_restart", 2, train, cwd=tmp_path)
+    again = fleetrun("--nproc_per_node", 1, "--device", "cpu", "--max_restart", 2, train, cwd=tmp_path)
     assert again.code == 0
-    assert [line for line in again.out.splitlines() if "attempt" in line] == [f"attempt {n} worker 0" for n in range(3)]
+    assert again.out == "attempt 0\nattempt 1\nattempt 2\n"
     assert "restarting the job, attempt 2 of 2" in again.err
-    gave_up = fleetrun("--nproc_per_node", 2, "--device", "cpu", "--max_restart", 1, train, cwd=tmp_path)
+    gave_up = fleetrun("--nproc_per_node", 1, "--device", "cpu", "--max_restart", 1, train, cwd=tmp_path)
     assert gave_up.code == 9
 
 
@@ -217,3 +219,177 @@ def test_a_background_process_of_a_finished_worker_is_ended(tmp_path: Path) -> N
     result = fleetrun("--nproc_per_node", 1, "--device", "cpu", train, cwd=tmp_path)
     assert result.code == 0
     assert not exists(int(result.out.strip()))
+
+
+def test_a_worker_that_leaves_a_collective_with_exit_3_is_the_cause(tmp_path: Path) -> None:
+    """Its peers lose the connection and fail too, and earlier to be gone: leaving torch takes a while."""
+    train = script(
+        tmp_path,
+        """
+        import sys, torch, torch.distributed as dist
+        import fleet
+        fleet.init(is_collective=True)
+        if fleet.worker_index() == 1:
+            sys.exit(3)
+        dist.all_reduce(torch.ones(1))
+        """,
+    )
+    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", train, cwd=tmp_path)
+    assert result.code == 3, result.err
+    assert "] worker 1 failed: exit code 3" in result.err
+
+
+def test_restarts_when_all_workers_fail_at_once(tmp_path: Path) -> None:
+    """What one attempt leaves unheard must not be taken for the next one's."""
+    train = script(
+        tmp_path,
+        """
+        import os, signal
+        index, attempt = os.environ["PADDLE_TRAINER_ID"], os.environ["FLEET_RESTART"]
+        if attempt == "0":
+            with open(f"trainer.{index}", "w") as file:
+                file.write(f"{os.getpid()}\\n")
+            signal.pause()
+        """,
+    )
+    with RunningJob(["--nproc_per_node", 4, "--device", "cpu", "--max_restart", 1, train], tmp_path) as job:
+        pids = [int(job.read(f"trainer.{index}")) for index in range(4)]
+        job.send(signal.SIGSTOP)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        job.send(signal.SIGCONT)
+        result = job.finish(limit_s=20)
+    assert result.code == 0, result.err
+    assert "restarting the job, attempt 1 of 1" in result.err
+
+
+def test_ctrl_c_while_a_failed_job_stops_prevents_the_restart(tmp_path: Path) -> None:
+    train = script(
+        tmp_path,
+        """
+        import os, signal, sys, time
+        if os.environ["PADDLE_TRAINER_ID"] == "0":
+            signal.signal(signal.SIGTERM, lambda *_: open("asked", "w").write("\\n"))
+            open("ready", "w").write("\\n")
+            while True:
+                signal.pause()
+        while not os.path.exists("ready"):
+            time.sleep(0.01)
+        sys.exit(4)
+        """,
+    )
+    with RunningJob(["--nproc_per_node", 2, "--device", "cpu", "--max_restart", 3, train], tmp_path) as job:
+        job.read("asked")
+        job.send(signal.SIGINT)
+        result = job.finish(limit_s=10)
+    assert result.code == 4
+    assert "restarting" not in result.err
+
+
+def test_a_reader_that_takes_nothing_does_not_keep_the_job(tmp_path: Path) -> None:
+    """As `fleetrun ... | less` does while nobody scrolls."""
+    train = script(
+        tmp_path,
+        """
+        import os, signal
+        print("x" * 1_000_000, flush=True)
+        open("ready", "w").write("\\n")
+        signal.pause()
+        """,
+    )
+    arguments = [*FLEETRUN, "--nproc_per_node", "1", "--device", "cpu", str(train)]
+    with subprocess.Popen(
+        arguments, cwd=tmp_path, env=clean_environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        wait_until((tmp_path / "ready").exists, 30, "the worker")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 143
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">/dev/full", "2>/dev/full", ">&- 2>&- <&-", "2>&1 | true"])
+def test_a_job_ends_well_whatever_its_output_goes_to(tmp_path: Path, redirection: str) -> None:
+    train = script(tmp_path, "import os; print('hello'); open('done', 'w')")
+    command = f"set -o pipefail; {' '.join(FLEETRUN)} --nproc_per_node 1 --device cpu {train} {redirection}"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=clean_environ(), capture_output=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "done").exists()
+    assert (tmp_path / "log/workerlog.0").read_text() == "hello\n"
+
+
+def test_two_jobs_cannot_share_a_log(tmp_path: Path) -> None:
+    train = script(tmp_path, WAITING)
+    arguments = ["--nproc_per_node", 1, "--device", "cpu", train]
+    with RunningJob(arguments, tmp_path) as first:
+        first.read("trainer.0")
+        second = fleetrun(*arguments, cwd=tmp_path)
+        assert second.code == 2
+        assert second.err == (
+            "fleetrun: log/workerlog.0 belongs to another job that is still running; choose another --log_dir\n"
+        )
+        first.send(signal.SIGTERM)
+        assert first.finish().code == 143
+
+
+def test_nohup_is_respected(tmp_path: Path) -> None:
+    train = script(tmp_path, WAITING)
+    with RunningJob(["--nproc_per_node", 1, "--device", "cpu", train], tmp_path, prefix=["nohup"]) as job:
+        pid = int(job.read("trainer.0"))
+        job.send(signal.SIGHUP)
+        job.send(signal.SIGTERM)
+        result = job.finish(limit_s=10)
+    assert result.code == 143
+    assert not exists(pid)
+
+
+def test_a_job_inside_a_job_ends_with_it(tmp_path: Path) -> None:
+    inner = script(tmp_path, WAITING, "inner.py")
+    outer = script(
+        tmp_path,
+        f"""
+        import subprocess, sys
+        options = ["--server_num", "1", "--worker_num", "1", "--log_dir", "inner_log"]
+        command = [sys.executable, "-m", "fleet.launch", *options, {str(inner)!r}]
+        sys.exit(subprocess.run(command).returncode)
+        """,
+    )
+    with RunningJob(["--nproc_per_node", 1, "--device", "cpu", outer], tmp_path) as job:
+        pids = [int(job.read(name)) for name in ("trainer.0", "pserver.0")]
+        job.send(signal.SIGKILL)
+        job.finish(limit_s=10)
+    wait_until(lambda: not any(map(exists, pids)), 10, "the inner job to end")
+
+
+def test_a_process_that_hides_is_found(tmp_path: Path) -> None:
+    """It has left its group, its session and its environment; it is still a descendant."""
+    train = script(
+        tmp_path,
+        """
+        import subprocess
+        print(subprocess.Popen(["sleep", "1000"], start_new_session=True, env={}).pid)
+        """,
+    )
+    result = fleetrun("--nproc_per_node", 1, "--device", "cpu", train, cwd=tmp_path)
+    assert result.code == 0
+    assert not exists(int(result.out.strip()))
+
+
+def test_a_job_survives_its_guard(tmp_path: Path) -> None:
+    until_go = "import time\n    while not os.path.exists('go'): time.sleep(0.01)"
+    train = script(tmp_path, WAITING.replace("signal.pause()", until_go))
+    with RunningJob(["--nproc_per_node", 1, "--device", "cpu", train], tmp_path) as job:
+        worker = int(job.read("trainer.0"))
+        children = map(int, Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split())
+        for guard in set(children) - {worker}:
+            os.kill(guard, signal.SIGKILL)
+        (tmp_path / "go").touch()
+        result = job.finish(limit_s=20)
+    assert result.code == 0, result.err
+
+
+def test_ctrl_c_at_any_moment_of_the_start_ends_the_job(tmp_path: Path) -> None:
+    train = script(tmp_path, "import signal; signal.pause()")
+    for delay_ms in range(40, 240, 20):
+        with RunningJob(["--nproc_per_node", 1, "--device", "cpu", train], tmp_path) as job:
+            time.sleep(delay_ms / 1000)  # not to synchronise: any moment will do
+            job.send(signal.SIGINT)
+            assert job.finish(limit_s=15).code in (130, -signal.SIGINT, 1)  # 1: still importing

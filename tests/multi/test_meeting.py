@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.errors import CommunicationError, UsageError
-from fleet.launch.meeting import PROTOCOL, meet
+from fleet.errors import CommunicationError, EndpointError, UsageError
+from fleet.launch.lobby import PROTOCOL, Lobby
+from fleet.launch.meeting import meet
 from fleet.launch.team import AllDone, NodeFailed, Offer, Team
 from fleet.net import Endpoint, Hold
 
@@ -80,9 +81,10 @@ def test_done_is_said_when_all_are_and_failure_at_once() -> None:
                 assert [queue.get(timeout=10) for queue in queues] == [AllDone()] * 3
             else:
                 culprit = 1 if how == "failed by a guest" else 0
-                teams[culprit].failed("worker 9 failed", 42)
+                failure = NodeFailed("worker 9 failed", 42, 1.5)
+                teams[culprit].failed(failure)
                 others = [queue for number, queue in enumerate(queues) if number != culprit]
-                assert [queue.get(timeout=10) for queue in others] == [NodeFailed("worker 9 failed", 42)] * 2
+                assert [queue.get(timeout=10) for queue in others] == [failure] * 2
 
 
 @pytest.mark.parametrize(
@@ -137,5 +139,57 @@ def test_a_program_that_is_not_fleetrun_at_the_meeting_point() -> None:
         connection, _ = listener.accept()
         with connection:
             connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        with pytest.raises(CommunicationError, match="did not answer as a fleetrun"):
+        with pytest.raises(EndpointError, match="is not a fleetrun"):
             guest.result(timeout=20)
+
+
+def test_a_machine_that_leaves_before_the_start_may_come_again() -> None:
+    hello = {"protocol": PROTOCOL, "nnodes": 3, "rank": 1, "offer": offer(1).to_json()}
+    with launchers(3) as (pool, resources, point):
+        joined = [join(pool, resources, point, 0, 0)]
+        wait_for_host(point)
+        with socket.create_connection((point.host, point.port)) as first_try:
+            first_try.sendall(json.dumps(hello).encode() + b"\n")
+            assert b"welcome" in first_try.recv(1000)
+        joined += [join(pool, resources, point, rank, rank) for rank in (1, 2)]
+        assert {future.result(timeout=20).offers for future in joined} == {(offer(0), offer(1), offer(2))}
+
+
+def test_guests_learn_why_a_meeting_is_off() -> None:
+    with launchers(2) as (pool, resources, point):
+        host = pool.submit(_host_that_gives_up, point)
+        wait_for_host(point)
+        guest = join(pool, resources, point, 1, 1)
+        with pytest.raises(CommunicationError, match="the meeting at .* ended: gave up"):
+            guest.result(timeout=20)
+        with pytest.raises(RuntimeError, match="gave up"):
+            host.result(timeout=20)
+
+
+def _host_that_gives_up(point: Endpoint) -> None:
+    """A host that is interrupted once the first guest is there."""
+    with socket.create_server((point.host, point.port)) as listener:
+        lobby = Lobby(listener, 3, 0, offer(0))
+        while lobby.num_missing == 2:
+            lobby.serve(timeout_s=0.1)
+        lobby.dismiss("gave up")
+    raise RuntimeError("gave up")
+
+
+@pytest.mark.parametrize("address", ["::1", "127.0.0.1"])
+def test_machines_can_meet_at_either_family_of_addresses(address: str) -> None:
+    with Hold.any_port(address) as hold:
+        point = hold.endpoint
+    with ExitStack() as resources, ThreadPoolExecutor(2) as pool:
+        joined = [join(pool, resources, point, number, None, of=2) for number in range(2)]
+        assert len({future.result(timeout=20).offers for future in joined}) == 1
+
+
+def test_a_visitor_that_trickles_does_not_hold_the_host_up() -> None:
+    with launchers(2) as (pool, resources, point):
+        host = join(pool, resources, point, 0, 0, of=2)
+        wait_for_host(point)
+        with socket.create_connection((point.host, point.port)) as slow:
+            slow.sendall(b"{")
+            guest = join(pool, resources, point, 1, 1, of=2)
+            assert host.result(timeout=3).offers == guest.result(timeout=3).offers

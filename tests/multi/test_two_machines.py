@@ -127,6 +127,33 @@ def test_a_failure_on_one_machine_ends_the_other_and_is_named_there(hosts: tuple
     )
 
 
+@pytest.mark.parametrize("culprit", [1, 2])
+def test_both_machines_name_the_cause_though_all_workers_fail(
+    hosts: tuple[Host, Host], tmp_path: Path, culprit: int
+) -> None:
+    """Everybody loses its peers within moments of the first failure."""
+    train = script(
+        tmp_path,
+        f"""
+        import torch, torch.distributed as dist
+        import fleet
+        fleet.init(is_collective=True)
+        for step in range(1000):
+            if step == 20 and fleet.worker_index() == {culprit}:
+                raise ValueError("the cause")
+            dist.all_reduce(torch.ones(1))
+        """,
+    )
+    arguments = ["--ips", ",".join(host.address for host in hosts), "--nproc_per_node", 2, "--device", "cpu", train]
+    with ExitStack() as stack:
+        results = Pair(stack, hosts, tmp_path, [arguments, arguments]).finish(limit_s=30)
+    assert [result.code for result in results] == [1, 1]
+    here, there = results if culprit < 2 else results[::-1]
+    assert f"] worker {culprit} failed: exit code 1" in here.err
+    assert "| [rank" in here.err
+    assert f"] the job failed on another machine: worker {culprit} failed: exit code 1" in there.err
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_machine_that_is_gone_ends_the_other(hosts: tuple[Host, Host], tmp_path: Path, victim: int) -> None:
     ips = ",".join(host.address for host in hosts)

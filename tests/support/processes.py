@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 MARK = "FLEET_TEST_MARK"
 
 
@@ -23,6 +25,12 @@ def marked_processes(mark: str) -> dict[int, str]:
         except OSError:
             continue
     return found
+
+
+def listening_ports() -> set[int]:
+    """The ports this process listens on."""
+    connections = psutil.Process().net_connections(kind="tcp")
+    return {connection.laddr.port for connection in connections if connection.status == psutil.CONN_LISTEN}
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float, what: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import default_pg_timeout
 
 import fleet
 from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError, UsageTypeError
@@ -36,8 +37,9 @@ def test_a_collective_job_of_one_has_a_process_group(alone: fleet.Fleet) -> None
     alone.init(is_collective=True)
     assert dist.get_world_size() == 1
     assert alone.device.type in ("cpu", "cuda")
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1).to(alone.device))
-    model(torch.ones(1, 2, device=alone.device)).sum().backward()
+    total = torch.ones(2, device=alone.device)
+    dist.all_reduce(total)
+    assert total.tolist() == [1.0, 1.0]
     alone.shutdown()
     assert not dist.is_initialized()
 
@@ -52,6 +54,63 @@ def test_init_again_is_harmless_and_another_role_is_refused(alone: fleet.Fleet) 
     alone.init(other)
     assert alone.server_endpoints() == ["127.0.0.1:1"]
     assert alone.server_endpoints(to_string=True) == "127.0.0.1:1"
+
+
+def test_init_again_keeps_the_strategy_and_the_kind_of_job(alone: fleet.Fleet) -> None:
+    strategy = fleet.DistributedStrategy()
+    alone.init(is_collective=True, strategy=strategy)
+    alone.init()
+    assert alone._strategy is strategy
+    another = fleet.DistributedStrategy()
+    alone.init(strategy=another)
+    assert alone._strategy is another
+    alone.shutdown()
+    assert not dist.is_initialized()
+    assert alone._strategy is None
+
+
+def test_a_strategy_that_is_kept_is_checked_again(alone: fleet.Fleet) -> None:
+    strategy = fleet.DistributedStrategy()
+    alone.init(strategy=strategy)
+    strategy.dgc = True
+    with pytest.raises(NotSupportedError, match=r"strategy\.dgc"):
+        alone.init()
+
+
+def test_a_role_maker_of_workers_and_servers_stays_collective_when_asked_once(alone: fleet.Fleet) -> None:
+    alone.init(fleet.UserDefinedRoleMaker(worker_num=1, server_endpoints=["127.0.0.1:1"]), is_collective=True)
+    alone.init()
+    alone.shutdown()
+    assert not dist.is_initialized()
+
+
+def test_a_process_group_that_the_script_made_outlives_shutdown(alone: fleet.Fleet) -> None:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        alone.init(is_collective=True)
+        alone.shutdown()
+        assert dist.is_initialized()
+    finally:
+        dist.destroy_process_group()
+
+
+def test_a_process_group_that_the_script_made_instead_of_ours_outlives_shutdown(alone: fleet.Fleet) -> None:
+    alone.init(is_collective=True)
+    dist.destroy_process_group()
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        alone.shutdown()
+        assert dist.is_initialized()
+    finally:
+        dist.destroy_process_group()
+
+
+def test_the_time_to_meet_does_not_limit_what_comes_after(alone: fleet.Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_INIT_TIMEOUT_S", "15")
+    alone.init(is_collective=True)
+    group = dist.group.WORLD
+    assert group is not None
+    assert group._get_backend(torch.device("cpu")).options._timeout == default_pg_timeout
 
 
 def test_questions_before_init_say_what_to_do() -> None:
@@ -89,10 +148,31 @@ def test_all_reduce_gives_back_what_it_got(alone: fleet.Fleet, value: object) ->
     assert isinstance(result, int if value is True else type(value))
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2), (0, 2)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int16, torch.uint8, torch.bool])
+def test_tensors_keep_their_type_and_shape(alone: fleet.Fleet, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    alone.init()
+    value = torch.ones(shape, dtype=dtype)
+    for result in (alone.util.all_reduce(value), alone.util.all_gather(value)[0]):
+        assert result.dtype == dtype
+        assert result.shape == shape
+        assert torch.equal(result, value)
+        assert result is not value
+
+
+def test_what_is_reduced_is_a_copy(alone: fleet.Fleet) -> None:
+    alone.init()
+    for value in (torch.zeros(2), np.zeros(2)):
+        alone.util.all_reduce(value)[0] = 7
+        assert value[0] == 0
+
+
 def test_values_that_cannot_travel_are_refused(alone: fleet.Fleet) -> None:
     alone.init()
     with pytest.raises(UsageError, match="takes numbers"):
         alone.util.all_reduce("text")
+    with pytest.raises(UsageError, match="takes numbers that Gloo can add, got complex64"):
+        alone.util.all_reduce(torch.zeros(1, dtype=torch.complex64))
     with pytest.raises(UsageError, match="mode must be"):
         alone.util.all_reduce(1, mode="mean")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="comm_world must be"):

@@ -24,6 +24,11 @@ def test_an_empty_variable_counts_as_unset() -> None:
     assert env.PADDLE_TRAINER_ID.get({"PADDLE_TRAINER_ID": " 3 "}) == 3
 
 
+def test_an_empty_variable_can_be_told_from_one_that_is_not_there() -> None:
+    assert env.CUDA_VISIBLE_DEVICES.is_set({"CUDA_VISIBLE_DEVICES": ""})
+    assert not env.CUDA_VISIBLE_DEVICES.is_set({})
+
+
 @pytest.mark.parametrize(
     ("variable", "text"),
     [

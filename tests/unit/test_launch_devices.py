@@ -52,5 +52,25 @@ def test_workers_on_the_cpu() -> None:
 
 def test_cuda_visible_devices_limits_the_choice() -> None:
     assert visible_gpus(4, {}) == ("0", "1", "2", "3")
-    assert visible_gpus(4, {"CUDA_VISIBLE_DEVICES": "2, GPU-abc"}) == ("2", "GPU-abc")
+    assert visible_gpus(4, {"CUDA_VISIBLE_DEVICES": "2, GPU-abc,MIG-def"}) == ("2", "GPU-abc", "MIG-def")
     assert visible_gpus(4, {"CUDA_VISIBLE_DEVICES": "-1"}) == ()
+
+
+@pytest.mark.parametrize("text", ["", " ", "-1", "none"])
+def test_cuda_visible_devices_can_hide_all(text: str) -> None:
+    assert visible_gpus(4, {"CUDA_VISIBLE_DEVICES": text}) == ()
+
+
+@pytest.mark.parametrize("text", ["2,-1,3", "2,,3", "2,x,3", "2,-1,9"])
+def test_the_list_ends_where_cuda_stops_reading_it(text: str) -> None:
+    assert visible_gpus(4, {"CUDA_VISIBLE_DEVICES": text}) == ("2",)
+
+
+@pytest.mark.parametrize("environ", [{}, {"CUDA_VISIBLE_DEVICES": "0,1"}, {"CUDA_VISIBLE_DEVICES": "GPU-abc"}])
+def test_a_machine_without_gpus_has_none_to_see(environ: dict[str, str]) -> None:
+    assert visible_gpus(0, environ) == ()
+
+
+def test_a_gpu_that_is_not_there_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match="CUDA_VISIBLE_DEVICES=0,4 names GPU 4, but this machine has 4"):
+        visible_gpus(4, {"CUDA_VISIBLE_DEVICES": "0,4"})

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import io
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from fleet.errors import UsageError
 from fleet.launch.banner import argument_block, variable_table
-from fleet.launch.follow import Follower, tail
+from fleet.launch.follow import Follower
+from fleet.launch.logs import open_log, tail
 from fleet.launch.options import Options
 from fleet.launch.report import how_it_ended
 
@@ -44,18 +49,64 @@ def test_the_tail_of_a_log(tmp_path: Path) -> None:
     assert tail(log, 3) == ["line 99998", "line 99999", " 100%"]
 
 
-def test_a_log_is_followed_across_restarts_until_the_terminal_is_gone(tmp_path: Path) -> None:
-    log, out = tmp_path / "log", io.BytesIO()
-    follower = Follower(log, out)
-    follower.pump()
-    for text in (b"one\n", b"two"):
-        with open(log, "ab") as file:
-            file.write(text)
-        follower.pump()
-    assert out.getvalue() == b"one\ntwo"
-    out.close()
-    log.write_bytes(b"one\ntwo\nthree\n")
-    follower.pump()
+def read_all(descriptor: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (chunk := os.read(descriptor, size - len(data))):
+        data += chunk
+    return data
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        with contextlib.suppress(OSError):
+            os.close(end)
+
+
+def test_a_log_is_followed_while_it_grows_and_to_its_end(tmp_path: Path, pipe: tuple[int, int]) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"before one\n")
+    follower = Follower(log, pipe[1], position=len(b"before "))
+    assert read_all(pipe[0], 4) == b"one\n"
+    with open(log, "ab") as file:
+        file.write(b"two\n")
+    assert read_all(pipe[0], 4) == b"two\n"
+    with open(log, "ab") as file:
+        file.write(b"three")
+    follower.finish()
+    assert follower.position == len(log.read_bytes())
+    assert read_all(pipe[0], 5) == b"three"
+
+
+def test_a_terminal_that_is_gone_ends_the_following(tmp_path: Path, pipe: tuple[int, int]) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * 100)
+    os.close(pipe[0])
+    Follower(log, pipe[1]).finish()
+
+
+def test_a_terminal_that_takes_nothing_is_not_waited_for(tmp_path: Path, pipe: tuple[int, int]) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * 1_000_000)  # more than a pipe holds
+    follower = Follower(log, pipe[1])
+    follower.finish(patience_s=0.05)
+    assert follower.position < 1_000_000
+    os.close(pipe[0])  # lets its thread end
+    follower.finish()
+
+
+def test_a_log_belongs_to_one_job_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "workerlog.0"
+    with ExitStack() as first, ExitStack() as second:
+        os.write(open_log(path, first), b"mine")
+        with pytest.raises(UsageError, match=r"workerlog\.0 belongs to another job that is still running"):
+            open_log(path, second)
+        assert path.read_bytes() == b"mine"
+    with ExitStack() as third:
+        open_log(path, third)
+        assert path.read_bytes() == b""
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,15 @@ def test_nonsense(change: dict[str, str], names: list[str]) -> None:
     assert [name for name in names if name not in str(caught.value)] == []
 
 
+@pytest.mark.parametrize("change", [{"SLURM_PROCID": "0"}, {"SLURM_PROCID": "0", "MASTER_PORT": "29500"}])
+def test_task_0_on_another_machine_than_the_first_asks_for_the_address(change: dict[str, str]) -> None:
+    with pytest.raises(RoleError, match="SLURM_PROCID=0 runs on machine 2 .* set MASTER_ADDR"):
+        read({**TASK, **change})
+    who = read({**TASK, **change, "MASTER_ADDR": "gpu09"})
+    assert who is not None
+    assert (who.index, who.node_index) == (0, 2)
+
+
 def test_malformed_meeting_names_the_variables() -> None:
     with pytest.raises(EndpointError, match="MASTER_ADDR:MASTER_PORT"):
         read({**TASK, "MASTER_ADDR": "not a host"})

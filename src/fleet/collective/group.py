@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -29,19 +28,18 @@ def choose_device(identity: Identity) -> torch.device:
     return torch.device("cuda", identity.local_rank % num_gpus)
 
 
-def start_process_group(identity: Identity) -> torch.device:
-    """Make the default process group and return this worker's device.
+def start_process_group(identity: Identity) -> tuple[torch.device, dist.ProcessGroup | None]:
+    """Make the default process group; return this worker's device and the group, for `stop_process_group`.
 
-    A group that the script has already made is used as it is, if it agrees with the identity.
+    A group that is there already is used as it is, if it agrees with the identity, and not returned.
     """
     device = choose_device(identity)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if dist.is_initialized():
         _check_existing(identity)
-        return device
+        return device, None
     backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
-    wait = timedelta(seconds=rendezvous.timeout_s())
     rank, size = identity.index, identity.num_workers
     store: dist.Store
     if size == 1:
@@ -54,20 +52,15 @@ def start_process_group(identity: Identity) -> torch.device:
             )
         store = rendezvous.open_store(identity.rendezvous, is_host=rank == 0, num_processes=size)
         everybody = [f"worker {i}" for i in range(size)]
-        restart = env.FLEET_RESTART.get() or 0
-        rendezvous.roll_call(
-            store, f"fleet/{restart}/roll-call", f"worker {rank}", everybody, str(identity.rendezvous.endpoint)
-        )
-    dist.init_process_group(
-        backend, store=dist.PrefixStore("fleet/default", store), rank=rank, world_size=size, timeout=wait
-    )
+        rendezvous.roll_call(store, "roll-call", f"worker {rank}", everybody, str(identity.rendezvous.endpoint))
+    dist.init_process_group(backend, store=dist.PrefixStore("default", store), rank=rank, world_size=size)
     log.info("worker %d of %d on %s, %s", rank, size, device, backend)
-    return device
+    return device, dist.group.WORLD
 
 
-def stop_process_group() -> None:
-    """Leave the default process group, if there is one."""
-    if dist.is_initialized():
+def stop_process_group(made: dist.ProcessGroup) -> None:
+    """Leave the default process group if it is the one that was made here; the script's own is not ours to end."""
+    if dist.is_initialized() and dist.group.WORLD is made:
         dist.destroy_process_group()
 
 

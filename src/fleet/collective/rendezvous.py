@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import default_pg_timeout
 
 from fleet import env, net
 from fleet.errors import DeadlineError
@@ -25,28 +26,40 @@ def timeout_s() -> float:
 
 
 def open_store(rendezvous: Rendezvous, is_host: bool, num_processes: int) -> dist.Store:
-    """The store of the job. The host listens on the address of the endpoint alone, not on every interface."""
+    """The store of this attempt at the job. The host listens on the address of the endpoint, not on every interface."""
     endpoint = rendezvous.endpoint
-    wait = timedelta(seconds=timeout_s())
-    if is_host and not rendezvous.is_hosted:
-        listener = net.listen(_listening_endpoint(endpoint))
-        return dist.TCPStore(
+    is_master = is_host and not rendezvous.is_hosted
+    listener = net.listen(_listening_endpoint(endpoint)) if is_master else None
+    started = time.monotonic()
+    try:
+        store = dist.TCPStore(
             endpoint.host,
             endpoint.port,
             num_processes,
-            is_master=True,
-            timeout=wait,
+            is_master=is_master,
+            timeout=timedelta(seconds=timeout_s()),
             wait_for_workers=False,
-            master_listen_fd=listener.detach(),
-        )
-    started = time.monotonic()
-    try:
-        return dist.TCPStore(
-            endpoint.host, endpoint.port, num_processes, is_master=False, timeout=wait, wait_for_workers=False
+            master_listen_fd=None if listener is None else listener.detach(),
         )
     except (dist.DistError, RuntimeError) as error:
         waited_s = time.monotonic() - started
-        raise DeadlineError(f"waited {waited_s:.0f} s for worker 0 at {endpoint}; {_REMINDER}") from error
+        raise DeadlineError(f"waited {waited_s:.0f} s for worker 0 at {endpoint}; {_remedy(endpoint)}") from error
+    store.set_timeout(default_pg_timeout)  # from here on it serves the groups, whose wait is not ours to limit
+    return dist.PrefixStore(f"fleet/{_attempt()}", store)
+
+
+def _attempt() -> int:
+    """How often the job was started before. torchrun's store survives a restart, and what was written there with it.
+
+    With a launcher inside the other only the inner one counts on, so the sum grows from one attempt to the next.
+    """
+    return (env.FLEET_RESTART.get() or 0) + (env.TORCHELASTIC_RESTART_COUNT.get() or 0)
+
+
+def _remedy(endpoint: Endpoint) -> str:
+    if net.resolve(endpoint.host):
+        return _REMINDER
+    return f"{endpoint.host} does not resolve here; set MASTER_ADDR to an address that every process can reach"
 
 
 def _listening_endpoint(endpoint: Endpoint) -> Endpoint:

@@ -10,10 +10,17 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from fleet.collective.worlds import WorldName, Worlds, pack, unpack
+from fleet.collective.worlds import WorldName, Worlds, dtype_name, pack, unpack
 from fleet.errors import UsageError, UsageTypeError
 from fleet.roles.base import Identity
 
+# Types that Gloo cannot reduce, and the wider one that can hold what they hold.
+_WIDER = dict.fromkeys((torch.int16, torch.uint16, torch.uint32), torch.int64)
+_NUMBERS = {
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+    *(torch.int64, torch.int32, torch.int8, torch.uint8),
+    *_WIDER,
+}
 _OPS = {"sum": dist.ReduceOp.SUM, "min": dist.ReduceOp.MIN, "max": dist.ReduceOp.MAX}
 
 
@@ -41,19 +48,18 @@ class Util:
         """
         if mode not in _OPS:
             raise UsageError(f"mode must be 'sum', 'min' or 'max', got {mode!r}")
-        values = _as_array(input)
+        values = _as_tensor(input)
         world = self._worlds[comm_world]
-        described = [
-            json.loads(text) for text in world.gather_bytes(json.dumps([values.dtype.str, values.shape, mode]).encode())
-        ]
+        own = json.dumps([dtype_name(values.dtype), values.shape, mode]).encode()
+        described = [json.loads(text) for text in world.gather_bytes(own)]
         if any(other != described[0] for other in described):
             listed = "; ".join(
                 f"rank {rank}: {dtype} {shape} {how}" for rank, (dtype, shape, how) in enumerate(described)
             )
             raise UsageError(f"all_reduce was called with different values in the {comm_world} world: {listed}")
-        tensor = torch.from_numpy(values)
-        world.reduce(tensor, _OPS[mode])
-        return _like(tensor, input)
+        values = values.to(_WIDER.get(values.dtype, values.dtype))
+        world.reduce(values, _OPS[mode])
+        return _like(values, input)
 
     def all_gather(self, input: Any, comm_world: WorldName = "worker") -> list[Any]:
         """The values of every process of the world, by rank; they may differ in shape and kind."""
@@ -77,15 +83,16 @@ class Util:
             print(message, flush=True)
 
 
-def _as_array(value: Any) -> np.ndarray[Any, np.dtype[Any]]:
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
-    array = np.array(value)  # always a copy: the caller's values stay as they are
-    if array.dtype == np.bool_:
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "iuf":
-        raise UsageError(f"all_reduce takes numbers, got {value!r}")
-    return array
+def _as_tensor(value: Any) -> torch.Tensor:
+    """Always a copy: the caller's values stay as they are. True and False count as 1 and 0."""
+    try:
+        tensor = value.detach() if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
+    except (TypeError, ValueError):
+        raise UsageError(f"all_reduce takes numbers, got {value!r}") from None
+    dtype = torch.int64 if tensor.dtype is torch.bool else tensor.dtype
+    if dtype not in _NUMBERS:
+        raise UsageError(f"all_reduce takes numbers that Gloo can add, got {dtype_name(dtype)}")
+    return tensor.to("cpu", dtype, copy=True, memory_format=torch.contiguous_format)
 
 
 def _like(result: torch.Tensor, original: Any) -> Any:

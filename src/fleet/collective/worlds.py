@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from datetime import timedelta
 from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import default_pg_timeout
 
 from fleet.collective import rendezvous
 from fleet.errors import CommunicationError, RoleError, UsageError
@@ -85,8 +85,11 @@ class GlooWorld(World):
             work.wait()
         except RuntimeError as error:
             first = str(error).splitlines()[0]
+            # Gloo has one type for all; once a wait ran out, it also closes the connections and says so.
+            is_late = any(words in first.lower() for words in ("timed out", "timeout"))
+            what = "timed out" if is_late else "lost a member"
             raise CommunicationError(
-                f"the {self._name} world lost a member (this is rank {self.rank} of {self.size}): {first}"
+                f"the {self._name} world {what} (this is rank {self.rank} of {self.size}): {first}"
             ) from error
 
 
@@ -136,23 +139,24 @@ class Worlds:
         if self._store is None:  # one for all worlds: worker 0 can open its port only once
             is_host = who.role is Role.WORKER and who.index == 0
             self._store = rendezvous.open_store(who.rendezvous, is_host, who.num_workers + who.num_servers)
-        rendezvous.roll_call(self._store, f"fleet/{name}/roll-call", own, everybody, str(who.rendezvous.endpoint))
+        rendezvous.roll_call(self._store, f"{name}/roll-call", own, everybody, str(who.rendezvous.endpoint))
         group = dist.ProcessGroupGloo(
-            dist.PrefixStore(f"fleet/{name}", self._store),
-            everybody.index(own),
-            len(everybody),
-            timedelta(seconds=rendezvous.timeout_s()),
+            dist.PrefixStore(name, self._store), everybody.index(own), len(everybody), default_pg_timeout
         )
         return GlooWorld(cast(dist.ProcessGroup, group), name)  # a backend alone answers the two calls we make
 
 
 def pack(value: object) -> bytes:
     """A number, text, array, tensor or JSON value as bytes."""
-    if isinstance(value, torch.Tensor | np.ndarray | np.generic):
-        array = np.asarray(value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value)
+    if isinstance(value, torch.Tensor):
+        raw = value.detach().cpu().reshape(-1).view(torch.uint8)  # numpy does not know every type, such as bfloat16
+        header = {"tensor": dtype_name(value.dtype), "shape": value.shape}
+        return json.dumps(header).encode() + b"\n" + raw.numpy().tobytes()
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
         if array.dtype.hasobject:
             raise UsageError("an array of Python objects cannot be sent; send numbers or text")
-        header = {"dtype": array.dtype.str, "shape": array.shape, "tensor": isinstance(value, torch.Tensor)}
+        header = {"array": array.dtype.str, "shape": array.shape}
         return json.dumps(header).encode() + b"\n" + np.ascontiguousarray(array).tobytes()
     try:
         return json.dumps({"json": value}).encode() + b"\n"
@@ -168,5 +172,13 @@ def unpack(data: bytes) -> Any:
     header = json.loads(head)
     if "json" in header:
         return header["json"]
-    array = np.frombuffer(body, dtype=np.dtype(header["dtype"])).reshape(header["shape"]).copy()
-    return torch.from_numpy(array) if header["tensor"] else array
+    if "tensor" in header:
+        tensor = torch.empty(header["shape"], dtype=getattr(torch, header["tensor"]))
+        tensor.view(-1).view(torch.uint8).numpy()[:] = np.frombuffer(body, dtype=np.uint8)
+        return tensor
+    return np.frombuffer(body, dtype=np.dtype(header["array"])).reshape(header["shape"]).copy()
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """`bfloat16` for `torch.bfloat16`."""
+    return str(dtype).removeprefix("torch.")

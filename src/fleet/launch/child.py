@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import subprocess
@@ -26,20 +27,23 @@ def exit_code(status: int) -> int:
 class Child:
     """A running process. Its zombie is kept until `reap()`, so that its process group cannot be somebody else's."""
 
-    def __init__(self, plan: ProcessPlan, job_id: str, restart: int, terminal_width: int | None = None) -> None:
+    def __init__(
+        self, plan: ProcessPlan, log: int, job_id: str, restart: int, terminal_width: int | None = None
+    ) -> None:
         self.plan = plan
-        self.error_path = plan.log_path.with_name(plan.log_path.name + ".error")
-        self.error_path.unlink(missing_ok=True)
         self.started_at = time.time()
         self.exited_at: float | None = None
         self.status: int | None = None
         """Return code as subprocess gives it (-n for signal n); None while it runs."""
         self.was_told_to_stop = False
-        environ = env.inherited() | plan.variables
+        self._note = plan.log_path.with_name(plan.log_path.name + ".note").absolute()
+        self._note.unlink(missing_ok=True)
+        self._waiter: threading.Thread | None = None
+        environ = env.without_roles(env.inherited()) | plan.variables
         environ |= {
             env.FLEET_JOB_ID.name: job_id,
             env.FLEET_RESTART.name: str(restart),
-            env.FLEET_ERROR_FILE.name: str(self.error_path.absolute()),
+            env.FLEET_NOTE_FILE.name: str(self._note),
             "PYTHONUNBUFFERED": "1",
         }
         if terminal_width is not None:
@@ -51,18 +55,16 @@ class Child:
             if os.getppid() != launcher:  # it died before the line above
                 os._exit(1)
 
-        with open(plan.log_path, "ab" if restart else "wb") as log:
-            self._process = subprocess.Popen(
-                plan.command,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=die_with_launcher,
-            )
+        self._process = subprocess.Popen(
+            plan.command,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=die_with_launcher,
+        )
         self.pid = self._process.pid
-        self._waiter: threading.Thread | None = None
 
     def when_it_exits(self, tell: Callable[[Child], None]) -> None:
         """Call `tell(self)` from a thread once the process has exited.
@@ -83,6 +85,24 @@ class Child:
     def is_running(self) -> bool:
         return self.status is None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended with an error that nobody asked for."""
+        return self.status not in (None, 0) and not self.was_told_to_stop
+
+    @property
+    def began_to_end_at(self) -> float | None:
+        """When it raised or began to exit, if it told; else when it was gone; None while it runs on."""
+        try:
+            return float(json.loads(self._note.read_text())["time"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return self.exited_at
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it has begun to end and is still there."""
+        return self.is_running and self._note.exists()
+
     def signal(self, number: int) -> None:
         """Send a signal to the process and everything in its group."""
         self.was_told_to_stop = self.was_told_to_stop or self.is_running
@@ -90,9 +110,10 @@ class Child:
             os.killpg(self.pid, number)
 
     def reap(self) -> None:
-        """End what is left of its group and release its process id."""
+        """End what is left of its group, release its process id, remove its note."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
         if self._waiter is not None:
             self._waiter.join()
+        self._note.unlink(missing_ok=True)

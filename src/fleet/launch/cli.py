@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import signal
 import sys
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from fleet import net
 from fleet._version import __version__
-from fleet.errors import DeadlineError, FleetError, NotSupportedError, UsageError
+from fleet.errors import CommunicationError, DeadlineError, FleetError, NotSupportedError, UsageError
 from fleet.launch.options import Options
+
+if TYPE_CHECKING:
+    from fleet.launch.guard import Guard
 
 EPILOG = """
 \b
@@ -95,7 +99,7 @@ _PORT = _Whole(1, 65535)
     type=click.Choice(["auto", "cpu", "cuda"]),
     default="auto",
     show_default=True,
-    help="What workers train on; auto takes GPUs if there are any.",
+    help="What workers train on; auto takes GPUs if there are any, or the CPU beside servers.",
 )
 @click.option(
     "--ips", callback=_ips, metavar="HOST,..", help="Addresses of all machines; run the same command on each."
@@ -145,19 +149,34 @@ _parse.allow_interspersed_args = False
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `fleetrun` and `python -m fleet.launch`."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    _open_standard_streams()
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    try:
+        sys.stdout.flush()
+    except (AttributeError, OSError):  # closed, or nobody reads it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter's own flush changes the exit code
+    sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """Put /dev/null where stdin, stdout or stderr is closed, or a file we open later would take its place."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
 
 
 def run(arguments: list[str]) -> int:
     """Do what the arguments ask; returns the exit code."""
     try:
+        if sys.platform != "linux":
+            raise NotSupportedError(f"fleetrun needs Linux, this is {sys.platform}")
         options = _parse.main(arguments, prog_name="fleetrun", standalone_mode=False)
         if not isinstance(options, Options):  # --help or --version has been shown
             return int(options or 0)
         return _launch(options)
     except click.ClickException as error:
         return _complain(error.format_message())
-    except DeadlineError as error:
+    except (DeadlineError, CommunicationError) as error:
         return _complain(str(error), code=1)
     except FleetError as error:
         return _complain(str(error))
@@ -166,51 +185,67 @@ def run(arguments: list[str]) -> int:
 
 
 def _complain(message: str, code: int = 2) -> int:
-    print(f"fleetrun: {message}", file=sys.stderr)
+    _say(f"fleetrun: {message}")
     return code
+
+
+def _say(text: str, stream: TextIO | None = None) -> None:
+    """Print to stderr; a terminal that is gone is no reason to end a job."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=stream or sys.stderr, flush=True)
 
 
 def _launch(options: Options) -> int:
     # Imported here so that --help and mistakes in single arguments answer at once.
-    from fleet.launch import banner
     from fleet.launch.guard import Guard, new_job_id
+
+    _set_up_logging()
+    job_id = new_job_id()
+    with ExitStack() as resources:
+        _leave_on_signals(resources)
+        guard = None
+        if not options.dry_run:
+            guard = Guard(job_id)
+            resources.callback(guard.dismiss)
+        return _run_job(options, job_id, guard, resources)
+
+
+def _run_job(options: Options, job_id: str, guard: Guard | None, resources: ExitStack) -> int:
+    from fleet.launch import banner
+    from fleet.launch.logs import open_log
     from fleet.launch.plan import make_plan, sharing_note
     from fleet.launch.watch import Job
 
-    _set_up_logging()
-    for number in (signal.SIGTERM, signal.SIGHUP):  # while it waits for other machines; the job has its own handlers
-        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     log = logging.getLogger("fleetrun")
-    job_id = new_job_id()
-    guard = None if options.dry_run else Guard(job_id)
-    try:
-        with ExitStack() as holds:
-            plan = make_plan(options, holds)
-            print(banner.argument_block(options), file=sys.stderr)
-            log.info("%s", plan.headline)
-            if note := sharing_note(plan):
-                log.warning("%s", note)
-            if options.dry_run:
-                print(banner.variable_table(plan.processes[0].variables))
-                print(banner.dry_run_table(plan))
-                return 0
-            _make_log_dir(options.log_dir)
-            log.info("%s", banner.start_line(plan))
-            return Job(plan, job_id, options.max_restart).run()
-    finally:
-        if guard is not None:
-            guard.dismiss()
+    plan = make_plan(options, resources)
+    if guard is not None:
+        logs = [open_log(process.log_path, resources) for process in plan.processes]
+    _say(banner.argument_block(options))
+    log.info("%s", plan.headline)
+    if note := sharing_note(plan):
+        log.warning("%s", note)
+    if guard is None:
+        _say(f"{banner.variable_table(plan.processes[0].variables)}\n{banner.dry_run_table(plan)}", sys.stdout)
+        return 0
+    log.info("%s", banner.start_line(plan))
+    return Job(plan, logs, job_id, guard, options.max_restart).run()
 
 
-def _make_log_dir(path: str) -> None:
-    try:
-        Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--log_dir {path}: cannot make this folder: {error.strerror}; choose another") from error
+def _leave_on_signals(resources: ExitStack) -> None:
+    """While we wait for other machines, SIGTERM and SIGHUP end us in order; a running job has handlers of its own."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+            previous = signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+            resources.callback(signal.signal, number, previous)
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Nothing: as in `_say`."""
 
 
 def _set_up_logging() -> None:
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Handler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(filename)s:%(lineno)d] %(message)s"))
     log = logging.getLogger("fleetrun")
     log.setLevel(logging.INFO)

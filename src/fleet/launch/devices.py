@@ -27,11 +27,28 @@ def count_gpus() -> int:
 
 
 def visible_gpus(num_gpus: int, environ: env.Environ | None = None) -> tuple[str, ...]:
-    """The GPUs a job may use, as CUDA_VISIBLE_DEVICES names them (numbers or UUIDs)."""
-    chosen = env.CUDA_VISIBLE_DEVICES.text(environ)
-    if chosen is None:
+    """The GPUs a job may use, as CUDA_VISIBLE_DEVICES names them (numbers or UUIDs).
+
+    As CUDA has it: a variable that is set but empty hides all, and the list ends at the first entry that is neither.
+    """
+    variable = env.CUDA_VISIBLE_DEVICES
+    if num_gpus == 0:
+        return ()
+    if not variable.is_set(environ):
         return tuple(map(str, range(num_gpus)))
-    return tuple(part.strip() for part in chosen.split(",") if part.strip() not in ("", "-1"))
+    text = variable.text(environ) or ""
+    seen: list[str] = []
+    for entry in map(str.strip, text.split(",")):
+        is_number = entry.isascii() and entry.isdigit()
+        if not is_number and not entry.startswith(("GPU-", "MIG-")):
+            break
+        if is_number and int(entry) >= num_gpus:
+            raise UsageError(
+                f"{variable.name}={text} names GPU {entry}, but this machine has {num_gpus}, counted from 0; "
+                "name others, or unset it to use all"
+            )
+        seen.append(entry)
+    return tuple(seen)
 
 
 def assign_gpus(options: Options, visible: Sequence[str]) -> tuple[str, ...] | None:

@@ -1,45 +1,53 @@
-"""Copies a growing log file to the terminal."""
+"""Copies a growing log file to the terminal, in a thread of its own: a slow terminal must not slow the watch."""
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
-from typing import BinaryIO
+
+_TICK_S = 0.05
+_CHUNK = 1 << 16
 
 
 class Follower:
-    """Shows what is added to `path`; call `pump()` now and then."""
+    """Shows what is added to `path` on the descriptor `out` until `finish()`."""
 
-    def __init__(self, path: Path, out: BinaryIO) -> None:
+    def __init__(self, path: Path, out: int, position: int = 0) -> None:
         self._path = path
-        self._out: BinaryIO | None = out
-        self._position = 0
+        self._out = out
+        self.position = position
+        """How much of the file has been shown."""
+        self._finishing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
+        self._thread.start()
 
-    def pump(self) -> None:
-        """Copy what is new. A terminal that is gone (a closed pipe) ends the copying, not the job."""
-        if self._out is None or not self._path.exists():
-            return
-        with open(self._path, "rb") as file:
-            file.seek(self._position)
-            while chunk := file.read(1 << 16):
-                self._position += len(chunk)
-                try:
-                    self._out.write(chunk)
-                    self._out.flush()
-                except (BrokenPipeError, ValueError):
-                    self._out = None
-                    return
+    def finish(self, patience_s: float = 2.0) -> None:
+        """Show what is left, then stop; a reader that takes nothing for `patience_s` is not waited for."""
+        self._finishing.set()
+        while self._thread.is_alive():
+            before = self.position
+            self._thread.join(timeout=patience_s)
+            if self.position == before:
+                return
 
+    def _run(self) -> None:
+        try:
+            with open(self._path, "rb", buffering=0) as file:
+                file.seek(self.position)
+                while True:
+                    is_last = self._finishing.is_set()
+                    while chunk := file.read(_CHUNK):
+                        self._show(chunk)
+                    if is_last:
+                        return
+                    self._finishing.wait(_TICK_S)
+        except OSError:
+            return  # the terminal is gone (a closed pipe, a full disk): the job goes on, the log has everything
 
-def tail(path: Path, num_lines: int, max_bytes: int = 1 << 16) -> list[str]:
-    """The last lines of a log, however long it is; of a progress bar only its last state."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - max_bytes))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return []
-    lines = [line.rstrip().rpartition("\r")[2] for line in text.split("\n")]
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines[-num_lines:]
+    def _show(self, chunk: bytes) -> None:
+        # Written to the descriptor itself: a thread blocked inside sys.stdout would block the interpreter's exit.
+        while chunk:
+            written = os.write(self._out, chunk)
+            chunk = chunk[written:]
+            self.position += written

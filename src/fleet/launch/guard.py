@@ -8,15 +8,19 @@ carries the job's id in its environment, wherever it has moved to. The launcher 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import secrets
 import signal
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from fleet import env
 
 _GOOD_BYE = b"."
+_STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def new_job_id() -> str:
@@ -52,33 +56,75 @@ def sweep(job_id: str, timeout_s: float = 5.0) -> None:
         time.sleep(0.02)
 
 
+def adopt_orphans() -> None:
+    """From now on become the parent of descendants whose own parent ends, so that `end_descendants` finds them."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_descendants(spare: int) -> None:
+    """End every descendant, even one that has left its group and wiped its environment; `spare` is the guard."""
+    import psutil
+
+    left = [process for process in psutil.Process().children(recursive=True) if process.pid != spare]
+    for process in left:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(left, timeout=5)
+
+
+def reap_orphans(spare: Collection[int]) -> None:
+    """Release adopted children that have ended; those in `spare` are waited for elsewhere."""
+    import psutil
+
+    for process in psutil.Process().children():
+        if process.pid not in spare:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process.pid, os.WNOHANG)
+
+
 class Guard:
     """The process that sweeps when the launcher cannot. Make it before any thread and any port."""
 
     def __init__(self, job_id: str) -> None:
         read_end, self._write_end = os.pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
+        # A signal whose handler raises in the middle of the fork would be lost.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPERS)
+        self.pid = os.fork()
+        if self.pid == 0:
             _guard(job_id, read_end)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         os.close(read_end)
+
+    def watch(self, pid: int) -> None:
+        """Tell the guard of a child, whose group it ends too: a program can overwrite its own environment."""
+        with contextlib.suppress(OSError):
+            os.write(self._write_end, f"{pid}\n".encode())
 
     def dismiss(self) -> None:
         """Say that the job ended in order, and wait for the guard to leave."""
-        os.write(self._write_end, _GOOD_BYE)
+        with contextlib.suppress(OSError):  # it was killed itself
+            os.write(self._write_end, _GOOD_BYE)
         os.close(self._write_end)
-        os.waitpid(self._pid, 0)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
 
 
 def _guard(job_id: str, read_end: int) -> None:
     """The guard's whole life; never returns."""
     try:
         os.setsid()  # out of reach of the terminal's Ctrl-C
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in _STOPPERS:
             signal.signal(number, signal.SIG_IGN)
         # Keep no port and no pipe of the launcher open; stdout stays, a pipeline's reader waits for us as for the job.
         os.closerange(3, read_end)
         os.closerange(read_end + 1, os.sysconf("SC_OPEN_MAX"))
-        if os.read(read_end, 1) != _GOOD_BYE:
+        heard = b""
+        while chunk := os.read(read_end, 4096):
+            heard += chunk
+        if not heard.endswith(_GOOD_BYE):
+            for pid in heard.split():
+                with contextlib.suppress(OSError):
+                    os.killpg(int(pid), signal.SIGKILL)
             sweep(job_id, timeout_s=8.0)
     finally:
         os._exit(0)

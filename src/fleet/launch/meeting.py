@@ -1,7 +1,8 @@
 """How the launchers of several machines find each other and tell each other their ports.
 
-One launcher listens at the meeting point, the others connect. Each sends its offer as one JSON line; when all are
-there, everybody receives the list, in the order of the machines' ranks. Then they are a team.
+The launcher on the machine of the meeting point listens (`lobby`), the others connect. A guest sends its offer as one
+JSON line and is welcomed or refused at once; when all are there, everybody receives the list of offers, in the order of
+the machines' ranks. Then they are a team.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from contextlib import ExitStack
 
 from fleet import env, net
 from fleet.errors import CommunicationError, DeadlineError, EndpointError, UsageError
+from fleet.launch.lobby import PROTOCOL, Lobby
 from fleet.launch.team import GuestTeam, HostTeam, Line, Offer, Team
 from fleet.net import Endpoint
 
 log = logging.getLogger("fleetrun")
 
-PROTOCOL = "fleetrun/1"
 DEFAULT_TIMEOUT_S = 300.0
 _HANDSHAKE_S = 10.0
 _REMIND_S = 10.0
@@ -46,9 +47,10 @@ def meet(
 
 def _try_to_host(point: Endpoint) -> socket.socket | None:
     """Listen at the meeting point, or None if somebody does already: then that one is the host."""
+    address = net.own_address(point.host)
     try:
-        # SO_REUSEADDR only skips the wait for old connections to time out; it does not let two launchers listen.
-        return socket.create_server((point.host, point.port), backlog=128)
+        # SO_REUSEADDR, which this sets, only skips the wait for old connections to time out; two cannot listen.
+        return socket.create_server((address, point.port), family=net.family_of(address), backlog=128)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             return None
@@ -64,77 +66,34 @@ def _join_as_host(
     resources: ExitStack,
     deadline: float,
 ) -> Team:
-    offer = make_offer(point.host)
-    offers: dict[int, Offer] = {own_rank: offer}
-    lines: dict[int, Line] = {}
-    unranked: list[tuple[Line, Offer]] = []
-    remind_at = time.monotonic() + _REMIND_S
-    while len(offers) + len(unranked) < num_nodes:
-        missing = num_nodes - len(offers) - len(unranked)
-        if time.monotonic() > deadline:
-            raise DeadlineError(
-                f"waited for {missing} of {num_nodes} machines at {point}; start fleetrun there, "
-                "or check that they can reach this address"
-            )
-        if time.monotonic() > remind_at:
-            log.info("waiting at %s for %d of %d machines", point, missing, num_nodes)
-            remind_at += _REMIND_S
-        listener.settimeout(min(1.0, _REMIND_S))
-        try:
-            connection, _ = listener.accept()
-        except TimeoutError:
-            continue
-        arrival = _admit(connection, num_nodes, offer.terms, offers)
-        if arrival is None:
-            continue
-        line, rank, theirs = arrival
+    own = make_offer(point.host)
+    lobby = Lobby(listener, num_nodes, own_rank, own)
+    try:
+        remind_at = time.monotonic() + _REMIND_S
+        while not lobby.is_complete():
+            now = time.monotonic()
+            if now > deadline:
+                raise DeadlineError(
+                    f"waited for {lobby.num_missing} of {num_nodes} machines at {point}; start fleetrun there, "
+                    "or check that they can reach this address"
+                )
+            if now > remind_at:
+                log.info("waiting at %s for %d of %d machines", point, lobby.num_missing, num_nodes)
+                remind_at += _REMIND_S
+            lobby.serve(timeout_s=min(1.0, deadline - now + 0.01))
+    except BaseException as error:
+        lobby.dismiss(str(error) or type(error).__name__)
+        raise
+    offers, sockets = lobby.close()
+    lines = {rank: Line(connection) for rank, connection in sockets.items()}
+    for line in lines.values():
         resources.callback(line.close)
-        if rank is None:
-            unranked.append((line, theirs))
-        else:
-            offers[rank], lines[rank] = theirs, line
-    free = [rank for rank in range(num_nodes) if rank not in offers]
-    for rank, (line, theirs) in zip(free, unranked, strict=True):
-        offers[rank], lines[rank] = theirs, line
-    listed = [offers[rank].to_json() for rank in range(num_nodes)]
+    listed = [offer.to_json() for offer in offers]
     for rank, line in lines.items():
         line.send(protocol=PROTOCOL, rank=rank, host=own_rank, offers=listed)
-    team = HostTeam(tuple(offers[rank] for rank in range(num_nodes)), own_rank, lines)
+    team = HostTeam(offers, own_rank, lines)
     resources.callback(team.close)
     return team
-
-
-def _admit(
-    connection: socket.socket, num_nodes: int, terms: str, taken: dict[int, Offer]
-) -> tuple[Line, int | None, Offer] | None:
-    """Read one arrival; None if it is not a launcher of this job. Its mistakes are told to it, not to everybody."""
-    connection.settimeout(_HANDSHAKE_S)
-    line = Line(connection)
-    try:
-        hello = line.receive()
-        if hello.get("protocol") != PROTOCOL:
-            raise CommunicationError("not a fleetrun of this version")
-        offer = Offer.from_json(hello.get("offer") or {})
-        rank = hello.get("rank")
-        complaint = None
-        if hello.get("nnodes") != num_nodes:
-            complaint = (
-                f"this machine expects {hello.get('nnodes')} machines, the meeting point {num_nodes}; make them equal"
-            )
-        elif offer.terms != terms:
-            complaint = f"this machine was started with {offer.terms}, the meeting point with {terms}; make them equal"
-        elif rank is not None and (not isinstance(rank, int) or not 0 <= rank < num_nodes):
-            complaint = f"--rank {rank} does not fit {num_nodes} machines"
-        elif rank in taken:
-            complaint = f"--rank {rank} is taken by {taken[rank].host}; give each machine its own rank"
-    except CommunicationError:
-        line.close()
-        return None
-    if complaint is not None:
-        line.send(protocol=PROTOCOL, error=complaint)
-        line.close()
-        return None
-    return line, rank, offer
 
 
 def _join_as_guest(
@@ -150,17 +109,27 @@ def _join_as_guest(
     resources.callback(line.close)
     offer = make_offer(connection.getsockname()[0])
     line.send(protocol=PROTOCOL, nnodes=num_nodes, rank=rank, offer=offer.to_json())
+    connection.settimeout(_HANDSHAKE_S)
+    try:
+        welcome = line.receive()
+    except CommunicationError as error:
+        raise EndpointError(
+            f"what listens at the meeting point {point} is not a fleetrun ({error}); choose another port"
+        ) from error
+    if welcome.get("protocol") != PROTOCOL:
+        raise EndpointError(f"what listens at the meeting point {point} is not a fleetrun of this version")
+    if "error" in welcome:
+        raise UsageError(f"the meeting point {point} refused this machine: {welcome['error']}")
+
     connection.settimeout(max(0.1, deadline - time.monotonic()))
     try:
         answer = line.receive()
     except CommunicationError as error:
-        raise CommunicationError(
-            f"the meeting point {point} did not answer as a fleetrun ({error}); is another program on that port?"
-        ) from error
+        if time.monotonic() >= deadline:
+            raise DeadlineError(f"waited at {point} for the other machines; start fleetrun on all of them") from error
+        raise CommunicationError(f"the meeting at {point} ended before all machines had come ({error})") from error
     if "error" in answer:
-        raise UsageError(f"the meeting point {point} refused this machine: {answer['error']}")
-    if answer.get("protocol") != PROTOCOL:
-        raise CommunicationError(f"what listens at {point} is not a fleetrun of this version")
+        raise CommunicationError(f"the meeting at {point} ended: {answer['error']}")
     offers = tuple(Offer.from_json(item) for item in answer["offers"])
     team = GuestTeam(offers, int(answer["rank"]), int(answer["host"]), line)
     resources.callback(team.close)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import os
 import sys
 from collections import Counter
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import env, net
-from fleet.errors import NotSupportedError, UsageError
+from fleet.errors import UsageError
 from fleet.launch import devices
-from fleet.launch.layout import Layout, collective_layout, server_layout
+from fleet.launch.layout import Layout, collective_layout
+from fleet.launch.logs import check_folder
 from fleet.launch.options import Options
+from fleet.launch.server_layout import server_layout
 
 SELFCHECK_MODULE = "fleet.selfcheck"
 
@@ -57,8 +60,9 @@ def make_plan(options: Options, holds: ExitStack) -> Plan:
     Ports and connections to other machines are left in `holds`. Any mistake is a FleetError of one line, and then
     nothing has been started.
     """
-    command = _command(options)
     _refuse_contradictions(options)
+    command = _command(options)
+    check_folder(Path(options.log_dir))
     if options.is_server_job:
         return _server_plan(options, command, holds)
     return _collective_plan(options, command, holds)
@@ -67,40 +71,48 @@ def make_plan(options: Options, holds: ExitStack) -> Plan:
 def _command(options: Options) -> tuple[str, ...]:
     if options.selfcheck:
         return (sys.executable, "-m", SELFCHECK_MODULE)
-    if options.module:
-        return (sys.executable, "-m", options.script, *options.script_args)
     if not options.script:
         raise UsageError(
             "no training script; write it after the options, for example: fleetrun --nproc_per_node 2 train.py"
         )
+    if options.module:
+        package = options.script.partition(".")[0]
+        if importlib.machinery.PathFinder.find_spec(package, [os.getcwd(), *sys.path]) is None:
+            raise UsageError(f"-m {options.script}: there is no module {package}; is it installed, or in this folder?")
+        return (sys.executable, "-m", options.script, *options.script_args)
     path = Path(options.script)
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"training script {options.script} {what}; it comes after fleetrun's own options")
-    return (sys.executable, options.script, *options.script_args)
+    script = f"./{path}" if options.script.startswith("-") else options.script  # not an option of python
+    return (sys.executable, script, *options.script_args)
 
 
 def _refuse_contradictions(options: Options) -> None:
+    """Options that are fine alone but not together; none is accepted and then ignored."""
+    is_listed = options.servers is not None or options.workers is not None
     if options.is_server_job and (options.ips or options.nproc_per_node or options.gpus):
         clash = "--ips" if options.ips else "--nproc_per_node" if options.nproc_per_node else "--gpus"
         raise UsageError(f"{clash} belongs to a collective job; with servers use --worker_num or --workers instead")
-    if options.master is not None and options.ips is not None:
-        raise UsageError("--master and --ips both say where the machines are; give one of them")
-    if options.nnodes > 1 and options.master is None and options.ips is None and options.servers is None:
+    if options.master is not None and (options.ips is not None or is_listed):
+        other = "--ips" if options.ips is not None else "--servers and --workers"
+        raise UsageError(f"--master and {other} both say where the machines are; give one of them")
+    if options.master is not None and options.nnodes == 1:
+        raise UsageError("--master needs --nnodes: the number of machines that will meet there, 2 or more")
+    if options.master is not None and options.start_port is not None:
+        raise UsageError(
+            "--start_port has no meaning with --master: ports come from the operating system; leave it out"
+        )
+    if options.nnodes > 1 and options.master is None and options.ips is None and not is_listed:
         raise UsageError(f"--nnodes {options.nnodes} needs --master HOST:PORT, where the machines meet, or --ips")
     if options.ips is not None and options.nnodes not in (1, len(options.ips)):
         raise UsageError(f"--nnodes {options.nnodes}: --ips names {len(options.ips)} machines; leave --nnodes out")
-    if options.max_restart and _is_multi_node(options):
-        raise NotSupportedError("--max_restart on several machines is not supported yet; leave it out")
+    if options.rank is not None and options.master is None and options.ips is None:
+        raise UsageError(f"--rank {options.rank} goes with --master or --ips; leave it out")
     if options.dry_run and options.master is not None:
-        raise UsageError(
-            "--dry-run cannot show a job that meets at --master: the other machines' ports are not known yet"
-        )
-
-
-def _is_multi_node(options: Options) -> bool:
-    hosts = {part.rpartition(":")[0] for part in f"{options.servers or ''},{options.workers or ''}".split(",")} - {""}
-    return options.nnodes > 1 or len(options.ips or ()) > 1 or len(hosts) > 1
+        raise UsageError("--dry-run cannot show a job that meets at --master: other machines' ports are not known yet")
+    if options.selfcheck and options.script:
+        raise UsageError(f"--selfcheck takes the place of a script; leave out {options.script}")
 
 
 def _collective_plan(options: Options, command: tuple[str, ...], holds: ExitStack) -> Plan:
@@ -153,11 +165,13 @@ def _collective_plan(options: Options, command: tuple[str, ...], holds: ExitStac
 
 
 def _server_plan(options: Options, command: tuple[str, ...], holds: ExitStack) -> Plan:
+    # Servers are for ordinary machines: workers beside them take GPUs only when asked to.
+    gpus = devices.visible_gpus(devices.count_gpus()) if options.device == "cuda" else ()
+    if options.device == "cuda" and not gpus:
+        raise UsageError(
+            "--device cuda: this machine has no GPU that may be used; add --device cpu to train on the CPU"
+        )
     layout = server_layout(options, holds)
-    num_gpus = 0 if options.device == "cpu" else devices.count_gpus()
-    if options.device == "cuda" and num_gpus == 0:
-        raise UsageError("--device cuda: this machine has no GPU; add --device cpu to train on the CPU")
-    on_gpu = options.device == "cuda"
     common = _common_variables(layout, len(layout.local_servers) + len(layout.local_workers)) | {
         "PADDLE_PSERVERS_IP_PORT_LIST": _join(layout.servers),
         "PADDLE_TRAINER_ENDPOINTS": _join(layout.workers),
@@ -182,23 +196,26 @@ def _server_plan(options: Options, command: tuple[str, ...], holds: ExitStack) -
             "PADDLE_TRAINER_ID": str(index),
             "PADDLE_CURRENT_ENDPOINT": str(endpoint),
             "PADDLE_RANK_IN_NODE": str(local_rank),
-            "FLEET_DEVICE": "cuda" if on_gpu else "cpu",
+            "FLEET_DEVICE": "cuda" if gpus else "cpu",
         }
-        device = f"gpu {local_rank % num_gpus}" if on_gpu else "cpu"
+        device = "cpu"
+        if gpus:
+            own["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+            own["FLAGS_selected_gpus"] = gpus[local_rank % len(gpus)]
+            device = f"gpu {own['FLAGS_selected_gpus']}"
         log_path = Path(options.log_dir) / f"workerlog.{index}"
         processes.append(ProcessPlan("worker", index, str(endpoint), device, command, own | common, log_path))
-    given = [
-        f"--{name}" for name in ("servers", "workers", "server_num", "worker_num") if getattr(options, name) is not None
-    ]
+    names = ("servers", "workers", "server_num", "worker_num")
+    given = [f"--{name}" for name in names if getattr(options, name) is not None]
     return Plan(tuple(processes), layout, f"Run parameter-server mode. pserver arguments:{given}")
 
 
 def _common_variables(layout: Layout, num_local: int) -> dict[str, str]:
     """What every process gets unless the user has set it: the network interface and a share of the cores."""
     variables = {}
-    interface = net.interface_of(layout.host)
-    if interface is None:
-        interface = next(filter(None, map(net.interface_of, net.resolve(layout.host))), None)
+    other = layout.other_host
+    address = layout.host if other is None else net.address_toward(other)
+    interface = None if address is None else net.interface_of(net.own_address(address))
     if interface is not None:
         for variable in (env.GLOO_SOCKET_IFNAME, env.NCCL_SOCKET_IFNAME):
             if variable.text() is None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Sequence
-from pathlib import Path
 
 from fleet.launch.child import Child, exit_code
-from fleet.launch.follow import tail
+from fleet.launch.logs import tail
 
 NUM_LINES = 20
 
@@ -25,25 +23,26 @@ def how_it_ended(status: int) -> str:
 
 
 def find_cause(children: Sequence[Child]) -> Child:
-    """Which failure came first: by the time an exception was raised where the child told it, else by its exit.
-
-    A worker that raises takes a while to leave, and its peers may notice the closed connection and leave before it.
-    """
-    failed = [child for child in children if child.status not in (None, 0) and not child.was_told_to_stop]
-    return min(failed, key=lambda child: _raised_at(child.error_path) or child.exited_at or 0.0)
-
-
-def _raised_at(path: Path) -> float | None:
-    try:
-        return float(json.loads(path.read_text())["time"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    """The child that began to end first, among those that failed."""
+    failed = [child for child in children if child.has_failed]
+    return min(failed, key=lambda child: child.began_to_end_at or 0.0)
 
 
 def one_line(child: Child) -> str:
     """`worker 1 failed: exit code 3`."""
     assert child.status is not None
     return f"{child.plan.name} failed: {how_it_ended(child.status)}"
+
+
+def abort_line(children: Sequence[Child], num_workers: int) -> str:
+    """What scripts that read the original launcher's output look for; empty if no worker failed."""
+    ranks = [child.plan.index for child in children if child.plan.role == "worker" and child.has_failed]
+    if not ranks:
+        return ""
+    return (
+        f"ABORT!!! Out of all {num_workers} trainers, the trainer process with rank={ranks} was aborted. "
+        "Please check its log."
+    )
 
 
 def failure_report(cause: Child, children: Sequence[Child]) -> str:
@@ -58,9 +57,8 @@ def failure_report(cause: Child, children: Sequence[Child]) -> str:
     else:
         lines.append(f"{cause.plan.log_path} is empty")
     others = [child for child in children if child is not cause]
-    also = [child for child in others if child.status not in (None, 0) and not child.was_told_to_stop]
-    stopped = [child for child in others if child.was_told_to_stop]
+    also = [child for child in others if child.has_failed]
     lines += [f"after it, {one_line(child)} (pid {child.pid}, see {child.plan.log_path})" for child in also]
-    if stopped:
-        lines.append(f"stopped because of it: {', '.join(child.plan.name for child in stopped)}")
+    if stopped := [child.plan.name for child in others if child.was_told_to_stop]:
+        lines.append(f"stopped because of it: {', '.join(stopped)}")
     return "\n".join(lines)

@@ -11,6 +11,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -60,10 +61,25 @@ class Offer:
 
 @dataclass(frozen=True)
 class NodeFailed:
-    """A process of another machine failed, or the machine is gone."""
+    """A process of a machine failed, or the machine is gone."""
 
     what: str
     code: int
+    began_at: float
+    """When, by that machine's clock: the earliest of several is the cause."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"say": "failed", "what": self.what, "code": self.code, "began_at": self.began_at}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> NodeFailed:
+        """Read what another launcher sent; what is odd about it must not hide that something failed."""
+        code, began_at = data.get("code"), data.get("began_at")
+        return cls(
+            what=str(data.get("what")),
+            code=code if isinstance(code, int) and 0 < code < 256 else 1,
+            began_at=float(began_at) if isinstance(began_at, int | float) else time.time(),
+        )
 
 
 @dataclass(frozen=True)
@@ -119,14 +135,14 @@ class Team:
         self._news: SimpleQueue[Any] = SimpleQueue()
 
     def listen(self, news: SimpleQueue[Any]) -> None:
-        """From now on put NodeFailed and AllDone into `news`."""
+        """From now on put AllDone, and NodeFailed for every failure elsewhere, into `news`."""
         self._news = news
 
     def done(self) -> None:
         """Tell the others that this machine's workers have finished."""
         self._news.put(AllDone())
 
-    def failed(self, what: str, code: int) -> None:
+    def failed(self, failure: NodeFailed) -> None:
         """Tell the others that a process of this machine failed."""
 
     def close(self) -> None:
@@ -139,8 +155,8 @@ class _ConnectedTeam(Team):
     def __init__(self, offers: tuple[Offer, ...], node_index: int, lines: Mapping[int, Line]) -> None:
         super().__init__(offers, node_index)
         self._lines = dict(lines)
-        self._lock = threading.Lock()
-        self._ended = False
+        self._is_over = threading.Event()
+        """The job has ended, well or badly: from now on a connection may close."""
         self._readers: list[threading.Thread] = []
 
     def listen(self, news: SimpleQueue[Any]) -> None:
@@ -156,26 +172,25 @@ class _ConnectedTeam(Team):
             while True:
                 self._hear(node, line.receive())
         except CommunicationError:
-            if not self._ended:
+            if not self._is_over.is_set():
                 where = f"machine {node} ({self.offers[node].host})"
-                self._hear(
-                    node,
-                    {"say": "failed", "what": f"{where} is gone: its fleetrun ended or the network broke", "code": 1},
-                )
+                gone = NodeFailed(f"{where} is gone: its fleetrun ended or the network broke", 1, time.time())
+                self._hear(node, gone.to_json())
 
     def _hear(self, node: int, message: dict[str, Any]) -> None:
         raise NotImplementedError
 
-    def _end(self, news: AllDone | NodeFailed) -> None:
-        """Say the last word once."""
-        with self._lock:
-            if self._ended:
-                return
-            self._ended = True
-        self._news.put(news)
+    def _tell(self, message: dict[str, Any], but: int | None = None) -> None:
+        for node, line in self._lines.items():
+            if node != but:
+                line.send(**message)
+
+    def failed(self, failure: NodeFailed) -> None:
+        self._is_over.set()
+        self._tell(failure.to_json())
 
     def close(self) -> None:
-        self._ended = True
+        self._is_over.set()
         for line in self._lines.values():
             line.close()
         for reader in self._readers:
@@ -187,20 +202,17 @@ class GuestTeam(_ConnectedTeam):
 
     def __init__(self, offers: tuple[Offer, ...], node_index: int, host_index: int, line: Line) -> None:
         super().__init__(offers, node_index, {host_index: line})
-        self._line = line
 
     def done(self) -> None:
-        self._line.send(say="done")
-
-    def failed(self, what: str, code: int) -> None:
-        self._ended = True
-        self._line.send(say="failed", what=what, code=code)
+        self._tell({"say": "done"})
 
     def _hear(self, node: int, message: dict[str, Any]) -> None:  # noqa: ARG002
         if message.get("say") == "failed":
-            self._end(NodeFailed(str(message.get("what")), int(message.get("code") or 1)))
+            self._is_over.set()
+            self._news.put(NodeFailed.from_json(message))
         elif message.get("say") == "all done":
-            self._end(AllDone())
+            self._is_over.set()
+            self._news.put(AllDone())
 
 
 class HostTeam(_ConnectedTeam):
@@ -209,30 +221,24 @@ class HostTeam(_ConnectedTeam):
     def __init__(self, offers: tuple[Offer, ...], node_index: int, lines: Mapping[int, Line]) -> None:
         super().__init__(offers, node_index, lines)
         self._done: set[int] = set()
+        self._lock = threading.Lock()
 
     def done(self) -> None:
         self._count(self.node_index)
-
-    def failed(self, what: str, code: int) -> None:
-        self._ended = True
-        for line in self._lines.values():
-            line.send(say="failed", what=what, code=code)
 
     def _hear(self, node: int, message: dict[str, Any]) -> None:
         if message.get("say") == "done":
             self._count(node)
         elif message.get("say") == "failed":
-            failure = NodeFailed(str(message.get("what")), int(message.get("code") or 1))
-            for other, line in self._lines.items():
-                if other != node:
-                    line.send(say="failed", what=failure.what, code=failure.code)
-            self._end(failure)
+            self._is_over.set()
+            self._tell(message, but=node)
+            self._news.put(NodeFailed.from_json(message))
 
     def _count(self, node: int) -> None:
         with self._lock:
             self._done.add(node)
             if len(self._done) < len(self.offers):
                 return
-        for line in self._lines.values():
-            line.send(say="all done")
-        self._end(AllDone())
+        self._is_over.set()
+        self._tell({"say": "all done"})
+        self._news.put(AllDone())

@@ -1,6 +1,6 @@
 """What a person sees of a running job: progress, and the exception that ended it."""
 
 from fleet.observe.bar import progress
-from fleet.observe.crash import record_crash
+from fleet.observe.ending import note_the_end
 
-__all__ = ["progress", "record_crash"]
+__all__ = ["note_the_end", "progress"]

@@ -1,12 +1,16 @@
 """Roles from Slurm: each task of an `srun` is a worker.
 
-A process of an sbatch script outside srun is not a task: SLURM_PROCID is there, SLURM_STEP_NUM_TASKS is not.
+A process of an sbatch script outside srun is not a task: SLURM_PROCID is there, SLURM_STEP_NUM_TASKS is not. A job that
+was submitted from inside an srun inherits that one's SLURM_STEP_*, left over; what slurmd sets afresh gives them away.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from fleet import env
-from fleet.env import Environ
+from fleet.env import Environ, Variable
 from fleet.errors import RoleError, VariableError
 from fleet.net import Endpoint
 from fleet.roles.base import Identity, Rendezvous, Role
@@ -14,23 +18,26 @@ from fleet.roles.hostlist import expand_hosts, expand_tasks
 from fleet.roles.meeting import master_endpoint
 from fleet.roles.place import Place
 
+T = TypeVar("T")
+
 SOURCE = "Slurm (SLURM_PROCID, SLURM_STEP_NUM_TASKS)"
 FIRST_PORT, NUM_PORTS = 20000, 10000  # below the range from which kernels hand out ports
 
 
 def is_task(environ: Environ | None = None) -> bool:
     """Whether srun, and not merely an sbatch script, started this process or one around it."""
-    return env.SLURM_STEP_NUM_TASKS.text(environ) is not None
+    return env.SLURM_STEP_NUM_TASKS.text(environ) is not None and not _is_left_over(environ)
 
 
 def read(environ: Environ | None = None) -> Identity | None:
     """None outside an srun; a variable that srun sets and that is missing is an error."""
-    count = env.SLURM_STEP_NUM_TASKS.get(environ)
-    if count is None:
+    if not is_task(environ):
         return None
+    count = env.SLURM_STEP_NUM_TASKS.require("srun sets it", environ)
     index = env.SLURM_PROCID.require(f"SLURM_STEP_NUM_TASKS={count}, so srun should have set it", environ)
     if count == 1:
         return Identity(role=Role.WORKER, index=index, num_workers=1, source=SOURCE)
+    place = _place(count, environ)
     who = Identity(
         role=Role.WORKER,
         index=index,
@@ -38,7 +45,30 @@ def read(environ: Environ | None = None) -> Identity | None:
         source=SOURCE,
         rendezvous=Rendezvous(_meeting(environ)),
     )
-    return _place(count, environ).seat(who)
+    if index == 0 and place.node_index != 0 and env.MASTER_ADDR.text(environ) is None:
+        raise RoleError(
+            f"SLURM_PROCID=0 runs on machine {place.node_index} of SLURM_STEP_NODELIST, but the workers would meet on "
+            "the first, machine 0; set MASTER_ADDR to the machine of task 0, or change srun's --distribution"
+        )
+    return place.seat(who)
+
+
+def _is_left_over(environ: Environ | None) -> bool:
+    """Whether SLURM_STEP_* describe another srun than the one that started this process, if any did."""
+    ids, name = env.SLURM_GTIDS.text(environ), env.SLURMD_NODENAME.text(environ)
+    num_tasks = _of_this_node(env.SLURM_STEP_TASKS_PER_NODE, expand_tasks, environ)
+    host = _of_this_node(env.SLURM_STEP_NODELIST, expand_hosts, environ)
+    has_other_tasks = ids is not None and num_tasks is not None and len(ids.split(",")) != num_tasks
+    has_other_name = name is not None and host is not None and name != host
+    return has_other_tasks or has_other_name
+
+
+def _of_this_node(variable: Variable[str], expand: Callable[[str], list[T]], environ: Environ | None) -> T | None:
+    """The entry of this machine in a list; None where it cannot be told, which `read` will complain about."""
+    try:
+        return expand(variable.require("", environ))[env.SLURM_NODEID.require("", environ)]
+    except (ValueError, IndexError):
+        return None
 
 
 def _place(count: int, environ: Environ | None) -> Place:

@@ -1,0 +1,52 @@
+"""The log files of a job: opened and locked before anything starts, so that two jobs never write to one file."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import ExitStack
+from pathlib import Path
+
+from fleet.errors import UsageError
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder that cannot be made or written to, without making it."""
+    nearest = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    if not nearest.is_dir():
+        raise UsageError(f"--log_dir {path}: {nearest} is not a folder; choose another")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise UsageError(f"--log_dir {path}: {nearest} cannot be written to; choose another")
+
+
+def open_log(path: Path, resources: ExitStack) -> int:
+    """An empty log, for appending; the descriptor stays open until `resources` close."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}; choose another --log_dir") from error
+    resources.callback(os.close, log)
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UsageError(f"{path} belongs to another job that is still running; choose another --log_dir") from None
+    except OSError:
+        pass  # a file system without locks
+    os.ftruncate(log, 0)
+    return log
+
+
+def tail(path: Path, num_lines: int, max_bytes: int = 1 << 16) -> list[str]:
+    """The last lines of a log, however long it is; of a progress bar only its last state."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - max_bytes))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    lines = [line.rstrip().rpartition("\r")[2] for line in text.split("\n")]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines[-num_lines:]

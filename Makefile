@@ -36,6 +36,7 @@ $(VENV)/.native: $(VENV)/.requirements $(VENV)/.files $(NATIVE_SOURCES)
 		{ echo "make: no C++ compiler; install one (apt-get install g++) or set CXX"; exit 1; }
 	@echo "building the native core"
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+	@$(BIN)/python -m compileall -q src  # as an ordinary install does
 	@touch $@
 
 demo: setup  ## Train a small model on 2 CPU processes

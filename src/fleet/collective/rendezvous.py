@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,6 +16,7 @@ from fleet.net import Endpoint
 from fleet.roles.base import Rendezvous
 
 DEFAULT_TIMEOUT_S = 300.0
+_RETRY_S = 0.01
 _REMINDER = (
     "check that every process was started and can reach this address; FLEET_INIT_TIMEOUT_S sets how long to wait"
 )
@@ -31,13 +33,16 @@ def open_store(rendezvous: Rendezvous, is_host: bool, num_processes: int) -> dis
     is_master = is_host and not rendezvous.is_hosted
     listener = net.listen(_listening_endpoint(endpoint)) if is_master else None
     started = time.monotonic()
+    deadline = started + timeout_s()
+    if not is_master:
+        _wait_for_host(endpoint, deadline)
     try:
         store = dist.TCPStore(
             endpoint.host,
             endpoint.port,
             num_processes,
             is_master=is_master,
-            timeout=timedelta(seconds=timeout_s()),
+            timeout=timedelta(seconds=max(1.0, deadline - time.monotonic())),
             wait_for_workers=False,
             master_listen_fd=None if listener is None else listener.detach(),
         )
@@ -46,6 +51,20 @@ def open_store(rendezvous: Rendezvous, is_host: bool, num_processes: int) -> dis
         raise DeadlineError(f"waited {waited_s:.0f} s for worker 0 at {endpoint}; {_remedy(endpoint)}") from error
     store.set_timeout(default_pg_timeout)  # from here on it serves the groups, whose wait is not ours to limit
     return dist.PrefixStore(f"fleet/{_attempt()}", store)
+
+
+def _wait_for_host(endpoint: Endpoint, deadline: float) -> None:
+    """Return when worker 0 listens, or when the time is up: then the store says what is wrong.
+
+    The store would wait too, but a first attempt that comes too early costs it half a second.
+    """
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection((endpoint.host, endpoint.port), timeout=1.0).close()
+        except OSError:
+            time.sleep(_RETRY_S)
+        else:
+            return
 
 
 def _attempt() -> int:
@@ -67,7 +86,7 @@ def _listening_endpoint(endpoint: Endpoint) -> Endpoint:
 
     A name may resolve to loopback here and to something else elsewhere, and an address may be translated on the way.
     """
-    if endpoint.host in net.local_addresses() or net.is_loopback(endpoint.host):
+    if net.is_loopback(endpoint.host) or endpoint.host in net.local_addresses():
         return endpoint
     return Endpoint("0.0.0.0", endpoint.port)
 

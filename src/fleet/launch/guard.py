@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import secrets
 import signal
 import time
 from collections.abc import Collection
@@ -26,7 +25,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 def new_job_id() -> str:
     """A unique name; a job started inside another job carries both names, so that the outer one's end is its end."""
     outer = env.FLEET_JOB_ID.get()
-    own = secrets.token_hex(8)
+    own = os.urandom(8).hex()
     return f"{outer}/{own}" if outer else own
 
 

@@ -41,11 +41,15 @@ def outward_address() -> str:
 
 def interface_of(host: str) -> str | None:
     """The network interface that carries `host`, or None if it is not an address of this machine."""
+    if is_loopback(host):
+        return "lo"
     return next((name for name, address in _addresses_by_interface() if address == host), None)
 
 
 def is_local(host: str) -> bool:
     """Whether `host` (an address or a name) is this machine; a name that means loopback here is."""
+    if is_loopback(host):
+        return True
     addresses = (host, *resolve(host))
     return any(map(is_loopback, addresses)) or any(address in local_addresses() for address in addresses)
 

@@ -22,7 +22,7 @@ $(BIN)/python:
 	@echo "making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.requirements: requirements/build.txt requirements/runtime.txt requirements/dev.txt | $(BIN)/python
+$(VENV)/.requirements: $(wildcard requirements/*.txt) | $(BIN)/python
 	@echo "installing the pinned requirements (torch is the large one: about a minute)"
 	@$(BIN)/python -m pip install --quiet -r requirements/dev.txt
 	@touch $@
@@ -79,9 +79,9 @@ sanitize: setup  ## Run the C++ tests under ASan + UBSan, then TSan
 
 pythons:  ## Build and test the native core on every Python in PYTHONS (default 3.11 and 3.12)
 	@for python in $${PYTHONS:-python3.11 python3.12}; do \
-		venv=build/venv-$$python && \
+		venv=build/venv-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])') && \
 		$$python -m venv $$venv && \
-		$$venv/bin/python -m pip install --quiet -r requirements/build.txt pytest pytest-timeout hypothesis numpy && \
+		$$venv/bin/python -m pip install --quiet -r requirements/native.txt && \
 		$$venv/bin/python -m pip install --quiet --no-build-isolation --no-deps . && \
 		echo "$$($$venv/bin/python --version):" && $$venv/bin/python -m pytest -q tests/native || exit 1; \
 	done

@@ -1,4 +1,4 @@
-"""Arguments that cannot work: one line that names the thing and the remedy, exit code 2, nothing started, nothing written."""
+"""Arguments that cannot work: one line with the thing and the remedy, exit code 2, nothing started or written."""
 
 from __future__ import annotations
 

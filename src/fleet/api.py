@@ -43,8 +43,9 @@ class Fleet:
         """Learn who this process is and, in a collective job, join the other workers.
 
         Without a role maker the environment is asked (fleetrun, torchrun, Slurm, MPI); if it says nothing, this is a
-        job of one worker. A collective job is ready for `torch.distributed` afterwards; a parameter-server job opens no
-        connection yet. May be called again with the same outcome; what is left out stays as it was.
+        job of one worker. With `is_collective=True` (or a collective role maker) `torch.distributed` is ready
+        afterwards; otherwise nothing is opened yet. May be called again with the same outcome; what is left out stays
+        as it was.
         """
         if role_maker is not None and not isinstance(role_maker, RoleMaker):
             raise UsageTypeError(f"role_maker must be a RoleMaker, got {type(role_maker).__name__}")
@@ -116,7 +117,11 @@ class Fleet:
     def device(self) -> torch.device:
         """The device of this worker in a collective job."""
         if self._device is None:
-            raise NotReadyError("there is no device yet; call fleet.init(is_collective=True) first")
+            if self._role_maker is None:
+                raise NotReadyError("fleet is not initialised; call fleet.init(is_collective=True) first")
+            raise NotReadyError(
+                "fleet.device belongs to collective jobs: those that call fleet.init(is_collective=True)"
+            )
         return self._device
 
     def is_first_worker(self) -> bool:
@@ -132,7 +137,7 @@ class Fleet:
         return self.role.is_server()
 
     def worker_index(self) -> int:
-        """Index of this worker, from 0."""
+        """Index of this worker, from 0; on a server, the server's index (as in the original)."""
         return self.role.worker_index()
 
     def worker_num(self) -> int:
@@ -140,7 +145,7 @@ class Fleet:
         return self.role.worker_num()
 
     def server_index(self) -> int:
-        """Index of this server, from 0."""
+        """Index of this server, from 0; on a worker, the worker's index (as in the original)."""
         return self.role.server_index()
 
     def server_num(self) -> int:

@@ -6,6 +6,7 @@ Run by fleetrun in place of a script, with whatever processes and machines its a
 from __future__ import annotations
 
 import platform
+import signal
 import time
 from typing import Literal
 
@@ -43,7 +44,9 @@ def main() -> None:
     elapsed_s = (time.perf_counter() - started) / _ROUNDS
     if not bool((total == len(findings)).all()):
         raise RuntimeError(f"all-reduce over {len(findings)} processes gave {total[0].item()}")
-    if fleet.is_worker() and fleet.is_first_worker():
+    if fleet.is_server():
+        signal.pause()  # until fleetrun ends it, as a server that serves
+    elif fleet.is_first_worker():
         _show(findings, elapsed_s)
 
 
@@ -52,7 +55,8 @@ def _show(findings: list[dict[str, str]], elapsed_s: float) -> None:
     widths = {name: max(len(name), *(len(row[name]) for row in findings)) for name in columns}
     for row in [dict(zip(columns, columns, strict=True)), *findings]:
         print("  ".join(row[name].ljust(widths[name]) for name in columns).rstrip())
-    print(f"all-reduce of {_PAYLOAD * 4 // 2**20} MiB over {len(findings)} processes: {elapsed_s * 1e3:.1f} ms, exact")
+    over = f"{len(findings)} process{'es' * (len(findings) > 1)}"
+    print(f"all-reduce of {_PAYLOAD * 4 // 2**20} MiB over {over}: {elapsed_s * 1e3:.1f} ms, exact")
     differing = [name for name in ("python", "torch", "fleet") if len({row[name] for row in findings}) > 1]
     if differing:
         print(f"warning: the processes differ in {', '.join(differing)}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
 import socket
 import subprocess
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs import RunningJob, clean_environ, fleetrun, script
+from support.jobs import FLEETRUN, RunningJob, clean_environ, fleetrun, script
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -138,6 +140,44 @@ def test_dry_run_starts_nothing(tmp_path: Path) -> None:
     assert result.code == 0, result.err
     assert re.search(r"worker 1 +127\.0\.0\.1:\d+ +cpu +log/workerlog\.1", result.out)
     assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--ips", "127.0.0.1,203.0.113.1", "--device", "cpu"],
+        ["--servers", "127.0.0.1:6170", "--workers", "203.0.113.1,203.0.113.2"],
+    ],
+)
+def test_dry_run_of_several_machines_waits_for_none(tmp_path: Path, arguments: list[str]) -> None:
+    result = fleetrun(*arguments, "--dry-run", script(tmp_path, "1/0"), cwd=tmp_path, limit_s=10)
+    assert result.code == 0, result.err
+    assert "dry run: nothing was started" in result.out
+
+
+def test_quiet_shows_the_script_alone(tmp_path: Path) -> None:
+    train = script(tmp_path, "print('hello')")
+    result = fleetrun("--nproc_per_node", 1, "--device", "cpu", "-q", train, cwd=tmp_path)
+    assert result.code == 0
+    assert result.out == "hello\n"
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_killed_progress_bar_gives_the_terminal_back(tmp_path: Path) -> None:
+    """On a real terminal: the cursor returns, and the report starts on a line of its own."""
+    train = script(tmp_path, "print('\\x1b[?25l bar', end='', flush=True); import os; os.kill(os.getpid(), 9)")
+    arguments = [*FLEETRUN, "--nproc_per_node", "1", "--device", "cpu", str(train)]
+    screen, terminal = pty.openpty()
+    try:
+        done = subprocess.run(
+            arguments, cwd=tmp_path, env=clean_environ(), stdout=terminal, stderr=subprocess.PIPE, timeout=30
+        )
+        shown = os.read(screen, 10_000)
+    finally:
+        os.close(screen)
+        os.close(terminal)
+    assert done.returncode == 137
+    assert shown.endswith(b"\x1b[?25l bar\x1b[?25h\r\n")
 
 
 def test_a_worker_that_never_comes_is_named(tmp_path: Path) -> None:

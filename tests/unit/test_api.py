@@ -181,6 +181,18 @@ def test_values_that_cannot_travel_are_refused(alone: fleet.Fleet) -> None:
         alone.util.all_gather({1})
     with pytest.raises(UsageTypeError, match="takes a list of file names, got str"):
         alone.util.get_file_shard("abc")
+    with pytest.raises(UsageTypeError, match="takes names as text, got 3 among them"):
+        alone.util.get_file_shard(("a", 3))
+
+
+def test_a_server_has_no_files_and_prints_for_no_worker(alone: fleet.Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    alone.init(fleet.UserDefinedRoleMaker(role=fleet.Role.SERVER, worker_num=1, server_endpoints=["127.0.0.1:1"]))
+    with pytest.raises(UsageError, match="this process is a server"):
+        alone.util.get_file_shard(["a"])
+    alone.util.print_on_rank("hello", 0)
+    assert capsys.readouterr().out == ""
+    with pytest.raises(NotReadyError, match="belongs to collective jobs"):
+        _ = alone.device
 
 
 @pytest.mark.parametrize("count", range(7))

@@ -45,7 +45,7 @@ def test_the_tail_of_a_log(tmp_path: Path) -> None:
     assert tail(log, 3) == []
     log.write_bytes(b"")
     assert tail(log, 3) == []
-    log.write_bytes(b"".join(b"line %d\n" % number for number in range(100_000)) + b"\xff broken \r 10%\r 100%\n\n")
+    log.write_bytes(b"".join(b"line %d\n" % number for number in range(100_000)) + b"\r 10%\r\x1b[2K 100%\x1b[?25h\n\n")
     assert tail(log, 3) == ["line 99998", "line 99999", " 100%"]
 
 

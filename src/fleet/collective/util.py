@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from fleet.collective.worlds import WorldName, Worlds, dtype_name, pack, unpack
 from fleet.errors import UsageError, UsageTypeError
-from fleet.roles.base import Identity
+from fleet.roles.base import Identity, Role
 
 # Types that Gloo cannot reduce, and the wider one that can hold what they hold.
 _WIDER = dict.fromkeys((torch.int16, torch.uint16, torch.uint32), torch.int64)
@@ -65,21 +65,27 @@ class Util:
         """The values of every process of the world, by rank; they may differ in shape and kind."""
         return [unpack(data) for data in self._worlds[comm_world].gather_bytes(pack(input))]
 
-    def get_file_shard(self, files: Sequence[str]) -> list[str]:
+    def get_file_shard(self, files: Sequence[object]) -> list[str]:
         """This worker's files: contiguous blocks, the first workers take one more when they do not divide evenly.
 
         `[a, b, c, d, e]` over two workers is `[a, b, c]` and `[d, e]`. The list must be the same on every worker.
         """
-        if not isinstance(files, list) or not all(isinstance(file, str) for file in files):
+        if isinstance(files, str) or not isinstance(files, Sequence):
             raise UsageTypeError(f"get_file_shard takes a list of file names, got {type(files).__name__}")
+        names = [file for file in files if isinstance(file, str)]
+        if len(names) < len(files):
+            odd = next(file for file in files if not isinstance(file, str))
+            raise UsageTypeError(f"get_file_shard takes names as text, got {odd!r} among them")
+        if self._identity.role is not Role.WORKER:
+            raise UsageError("get_file_shard divides files among workers; this process is a server")
         who = self._identity
-        size, extra = divmod(len(files), who.num_workers)
+        size, extra = divmod(len(names), who.num_workers)
         first = who.index * size + min(who.index, extra)
-        return files[first : first + size + (who.index < extra)]
+        return names[first : first + size + (who.index < extra)]
 
     def print_on_rank(self, message: object, rank_id: int) -> None:
         """Print on one worker only."""
-        if self._identity.index == rank_id:
+        if self._identity.role is Role.WORKER and self._identity.index == rank_id:
             print(message, flush=True)
 
 

@@ -58,6 +58,22 @@ def _ips(_context: click.Context, _parameter: click.Parameter, text: str | None)
     return None if text is None else net.parse_hosts(text, "--ips")
 
 
+# Options of torchrun and of the original launcher that have another name or no need here.
+_ELSEWHERE = {
+    "__standalone": "not needed: ports come from the operating system, jobs never collide",
+    "__rdzv_endpoint": "use --master HOST:PORT with --nnodes",
+    "__rdzv_backend": "not needed: use --master HOST:PORT with --nnodes, or --ips",
+    "__rdzv_id": "not needed: use --master HOST:PORT with --nnodes, or --ips",
+    "__node_rank": "use --rank",
+    "__master_addr": "use --master HOST:PORT with --nnodes",
+    "__master_port": "use --master HOST:PORT with --nnodes",
+    "__max_restarts": "use --max_restart",
+    "__heter_workers": "heterogeneous workers are not supported yet",
+    "__heter_worker_num": "heterogeneous workers are not supported yet",
+    "__http_port": "not needed: workers meet at worker 0",
+}
+
+
 class _Whole(click.ParamType[int]):
     """A whole number within bounds, refused in the words of the rest of fleetrun."""
 
@@ -75,7 +91,8 @@ class _Whole(click.ParamType[int]):
         except ValueError:
             number = self._least - 1
         if number < self._least or (self._most is not None and number > self._most):
-            raise UsageError(f"{option} must be a whole number {bounds}, got {value}")
+            hint = "; leave it out for one worker per GPU" if value in ("gpu", "auto") else ""
+            raise UsageError(f"{option} must be a whole number {bounds}, got {value}{hint}")
         return number
 
 
@@ -84,7 +101,7 @@ _INDEX = _Whole(0)
 _PORT = _Whole(1, 65535)
 
 
-@click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
+@click.command(epilog=EPILOG, context_settings={"max_content_width": 110, "help_option_names": ["-h", "--help"]})
 @click.option(
     "--nproc_per_node",
     "--nproc-per-node",
@@ -134,6 +151,7 @@ _PORT = _Whole(1, 65535)
 )
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
 @click.option("--dry-run", "--dry_run", is_flag=True, help="Show what would start, start nothing.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show arguments and variables at the start.")
 @click.option("--selfcheck", is_flag=True, help="Instead of a script, check that these processes can talk.")
 @click.version_option(__version__, prog_name="fleetrun")
 @click.argument("script", required=False, default="")
@@ -174,6 +192,10 @@ def run(arguments: list[str]) -> int:
         if not isinstance(options, Options):  # --help or --version has been shown
             return int(options or 0)
         return _launch(options)
+    except click.NoSuchOption as error:
+        return _complain(
+            f"{error.option_name}: {_ELSEWHERE.get(error.option_name.replace('-', '_'), error.format_message())}"
+        )
     except click.ClickException as error:
         return _complain(error.format_message())
     except (DeadlineError, CommunicationError) as error:
@@ -198,7 +220,9 @@ def _say(text: str, stream: TextIO | None = None) -> None:
 def _launch(options: Options) -> int:
     # Imported here so that --help and mistakes in single arguments answer at once.
     from fleet.launch.guard import Guard, new_job_id
+    from fleet.launch.plan import refuse_mistakes
 
+    refuse_mistakes(options)
     _set_up_logging()
     job_id = new_job_id()
     with ExitStack() as resources:
@@ -220,14 +244,16 @@ def _run_job(options: Options, job_id: str, guard: Guard | None, resources: Exit
     plan = make_plan(options, resources)
     if guard is not None:
         logs = [open_log(process.log_path, resources) for process in plan.processes]
-    _say(banner.argument_block(options))
-    log.info("%s", plan.headline)
+    if not options.quiet:
+        _say(banner.argument_block(options))
+        log.info("%s", plan.headline)
     if note := sharing_note(plan):
         log.warning("%s", note)
     if guard is None:
         _say(f"{banner.variable_table(plan.processes[0].variables)}\n{banner.dry_run_table(plan)}", sys.stdout)
         return 0
-    log.info("%s", banner.start_line(plan))
+    if not options.quiet:
+        log.info("%s", banner.start_line(plan))
     return Job(plan, logs, job_id, guard, options.max_restart).run()
 
 

@@ -18,6 +18,8 @@ class Follower:
         self._out = out
         self.position = position
         """How much of the file has been shown."""
+        self.is_mid_line = False
+        """Whether what was shown last did not end its line, as a progress bar does not."""
         self._finishing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
         self._thread.start()
@@ -49,5 +51,7 @@ class Follower:
         # Written to the descriptor itself: a thread blocked inside sys.stdout would block the interpreter's exit.
         while chunk:
             written = os.write(self._out, chunk)
+            chunk_end = chunk[written - 1 : written]
             chunk = chunk[written:]
             self.position += written
+            self.is_mid_line = chunk_end != b"\n"

@@ -72,7 +72,8 @@ def collective_layout(options: Options, num_local: int, holds: ExitStack) -> Lay
         holds.enter_context(Hold(master, plain=True))
     terms = f"--ips {','.join(ips)}, {num_local} workers each"
     offer = Offer(ips[node], (), tuple(workers[i] for i in local), None, terms)
-    team = meet(Endpoint(ips[0], first + MEETING_OFFSET), len(ips), node, lambda _: offer, holds)
+    point = Endpoint(ips[0], first + MEETING_OFFSET)
+    team = Team() if options.dry_run else meet(point, len(ips), node, lambda _: offer, holds)
     return Layout((), workers, (), local, master, node, len(ips), team)
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from contextlib import ExitStack
 from pathlib import Path
 
 from fleet.errors import UsageError
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+"""What a progress bar writes to move about the terminal."""
 
 
 def check_folder(path: Path) -> None:
@@ -46,7 +50,7 @@ def tail(path: Path, num_lines: int, max_bytes: int = 1 << 16) -> list[str]:
             text = file.read().decode(errors="replace")
     except OSError:
         return []
-    lines = [line.rstrip().rpartition("\r")[2] for line in text.split("\n")]
+    lines = [_ESCAPES.sub("", line).rstrip().rpartition("\r")[2] for line in text.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     return lines[-num_lines:]

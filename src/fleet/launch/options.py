@@ -30,6 +30,7 @@ class Options:
     log_dir: str = "log"
     max_restart: int = 0
     dry_run: bool = False
+    quiet: bool = False
     selfcheck: bool = False
 
     @property

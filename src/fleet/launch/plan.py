@@ -54,15 +54,20 @@ class Plan:
         return next((process for process in self.processes if process.role == "worker"), self.processes[0])
 
 
+def refuse_mistakes(options: Options) -> None:
+    """Raise for what can be seen without touching anything: contradictions, a missing script, an unusable folder."""
+    _refuse_contradictions(options)
+    _command(options)
+    check_folder(Path(options.log_dir))
+
+
 def make_plan(options: Options, holds: ExitStack) -> Plan:
     """Check the options against this machine, hold its ports and lay out its processes.
 
     Ports and connections to other machines are left in `holds`. Any mistake is a FleetError of one line, and then
     nothing has been started.
     """
-    _refuse_contradictions(options)
     command = _command(options)
-    check_folder(Path(options.log_dir))
     if options.is_server_job:
         return _server_plan(options, command, holds)
     return _collective_plan(options, command, holds)

@@ -52,7 +52,8 @@ def failure_report(cause: Child, children: Sequence[Child]) -> str:
     lines = [f"{one_line(cause)} (pid {cause.pid}, after {ran_s:.1f} s)"]
     log_lines = tail(cause.plan.log_path, NUM_LINES)
     if log_lines:
-        lines.append(f"the last {len(log_lines)} lines of {cause.plan.log_path}:")
+        how_many = f"{len(log_lines)} lines" if len(log_lines) > 1 else "line"
+        lines.append(f"the last {how_many} of {cause.plan.log_path}:")
         lines += [f"  | {line}" for line in log_lines]
     else:
         lines.append(f"{cause.plan.log_path} is empty")

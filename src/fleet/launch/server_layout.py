@@ -68,7 +68,7 @@ def _listed_layout(options: Options, holds: ExitStack) -> Layout:
     offer = Offer(mine[0], *held, None, f"--servers {options.servers} --workers {options.workers}")
     node = hosts.index(mine[0])
     point = Endpoint(hosts[0], start_port(options) + MEETING_OFFSET)
-    team = meet(point, num_nodes, node, lambda _: offer, holds)
+    team = Team() if options.dry_run else meet(point, num_nodes, node, lambda _: offer, holds)
     return Layout(servers, workers, local_servers, local_workers, None, node, num_nodes, team)
 
 

@@ -6,6 +6,7 @@ first failure ends the job; so does the last worker's success. Whatever way it e
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -107,6 +108,7 @@ class Job:
             if follower is not None:
                 follower.finish()
                 self._shown = follower.position
+                _tidy_terminal(follower.is_mid_line)
 
     def _start(self, restart: int) -> None:
         self._children = []
@@ -189,7 +191,7 @@ class Job:
         text = report.failure_report(cause, self._children)
         if any(failure.began_at < began_at for failure in failures):
             return _failed_elsewhere(failures, f"after it, on this machine: {text}")
-        complaints = (report.abort_line(self._children, len(self._plan.layout.workers)), text)
+        complaints = (text, report.abort_line(self._children, len(self._plan.layout.workers)))
         return Outcome(exit_code(cause.status), tuple(filter(None, complaints)), may_restart=True)
 
     def _stop(self, number: int) -> None:
@@ -235,6 +237,13 @@ class Job:
             child.reap()
         guard.sweep(self._job_id)
         guard.end_descendants(spare=self._guard.pid)
+
+
+def _tidy_terminal(is_mid_line: bool) -> None:
+    """Undo what a progress bar that was killed has done to the terminal: no cursor, and a line without an end."""
+    if os.isatty(STDOUT):
+        with contextlib.suppress(OSError):
+            os.write(STDOUT, b"\x1b[?25h" + (b"\n" if is_mid_line else b""))
 
 
 def _failed_elsewhere(failures: list[NodeFailed], *more: str) -> Outcome:

@@ -184,7 +184,7 @@ PADDLE_PSERVER_ID = _count("PADDLE_PSERVER_ID", "Index of this server, where its
 PADDLE_RANK_IN_NODE = _count("PADDLE_RANK_IN_NODE", "Index of this worker among those of its machine.")
 PADDLE_GLOO_HTTP_ENDPOINT = _text("PADDLE_GLOO_HTTP_ENDPOINT", "HOST:PORT where the workers of a server job meet.")
 FLAGS_SELECTED_GPUS = _text("FLAGS_selected_gpus", "The GPU of this worker.")
-FLAGS_START_PORT = _count("FLAGS_START_PORT", "First port of a job on several machines; `--start_port` beats it.")
+FLAGS_START_PORT = _count("FLAGS_START_PORT", "First port of a job, also on one machine; `--start_port` beats it.")
 
 # torchrun, and anything that speaks torch's env:// language.
 RANK = _count("RANK", "Index of this worker.")

@@ -89,22 +89,15 @@ def _seconds(name: str, doc: str) -> Variable[float]:
     return _add(name, parse, "a number of seconds > 0", doc)
 
 
-def _choice(name: str, choices: tuple[str, ...], doc: str) -> Variable[str]:
+def _choice(name: str, choices: tuple[str, ...], doc: str, also: tuple[str, ...] = ()) -> Variable[str]:
+    """`also`: words that are understood but not offered, so that the reader can say why it refuses them."""
+
     def parse(text: str) -> str:
-        if text.upper() not in choices:
+        if text.upper() not in (*choices, *also):
             raise ValueError(text)
         return text.upper()
 
     return _add(name, parse, "one of " + ", ".join(choices), doc)
-
-
-def _flag(name: str, doc: str) -> Variable[bool]:
-    def parse(text: str) -> bool:
-        if text not in ("0", "1"):
-            raise ValueError(text)
-        return text == "1"
-
-    return _add(name, parse, "0 or 1", doc)
 
 
 def variables() -> Iterator[Variable[object]]:
@@ -162,9 +155,11 @@ FLEET_INIT_TIMEOUT_S = _seconds(
 
 # Roles as PaddlePaddle's launchers and documents write them.
 TRAINING_ROLE = _choice(
-    "TRAINING_ROLE", ("TRAINER", "PSERVER", "HETER_TRAINER"), "Worker (TRAINER) or server (PSERVER)."
+    "TRAINING_ROLE", ("TRAINER", "PSERVER"), "Worker (TRAINER) or server (PSERVER).", also=("HETER_TRAINER",)
 )
-PADDLE_TRAINING_ROLE = _choice("PADDLE_TRAINING_ROLE", ("TRAINER", "PSERVER", "HETER_TRAINER"), "The same, older name.")
+PADDLE_TRAINING_ROLE = _choice(
+    "PADDLE_TRAINING_ROLE", ("TRAINER", "PSERVER"), "The same, older name.", also=("HETER_TRAINER",)
+)
 PADDLE_TRAINER_ID = _count("PADDLE_TRAINER_ID", "Index of this worker, from 0.")
 PADDLE_TRAINERS_NUM = _count("PADDLE_TRAINERS_NUM", "Number of workers in the job.")
 PADDLE_NUM_TRAINERS = _count("PADDLE_NUM_TRAINERS", "The same, as the cluster guide spells it.")

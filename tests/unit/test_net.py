@@ -11,7 +11,9 @@ from fleet.errors import EndpointError
 from fleet.net import Endpoint, Hold
 
 
-@pytest.mark.parametrize("text", ["10.0.0.1:6170", "node-1:1", "a.b.example:65535", "[::1]:80", "[fe80::1]:80"])
+@pytest.mark.parametrize(
+    "text", ["10.0.0.1:6170", "node-1:1", "my_app_worker_1:6170", "a.b.example:65535", "[::1]:80", "[fe80::1]:80"]
+)
 def test_an_endpoint_prints_as_it_was_written(text: str) -> None:
     assert str(Endpoint.parse(text)) == text
 

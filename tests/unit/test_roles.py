@@ -85,6 +85,20 @@ def test_a_role_maker_tells_what_it_was_made_for(maker: RoleMaker, is_collective
     assert maker.is_collective is is_collective
 
 
+def test_a_role_maker_of_ones_own_need_not_call_super() -> None:
+    class Mine(RoleMaker):
+        def __init__(self, index: int) -> None:
+            self.index = index
+
+        def _generate(self) -> Identity:
+            return Identity(role=Role.WORKER, index=self.index, num_workers=2, source="mine")
+
+    maker = Mine(1)
+    assert repr(maker) == "Mine()"
+    assert maker.worker_index() == 1
+    assert Mine(0).worker_index() == 0
+
+
 def test_questions_have_answers() -> None:
     maker = discover(environ={})
     assert maker.is_worker()

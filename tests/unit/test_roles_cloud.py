@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from fleet.errors import EndpointError, NotSupportedError, RoleError, VariableError
+from fleet.errors import EndpointError, NotSupportedError, RoleError, UsageTypeError, VariableError
 from fleet.net import Endpoint
 from fleet.roles import Identity, PaddleCloudRoleMaker, Rendezvous, Role
 
@@ -56,7 +57,7 @@ def test_collective_index_is_0_by_default() -> None:
 )
 @pytest.mark.parametrize("is_collective", [True, False])
 def test_single_worker(environ: dict[str, str], is_collective: bool) -> None:
-    who = PaddleCloudRoleMaker(is_collective, environ).identity
+    who = PaddleCloudRoleMaker(is_collective, environ=environ).identity
     assert (who.role, who.index, who.num_workers, who.num_servers) == (Role.WORKER, 0, 1, 0)
     assert who.rendezvous is None
 
@@ -204,7 +205,7 @@ def test_server_mode_errors(environ: dict[str, str], names: list[str]) -> None:
 @pytest.mark.parametrize("is_collective", [True, False])
 def test_heter_trainer_is_not_supported(is_collective: bool) -> None:
     with pytest.raises(NotSupportedError, match="HETER_TRAINER"):
-        _ = PaddleCloudRoleMaker(is_collective, {**WORKER, "TRAINING_ROLE": "HETER_TRAINER"}).identity
+        _ = PaddleCloudRoleMaker(is_collective, environ={**WORKER, "TRAINING_ROLE": "HETER_TRAINER"}).identity
 
 
 @pytest.mark.parametrize("is_collective", [True, False])
@@ -223,10 +224,35 @@ def test_another_launcher_does_not_become_many_single_workers(
     environ: dict[str, str], name: str, is_collective: bool
 ) -> None:
     with pytest.raises(RoleError, match=rf"{name} .*2 workers; call fleet.init\(\)"):
-        _ = PaddleCloudRoleMaker(is_collective, environ).identity
+        _ = PaddleCloudRoleMaker(is_collective, environ=environ).identity
 
 
 def test_variable_errors_carry_the_name() -> None:
     with pytest.raises(VariableError) as caught:
         servers_mode(PS)
     assert caught.value.name == "PADDLE_TRAINER_ID"
+
+
+def test_a_misspelt_role_is_offered_only_what_works() -> None:
+    with pytest.raises(VariableError, match=r"TRAINING_ROLE must be one of TRAINER, PSERVER, got 'WORKER'"):
+        servers_mode({**WORKER, "TRAINING_ROLE": "WORKER"})
+
+
+@pytest.mark.parametrize("init_gloo", [True, False])
+def test_the_arguments_of_the_original(init_gloo: bool) -> None:
+    assert PaddleCloudRoleMaker(is_collective=True, init_gloo=init_gloo, environ={}).is_collective
+    assert PaddleCloudRoleMaker(False, init_gloo, environ={}).worker_num() == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"is_colective": True}, r"PaddleCloudRoleMaker has no argument is_colective; did you mean is_collective\?"),
+        ({"path": "/tmp"}, "path; it takes is_collective, init_gloo, environ"),
+        ({"is_collective": 1}, "is_collective must be True or False, got 1"),
+        ({"init_gloo": {}}, "init_gloo must be True or False"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageTypeError, match=message):
+        PaddleCloudRoleMaker(**arguments)

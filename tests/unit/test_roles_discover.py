@@ -150,7 +150,6 @@ def test_disagreement_names_both(environ: dict[str, str], names: list[str]) -> N
     ("environ", "missing"),
     [
         ({"WORLD_SIZE": "4"}, "RANK"),
-        ({"WORLD_SIZE": "4", **SLURM}, "RANK"),
         ({"RANK": "0"}, "WORLD_SIZE"),
         ({"RANK": "0", **SLURM}, "WORLD_SIZE"),
         ({"SLURM_STEP_NUM_TASKS": "4"}, "SLURM_PROCID"),
@@ -163,6 +162,14 @@ def test_partly_set(environ: dict[str, str], missing: str) -> None:
     with pytest.raises(VariableError, match="is not set") as caught:
         found(environ)
     assert caught.value.name == missing
+
+
+def test_a_wrong_world_size_beside_slurm_names_both() -> None:
+    with pytest.raises(RoleError) as caught:
+        found({**SLURM, "WORLD_SIZE": "8"})
+    assert str(caught.value) == (
+        "WORLD_SIZE=8, but Slurm (SLURM_PROCID, SLURM_STEP_NUM_TASKS) says 2 workers; unset WORLD_SIZE"
+    )
 
 
 def test_a_server_cannot_be_collective() -> None:

@@ -52,6 +52,23 @@ def test_machines_are_counted_where_torchrun_does_not_say() -> None:
     assert (who.node_index, who.num_nodes) == (1, 2)
 
 
+@pytest.mark.parametrize(
+    ("environ", "place"),
+    [
+        ({**ENV, "LOCAL_RANK": "1"}, (1, 2, 0, 1)),
+        ({**FULL, "LOCAL_WORLD_SIZE": ""}, (1, 4, 1, 2)),
+        ({**FULL, "LOCAL_WORLD_SIZE": "", "LOCAL_RANK": "5"}, (5, 6, 1, 2)),
+        ({**FULL, "LOCAL_WORLD_SIZE": "", "GROUP_RANK": ""}, (1, 4, 1, 2)),
+        ({**FULL, "LOCAL_WORLD_SIZE": "", "GROUP_WORLD_SIZE": ""}, (1, 4, 1, 2)),
+        ({**FULL, "LOCAL_WORLD_SIZE": "", "GROUP_RANK": "", "GROUP_WORLD_SIZE": ""}, (1, 8, 0, 1)),
+    ],
+)
+def test_the_number_on_a_machine_may_be_unknown(environ: dict[str, str], place: tuple[int, ...]) -> None:
+    who = read(environ)
+    assert who is not None
+    assert (who.local_rank, who.num_local_workers, who.node_index, who.num_nodes) == place
+
+
 def test_a_single_worker_needs_no_meeting() -> None:
     who = read({"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"})
     assert who is not None
@@ -74,7 +91,6 @@ def test_variables_that_prove_nothing(environ: dict[str, str]) -> None:
         ({"RANK": "0", "WORLD_SIZE": "2"}, "MASTER_ADDR"),
         ({**ENV, "MASTER_ADDR": ""}, "MASTER_ADDR"),
         ({**ENV, "MASTER_PORT": ""}, "MASTER_PORT"),
-        ({**ENV, "LOCAL_RANK": "0"}, "LOCAL_WORLD_SIZE"),
         ({**ENV, "LOCAL_WORLD_SIZE": "2"}, "LOCAL_RANK"),
     ],
 )

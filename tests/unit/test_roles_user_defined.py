@@ -87,6 +87,10 @@ def test_wrong_types(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -
         (changed(server_endpoints=[]), "server_endpoints must not be empty"),
         (changed(server_endpoints=[SERVERS[0], SERVERS[0]]), "server_endpoints names 127.0.0.1:36011 twice"),
         (changed(server_endpoints=["127.0.0.1"]), "server_endpoints '127.0.0.1' has no port"),
+        (
+            changed(worker_endpoints=["127.0.0.1:36012", "10.0.0.1:1"]),
+            "server_endpoints with worker_endpoints names 127.0.0.1:36012 twice",
+        ),
         (changed(current_id=-1), "current_id must be >= 0, got -1"),
         (changed(current_id=2), "worker index 2"),
         (
@@ -108,6 +112,20 @@ def test_wrong_values(kwargs: dict[str, Any], name: str) -> None:
     assert isinstance(caught.value, FleetError)
 
 
+def test_a_tuple_is_as_good_as_a_list() -> None:
+    role = UserDefinedRoleMaker(current_id=1, server_endpoints=tuple(SERVERS), worker_endpoints=tuple(WORKERS))
+    assert role.get_pserver_endpoints() == SERVERS
+    assert role.get_trainer_endpoints() == WORKERS
+    assert UserDefinedRoleMaker(0, Role.WORKER, 2, tuple(SERVERS)).worker_num() == 2
+    assert UserDefinedRoleMaker(True, worker_num=1, worker_endpoints=()).worker_num() == 1
+    assert UserDefinedCollectiveRoleMaker(1, tuple(WORKERS)).worker_num() == 3
+
+
+def test_no_arguments_at_all_hint_at_both_ways_out() -> None:
+    with pytest.raises(TypeError, match=r"server_endpoints is not given; .*is_collective=True"):
+        UserDefinedRoleMaker()
+
+
 def test_unknown_argument_names_the_nearest() -> None:
     unknown: Any = changed(server_endpoint=SERVERS)
     with pytest.raises(UnknownFieldError, match=r"server_endpoint; did you mean server_endpoints\?"):
@@ -122,7 +140,7 @@ def test_unknown_argument_names_the_nearest() -> None:
     [
         ("0", WORKERS, TypeError),
         (0, None, TypeError),
-        (0, tuple(WORKERS), TypeError),
+        (0, set(WORKERS), TypeError),
         (0, [], ValueError),
         (0, ["a:1", "a:1"], ValueError),
         (-1, WORKERS, ValueError),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import pydoc
 from typing import assert_type
 
 import numpy as np
@@ -117,7 +118,8 @@ def test_an_unknown_field_names_the_nearest(strategy: DistributedStrategy) -> No
     assert str(caught.value) == "strategy has no field 'a_snyc'; did you mean 'a_sync'?"
     with pytest.raises(UnknownFieldError, match="did you mean 'a_sync'"):
         strategy.a_snyc  # type: ignore[attr-defined]  # noqa: B018
-    nearest = "strategy.amp_configs has no field 'init_loss_scale'; did you mean 'init_loss_scaling'?"
+    nearest = "strategy.amp_configs has no field 'init_loss_scale'; did you mean 'init_loss_scaling' or "
+    nearest += "'use_dynamic_loss_scaling'?"
     for attempt in (
         lambda: setattr(strategy, "amp_configs", {"init_loss_scale": 1.0}),
         lambda: setattr(strategy.amp_configs, "init_loss_scale", 1.0),
@@ -129,6 +131,62 @@ def test_an_unknown_field_names_the_nearest(strategy: DistributedStrategy) -> No
         assert str(caught.value) == nearest
     with pytest.raises(UnknownFieldError, match="it has k_steps, begin_step"):
         strategy.localsgd_configs = {3: 4}  # type: ignore[dict-item]
+
+
+def test_a_field_like_no_other_is_sent_to_help(strategy: DistributedStrategy) -> None:
+    for target in (strategy, strategy.amp_configs):
+        with pytest.raises(UnknownFieldError) as caught:
+            target.zzz = 1  # type: ignore[union-attr]
+        assert str(caught.value).endswith("has no field 'zzz'; help(fleet.DistributedStrategy) lists them all")
+
+
+def test_help_describes_each_field() -> None:
+    everything = pydoc.plain(pydoc.render_doc(DistributedStrategy))
+    for leaf in DistributedStrategy().leaves():
+        assert f"{leaf.path[-1]} {leaf.field.doc}" in everything
+    assert "amp computes in half precision" in pydoc.render_doc(DistributedStrategy.amp)
+    assert "k_steps is the number of local steps" in pydoc.render_doc(DistributedStrategy.localsgd_configs)
+
+
+def test_the_mode_cannot_be_set(strategy: DistributedStrategy) -> None:
+    with pytest.raises(StrategyError) as caught:
+        strategy.mode = Mode.GEO  # type: ignore[misc]
+    assert str(caught.value) == "strategy.mode cannot be set; it follows from a_sync and a_sync_configs"
+
+
+def test_a_bool_of_numpy_is_a_bool(strategy: DistributedStrategy) -> None:
+    strategy.amp = np.bool_(True)  # type: ignore[assignment]
+    assert strategy.amp is True
+    for value in (np.array([True]), np.int64(1), "True"):
+        with pytest.raises(StrategyError, match="must be True or False"):
+            strategy.amp = value  # type: ignore[assignment]
+
+
+def test_update_is_the_assignment_of_a_dict(strategy: DistributedStrategy) -> None:
+    strategy.amp_configs.update({"incr_ratio": 3, "decr_ratio": 0.5})
+    assert (strategy.amp_configs.incr_ratio, strategy.amp_configs.decr_ratio) == (3.0, 0.5)
+    with pytest.raises(StrategyError, match="decr_ratio"):
+        strategy.amp_configs.update({"incr_ratio": 4, "decr_ratio": 7})
+    assert strategy.amp_configs.incr_ratio == 3.0
+    strategy.sparse_table_configs.update({"user": {"sparse_embedx_dim": 16}})
+    assert strategy.sparse_table_configs["user"].sparse_embedx_dim == 16
+
+
+def test_a_table_never_named_does_not_swallow_writes(strategy: DistributedStrategy) -> None:
+    table = strategy.sparse_table_configs.of("item")
+    message = (
+        "strategy.sparse_table_configs.item.sparse_embedx_dim cannot be set here: nothing was set for this table; "
+        "write strategy.sparse_table_configs['item'] = {...}"
+    )
+    with pytest.raises(StrategyError) as caught:
+        table.sparse_embedx_dim = 16
+    assert str(caught.value) == message
+    with pytest.raises(StrategyError) as caught:
+        table.update({"sparse_embedx_dim": 16})
+    assert str(caught.value) == message
+    strategy.sparse_table_configs["item"] = {}
+    strategy.sparse_table_configs.of("item").sparse_embedx_dim = 16
+    assert strategy.sparse_table_configs["item"].sparse_embedx_dim == 16
 
 
 def test_an_unknown_name_behaves_in_lookups(strategy: DistributedStrategy) -> None:

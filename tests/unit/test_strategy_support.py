@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import NotSupportedError, StrategyError
-from fleet.strategy import DistributedStrategy, Mode, support
+from fleet.strategy import DistributedStrategy, Mode, reference, support
 from fleet.strategy.reference import THEMES, page
 
 PAGE = Path(__file__).parents[2] / "docs" / "strategy.md"
@@ -25,7 +25,7 @@ def strategy(monkeypatch: pytest.MonkeyPatch) -> DistributedStrategy:
     strategy = DistributedStrategy()
     for leaf in strategy.leaves():
         monkeypatch.setattr(leaf.field, "built", False)
-    monkeypatch.setattr(support, "BUILT_MODES", frozenset())
+    monkeypatch.setattr(support, "BUILT_MODES", frozenset({Mode.OFF}))
     return strategy
 
 
@@ -58,17 +58,33 @@ def test_assigning_a_sync_asks_for_a_mode(
     strategy: DistributedStrategy, a_sync: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strategy.a_sync = a_sync
-    assert _refusal(strategy) == ("strategy.a_sync is set but not supported yet; leave it at its default (unassigned)")
+    assert _refusal(strategy) == (
+        f"strategy chooses {'async' if a_sync else 'sync'} mode (a_sync = {a_sync}, a_sync_configs.k_steps = 0), "
+        "which is not supported yet; set strategy.a_sync_configs.k_steps = -1 to choose none"
+    )
     monkeypatch.setattr(support, "BUILT_MODES", frozenset({Mode.ASYNC if a_sync else Mode.SYNC}))
     strategy.require_supported()
 
 
 def test_the_fields_that_choose_a_mode_are_named(strategy: DistributedStrategy) -> None:
     strategy.a_sync_configs.k_steps = 100
-    assert "strategy.a_sync_configs.k_steps is set" in _refusal(strategy)
-    assert "(-1)" in _refusal(strategy)
+    assert "chooses geo mode (a_sync = True, a_sync_configs.k_steps = 100)" in _refusal(strategy)
     strategy.a_sync_configs = {"k_steps": 0, "half_async": True}
-    assert "strategy.a_sync, strategy.a_sync_configs.half_async are set" in _refusal(strategy)
+    strategy.dgc = True
+    assert _refusal(strategy) == (
+        "strategy chooses half_async mode (a_sync = True, a_sync_configs.k_steps = 0, "
+        "a_sync_configs.half_async = True), which is not supported yet; set strategy.a_sync_configs.k_steps = -1 and "
+        "strategy.a_sync_configs.half_async = False to choose none; "
+        "strategy.dgc is set but not supported yet; leave it at its default (False)"
+    )
+
+
+@pytest.mark.parametrize("a_sync", [True, False])
+def test_the_remedy_for_a_mode_works(a_sync: bool) -> None:
+    strategy = DistributedStrategy()  # with the real BUILT_MODES: choosing none is always possible
+    strategy.a_sync = a_sync
+    strategy.a_sync_configs.k_steps = -1
+    strategy.require_supported()
 
 
 def test_a_contradiction_is_told_first(strategy: DistributedStrategy) -> None:
@@ -80,6 +96,15 @@ def test_a_contradiction_is_told_first(strategy: DistributedStrategy) -> None:
 
 def test_the_page_is_current() -> None:
     assert PAGE.read_text() == page(), "run python -m fleet.strategy.reference > docs/strategy.md"
+
+
+def test_the_page_says_so_while_nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    for leaf in DistributedStrategy().leaves():
+        monkeypatch.setattr(leaf.field, "built", False)
+    monkeypatch.setattr(reference, "BUILT_MODES", frozenset({Mode.OFF}))
+    assert "none is honoured yet" in page()
+    monkeypatch.setattr(DistributedStrategy.localsgd_configs.group.k_steps, "built", True)
+    assert "none is honoured yet" not in page()
 
 
 def test_the_themes_cover_the_strategy() -> None:

@@ -99,7 +99,7 @@ def test_the_file_explains_itself(path: Path) -> None:
     strategy.save(path)
     assert path.read_text() == (
         "# A Fleet strategy: the fields that differ from their defaults. "
-        "docs/strategy.md lists every field.\n"
+        "help(fleet.DistributedStrategy) lists all.\n"
         "\n# a_sync lets servers apply a gradient when it arrives; False waits for all workers of a step\n"
         "a_sync = true\n"
         "\n[a_sync_configs]\n"
@@ -142,7 +142,7 @@ def test_a_file_written_by_hand(path: Path) -> None:
         (b"[amp_configs]\nincr_ratio = 1979-05-27\n", StrategyError, "incr_ratio must be a number"),
         (b"amq = true\n", UnknownFieldError, ": strategy has no field 'amq'; did you mean 'amp'?"),
         (b"_values = 1\n", UnknownFieldError, "strategy has no field '_values'"),
-        (b"mode = 'geo'\n", UnknownFieldError, "strategy has no field 'mode'"),
+        (b"mode = 'geo'\n", StrategyError, ": strategy.mode cannot be set; it follows from a_sync"),
         (b"[amp_configs]\nratio = 1\n", UnknownFieldError, "strategy.amp_configs has no field 'ratio'"),
         (b"[sparse_table_configs]\nsparse_shard_num = 3\n", StrategyError, "must be a dict of fields, got 3"),
     ],
@@ -173,10 +173,18 @@ def test_a_failed_save_leaves_the_old_file(path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "fsync", full)
     strategy.amp = True
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(StrategyError, match=r"strategy\.toml cannot be written: disk full"):
         strategy.save(path)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_place_that_takes_no_file(path: Path) -> None:
+    for place, reason in ((path / "x.toml", "No such file or directory"), (path.parent, "Is a directory")):
+        with pytest.raises(StrategyError) as caught:
+            DistributedStrategy().save(place)
+        assert str(caught.value) == f"{place} cannot be written: {reason}"
+        assert not list(path.parent.iterdir())
 
 
 def test_a_password_is_for_its_owner_only(path: Path) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from fleet.errors import EndpointError
 
-_HOST_NAME = re.compile(r"^(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*\.?$")
+# With "_": no name of the Internet has it, but those that docker compose gives its containers do.
+_HOST_NAME = re.compile(r"^(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*\.?$")
 _LOOKS_LIKE_IPV4 = re.compile(r"^[0-9.]+$")
 
 

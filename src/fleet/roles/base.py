@@ -78,8 +78,7 @@ class RoleMaker(ABC):
     is_collective: bool = False
     """Whether it was made for a job of workers alone, which join each other in `fleet.init()`."""
 
-    def __init__(self) -> None:
-        self._identity: Identity | None = None
+    _identity: Identity | None = None  # on the class, so that a subclass may do without super().__init__()
 
     @abstractmethod
     def _generate(self) -> Identity:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Never
+
 from fleet import env
 from fleet.env import Environ
-from fleet.errors import NotSupportedError, RoleError, VariableError
+from fleet.errors import NotSupportedError, RoleError, UsageTypeError, VariableError
 from fleet.net import Endpoint, parse_endpoints
 from fleet.roles import mpi_env, slurm, torchrun
 from fleet.roles.agree import agreed
+from fleet.roles.arguments import flag, no_such_argument
 from fleet.roles.base import Identity, Rendezvous, Role, RoleMaker
 from fleet.roles.cloud_servers import LISTS, own_index, read_servers
 from fleet.roles.meeting import master
@@ -173,15 +176,28 @@ def _single() -> Identity:
 class PaddleCloudRoleMaker(RoleMaker):
     """Reads the role from PADDLE_* variables, as `fleetrun` and PaddlePaddle's launchers set them.
 
-    With none of them set the process is a single worker: the same script runs alone.
+    With none of them set the process is a single worker: the same script runs alone. `init_gloo` is accepted
+    with either value: workers that know where to meet can always talk to each other.
 
     >>> PaddleCloudRoleMaker(environ={}).worker_num()
     1
     """
 
-    def __init__(self, is_collective: bool = False, environ: Environ | None = None) -> None:
+    def __init__(
+        self,
+        is_collective: bool = False,
+        init_gloo: bool = False,
+        *,
+        environ: Environ | None = None,
+        **unknown: Never,
+    ) -> None:
         super().__init__()
-        self.is_collective = is_collective
+        for name in unknown:
+            raise UsageTypeError(
+                no_such_argument("PaddleCloudRoleMaker", name, ("is_collective", "init_gloo", "environ"))
+            )
+        flag("init_gloo", init_gloo)
+        self.is_collective = flag("is_collective", is_collective)
         self._environ = environ
 
     def _generate(self) -> Identity:

@@ -79,7 +79,13 @@ def _schedulers(environ: Environ | None) -> list[Identity | None]:
 
 def _is_explained(others: list[Identity], environ: Environ | None) -> bool:
     """WORLD_SIZE without RANK: job scripts export it for srun's tasks. It must be true, and adds nothing."""
-    return bool(others) and env.RANK.text(environ) is None and env.WORLD_SIZE.get(environ) == others[0].num_workers
+    count = env.WORLD_SIZE.get(environ)
+    if not others or count is None or env.RANK.text(environ) is not None:
+        return False
+    first = others[0]
+    if count != first.num_workers:
+        raise RoleError(f"WORLD_SIZE={count}, but {first.source} says {first.num_workers} workers; unset WORLD_SIZE")
+    return True
 
 
 def _compare(one: Identity, other: Identity) -> None:

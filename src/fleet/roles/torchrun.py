@@ -45,18 +45,23 @@ def _rendezvous(count: int, environ: Environ | None) -> Rendezvous | None:
 
 
 def _place(index: int, count: int, environ: Environ | None) -> Place:
-    """One worker on each machine when LOCAL_RANK is not set, as in a Kubernetes job that sets RANK alone."""
+    """One worker on each machine when LOCAL_RANK is not set, as in a Kubernetes job that sets RANK alone.
+
+    LOCAL_RANK without LOCAL_WORLD_SIZE, which env:// does not need either: nothing says how many share a machine.
+    The workers are taken as spread evenly over GROUP_WORLD_SIZE machines, and as sharing one if that is not set.
+    """
     local_rank, num_local = env.LOCAL_RANK.get(environ), env.LOCAL_WORLD_SIZE.get(environ)
-    if num_local is None:
-        if local_rank is not None and count > 1:
-            raise VariableError("LOCAL_WORLD_SIZE", f"is not set, but LOCAL_RANK={local_rank}; set both or neither")
-        num_local = 1
-    elif local_rank is None and num_local > 1:
-        raise VariableError("LOCAL_RANK", f"is not set, but LOCAL_WORLD_SIZE={num_local}; set both or neither")
-    num_local = max(num_local, 1)
     node_index, num_nodes = env.GROUP_RANK.get(environ), env.GROUP_WORLD_SIZE.get(environ)
+    if local_rank is None:
+        if num_local is not None and num_local > 1:
+            raise VariableError("LOCAL_RANK", f"is not set, but LOCAL_WORLD_SIZE={num_local}; set both or neither")
+        local_rank, num_local = 0, 1
+    elif num_local is None:
+        num_nodes = num_nodes or (node_index or 0) + 1
+        num_local = max(local_rank + 1, -(-count // num_nodes))
+    num_local = max(num_local, 1)
     return Place(
-        local_rank or 0,
+        local_rank,
         num_local,
         index // num_local if node_index is None else node_index,
         -(-count // num_local) if num_nodes is None else num_nodes,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import overload
 
-from fleet.errors import EndpointError, UnknownFieldError, UsageError, UsageTypeError
+from fleet.errors import UnknownFieldError, UsageError, UsageTypeError
 from fleet.net import Endpoint, refuse_duplicates
+from fleet.roles.arguments import endpoints, flag, no_such_argument, whole
 from fleet.roles.base import Identity, Rendezvous, Role, RoleMaker
 from fleet.roles.place import place_among
+
+Endpoints = list[str] | tuple[str, ...]
 
 _FIRST_SIGNATURE = ("current_id", "role", "worker_num", "server_endpoints")
 _SECOND_SIGNATURE = ("is_collective", "init_gloo")
@@ -30,10 +32,12 @@ class _Given(RoleMaker):
 class UserDefinedRoleMaker(_Given):
     """The role as arguments, in the signature of Paddle 1.x or of 2.x.
 
-    `init_gloo` is accepted with either value: workers can always talk to each other here, so there is nothing
-    to switch on. With `worker_num=0` it is the number of `worker_endpoints`.
+    Workers that know where to meet, at the first of `worker_endpoints`, can always talk to each other, so
+    `init_gloo` is accepted with either value and switches nothing. With `worker_num=0` it is the number of
+    `worker_endpoints`.
 
-    >>> UserDefinedRoleMaker(0, Role.WORKER, 2, ["127.0.0.1:6170"]).worker_num()
+    >>> servers, workers = ["127.0.0.1:6170"], ["127.0.0.1:6180", "127.0.0.1:6181"]
+    >>> UserDefinedRoleMaker(current_id=1, server_endpoints=servers, worker_endpoints=workers).worker_num()
     2
     """
 
@@ -43,7 +47,7 @@ class UserDefinedRoleMaker(_Given):
         current_id: int = 0,
         role: Role = Role.WORKER,
         worker_num: int = 0,
-        server_endpoints: list[str] | None = None,
+        server_endpoints: Endpoints | None = None,
     ) -> None: ...
 
     @overload
@@ -55,26 +59,27 @@ class UserDefinedRoleMaker(_Given):
         current_id: int = 0,
         role: Role = Role.WORKER,
         worker_num: int = 0,
-        server_endpoints: list[str] | None = None,
-        worker_endpoints: list[str] | None = None,
+        server_endpoints: Endpoints | None = None,
+        worker_endpoints: Endpoints | None = None,
     ) -> None: ...
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         given = _by_name(args, kwargs)
-        is_collective = _flag("is_collective", given.get("is_collective", False))
-        _flag("init_gloo", given.get("init_gloo", False))
+        is_collective = flag("is_collective", given.get("is_collective", False))
+        flag("init_gloo", given.get("init_gloo", False))
         role = given.get("role", Role.WORKER)
         if not isinstance(role, Role):
             raise UsageTypeError(f"role must be Role.WORKER or Role.SERVER, got {role!r}")
-        index = _whole("current_id", given.get("current_id", 0), least=0)
+        index = whole("current_id", given.get("current_id", 0), least=0)
         listed = given.get("worker_endpoints")
-        workers = () if listed is None or listed == [] else _endpoints("worker_endpoints", listed)
-        count = _whole("worker_num", given.get("worker_num", 0), least=0) or len(workers)
+        workers = () if listed in (None, [], ()) else endpoints("worker_endpoints", listed)
+        count = whole("worker_num", given.get("worker_num", 0), least=0) or len(workers)
         servers: tuple[Endpoint, ...] = ()
         if is_collective:
             _check_collective(role, count, workers, given.get("server_endpoints"))
         else:
-            servers = _endpoints("server_endpoints", given.get("server_endpoints"))
+            servers = _servers(given.get("server_endpoints"))
+            refuse_duplicates((*servers, *workers), "server_endpoints with worker_endpoints")
         if count == 0:
             raise UsageError("worker_num must be > 0, got 0; give the number of workers, or worker_endpoints")
         if role is Role.SERVER and index >= len(servers):
@@ -90,9 +95,9 @@ class UserDefinedCollectiveRoleMaker(_Given):
     1
     """
 
-    def __init__(self, current_id: int = 0, worker_endpoints: list[str] | None = None) -> None:
-        index = _whole("current_id", current_id, least=0)
-        workers = _endpoints("worker_endpoints", worker_endpoints)
+    def __init__(self, current_id: int = 0, worker_endpoints: Endpoints | None = None) -> None:
+        index = whole("current_id", current_id, least=0)
+        workers = endpoints("worker_endpoints", worker_endpoints)
         who = _identity("UserDefinedCollectiveRoleMaker", Role.WORKER, index, len(workers), (), workers)
         super().__init__(who, is_collective=True)
 
@@ -128,10 +133,17 @@ def _by_name(args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, o
         if name in given:
             raise UsageTypeError(f"UserDefinedRoleMaker got {name} twice, by position and by name")
         if name not in _NAMES:
-            near = difflib.get_close_matches(name, _NAMES, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(_NAMES)}"
-            raise UnknownFieldError(f"UserDefinedRoleMaker has no argument {name}; {hint}")
+            raise UnknownFieldError(no_such_argument("UserDefinedRoleMaker", name, _NAMES))
     return given | kwargs
+
+
+def _servers(given: object) -> tuple[Endpoint, ...]:
+    if given is None:
+        raise UsageTypeError(
+            "server_endpoints is not given; give one HOST:PORT for each server, or is_collective=True for a job "
+            "without servers"
+        )
+    return endpoints("server_endpoints", given)
 
 
 def _check_collective(role: Role, count: int, workers: tuple[Endpoint, ...], servers: object) -> None:
@@ -141,27 +153,3 @@ def _check_collective(role: Role, count: int, workers: tuple[Endpoint, ...], ser
         raise UsageError("server_endpoints with is_collective=True: a collective job has no servers; drop one of them")
     if count > 1 and not workers:
         raise UsageError(f"worker_endpoints is not given, but worker_num={count}; give one HOST:PORT for each worker")
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise UsageTypeError(f"{name} must be True or False, got {value!r}")
-    return value
-
-
-def _whole(name: str, value: object, *, least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise UsageTypeError(f"{name} must be an int, got {value!r}")
-    if value < least:
-        raise UsageError(f"{name} must be >= {least}, got {value}")
-    return value
-
-
-def _endpoints(name: str, value: object) -> tuple[Endpoint, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UsageTypeError(f'{name} must be a list of "HOST:PORT" strings, got {value!r}')
-    if not value:
-        raise EndpointError(f"{name} must not be empty; give one HOST:PORT for each process")
-    endpoints = tuple(Endpoint.parse(item, name) for item in value)
-    refuse_duplicates(endpoints, name)
-    return endpoints

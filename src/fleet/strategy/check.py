@@ -47,9 +47,14 @@ class Switch:
     wants: str = "bool"
 
     def __call__(self, value: object) -> bool:
-        if not isinstance(value, bool):
+        if not isinstance(value, bool) and not _is_numpy_bool(value):
             raise RefusedError("True or False", value)
-        return value
+        return bool(value)
+
+
+def _is_numpy_bool(value: object) -> bool:
+    # numpy.bool_ is no bool, unlike its numbers, which register with `numbers`. Asked without importing numpy.
+    return getattr(getattr(value, "dtype", None), "kind", None) == "b" and getattr(value, "shape", None) == ()
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,15 @@ class Family(Mapping[str, G]):
         return repr(self._groups)
 
     def of(self, name: str) -> G:
-        """What a table uses, for reading: what was set for it, or the defaults if nothing was."""
-        return self._groups[name] if name in self._groups else self._group(f"{self._path}.{name}")
+        """What a table uses, for reading: what was set for it, or the defaults, frozen, if nothing was."""
+        if name in self._groups:
+            return self._groups[name]
+        group = self._fresh(name)
+        group._freeze(f"nothing was set for this table; write {self._path}[{name!r}] = {{...}}")
+        return group
+
+    def _fresh(self, name: str) -> G:
+        return self._group(f"{self._path}.{name}")
 
     def assign(self, given: object) -> None:
         """Set the given fields of the given tables, all or none; a table not named stays as it is."""
@@ -61,11 +68,15 @@ class Family(Mapping[str, G]):
             if not isinstance(fields, Mapping):
                 given_text = f"must be a dict of fields, got {shown(fields)}"
                 raise StrategyError(f"{self._path}.{name} {given_text}; write {self._example}")
-            group = self.of(name)
+            group = self._groups[name] if name in self._groups else self._fresh(name)
             ready.append((name, group, group.cleaned(fields)))
         for name, group, clean in ready:
-            group.__dict__["_values"].update(clean)
+            group._keep(clean)
             self._groups[name] = group
+
+    def update(self, given: Mapping[str, Mapping[str, Any]]) -> None:
+        """The same as assigning the dict to the family."""
+        self.assign(given)
 
     def leaves(self) -> Iterator[Leaf]:
         for name, group in self._groups.items():
@@ -87,6 +98,9 @@ class FamilyField(Member, Generic[G]):
 
     def start(self, path: str) -> Family[G] | None:
         return None if self.alias_of else Family(self.group, path)
+
+    def help(self) -> str:
+        return super().help() if self.alias_of else f"{super().help()}\n\n{self.group.describe()}"
 
     @overload
     def __get__(self, record: None, owner: type) -> Self: ...

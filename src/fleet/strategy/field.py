@@ -36,6 +36,11 @@ class Member:
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
+        self.__doc__ = self.help()
+
+    def help(self) -> str:
+        """What `help()` shows for the field: its name and what it does."""
+        return f"{self.name} {self.doc}"
 
     def start(self, path: str) -> object | None:
         """The value a new record holds from the beginning; None when nothing need be kept."""
@@ -94,7 +99,7 @@ class Setting(Spec[Kept], Generic[Kept, Given]):
         return value
 
     def __set__(self, record: Record, value: Given) -> None:
-        record.__dict__["_values"][self.name] = self.clean(value, record.__dict__["_path"])
+        record._keep({self.name: self.clean(value, record.__dict__["_path"])})
 
 
 Field = Setting[T, T]

@@ -67,11 +67,15 @@ class Group(Record, Mapping[str, Any]):
 
     def assign(self, given: object) -> None:
         """Set the given fields, all or none."""
-        self.__dict__["_values"].update(self.cleaned(given))
+        self._keep(self.cleaned(given))
+
+    def update(self, given: Mapping[str, Any]) -> None:
+        """The same as assigning the dict to the group."""
+        self.assign(given)
 
 
 def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Lists as tuples, so that a group equals the dict it was assigned."""
+    """Lists as tuples, so that a group equals a dict of all its fields."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
@@ -84,6 +88,9 @@ class GroupField(Member, Generic[G]):
 
     def start(self, path: str) -> G:
         return self.group(path)
+
+    def help(self) -> str:
+        return f"{super().help()}\n\n{self.group.describe()}"
 
     @overload
     def __get__(self, record: None, owner: type) -> Self: ...

@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from fleet.strategy.check import Switch
 from fleet.strategy.family import FamilyField
 from fleet.strategy.field import Setting, switch, text, whole, words
 from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import Record
 from fleet.strategy.sparse_table import SparseTable
-
-
-class Mode(StrEnum):
-    """How workers and servers keep step; `DistributedStrategy.mode` works it out."""
-
-    OFF = "off"  # no mode was chosen: the roles decide
-    SYNC = "sync"  # a step ends when every worker's gradients are in
-    ASYNC = "async"  # a gradient counts when it arrives
-    HALF_ASYNC = "half_async"  # as async, but a worker waits for its own send
-    GEO = "geo"  # workers train on copies and exchange differences every k steps
-
-
-# The modes Fleet runs. `a_sync`, `a_sync_configs.k_steps` and `.half_async` only choose a mode, so they are
-# supported exactly when the chosen mode is listed here. Whoever builds a mode adds it.
-BUILT_MODES: frozenset[Mode] = frozenset()
-
-MODE_FIELDS = ("a_sync", "a_sync_configs.k_steps", "a_sync_configs.half_async")
 
 
 class ASync(Group):
@@ -98,8 +79,8 @@ class ParameterServerFields(Record):
 
     a_sync = _ASyncSwitch(
         True,
-        "lets servers apply a gradient when it arrives; False waits for all workers of a step. Assigning "
-        "either value chooses a mode by setting `a_sync_configs.k_steps` to 0 if it was -1.",
+        "lets servers apply a gradient when it arrives; False waits for all workers of a step. Assigning it, "
+        "even its default, chooses a mode: `a_sync_configs.k_steps` becomes 0 if it was -1.",
         Switch(),
         built=False,
     )

@@ -6,10 +6,11 @@ defaults are immutable and stay in the declarations. deepcopy and pickle work on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
+from fleet.errors import StrategyError
 from fleet.strategy.field import AnySpec, Member, Spec
 from fleet.strategy.unknown import unknown
 
@@ -64,6 +65,23 @@ class Record:
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{self.__dict__['_path']}.{name} cannot be deleted; assign its default instead")
+
+    def _keep(self, clean: Mapping[str, Any]) -> None:
+        """Every write of checked values passes here."""
+        frozen = self.__dict__.get("_frozen")
+        if frozen:
+            names = ", ".join(f"{self.__dict__['_path']}.{name}" for name in clean)
+            raise StrategyError(f"{names} cannot be set here: {frozen}")
+        self.__dict__["_values"].update(clean)
+
+    def _freeze(self, why: str) -> None:
+        """Refuse every later write, with the reason and the remedy."""
+        self.__dict__["_frozen"] = why
+
+    @classmethod
+    def describe(cls) -> str:
+        """A line for each field: its name and what it does."""
+        return "\n".join(f"{name} {member.doc}" for name, member in cls._members.items())
 
     def __copy__(self) -> Self:
         return deepcopy(self)  # a shallow copy would share the groups, and with them every later change

@@ -9,8 +9,9 @@ from fleet.strategy.execution import ExecutionFields
 from fleet.strategy.family import FamilyField
 from fleet.strategy.field import AnySpec, Member, Spec
 from fleet.strategy.group import GroupField
+from fleet.strategy.mode import BUILT_MODES, MODE_FIELDS, MODES, Mode
 from fleet.strategy.parallel import ParallelFields
-from fleet.strategy.parameter_server import BUILT_MODES, MODE_FIELDS, Mode, ParameterServerFields
+from fleet.strategy.parameter_server import ParameterServerFields
 from fleet.strategy.record import Record
 from fleet.strategy.training import TrainingFields
 
@@ -22,18 +23,28 @@ THEMES: tuple[tuple[str, type[Record]], ...] = (
     ("Building and running", ExecutionFields),
 )
 
-INTRODUCTION = """\
+TITLE = """\
 # Strategy reference
 
-Every field of `fleet.DistributedStrategy`. This page is made by `python -m fleet.strategy.reference`; edit
-the declarations in `src/fleet/strategy/` instead.
+"""
+
+NOTHING_BUILT = """\
+Fields are checked, saved and loaded today; none is honoured yet: one that is set is refused when the strategy is
+used.
+
+"""
+
+INTRODUCTION = """\
+Every field of `fleet.DistributedStrategy`, as `help(fleet.DistributedStrategy)` shows them too. This page is made by
+`make docs`; edit the declarations in `src/fleet/strategy/` instead.
 
 Read a description with the field's name as its subject. A field is checked when it is set. A list is kept as
 a tuple. A group is assigned a dict, `strategy.amp_configs = {"incr_ratio": 3.0}`, which changes the given
 fields, or set one by one, `strategy.amp_configs.incr_ratio = 3.0`.
 
 **Built** says whether Fleet honours the field yet. Setting one that is not built to anything but its default
-makes `strategy.require_supported()` raise an error that names it.
+makes `strategy.require_supported()` raise an error that names it. `a_sync` is the exception: assigning it, even its
+default, chooses a mode.
 
 ## Modes
 
@@ -41,24 +52,23 @@ makes `strategy.require_supported()` raise an error that names it.
 |---|---|---|---|---|
 """
 
-MODES = {
-    Mode.OFF: ("any", "-1", "False"),
-    Mode.SYNC: ("False", "0", "False"),
-    Mode.ASYNC: ("True", "0", "False"),
-    Mode.HALF_ASYNC: ("True", "0", "True"),
-    Mode.GEO: ("True", "> 0", "False"),
-}
-
 HEAD = "| field | accepts | default | built | meaning |\n|---|---|---|---|---|\n"
 
 
 def page() -> str:
     """The whole page."""
-    modes = (
-        f"| {mode} | {' | '.join(cells)} | {_yes(mode is Mode.OFF or mode in BUILT_MODES)} |\n"
-        for mode, cells in MODES.items()
-    )
-    return INTRODUCTION + "".join(modes) + "".join(_theme(title, record) for title, record in THEMES)
+    modes = (f"| {mode} | {' | '.join(cells)} | {_yes(mode in BUILT_MODES)} |\n" for mode, cells in MODES.items())
+    themes = "".join(_theme(title, record) for title, record in THEMES)
+    status = "" if _is_any_built() else NOTHING_BUILT
+    return TITLE + status + INTRODUCTION + "".join(modes) + themes
+
+
+def _is_any_built() -> bool:
+    members = [member for _, record in THEMES for member in record._members.values()]
+    for member in list(members):
+        if isinstance(member, GroupField | FamilyField):
+            members += member.group._members.values()
+    return bool(BUILT_MODES - {Mode.OFF}) or any(isinstance(member, Spec) and member.built for member in members)
 
 
 def _theme(title: str, record: type[Record]) -> str:

@@ -11,20 +11,21 @@ The fields come from one file per theme; this file adds what concerns the whole.
 from __future__ import annotations
 
 from os import PathLike
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from fleet.errors import StrategyError
 from fleet.strategy.collective import CollectiveFields
 from fleet.strategy.execution import ExecutionFields
+from fleet.strategy.mode import Mode, mode_of
 from fleet.strategy.parallel import ParallelFields
-from fleet.strategy.parameter_server import Mode, ParameterServerFields
+from fleet.strategy.parameter_server import ParameterServerFields
 from fleet.strategy.support import refuse_unbuilt
 from fleet.strategy.text import read, write
 from fleet.strategy.training import TrainingFields
 
 
 class DistributedStrategy(ParameterServerFields, CollectiveFields, TrainingFields, ParallelFields, ExecutionFields):
-    """How to train on many machines; docs/strategy.md lists every field.
+    """How to train on many machines; every field is described below.
 
     A field is checked when it is set, so a wrong value fails on the line that wrote it:
 
@@ -44,38 +45,24 @@ class DistributedStrategy(ParameterServerFields, CollectiveFields, TrainingField
     def mode(self) -> Mode:
         """The parameter-server mode the fields choose; StrategyError when they contradict each other.
 
-        a_sync  k_steps   half_async   mode
-        any     -1        False        off
-        False   0         False        sync
-        True    0         False        async
-        True    0         True         half_async
-        True    > 0       False        geo
+        `fleet.strategy.mode.MODES` is the table of what chooses which.
         """
-        k_steps = self.a_sync_configs.k_steps
-        if self.a_sync_configs.half_async:
-            if not self.a_sync or k_steps != 0:
-                raise StrategyError(
-                    "strategy.a_sync_configs.half_async needs strategy.a_sync = True and k_steps = 0, "
-                    f"got a_sync = {self.a_sync} and k_steps = {k_steps}; set both or leave half_async False"
-                )
-            return Mode.HALF_ASYNC
-        if k_steps < 0:
-            return Mode.OFF
-        if k_steps == 0:
-            return Mode.ASYNC if self.a_sync else Mode.SYNC
-        if not self.a_sync:
-            raise StrategyError(
-                f"strategy.a_sync_configs.k_steps = {k_steps} chooses geo mode, which needs "
-                "strategy.a_sync = True, got False; set k_steps to 0 for synchronous training"
-            )
-        return Mode.GEO
+        configs = self.a_sync_configs
+        return mode_of(self.a_sync, configs.k_steps, configs.half_async)
+
+    if not TYPE_CHECKING:  # a checker knows already that a property has no setter
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == "mode":
+                raise StrategyError("strategy.mode cannot be set; it follows from a_sync and a_sync_configs")
+            super().__setattr__(name, value)
 
     def require_supported(self) -> None:
         """Raise NotSupportedError if a field asks for something Fleet does not do yet."""
-        refuse_unbuilt(self.changed(), self.mode)
+        refuse_unbuilt(list(self.leaves()), self.mode)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fields that differ from their defaults as a TOML file, atomically."""
+        """Write the fields that differ from their defaults as a TOML file, atomically; StrategyError if that fails."""
         write(self, path)
 
     @classmethod

@@ -9,23 +9,28 @@ from __future__ import annotations
 import os
 import secrets
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
 from fleet.errors import StrategyError, UnknownFieldError
-from fleet.strategy.parameter_server import MODE_FIELDS
+from fleet.strategy.mode import MODE_FIELDS
 from fleet.strategy.record import Leaf, Record
 
-HEADER = "# A Fleet strategy: the fields that differ from their defaults. docs/strategy.md lists every field.\n"
+HEADER = "# A Fleet strategy: the fields that differ from their defaults. help(fleet.DistributedStrategy) lists all.\n"
 BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 def write(record: Record, path: str | os.PathLike[str]) -> None:
-    """Write the file atomically; OSError if the folder does not take it."""
-    leaves = _written(record)
-    target = Path(path)
+    """Write the file atomically; an error is one line that begins with the file's path."""
+    try:
+        _replace(Path(path), _written(record))
+    except OSError as error:
+        raise StrategyError(f"{os.fspath(path)} cannot be written: {error.strerror or error}") from None
+
+
+def _replace(target: Path, leaves: Sequence[Leaf]) -> None:
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     private = any(leaf.field.secret for leaf in leaves)
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)

@@ -19,13 +19,13 @@ class UnknownNameError(UnknownFieldError, AttributeError, KeyError):
 
 
 def unknown(path: str, name: object, known: Iterable[str], what: str = "field") -> UnknownNameError:
-    """The error to raise when `path` has no field `name`: one line with the nearest name."""
+    """The error to raise when `path` has no field `name`: one line with up to three near names."""
     names = list(known)
-    near = get_close_matches(name, names, n=1) if isinstance(name, str) else []
+    near = get_close_matches(name, names, n=3) if isinstance(name, str) else []
     if near:
-        advice = f"did you mean {near[0]!r}?"
+        advice = f"did you mean {' or '.join(map(repr, near))}?"
     elif len(names) <= 12:
         advice = f"it has {', '.join(names)}" if names else "it is empty"
     else:
-        advice = "docs/strategy.md lists them all"
+        advice = "help(fleet.DistributedStrategy) lists them all"
     return UnknownNameError(f"{path} has no {what} {name!r}; {advice}")

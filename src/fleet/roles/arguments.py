@@ -1,0 +1,40 @@
+"""Checks of what the user passes to a role maker; each error names the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from fleet.errors import EndpointError, UsageError, UsageTypeError
+from fleet.net import Endpoint, refuse_duplicates
+
+
+def flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise UsageTypeError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
+def whole(name: str, value: object, *, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UsageTypeError(f"{name} must be an int, got {value!r}")
+    if value < least:
+        raise UsageError(f"{name} must be >= {least}, got {value}")
+    return value
+
+
+def endpoints(name: str, value: object) -> tuple[Endpoint, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise UsageTypeError(f'{name} must be a list of "HOST:PORT" strings, got {value!r}')
+    if not value:
+        raise EndpointError(f"{name} must not be empty; give one HOST:PORT for each process")
+    parsed = tuple(Endpoint.parse(item, name) for item in value)
+    refuse_duplicates(parsed, name)
+    return parsed
+
+
+def no_such_argument(maker: str, name: str, known: Sequence[str]) -> str:
+    """The message for an argument that does not exist, with the nearest one that does."""
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
+    return f"{maker} has no argument {name}; {hint}"

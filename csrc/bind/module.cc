@@ -21,6 +21,11 @@ using AnyArray = nb::ndarray<nb::ro>;
 
 std::string text(nb::handle object) { return nb::str(object).c_str(); }
 
+// The dtype, or the class where there is none: bytes are an array, too.
+std::string dtype_text(nb::handle object) {
+  return text(nb::hasattr(object, "dtype") ? object.attr("dtype") : nb::inst_name(object));
+}
+
 [[noreturn]] void type_error(const std::string& message) { throw nb::type_error(message.c_str()); }
 [[noreturn]] void value_error(const std::string& message) { throw nb::value_error(message.c_str()); }
 
@@ -39,8 +44,11 @@ bool is_contiguous(const AnyArray& array) {
 // user gets one line.
 AnyArray as_array(nb::handle object, const std::string& name) {
   AnyArray array;
-  if (!nb::ndarray_check(object) || !nb::try_cast(object, array, false)) {
+  if (!nb::ndarray_check(object)) {
     type_error(name + " must be a numpy array or a CPU tensor, got " + text(nb::inst_name(object)));
+  }
+  if (!nb::try_cast(object, array, false)) {  // such as the other byte order, or dates
+    type_error(name + " must be a numpy array or a CPU tensor of plain numbers, got one of " + dtype_text(object));
   }
   if (array.device_type() != nb::device::cpu::value) {
     value_error(name + " must lie in CPU memory; call .cpu() on it first");
@@ -52,7 +60,7 @@ AnyArray as_array(nb::handle object, const std::string& name) {
 AnyArray as_int64(nb::handle object, const std::string& name) {
   AnyArray array = as_array(object, name);
   if (array.dtype() != nb::dtype<std::int64_t>()) {
-    type_error(name + " must be int64, got " + text(object.attr("dtype")));
+    type_error(name + " must be int64, got " + dtype_text(object));
   }
   if (array.ndim() != 1) value_error(name + " must have 1 dimension, got " + std::to_string(array.ndim()));
   return array;
@@ -74,12 +82,19 @@ nb::object to_numpy(fleet::Array<std::int64_t> array) {
   return nb::cast(nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>(data, {array.size()}, owner));
 }
 
-std::uint32_t checked_servers(std::int64_t num_servers) {
-  if (num_servers < 1 || num_servers > fleet::kMaxServers) {
-    value_error("num_servers must be in 1.." + std::to_string(fleet::kMaxServers) + ", got " +
-                std::to_string(num_servers));
+std::uint32_t checked_servers(nb::handle num_servers) {
+  const nb::object number = nb::steal(PyNumber_Index(num_servers.ptr()));
+  if (!number.is_valid()) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) nb::raise_python_error();
+    PyErr_Clear();
+    type_error("num_servers must be an integer, got " + text(nb::inst_name(num_servers)));
   }
-  return static_cast<std::uint32_t>(num_servers);
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow != 0 || value < 1 || value > fleet::kMaxServers) {
+    value_error("num_servers must be in 1.." + std::to_string(fleet::kMaxServers) + ", got " + text(number));
+  }
+  return static_cast<std::uint32_t>(value);
 }
 
 nb::tuple unique(nb::handle keys) {
@@ -93,7 +108,7 @@ nb::tuple unique(nb::handle keys) {
   return nb::make_tuple(to_numpy(std::move(result.keys)), to_numpy(std::move(result.inverse)));
 }
 
-nb::tuple split(nb::handle keys, std::int64_t num_servers) {
+nb::tuple split(nb::handle keys, nb::handle num_servers) {
   const AnyArray array = as_int64(keys, "keys");
   const std::uint32_t servers = checked_servers(num_servers);
   fleet::Split result;
@@ -105,7 +120,7 @@ nb::tuple split(nb::handle keys, std::int64_t num_servers) {
                         to_numpy(std::move(result.offsets)));
 }
 
-nb::object server_of(nb::handle keys, std::int64_t num_servers) {
+nb::object server_of(nb::handle keys, nb::handle num_servers) {
   const AnyArray array = as_int64(keys, "keys");
   const std::uint32_t servers = checked_servers(num_servers);
   fleet::Array<std::int64_t> result;
@@ -117,7 +132,10 @@ nb::object server_of(nb::handle keys, std::int64_t num_servers) {
   return to_numpy(std::move(result));
 }
 
-nb::object merge(nb::sequence pieces, nb::handle order) {
+nb::object merge(nb::handle pieces, nb::handle order) {
+  if (!nb::isinstance<nb::sequence>(pieces)) {
+    type_error("pieces must be a sequence of arrays, got " + text(nb::inst_name(pieces)));
+  }
   const AnyArray order_array = as_int64(order, "order");
   std::vector<AnyArray> arrays;  // keeps the rows alive while the GIL is away
   std::vector<fleet::Piece> rows;
@@ -166,8 +184,10 @@ nb::object merge(nb::sequence pieces, nb::handle order) {
 NB_MODULE(_native, m) {
   m.doc() = "The C++ core of Fleet. Works on plain buffers with the GIL released; see _native.pyi.";
   m.def("unique", &unique, nb::arg("keys").none(), "Sorted distinct keys, and the position of each key among them.");
-  m.def("split", &split, nb::arg("keys").none(), nb::arg("num_servers"),
+  m.def("split", &split, nb::arg("keys").none(), nb::arg("num_servers").none(),
         "Keys grouped by server: (grouped, order, offsets).");
-  m.def("server_of", &server_of, nb::arg("keys").none(), nb::arg("num_servers"), "The server that holds each key.");
-  m.def("merge", &merge, nb::arg("pieces"), nb::arg("order").none(), "Rows of all servers, in the order of the keys.");
+  m.def("server_of", &server_of, nb::arg("keys").none(), nb::arg("num_servers").none(),
+        "The server that holds each key.");
+  m.def("merge", &merge, nb::arg("pieces").none(), nb::arg("order").none(),
+        "Rows of all servers, in the order of the keys.");
 }

@@ -1,7 +1,8 @@
 """The C++ core (csrc/). Works on CPU buffers with the GIL released; returns numpy arrays that own their memory.
 
 Every array argument is a numpy array or a CPU torch tensor, C-contiguous, and is neither copied nor converted:
-another dtype is a TypeError, another layout, shape or device a ValueError.
+another dtype is a TypeError, another layout, shape or device a ValueError. It must not change while a call runs: a
+write from another thread in the meantime gives a wrong result or a crash.
 """
 
 from collections.abc import Sequence

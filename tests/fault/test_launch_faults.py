@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -286,24 +287,90 @@ def test_ctrl_c_while_a_failed_job_stops_prevents_the_restart(tmp_path: Path) ->
     assert "restarting" not in result.err
 
 
-def test_a_reader_that_takes_nothing_does_not_keep_the_job(tmp_path: Path) -> None:
-    """As `fleetrun ... | less` does while nobody scrolls."""
+@pytest.mark.parametrize("output", ["two pipes", "one pipe", "terminal"])
+def test_a_reader_that_takes_nothing_does_not_keep_the_job(tmp_path: Path, output: str) -> None:
+    """As `fleetrun ... | less` does while nobody scrolls, and a terminal after Ctrl-S."""
     train = script(
         tmp_path,
         """
         import os, signal
         print("x" * 1_000_000, flush=True)
-        open("ready", "w").write("\\n")
+        with open("trainer.0", "w") as file:
+            file.write(f"{os.getpid()}\\n")
         signal.pause()
         """,
     )
+    ends = pty.openpty() if output == "terminal" else os.pipe()
+    stdout = ends[1]
+    stderr = subprocess.PIPE if output == "two pipes" else subprocess.STDOUT
     arguments = [*FLEETRUN, "--nproc_per_node", "1", "--device", "cpu", str(train)]
-    with subprocess.Popen(
-        arguments, cwd=tmp_path, env=clean_environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        wait_until((tmp_path / "ready").exists, 30, "the worker")
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=10) == 143
+    try:
+        with subprocess.Popen(arguments, cwd=tmp_path, env=clean_environ(), stdout=stdout, stderr=stderr) as process:
+            wait_until((tmp_path / "trainer.0").exists, 30, "the worker")
+            worker = int((tmp_path / "trainer.0").read_text())
+            process.send_signal(signal.SIGTERM)
+            wait_until(lambda: not exists(worker), 7, "the worker to end")
+            assert process.wait(timeout=10) == 143
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+def test_a_slow_reader_gets_everything(tmp_path: Path) -> None:
+    train = script(tmp_path, "for number in range(100_000): print('line', number)")
+    command = f"{' '.join(FLEETRUN)} --nproc_per_node 1 --device cpu {train} 2>/dev/null | (sleep 3; cat)"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=clean_environ(), capture_output=True, timeout=60)
+    assert done.stdout == (tmp_path / "log/workerlog.0").read_bytes()
+    assert done.stdout.count(b"\n") == 100_000
+
+
+def test_what_was_there_before_fleetrun_is_left_alone(tmp_path: Path) -> None:
+    """`tensorboard & exec fleetrun ...` makes tensorboard a child of fleetrun, and so is the reader of its output."""
+    train = script(tmp_path, "print('hello')")
+    fleet = f"{' '.join(FLEETRUN)} --nproc_per_node 1 --device cpu {train}"
+    command = ["bash", "-c", f"sleep 60 & echo $! > pid; exec {fleet} > >(tee out) 2>&1"]
+    subprocess.run(
+        command, cwd=tmp_path, env=clean_environ(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60
+    )
+    elder = int((tmp_path / "pid").read_text())
+    try:
+        assert exists(elder)
+        wait_until(lambda: "Local processes completed." in (tmp_path / "out").read_text(), 10, "tee to write it all")
+        assert "hello\n" in (tmp_path / "out").read_text()
+    finally:
+        os.kill(elder, signal.SIGKILL)
+
+
+def test_a_killed_worker_is_the_cause_on_a_busy_machine_too(tmp_path: Path) -> None:
+    """The launcher may come to the dead process after its peers have noted that they lost it."""
+    train = script(
+        tmp_path,
+        """
+        import os, signal, time
+        from fleet.observe import note_the_end
+        note_the_end()
+        index = os.environ["PADDLE_TRAINER_ID"]
+        with open(f"trainer.{index}", "w") as file:
+            file.write(f"{os.getpid()}\\n")
+        if index == "0":
+            signal.pause()
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+        raise ConnectionError("lost worker 0")
+        """,
+    )
+    with RunningJob(["--nproc_per_node", 2, "--device", "cpu", train], tmp_path) as job:
+        pids = [int(job.read(f"trainer.{index}")) for index in range(2)]
+        job.send(signal.SIGSTOP)  # a launcher that gets no time
+        os.kill(pids[0], signal.SIGKILL)
+        (tmp_path / "go").touch()
+        note = tmp_path / f"log/workerlog.1.note.{pids[1]}"
+        wait_until(note.exists, 30, "the peer to note its end")
+        job.send(signal.SIGCONT)
+        result = job.finish(limit_s=20)
+    assert result.code == 137, result.err
+    assert "] worker 0 failed: signal SIGKILL" in result.err
+    assert not list((tmp_path / "log").glob("*.note*"))
 
 
 @pytest.mark.parametrize("redirection", [">&-", "2>&-", ">/dev/full", "2>/dev/full", ">&- 2>&- <&-", "2>&1 | true"])

@@ -183,6 +183,9 @@ def test_read_only_keys_are_fine() -> None:
         (np.zeros(6, dtype=np.int64)[::-1], ValueError, "keys must be contiguous"),
         ([1, 2], TypeError, "keys must be a numpy array or a CPU tensor, got list"),
         (None, TypeError, "keys must be a numpy array or a CPU tensor, got NoneType"),
+        (b"12345678", TypeError, "keys must be int64, got bytes"),
+        (np.zeros(3, dtype=">i8"), TypeError, "keys must be .* of plain numbers, got one of >i8"),
+        (np.zeros(3, dtype="M8[s]"), TypeError, r"keys must be .* of plain numbers, got one of datetime64\[s\]"),
     ],
 )
 def test_bad_keys(keys: Any, error: type[Exception], message: str) -> None:
@@ -197,6 +200,24 @@ def test_bad_num_servers(num_servers: int) -> None:
     for call in (_native.split, _native.server_of):
         with pytest.raises(ValueError, match=rf"num_servers must be in 1\.\.65536, got {num_servers}"):
             call(ints(1), num_servers)
+
+
+@pytest.mark.parametrize("num_servers", [2**63, -(2**63) - 1, 10**30])
+def test_num_servers_beyond_int64(num_servers: int) -> None:
+    with pytest.raises(ValueError, match=rf"num_servers must be in 1\.\.65536, got {num_servers}"):
+        _native.split(ints(1), num_servers)
+
+
+@pytest.mark.parametrize("num_servers", [2.0, "2", None, ints(1, 2)], ids=lambda value: type(value).__name__)
+def test_num_servers_that_is_no_integer(num_servers: Any) -> None:
+    for call in (_native.split, _native.server_of):
+        with pytest.raises(TypeError) as caught:
+            call(ints(1), num_servers)
+        assert str(caught.value) == f"num_servers must be an integer, got {type(num_servers).__name__}"
+
+
+def test_num_servers_of_numpy() -> None:
+    assert _native.server_of(ints(1), np.int32(1)).tolist() == [0]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -214,6 +235,9 @@ def test_bad_num_servers(num_servers: int) -> None:
         ([np.zeros(2)], ints(1, 1), ValueError, r"order must name each of 0\.\.1 once"),
         ([np.zeros(1)], np.zeros(1), TypeError, "order must be int64"),
         ([[1.0]], ints(0), TypeError, r"pieces\[0\] must be a numpy array"),
+        ([np.zeros(1, dtype=">f4")], ints(0), TypeError, r"pieces\[0\] must be .*, got one of >f4"),
+        (None, ints(), TypeError, "pieces must be a sequence of arrays, got NoneType"),
+        ({0: np.zeros(1)}, ints(0), TypeError, "pieces must be a sequence of arrays, got dict"),
     ],
 )
 def test_bad_merge(pieces: Any, order: Any, error: type[Exception], message: str) -> None:

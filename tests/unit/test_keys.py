@@ -9,6 +9,8 @@ import torch
 
 from fleet.ps import keys
 
+FLOAT8 = [torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz]
+
 
 def test_examples() -> None:
     assert doctest.testmod(keys).failed == 0
@@ -28,7 +30,7 @@ def test_unique_of_a_transposed_batch() -> None:
     assert torch.equal(distinct[inverse], batch)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, *FLOAT8])
 def test_there_and_back(dtype: torch.dtype) -> None:
     batch = torch.randint(0, 10**9, (500,), generator=torch.Generator().manual_seed(0))
     parts = keys.split(batch, 3)
@@ -36,7 +38,36 @@ def test_there_and_back(dtype: torch.dtype) -> None:
     rows = (batch % 100)[:, None].expand(-1, 5).to(dtype)
     merged = keys.merge([(piece % 100)[:, None].repeat(1, 5).to(dtype) for piece in parts.pieces()], parts.order)
     assert merged.dtype == dtype
-    assert torch.equal(merged, rows)
+    assert torch.equal(merged.to(torch.float32), rows.to(torch.float32))  # torch compares no float8
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e5m2])
+def test_merge_refuses_rows_of_two_types(dtype: torch.dtype) -> None:
+    pieces = [torch.zeros(1, dtype=torch.float8_e4m3fn), torch.zeros(1, dtype=dtype)]
+    with pytest.raises(TypeError, match=r"pieces\[1\] and pieces\[0\] differ in dtype"):
+        keys.merge(pieces, torch.arange(2))
+
+
+def test_merge_of_rows_that_torch_conjugates_later() -> None:
+    rows = torch.tensor([1 + 2j, 3 - 4j])
+    assert rows.conj().is_conj()
+    assert keys.merge([rows.conj()], torch.tensor([1, 0])).tolist() == [3 + 4j, 1 - 2j]
+
+
+def test_merge_of_rows_that_torch_negates_later() -> None:
+    rows = torch.tensor([1 + 2j, 3 - 4j]).conj().imag.contiguous()
+    later = torch._neg_view(rows)
+    assert later.is_neg()
+    assert keys.merge([later], torch.tensor([1, 0])).tolist() == [-4.0, 2.0]
+    assert keys.merge([torch.ones(2)], torch._neg_view(torch.tensor([-1, 0]))).tolist() == [1.0, 1.0]
+
+
+def test_keys_that_torch_negates_later() -> None:
+    later, now = torch._neg_view(torch.tensor([3, 1, 3])), torch.tensor([-3, -1, -3])
+    assert later.is_neg()
+    assert torch.equal(keys.unique(later)[0], torch.tensor([-3, -1]))
+    assert torch.equal(keys.split(later, 5).grouped, keys.split(now, 5).grouped)
+    assert torch.equal(keys.server_of(later, 1000), keys.server_of(now, 1000))
 
 
 def test_server_of_agrees_with_split() -> None:

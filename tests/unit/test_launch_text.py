@@ -15,6 +15,7 @@ from fleet.launch.banner import argument_block, variable_table
 from fleet.launch.follow import Follower
 from fleet.launch.logs import open_log, tail
 from fleet.launch.options import Options
+from fleet.launch.output import write_within
 from fleet.launch.report import how_it_ended
 
 
@@ -65,36 +66,51 @@ def pipe() -> Iterator[tuple[int, int]]:
             os.close(end)
 
 
+def never() -> bool:
+    return False
+
+
 def test_a_log_is_followed_while_it_grows_and_to_its_end(tmp_path: Path, pipe: tuple[int, int]) -> None:
     log = tmp_path / "log"
-    log.write_bytes(b"before one\n")
-    follower = Follower(log, pipe[1], position=len(b"before "))
+    log.write_bytes(b"one\n")
+    follower = Follower(log, pipe[1])
     assert read_all(pipe[0], 4) == b"one\n"
     with open(log, "ab") as file:
         file.write(b"two\n")
     assert read_all(pipe[0], 4) == b"two\n"
+    log.write_bytes(b"3\n")  # cut, as logrotate does, and written to again
+    assert read_all(pipe[0], 2) == b"3\n"
     with open(log, "ab") as file:
-        file.write(b"three")
-    follower.finish()
-    assert follower.position == len(log.read_bytes())
-    assert read_all(pipe[0], 5) == b"three"
+        file.write(b"four")
+    assert follower.finish(None, never)
+    assert read_all(pipe[0], 4) == b"four"
+    assert follower.is_mid_line
 
 
 def test_a_terminal_that_is_gone_ends_the_following(tmp_path: Path, pipe: tuple[int, int]) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"x" * 100)
     os.close(pipe[0])
-    Follower(log, pipe[1]).finish()
+    Follower(log, pipe[1]).finish(None, never)
 
 
-def test_a_terminal_that_takes_nothing_is_not_waited_for(tmp_path: Path, pipe: tuple[int, int]) -> None:
+@pytest.mark.parametrize("how", ["impatient", "signalled"])
+def test_a_terminal_that_takes_nothing_is_not_waited_for_for_ever(
+    tmp_path: Path, pipe: tuple[int, int], how: str
+) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"x" * 1_000_000)  # more than a pipe holds
     follower = Follower(log, pipe[1])
-    follower.finish(patience_s=0.05)
-    assert follower.position < 1_000_000
+    assert not follower.finish(0.05 if how == "impatient" else None, lambda: how == "signalled")
     os.close(pipe[0])  # lets its thread end
-    follower.finish()
+
+
+def test_a_message_is_dropped_rather_than_waited_for(pipe: tuple[int, int]) -> None:
+    assert write_within(pipe[1], b"hello", 0.0)
+    assert not write_within(pipe[1], b"x" * 1_000_000, 0.05)
+    assert read_all(pipe[0], 5) == b"hello"
+    os.close(pipe[0])
+    assert not write_within(pipe[1], b"hello", 0.05)
 
 
 def test_a_log_belongs_to_one_job_at_a_time(tmp_path: Path) -> None:

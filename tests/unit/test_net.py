@@ -104,10 +104,15 @@ def test_a_plain_hold_is_open_to_programs_that_reuse_addresses() -> None:
         socket.create_server(("127.0.0.1", hold.endpoint.port)).close()
 
 
-def test_two_holds_never_share_a_port() -> None:
-    with Hold.any_port() as first:
+@pytest.mark.parametrize("first_is_plain", [False, True])
+@pytest.mark.parametrize("second_is_plain", [False, True])
+@pytest.mark.parametrize("is_numbered", [False, True])
+def test_two_holds_never_share_a_port(first_is_plain: bool, second_is_plain: bool, is_numbered: bool) -> None:
+    with Hold.any_port(plain=first_is_plain) as hold:
+        endpoint = hold.endpoint
+    with Hold(endpoint, plain=first_is_plain) if is_numbered else Hold.any_port(plain=first_is_plain) as first:
         with pytest.raises(EndpointError, match=f"port {first.endpoint.port} of 127.0.0.1 is in use"):
-            Hold(first.endpoint)
+            Hold(first.endpoint, plain=second_is_plain)
 
 
 def test_an_address_of_another_machine_cannot_be_held() -> None:

@@ -149,13 +149,17 @@ class Worlds:
 def pack(value: object) -> bytes:
     """A number, text, array, tensor or JSON value as bytes."""
     if isinstance(value, torch.Tensor):
-        raw = value.detach().cpu().reshape(-1).view(torch.uint8)  # numpy does not know every type, such as bfloat16
+        plain = value.detach().resolve_conj().resolve_neg().cpu()
+        raw = plain.reshape(-1).view(torch.uint8)  # numpy does not know every type, such as bfloat16
         header = {"tensor": dtype_name(value.dtype), "shape": value.shape}
         return json.dumps(header).encode() + b"\n" + raw.numpy().tobytes()
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
         if array.dtype.hasobject:
             raise UsageError("an array of Python objects cannot be sent; send numbers or text")
+        if array.dtype.names is not None:
+            fields = ", ".join(map(repr, array.dtype.names))
+            raise UsageError(f"an array with fields ({fields}) cannot be sent; send each field as an array of its own")
         header = {"array": array.dtype.str, "shape": array.shape}
         return json.dumps(header).encode() + b"\n" + np.ascontiguousarray(array).tobytes()
     try:

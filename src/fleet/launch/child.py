@@ -36,14 +36,13 @@ class Child:
         self.status: int | None = None
         """Return code as subprocess gives it (-n for signal n); None while it runs."""
         self.was_told_to_stop = False
-        self._note = plan.log_path.with_name(plan.log_path.name + ".note").absolute()
-        self._note.unlink(missing_ok=True)
+        notes = plan.log_path.with_name(plan.log_path.name + ".note").absolute()
         self._waiter: threading.Thread | None = None
         environ = env.without_roles(env.inherited()) | plan.variables
         environ |= {
             env.FLEET_JOB_ID.name: job_id,
             env.FLEET_RESTART.name: str(restart),
-            env.FLEET_NOTE_FILE.name: str(self._note),
+            env.FLEET_NOTE_FILE.name: str(notes),
             "PYTHONUNBUFFERED": "1",
         }
         if terminal_width is not None:
@@ -65,6 +64,8 @@ class Child:
             preexec_fn=die_with_launcher,
         )
         self.pid = self._process.pid
+        self._notes = notes
+        self._note = notes.with_name(f"{notes.name}.{self.pid}")
 
     def when_it_exits(self, tell: Callable[[Child], None]) -> None:
         """Call `tell(self)` from a thread once the process has exited.
@@ -91,12 +92,12 @@ class Child:
         return self.status not in (None, 0) and not self.was_told_to_stop
 
     @property
-    def began_to_end_at(self) -> float | None:
-        """When it raised or began to exit, if it told; else when it was gone; None while it runs on."""
+    def noted_at(self) -> float | None:
+        """When it raised or began to exit, if it told."""
         try:
             return float(json.loads(self._note.read_text())["time"])
         except (OSError, ValueError, KeyError, TypeError):
-            return self.exited_at
+            return None
 
     @property
     def is_leaving(self) -> bool:
@@ -116,4 +117,6 @@ class Child:
         self._process.wait()
         if self._waiter is not None:
             self._waiter.join()
-        self._note.unlink(missing_ok=True)
+        for note in self._notes.parent.glob(f"{self._notes.name}.*"):  # also those of its own children
+            with contextlib.suppress(OSError):
+                note.unlink()

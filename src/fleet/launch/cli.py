@@ -226,7 +226,7 @@ def _launch(options: Options) -> int:
     _set_up_logging()
     job_id = new_job_id()
     with ExitStack() as resources:
-        _leave_on_signals(resources)
+        _leave_on_signals()
         guard = None
         if not options.dry_run:
             guard = Guard(job_id)
@@ -257,21 +257,17 @@ def _run_job(options: Options, job_id: str, guard: Guard | None, resources: Exit
     return Job(plan, logs, job_id, guard, options.max_restart).run()
 
 
-def _leave_on_signals(resources: ExitStack) -> None:
+def _leave_on_signals() -> None:
     """While we wait for other machines, SIGTERM and SIGHUP end us in order; a running job has handlers of its own."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
-            previous = signal.signal(number, lambda number, _frame: sys.exit(128 + number))
-            resources.callback(signal.signal, number, previous)
-
-
-class _Handler(logging.StreamHandler[TextIO]):
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """Nothing: as in `_say`."""
+            signal.signal(number, lambda number, _frame: sys.exit(128 + number))
 
 
 def _set_up_logging() -> None:
-    handler = _Handler(sys.stderr)
+    from fleet.launch.output import PatientHandler
+
+    handler = PatientHandler(2)
     handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(filename)s:%(lineno)d] %(message)s"))
     log = logging.getLogger("fleetrun")
     log.setLevel(logging.INFO)

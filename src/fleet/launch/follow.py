@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 _TICK_S = 0.05
@@ -13,32 +15,46 @@ _CHUNK = 1 << 16
 class Follower:
     """Shows what is added to `path` on the descriptor `out` until `finish()`."""
 
-    def __init__(self, path: Path, out: int, position: int = 0) -> None:
+    def __init__(self, path: Path, out: int) -> None:
         self._path = path
         self._out = out
-        self.position = position
-        """How much of the file has been shown."""
+        self._progress = 0
+        self._finishing = threading.Event()
+        self._is_abandoned = False
         self.is_mid_line = False
         """Whether what was shown last did not end its line, as a progress bar does not."""
-        self._finishing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
         self._thread.start()
 
-    def finish(self, patience_s: float = 2.0) -> None:
-        """Show what is left, then stop; a reader that takes nothing for `patience_s` is not waited for."""
+    def finish(self, patience_s: float | None, was_signalled: Callable[[], bool]) -> bool:
+        """Show what is left, then stop; False if some of it was not shown.
+
+        With a patience, a reader that takes nothing for so long is not waited for; without one it is, as any program
+        on a pipe does. Once the launcher has been signalled it has two seconds.
+        """
         self._finishing.set()
+        seen, changed_at = self._progress, time.monotonic()
+        signalled_at: float | None = None
         while self._thread.is_alive():
-            before = self.position
-            self._thread.join(timeout=patience_s)
-            if self.position == before:
-                return
+            self._thread.join(timeout=_TICK_S)
+            now = time.monotonic()
+            if self._progress != seen:
+                seen, changed_at = self._progress, now
+            if signalled_at is None and was_signalled():
+                signalled_at = now
+            is_stalled = patience_s is not None and now - changed_at > patience_s
+            if is_stalled or (signalled_at is not None and now - signalled_at > 2.0):
+                self._is_abandoned = True
+                return False
+        return True
 
     def _run(self) -> None:
         try:
             with open(self._path, "rb", buffering=0) as file:
-                file.seek(self.position)
                 while True:
                     is_last = self._finishing.is_set()
+                    if os.fstat(file.fileno()).st_size < file.tell():  # somebody has cut the log
+                        file.seek(0)
                     while chunk := file.read(_CHUNK):
                         self._show(chunk)
                     if is_last:
@@ -51,7 +67,8 @@ class Follower:
         # Written to the descriptor itself: a thread blocked inside sys.stdout would block the interpreter's exit.
         while chunk:
             written = os.write(self._out, chunk)
-            chunk_end = chunk[written - 1 : written]
+            if self._is_abandoned:
+                raise BrokenPipeError("the launcher has stopped waiting")
+            self.is_mid_line = chunk[written - 1 : written] != b"\n"
             chunk = chunk[written:]
-            self.position += written
-            self.is_mid_line = chunk_end != b"\n"
+            self._progress += written

@@ -60,31 +60,48 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end_descendants(spare: int) -> None:
-    """End every descendant, even one that has left its group and wiped its environment; `spare` is the guard."""
+def children() -> set[int]:
+    """The direct children of this process."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
+
+
+def end_descendants(spare: Collection[int], timeout_s: float = 5.0) -> None:
+    """End every descendant, even one that has left its group and wiped its environment.
+
+    Direct children in `spare`, with all that descends from them, are left alone: the guard, and what this process had
+    started before it became fleetrun (`tensorboard & exec fleetrun ...`).
+    """
     import psutil
 
-    left = [process for process in psutil.Process().children(recursive=True) if process.pid != spare]
-    for process in left:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(left, timeout=5)
+    deadline = time.monotonic() + timeout_s
+    while (ours := children() - set(spare)) and time.monotonic() < deadline:
+        for child in ours:
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(child)
+                for one in (process, *process.children(recursive=True)):
+                    one.kill()
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, os.WNOHANG)
+        time.sleep(0.005)
 
 
 def reap_orphans(spare: Collection[int]) -> None:
     """Release adopted children that have ended; those in `spare` are waited for elsewhere."""
-    import psutil
-
-    for process in psutil.Process().children():
-        if process.pid not in spare:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(process.pid, os.WNOHANG)
+    for child in children() - set(spare):
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
 
 
 class Guard:
     """The process that sweeps when the launcher cannot. Make it before any thread and any port."""
 
     def __init__(self, job_id: str) -> None:
+        self.elders = children()
+        """Children this process had before it became fleetrun; they are not the job's."""
         read_end, self._write_end = os.pipe()
         # A signal whose handler raises in the middle of the fork would be lost.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPERS)
@@ -98,6 +115,11 @@ class Guard:
         """Tell the guard of a child, whose group it ends too: a program can overwrite its own environment."""
         with contextlib.suppress(OSError):
             os.write(self._write_end, f"{pid}\n".encode())
+
+    def forget(self, pid: int) -> None:
+        """Take back `watch`, before the process id can become somebody else's."""
+        with contextlib.suppress(OSError):
+            os.write(self._write_end, f"-{pid}\n".encode())
 
     def dismiss(self) -> None:
         """Say that the job ended in order, and wait for the guard to leave."""
@@ -121,9 +143,11 @@ def _guard(job_id: str, read_end: int) -> None:
         while chunk := os.read(read_end, 4096):
             heard += chunk
         if not heard.endswith(_GOOD_BYE):
-            for pid in heard.split():
-                with contextlib.suppress(OSError):
-                    os.killpg(int(pid), signal.SIGKILL)
+            numbers = list(map(int, heard.split()))
+            for pid in numbers:
+                if pid > 0 and -pid not in numbers:
+                    with contextlib.suppress(OSError):
+                        os.killpg(pid, signal.SIGKILL)
             sweep(job_id, timeout_s=8.0)
     finally:
         os._exit(0)

@@ -129,7 +129,7 @@ class Lobby:
     def _judge(self, visitor: _Visitor) -> str | None:
         try:
             hello = json.loads(visitor.heard)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CommunicationError(str(error)) from error
         if not isinstance(hello, dict) or hello.get("protocol") != PROTOCOL:
             raise CommunicationError("not a fleetrun of this version")

@@ -16,7 +16,10 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 def check_folder(path: Path) -> None:
     """Refuse a folder that cannot be made or written to, without making it."""
-    nearest = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    try:
+        nearest = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    except OSError as error:  # the working folder is gone
+        raise UsageError(f"--log_dir {path}: {error.strerror}; go to a folder that exists") from error
     if not nearest.is_dir():
         raise UsageError(f"--log_dir {path}: {nearest} is not a folder; choose another")
     if not os.access(nearest, os.W_OK | os.X_OK):
@@ -31,8 +34,11 @@ def open_log(path: Path, resources: ExitStack) -> int:
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}; choose another --log_dir") from error
     resources.callback(os.close, log)
+    # Locked through a descriptor of our own: one that the job's processes inherit would keep the lock as long as they.
+    lock = os.open(path, os.O_RDONLY)
+    resources.callback(os.close, lock)
     try:
-        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UsageError(f"{path} belongs to another job that is still running; choose another --log_dir") from None
     except OSError:

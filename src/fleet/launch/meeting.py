@@ -26,6 +26,8 @@ DEFAULT_TIMEOUT_S = 300.0
 _HANDSHAKE_S = 10.0
 _REMIND_S = 10.0
 _RETRY_S = 0.2
+_OWN_REFUSALS_S = 2.0
+"""How long our own port may be taken by another launcher of the job that does not listen yet."""
 
 
 def meet(
@@ -82,7 +84,7 @@ def _join_as_host(
                 remind_at += _REMIND_S
             lobby.serve(timeout_s=min(1.0, deadline - now + 0.01))
     except BaseException as error:
-        lobby.dismiss(str(error) or type(error).__name__)
+        lobby.dismiss(str(error) if isinstance(error, Exception) else "fleetrun was stopped at the meeting point")
         raise
     offers, sockets = lobby.close()
     lines = {rank: Line(connection) for rank, connection in sockets.items()}
@@ -139,6 +141,7 @@ def _join_as_guest(
 def _connect(point: Endpoint, deadline: float) -> socket.socket:
     """Connect to the host, which may start later than this launcher."""
     remind_at = time.monotonic() + _REMIND_S
+    own_refusals_end = time.monotonic() + _OWN_REFUSALS_S if net.is_local(point.host) else None
     while True:
         left = deadline - time.monotonic()
         try:
@@ -148,6 +151,10 @@ def _connect(point: Endpoint, deadline: float) -> socket.socket:
                 raise DeadlineError(
                     f"waited for the meeting point {point} ({error}); start fleetrun on {point.host}, "
                     "or check that this machine can reach it"
+                ) from error
+            if own_refusals_end is not None and time.monotonic() > own_refusals_end:
+                raise EndpointError(
+                    f"the meeting point {point} is in use by a program that does not listen there; choose another port"
                 ) from error
         if time.monotonic() > remind_at:
             log.info("waiting for the meeting point %s", point)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Sequence
 
@@ -22,10 +23,29 @@ def how_it_ended(status: int) -> str:
     return f"signal {name} ({-status}), exit code {exit_code(status)}"
 
 
-def find_cause(children: Sequence[Child]) -> Child:
-    """The child that began to end first, among those that failed."""
+SUDDEN_S = 2.0
+"""How much later than its consequences the launcher may notice a sudden death."""
+
+
+def find_cause(children: Sequence[Child]) -> tuple[Child, float]:
+    """The child that began to end first, among those that failed, and when that was.
+
+    A process that raised or exited has noted the moment. One that was killed has not, and is noticed when the launcher
+    comes to it, which on a busy machine is after its peers have noted their loss: so a sudden death shortly after the
+    first note counts as before it. An abort does not: libraries abort over a lost peer.
+    """
     failed = [child for child in children if child.has_failed]
-    return min(failed, key=lambda child: child.began_to_end_at or 0.0)
+    first_note = min((child.noted_at for child in failed if child.noted_at is not None), default=math.inf)
+
+    def began_at(child: Child) -> float:
+        if child.noted_at is not None:
+            return child.noted_at
+        exited_at = child.exited_at or 0.0
+        is_sudden = child.status != -signal.SIGABRT
+        return min(exited_at, first_note - 1e-3) if is_sudden and exited_at < first_note + SUDDEN_S else exited_at
+
+    cause = min(failed, key=lambda child: (began_at(child), child.exited_at or 0.0))
+    return cause, began_at(cause)
 
 
 def one_line(child: Child) -> str:

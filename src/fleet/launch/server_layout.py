@@ -50,6 +50,7 @@ def _listed_layout(options: Options, holds: ExitStack) -> Layout:
     num_nodes = len(hosts) - len(mine) + 1
     if num_nodes > 1:
         refuse_restarts(options)
+        refuse_impossible_ports(start_port(options) + MEETING_OFFSET, start_port(options))
         if len(mine) > 1:
             raise UsageError(
                 f"--servers and --workers name this machine {len(mine)} times, as {', '.join(mine)}; "

@@ -66,19 +66,20 @@ class NodeFailed:
     what: str
     code: int
     began_at: float
-    """When, by that machine's clock: the earliest of several is the cause."""
+    """When, by this machine's clock: the earliest of several is the cause."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"say": "failed", "what": self.what, "code": self.code, "began_at": self.began_at}
+        # How long ago, not when: machines need not agree on the time.
+        return {"say": "failed", "what": self.what, "code": self.code, "age_s": time.time() - self.began_at}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> NodeFailed:
         """Read what another launcher sent; what is odd about it must not hide that something failed."""
-        code, began_at = data.get("code"), data.get("began_at")
+        code, age_s = data.get("code"), data.get("age_s")
         return cls(
             what=str(data.get("what")),
             code=code if isinstance(code, int) and 0 < code < 256 else 1,
-            began_at=float(began_at) if isinstance(began_at, int | float) else time.time(),
+            began_at=time.time() - (age_s if isinstance(age_s, int | float) else 0.0),
         )
 
 
@@ -105,7 +106,7 @@ class Line:
         try:
             text = self._file.readline(MAX_LINE_BYTES)
             message = json.loads(text) if text.endswith(b"\n") else None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise CommunicationError(str(error)) from error
         if not isinstance(message, dict):
             raise CommunicationError("not a message of fleetrun" if text else "the connection closed")
@@ -118,6 +119,8 @@ class Line:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+        # Probes are sent on a silent connection only; this limits how long sent data may stay unanswered.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 25_000)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -231,8 +234,9 @@ class HostTeam(_ConnectedTeam):
             self._count(node)
         elif message.get("say") == "failed":
             self._is_over.set()
-            self._tell(message, but=node)
-            self._news.put(NodeFailed.from_json(message))
+            failure = NodeFailed.from_json(message)
+            self._tell(failure.to_json(), but=node)
+            self._news.put(failure)
 
     def _count(self, node: int) -> None:
         with self._lock:

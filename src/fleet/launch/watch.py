@@ -6,12 +6,12 @@ first failure ends the job; so does the last worker's success. Whatever way it e
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
@@ -20,6 +20,7 @@ from fleet.launch import guard, report
 from fleet.launch.child import Child, exit_code
 from fleet.launch.follow import Follower
 from fleet.launch.guard import Guard
+from fleet.launch.output import write_within
 from fleet.launch.plan import Plan
 from fleet.launch.team import AllDone, NodeFailed
 
@@ -29,8 +30,10 @@ GRACE_S = 5.0
 """How long a process may take to end after it was told to; then it is killed."""
 SETTLE_S = 2.0
 """How long to wait for a process that has begun to end, before the others are stopped."""
-HEARSAY_S = 1.0
-"""How long to wait for another machine that failed before us to say so."""
+HEARSAY_S = SETTLE_S + 1.0
+"""How long to wait for another machine that failed before us to say so: it waits itself until its process is gone."""
+PATIENCE_S = 2.0
+"""How long a terminal that takes nothing is waited for when the job has failed."""
 TICK_S = 0.05
 REAP_EVERY_S = 30.0
 """How long an orphan that we adopted may stay a zombie."""
@@ -66,54 +69,53 @@ class Job:
         self._job_id = job_id
         self._guard = watchman
         self._max_restart = max_restart
-        self._was_signalled = False
-        self._shown = 0
+        self._signalled: Signalled | None = None
+        self._follower: Follower | None = None
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._children: list[Child] = []
 
     def run(self) -> int:
-        """Start everything, wait for the end, report; returns the exit code of the job."""
-        numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-        # What was ignored when we came (by nohup, say) stays ignored.
-        numbers = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-        previous = {number: signal.signal(number, self._on_signal) for number in numbers}
+        """Start everything, wait for the end, report; returns the exit code of the job.
+
+        Signals that end a process stay in our hands afterwards: what comes after the outcome does not change it.
+        """
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+                signal.signal(number, self._on_signal)
         guard.adopt_orphans()
-        try:
-            for restart in range(self._max_restart + 1):
-                outcome = self._attempt(restart)
-                for complaint in outcome.complaints:
-                    log.error("%s", complaint)
-                if not outcome.may_restart or self._was_signalled or restart == self._max_restart:
-                    break
-                log.warning("restarting the job, attempt %d of %d", restart + 1, self._max_restart)
-            if outcome.code == 0:
-                log.info("Local processes completed.")
-            return outcome.code
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+        for restart in range(self._max_restart + 1):
+            outcome = self._attempt(restart)
+            is_last = not outcome.may_restart or self._signalled is not None or restart == self._max_restart
+            if is_last and self._follower is not None:
+                self._finish_following(outcome)
+            for complaint in outcome.complaints:
+                log.error("%s", complaint)
+            if is_last:
+                break
+            log.warning("restarting the job, attempt %d of %d", restart + 1, self._max_restart)
+        if outcome.code == 0:
+            log.info("Local processes completed.")
+        return outcome.code
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        self._was_signalled = True
-        self._events.put(Signalled(number))
+        self._signalled = Signalled(number)
+        self._events.put(self._signalled)
 
     def _attempt(self, restart: int) -> Outcome:
-        follower = None
         try:
             self._start(restart)
-            follower = Follower(self._plan.followed.log_path, STDOUT, self._shown)
+            if self._follower is None:
+                self._follower = Follower(self._plan.followed.log_path, STDOUT)
             return self._watch()
         finally:
             self._clean_up()
-            if follower is not None:
-                follower.finish()
-                self._shown = follower.position
-                _tidy_terminal(follower.is_mid_line)
 
     def _start(self, restart: int) -> None:
         self._children = []
-        if restart:  # what the last attempt left unheard is not about this one
+        if restart:  # what the last attempt left unheard is not about this one, unless it is about us
             self._events = SimpleQueue()
+            if self._signalled is not None:
+                self._events.put(self._signalled)
         self._plan.layout.team.listen(self._events)
         width = os.get_terminal_size(STDOUT).columns if os.isatty(STDOUT) else None
         for process, log_file in zip(self._plan.processes, self._logs, strict=True):
@@ -154,11 +156,17 @@ class Job:
             try:
                 return self._events.get(timeout=REAP_EVERY_S)
             except Empty:
-                guard.reap_orphans(spare={self._guard.pid, *(child.pid for child in self._children)})
+                guard.reap_orphans(spare=self._not_orphans() | {child.pid for child in self._children})
+
+    def _not_orphans(self) -> set[int]:
+        return {self._guard.pid, *self._guard.elders}
 
     def _obey(self, number: int) -> Outcome:
         name = signal.Signals(number).name
-        log.warning("%s: stopping %d processes", name, len(self._running()))
+        running = self._running()
+        for child in running:  # before a word: the terminal may take its time
+            child.signal(number)
+        log.warning("%s: stopping %d processes", name, len(running))
         self._plan.layout.team.failed(NodeFailed(f"fleetrun was stopped by {name}", 128 + number, time.time()))
         self._stop(number)
         return Outcome(128 + number)
@@ -166,7 +174,9 @@ class Job:
     def _finish(self) -> Outcome:
         if any(child.has_failed for child in self._children):
             return self._fail()
-        if self._running():
+        if servers := self._running():
+            for server in servers:
+                server.signal(signal.SIGTERM)
             log.info("all workers exit, going to finish parameter server and heter_worker.")
             self._stop(signal.SIGTERM)
             log.info("all parameter server are killed")
@@ -180,9 +190,8 @@ class Job:
         if not any(child.has_failed for child in self._children):
             self._stop(signal.SIGTERM)
             return _failed_elsewhere(failures)
-        cause = report.find_cause(self._children)
+        cause, began_at = report.find_cause(self._children)
         assert cause.status is not None
-        began_at = cause.began_to_end_at or 0.0
         what = f"{report.one_line(cause)} on {self._plan.layout.host} (pid {cause.pid})"
         self._plan.layout.team.failed(NodeFailed(what, exit_code(cause.status), began_at))
         if self._plan.layout.num_nodes > 1:
@@ -198,7 +207,8 @@ class Job:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""
         started = time.monotonic()
         for child in self._running():
-            child.signal(number)
+            if not child.was_told_to_stop:
+                child.signal(number)
         self._drain(lambda: not self._running(), GRACE_S, until_signal=True)
         for child in self._running():
             waited_s = time.monotonic() - started
@@ -232,18 +242,26 @@ class Job:
                 return
 
     def _clean_up(self) -> None:
-        for child in self._children:
-            child.signal(signal.SIGKILL)
-            child.reap()
-        guard.sweep(self._job_id)
-        guard.end_descendants(spare=self._guard.pid)
+        """Leave nothing; each step is taken whatever becomes of the one before."""
+        with ExitStack() as steps:
+            steps.callback(guard.end_descendants, spare=self._not_orphans())
+            steps.callback(guard.sweep, self._job_id)
+            for child in self._children:
+                steps.callback(self._release, child)
 
+    def _release(self, child: Child) -> None:
+        child.signal(signal.SIGKILL)
+        self._guard.forget(child.pid)
+        child.reap()
 
-def _tidy_terminal(is_mid_line: bool) -> None:
-    """Undo what a progress bar that was killed has done to the terminal: no cursor, and a line without an end."""
-    if os.isatty(STDOUT):
-        with contextlib.suppress(OSError):
-            os.write(STDOUT, b"\x1b[?25h" + (b"\n" if is_mid_line else b""))
+    def _finish_following(self, outcome: Outcome) -> None:
+        assert self._follower is not None
+        patience_s = None if outcome.code == 0 else PATIENCE_S
+        is_shown = self._follower.finish(patience_s, lambda: self._signalled is not None)
+        if os.isatty(STDOUT):  # a progress bar that was killed leaves no cursor, and a line without an end
+            write_within(STDOUT, b"\x1b[?25h" + (b"\n" if self._follower.is_mid_line else b""), patience_s=0.5)
+        if not is_shown:
+            log.warning("nobody reads this output; all of it is in %s", self._plan.followed.log_path)
 
 
 def _failed_elsewhere(failures: list[NodeFailed], *more: str) -> Outcome:

@@ -26,10 +26,14 @@ class Hold:
     def __init__(self, endpoint: Endpoint, *, plain: bool = False) -> None:
         address = own_address(endpoint.host)
         self._socket = socket.socket(family_of(address), socket.SOCK_STREAM)
+        self._lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             self._take((address, endpoint.port))
+            # To the kernel two sockets that reuse addresses are no conflict while neither listens, so holds exclude
+            # each other by a name as well: an abstract socket's, which lives with us and in our network alone.
+            self._lock.bind(f"\0fleet-hold-{address}-{self._socket.getsockname()[1]}")
         except OSError as error:
-            self._socket.close()
+            self.close()
             raise EndpointError(_why_not_bound(endpoint, error)) from error
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR if plain else socket.SO_REUSEPORT, 1)
         self.endpoint = Endpoint(endpoint.host, self._socket.getsockname()[1])
@@ -40,8 +44,8 @@ class Hold:
             self._socket.bind(address)
             return
         # A port with a number may have old connections that time out, which only SO_REUSEADDR ignores; and only
-        # listening for a moment makes the kernel check that no other socket that reuses addresses has the port, and
-        # remember that none may from now on.
+        # listening for a moment makes the kernel check that no other socket listens there, and refuse the port to those
+        # that reuse addresses from now on.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(address)
         self._socket.listen(1)
@@ -56,6 +60,7 @@ class Hold:
     def close(self) -> None:
         """Give the port back."""
         self._socket.close()
+        self._lock.close()
 
     def __enter__(self) -> Hold:
         return self

@@ -95,11 +95,11 @@ class _Bar:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),  # a label or a path may hold brackets
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[values]}"),
+            TextColumn("{task.fields[values]}", markup=False),
             console=Console(force_terminal=True, width=width),
         )
         self._task = self._progress.add_task(label, total=total, values="")

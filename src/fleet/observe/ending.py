@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import time
 from types import TracebackType
 
@@ -33,25 +34,21 @@ def note_the_end() -> None:
 
 
 class _Recorder:
-    """Writes the note, and only in the process that asked: a forked child's end is not ours."""
+    """Writes the note of this process, once; its name carries the process id, for children inherit the variable."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self._path = f"{path}.{os.getpid()}"
         self._pid = os.getpid()
         self._print = sys.excepthook
         sys.excepthook = self._except
 
     def _except(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        self.note()
+        if threading.current_thread() is threading.main_thread():  # a thread's error is not the end of the process
+            self.note()
         self._print(kind, error, trace)
 
     def note(self) -> None:
-        if os.getpid() != self._pid:
+        if os.getpid() != self._pid:  # a forked child's end is not ours
             return
-        temporary = f"{self._path}.{self._pid}"
-        with contextlib.suppress(OSError):  # a courtesy: what ends the process must not be lost over it
-            with open(temporary, "w") as file:
-                json.dump({"time": time.time()}, file)
-            with contextlib.suppress(FileExistsError):
-                os.link(temporary, self._path)
-            os.unlink(temporary)
+        with contextlib.suppress(OSError), open(self._path, "x") as file:  # the first note stays
+            file.write(json.dumps({"time": time.time()}))

@@ -10,7 +10,11 @@ A pull is `unique`, `split`, one request per server, `merge`, and an index with 
 >>> merge(answers, parts.order)[inverse]
 tensor([70., 30., 70., 90.])
 
-Tensors lie in CPU memory and are neither copied nor converted on the way in; results own their memory.
+Tensors lie in CPU memory and are neither copied nor converted on the way in, except those that torch conjugates or
+negates lazily; results own their memory.
+
+Inputs must not change while a call runs. It releases the GIL and reads them more than once: a write from another thread
+in the meantime gives a wrong result or a crash.
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ def unique(keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             [1, 1]]))
     """
     _check_cpu(keys, "keys")
-    distinct, inverse = _native.unique(keys.reshape(-1))
+    distinct, inverse = _native.unique(keys.resolve_neg().reshape(-1))
     return torch.from_numpy(distinct), torch.from_numpy(inverse).view(keys.shape)
 
 
@@ -61,7 +65,7 @@ def split(keys: torch.Tensor, num_servers: int) -> Split:
     (tensor([1, 2, 3, 4]), tensor([0, 1, 2, 3]), tensor([0, 4]))
     """
     _check_cpu(keys, "keys")
-    return Split(*map(torch.from_numpy, _native.split(keys, num_servers)))
+    return Split(*map(torch.from_numpy, _native.split(keys.resolve_neg(), num_servers)))
 
 
 def server_of(keys: torch.Tensor, num_servers: int) -> torch.Tensor:
@@ -71,7 +75,7 @@ def server_of(keys: torch.Tensor, num_servers: int) -> torch.Tensor:
     tensor([0, 0, 0])
     """
     _check_cpu(keys, "keys")
-    return torch.from_numpy(_native.server_of(keys, num_servers))
+    return torch.from_numpy(_native.server_of(keys.resolve_neg(), num_servers))
 
 
 def merge(pieces: Sequence[torch.Tensor], order: torch.Tensor) -> torch.Tensor:
@@ -88,11 +92,24 @@ def merge(pieces: Sequence[torch.Tensor], order: torch.Tensor) -> torch.Tensor:
     for number, piece in enumerate(pieces):
         _check_cpu(piece, f"pieces[{number}]")
     _check_cpu(order, "order")
-    rows = [piece.detach() for piece in pieces]
-    # numpy has no bfloat16. Moving rows needs their size only, so they travel as integers of that size.
-    if rows and all(row.dtype == torch.bfloat16 for row in rows):
-        return torch.from_numpy(_native.merge([row.view(torch.int16) for row in rows], order)).view(torch.bfloat16)
-    return torch.from_numpy(_native.merge(rows, order))
+    order = order.resolve_neg()
+    rows = [piece.detach().resolve_conj().resolve_neg() for piece in pieces]
+    for number, row in enumerate(rows):
+        if row.dtype != rows[0].dtype:
+            raise TypeError(f"pieces[{number}] and pieces[0] differ in dtype: {row.dtype} and {rows[0].dtype}")
+    carrier = _carrier(rows[0].dtype) if rows else None
+    if carrier is None:
+        return torch.from_numpy(_native.merge(rows, order))
+    return torch.from_numpy(_native.merge([row.view(carrier) for row in rows], order)).view(rows[0].dtype)
+
+
+def _carrier(dtype: torch.dtype) -> torch.dtype | None:
+    """The integers as which rows travel if numpy lacks their type: moving them needs their size only."""
+    if dtype == torch.bfloat16:
+        return torch.int16
+    if dtype.is_floating_point and dtype.itemsize == 1:
+        return torch.uint8
+    return None
 
 
 def _check_cpu(tensor: torch.Tensor, name: str) -> None:

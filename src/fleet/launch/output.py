@@ -1,0 +1,40 @@
+"""Writing to a terminal or pipe that may have stopped taking anything: never for longer than it is worth."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import time
+
+# A pipe that poll() calls writable takes this much without blocking.
+_PIECE = 4096
+
+
+def write_within(descriptor: int, data: bytes, patience_s: float) -> bool:
+    """Write all of `data` unless the reader takes nothing for `patience_s`; False if some of it was dropped."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    deadline = time.monotonic() + patience_s
+    while data:
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            return False
+        try:
+            data = data[os.write(descriptor, data[:_PIECE]) :]
+        except OSError:  # nobody there, or no room
+            return False
+    return True
+
+
+class PatientHandler(logging.Handler):
+    """Logs to a descriptor; a reader that does not read costs a second once, and its messages."""
+
+    def __init__(self, descriptor: int, patience_s: float = 1.0) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._patience_s = patience_s
+        self._is_taken = True
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = f"{self.format(record)}\n".encode(errors="replace")
+        self._is_taken = write_within(self._descriptor, text, self._patience_s if self._is_taken else 0.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -287,43 +286,6 @@ def test_ctrl_c_while_a_failed_job_stops_prevents_the_restart(tmp_path: Path) ->
     assert "restarting" not in result.err
 
 
-@pytest.mark.parametrize("output", ["two pipes", "one pipe", "terminal"])
-def test_a_reader_that_takes_nothing_does_not_keep_the_job(tmp_path: Path, output: str) -> None:
-    """As `fleetrun ... | less` does while nobody scrolls, and a terminal after Ctrl-S."""
-    train = script(
-        tmp_path,
-        """
-        import os, signal
-        print("x" * 1_000_000, flush=True)
-        with open("trainer.0", "w") as file:
-            file.write(f"{os.getpid()}\\n")
-        signal.pause()
-        """,
-    )
-    ends = pty.openpty() if output == "terminal" else os.pipe()
-    stdout = ends[1]
-    stderr = subprocess.PIPE if output == "two pipes" else subprocess.STDOUT
-    arguments = [*FLEETRUN, "--nproc_per_node", "1", "--device", "cpu", str(train)]
-    try:
-        with subprocess.Popen(arguments, cwd=tmp_path, env=clean_environ(), stdout=stdout, stderr=stderr) as process:
-            wait_until((tmp_path / "trainer.0").exists, 30, "the worker")
-            worker = int((tmp_path / "trainer.0").read_text())
-            process.send_signal(signal.SIGTERM)
-            wait_until(lambda: not exists(worker), 7, "the worker to end")
-            assert process.wait(timeout=10) == 143
-    finally:
-        for end in ends:
-            os.close(end)
-
-
-def test_a_slow_reader_gets_everything(tmp_path: Path) -> None:
-    train = script(tmp_path, "for number in range(100_000): print('line', number)")
-    command = f"{' '.join(FLEETRUN)} --nproc_per_node 1 --device cpu {train} 2>/dev/null | (sleep 3; cat)"
-    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=clean_environ(), capture_output=True, timeout=60)
-    assert done.stdout == (tmp_path / "log/workerlog.0").read_bytes()
-    assert done.stdout.count(b"\n") == 100_000
-
-
 def test_what_was_there_before_fleetrun_is_left_alone(tmp_path: Path) -> None:
     """`tensorboard & exec fleetrun ...` makes tensorboard a child of fleetrun, and so is the reader of its output."""
     train = script(tmp_path, "print('hello')")
@@ -371,30 +333,6 @@ def test_a_killed_worker_is_the_cause_on_a_busy_machine_too(tmp_path: Path) -> N
     assert result.code == 137, result.err
     assert "] worker 0 failed: signal SIGKILL" in result.err
     assert not list((tmp_path / "log").glob("*.note*"))
-
-
-@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">/dev/full", "2>/dev/full", ">&- 2>&- <&-", "2>&1 | true"])
-def test_a_job_ends_well_whatever_its_output_goes_to(tmp_path: Path, redirection: str) -> None:
-    train = script(tmp_path, "import os; print('hello'); open('done', 'w')")
-    command = f"set -o pipefail; {' '.join(FLEETRUN)} --nproc_per_node 1 --device cpu {train} {redirection}"
-    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=clean_environ(), capture_output=True, timeout=30)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "done").exists()
-    assert (tmp_path / "log/workerlog.0").read_text() == "hello\n"
-
-
-def test_two_jobs_cannot_share_a_log(tmp_path: Path) -> None:
-    train = script(tmp_path, WAITING)
-    arguments = ["--nproc_per_node", 1, "--device", "cpu", train]
-    with RunningJob(arguments, tmp_path) as first:
-        first.read("trainer.0")
-        second = fleetrun(*arguments, cwd=tmp_path)
-        assert second.code == 2
-        assert second.err == (
-            "fleetrun: log/workerlog.0 belongs to another job that is still running; choose another --log_dir\n"
-        )
-        first.send(signal.SIGTERM)
-        assert first.finish().code == 143
 
 
 def test_nohup_is_respected(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from fleet.errors import CommunicationError, EndpointError, UsageError
 from fleet.launch.lobby import PROTOCOL, Lobby
 from fleet.launch.meeting import meet
-from fleet.launch.team import AllDone, NodeFailed, Offer, Team
+from fleet.launch.messages import AllDone, NodeFailed, Offer
+from fleet.launch.team import Team
 from fleet.net import Endpoint, Hold
 
 pytestmark = pytest.mark.timeout(60)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from fleet import env, net
 from fleet.errors import EndpointError, NotSupportedError, UsageError
 from fleet.launch.meeting import meet
+from fleet.launch.messages import Offer
 from fleet.launch.options import Options
-from fleet.launch.team import Offer, Team
+from fleet.launch.team import Team
 from fleet.net import Endpoint, Hold
 
 DEFAULT_START_PORT = 6070

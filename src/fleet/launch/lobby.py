@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from fleet.errors import CommunicationError
-from fleet.launch.team import MAX_LINE_BYTES, Offer
+from fleet.launch.messages import MAX_LINE_BYTES, Offer
 
 PROTOCOL = "fleetrun/2"
 _HELLO_S = 5.0

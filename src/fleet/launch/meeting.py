@@ -17,7 +17,8 @@ from contextlib import ExitStack
 from fleet import env, net
 from fleet.errors import CommunicationError, DeadlineError, EndpointError, UsageError
 from fleet.launch.lobby import PROTOCOL, Lobby
-from fleet.launch.team import GuestTeam, HostTeam, Line, Offer, Team
+from fleet.launch.messages import Line, Offer
+from fleet.launch.team import GuestTeam, HostTeam, Team
 from fleet.net import Endpoint
 
 log = logging.getLogger("fleetrun")

@@ -16,8 +16,9 @@ from fleet.launch.layout import (
     start_port,
 )
 from fleet.launch.meeting import meet
+from fleet.launch.messages import Offer
 from fleet.launch.options import Options
-from fleet.launch.team import Offer, Team
+from fleet.launch.team import Team
 from fleet.net import Endpoint, Hold
 
 # Bare hosts in --workers listen past the servers, which people put at 6170 and up.

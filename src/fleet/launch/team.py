@@ -7,126 +7,14 @@ every other launcher (a guest) has one connection, to the host. `Team` itself is
 
 from __future__ import annotations
 
-import contextlib
-import json
-import socket
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
-from fleet import net
 from fleet.errors import CommunicationError
-from fleet.net import Endpoint
-
-MAX_LINE_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What one machine brings to the job."""
-
-    host: str
-    servers: tuple[Endpoint, ...]
-    workers: tuple[Endpoint, ...]
-    master: Endpoint | None
-    terms: str
-    """What must be the same on every machine, in words."""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "host": self.host,
-            "servers": [str(endpoint) for endpoint in self.servers],
-            "workers": [str(endpoint) for endpoint in self.workers],
-            "master": None if self.master is None else str(self.master),
-            "terms": self.terms,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Offer:
-        """Read what another launcher sent; CommunicationError if it is not an offer."""
-        try:
-            return cls(
-                host=net.parse_host(data["host"]),
-                servers=tuple(Endpoint.parse(text) for text in data["servers"]),
-                workers=tuple(Endpoint.parse(text) for text in data["workers"]),
-                master=None if data["master"] is None else Endpoint.parse(data["master"]),
-                terms=str(data["terms"]),
-            )
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise CommunicationError(f"not an offer of fleetrun: {error}") from error
-
-
-@dataclass(frozen=True)
-class NodeFailed:
-    """A process of a machine failed, or the machine is gone."""
-
-    what: str
-    code: int
-    began_at: float
-    """When, by this machine's clock: the earliest of several is the cause."""
-
-    def to_json(self) -> dict[str, Any]:
-        # How long ago, not when: machines need not agree on the time.
-        return {"say": "failed", "what": self.what, "code": self.code, "age_s": time.time() - self.began_at}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> NodeFailed:
-        """Read what another launcher sent; what is odd about it must not hide that something failed."""
-        code, age_s = data.get("code"), data.get("age_s")
-        return cls(
-            what=str(data.get("what")),
-            code=code if isinstance(code, int) and 0 < code < 256 else 1,
-            began_at=time.time() - (age_s if isinstance(age_s, int | float) else 0.0),
-        )
-
-
-@dataclass(frozen=True)
-class AllDone:
-    """The workers of every machine have finished."""
-
-
-class Line:
-    """A connection that carries one JSON object a line."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.socket = connection
-        self._file = connection.makefile("rb")
-        self._sending = threading.Lock()
-
-    def send(self, **message: Any) -> None:
-        """Send one message; a connection that is gone is noticed by the reader, not here."""
-        with contextlib.suppress(OSError), self._sending:
-            self.socket.sendall(json.dumps(message).encode() + b"\n")
-
-    def receive(self) -> dict[str, Any]:
-        """The next message; CommunicationError if the connection ends or what comes is not one."""
-        try:
-            text = self._file.readline(MAX_LINE_BYTES)
-            message = json.loads(text) if text.endswith(b"\n") else None
-        except (OSError, ValueError, RecursionError) as error:
-            raise CommunicationError(str(error)) from error
-        if not isinstance(message, dict):
-            raise CommunicationError("not a message of fleetrun" if text else "the connection closed")
-        return message
-
-    def notice_dead_machines(self) -> None:
-        """Let the kernel probe a silent connection, so that a machine without power is noticed within half a minute."""
-        self.socket.settimeout(None)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-        # Probes are sent on a silent connection only; this limits how long sent data may stay unanswered.
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 25_000)
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)
-        self._file.close()
-        self.socket.close()
+from fleet.launch.messages import AllDone, Line, NodeFailed, Offer
 
 
 class Team:

@@ -20,9 +20,9 @@ from fleet.launch import guard, report
 from fleet.launch.child import Child, exit_code
 from fleet.launch.follow import Follower
 from fleet.launch.guard import Guard
+from fleet.launch.messages import AllDone, NodeFailed
 from fleet.launch.output import write_within
 from fleet.launch.plan import Plan
-from fleet.launch.team import AllDone, NodeFailed
 
 log = logging.getLogger("fleetrun")
 

@@ -33,7 +33,8 @@ $(VENV)/.files: FORCE | $(BIN)/python
 
 $(VENV)/.native: $(VENV)/.requirements $(VENV)/.files $(NATIVE_SOURCES)
 	@command -v $${CXX:-c++} >/dev/null || \
-		{ echo "make: no C++ compiler; install one (apt-get install g++) or set CXX"; exit 1; }
+		{ echo "make: no C++ compiler; install one (apt-get install g++), or set CXX, for example to a script that runs"; \
+		  echo "      python -m ziglang c++ (pip install ziglang)"; exit 1; }
 	@echo "building the native core"
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
 	@$(BIN)/python -m compileall -q src  # as an ordinary install does

@@ -3,6 +3,10 @@
 #include "keys/scratch.h"
 #include "keys/unique.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace fleet {
 namespace {
 
@@ -37,6 +41,12 @@ __attribute__((always_inline)) inline void rank_all(const std::int64_t* keys, st
 }
 
 #if defined(__x86_64__)
+// Asked of the processor itself: __builtin_cpu_supports needs a run-time library that not every compiler links.
+bool cpu_has_popcnt() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_POPCNT) != 0;
+}
+
 // Every machine of the last fifteen years has the instruction; it takes a third off the whole of unique_dense.
 __attribute__((target("popcnt"))) void rank_all_popcnt(const std::int64_t* keys, std::size_t n, std::uint64_t base,
                                                        const Word* words, std::int64_t* inverse) {
@@ -47,7 +57,8 @@ __attribute__((target("popcnt"))) void rank_all_popcnt(const std::int64_t* keys,
 void rank_all_best(const std::int64_t* keys, std::size_t n, std::uint64_t base, const Word* words,
                    std::int64_t* inverse) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("popcnt")) return rank_all_popcnt(keys, n, base, words, inverse);
+  static const bool has_popcnt = cpu_has_popcnt();
+  if (has_popcnt) return rank_all_popcnt(keys, n, base, words, inverse);
 #endif
   rank_all<false>(keys, n, base, words, inverse);
 }

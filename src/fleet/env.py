@@ -118,7 +118,7 @@ def without_roles(environ: Environ) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if name not in _TABLE or not (name in _ROLE_NAMES or name.startswith(_ROLE_PREFIXES))
+        if not (name in _ROLE_NAMES or (name in _TABLE and name.startswith(_ROLE_PREFIXES)))
     }
 
 
@@ -178,7 +178,6 @@ PADDLE_CURRENT_IP = _text("PADDLE_CURRENT_IP", "Address of this machine, as the 
 PADDLE_PSERVER_ID = _count("PADDLE_PSERVER_ID", "Index of this server, where its address alone does not tell.")
 PADDLE_RANK_IN_NODE = _count("PADDLE_RANK_IN_NODE", "Index of this worker among those of its machine.")
 PADDLE_GLOO_HTTP_ENDPOINT = _text("PADDLE_GLOO_HTTP_ENDPOINT", "HOST:PORT where the workers of a server job meet.")
-FLAGS_SELECTED_GPUS = _text("FLAGS_selected_gpus", "The GPU of this worker.")
 FLAGS_START_PORT = _count("FLAGS_START_PORT", "First port of a job, also on one machine; `--start_port` beats it.")
 
 # torchrun, and anything that speaks torch's env:// language.

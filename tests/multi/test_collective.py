@@ -16,7 +16,7 @@ from fleet.collective.rendezvous import open_store
 from fleet.collective.worlds import GlooWorld
 from fleet.errors import CommunicationError, DeadlineError
 from fleet.net import Endpoint, Hold
-from fleet.roles import Rendezvous
+from fleet.roles import Identity, Rendezvous, Role
 from support.jobs import clean_environ, fleetrun, script
 
 pytestmark = pytest.mark.timeout(90)
@@ -105,7 +105,8 @@ def test_a_wait_that_ran_out_is_told_from_a_member_that_went_away() -> None:
 def test_a_name_that_does_not_resolve_is_said_so(is_host: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLEET_INIT_TIMEOUT_S", "0.5")
     with Hold.any_port() as hold, pytest.raises(DeadlineError) as caught:
-        open_store(Rendezvous(Endpoint("no-such-host.invalid", hold.endpoint.port)), is_host, 2)
+        meeting = Rendezvous(Endpoint("no-such-host.invalid", hold.endpoint.port))
+        open_store(Identity(Role.WORKER, 0 if is_host else 1, num_workers=2, source="a test", rendezvous=meeting))
     message = str(caught.value)
     assert "no-such-host.invalid" in message
     assert "set MASTER_ADDR to" in message

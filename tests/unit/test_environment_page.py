@@ -18,6 +18,14 @@ def test_the_page_and_the_table_agree() -> None:
     assert rows == [(variable.name, variable.kind, variable.doc) for variable in env.variables()]
 
 
+def test_every_variable_of_the_table_is_read_somewhere() -> None:
+    source = Path(env.__file__).parent
+    code = "".join(path.read_text() for path in source.rglob("*.py") if path.name != "env.py")
+    attributes = [name for name, value in vars(env).items() if isinstance(value, env.Variable)]
+    assert len(attributes) == len(list(env.variables()))
+    assert [name for name in attributes if not re.search(rf"\benv\.{name}\b", code)] == []
+
+
 def test_an_empty_variable_counts_as_unset() -> None:
     assert env.PADDLE_TRAINER_ID.get({"PADDLE_TRAINER_ID": " "}) is None
     assert env.PADDLE_TRAINER_ID.get({}) is None

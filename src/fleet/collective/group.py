@@ -45,14 +45,9 @@ def start_process_group(identity: Identity) -> tuple[torch.device, dist.ProcessG
     if size == 1:
         store = dist.HashStore()
     else:
-        if identity.rendezvous is None:
-            raise RoleError(
-                f"{identity.source}: nothing says where the {size} workers meet; "
-                "set MASTER_ADDR and MASTER_PORT, or use fleetrun"
-            )
-        store = rendezvous.open_store(identity.rendezvous, is_host=rank == 0, num_processes=size)
+        store = rendezvous.open_store(identity)
         everybody = [f"worker {i}" for i in range(size)]
-        rendezvous.roll_call(store, "roll-call", f"worker {rank}", everybody, str(identity.rendezvous.endpoint))
+        rendezvous.roll_call(store, "roll-call", identity, everybody)
     dist.init_process_group(backend, store=dist.PrefixStore("default", store), rank=rank, world_size=size)
     log.info("worker %d of %d on %s, %s", rank, size, device, backend)
     return device, dist.group.WORLD

@@ -11,15 +11,13 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import default_pg_timeout
 
 from fleet import env, net
-from fleet.errors import DeadlineError
+from fleet.errors import DeadlineError, RoleError
 from fleet.net import Endpoint
-from fleet.roles.base import Rendezvous
+from fleet.roles.base import Identity, Role
 
 DEFAULT_TIMEOUT_S = 300.0
 _RETRY_S = 0.01
-_REMINDER = (
-    "check that every process was started and can reach this address; FLEET_INIT_TIMEOUT_S sets how long to wait"
-)
+_REMINDER = "check that every process was started and can reach worker 0; FLEET_INIT_TIMEOUT_S sets how long to wait"
 
 
 def timeout_s() -> float:
@@ -27,10 +25,15 @@ def timeout_s() -> float:
     return env.FLEET_INIT_TIMEOUT_S.get() or DEFAULT_TIMEOUT_S
 
 
-def open_store(rendezvous: Rendezvous, is_host: bool, num_processes: int) -> dist.Store:
-    """The store of this attempt at the job. The host listens on the address of the endpoint, not on every interface."""
-    endpoint = rendezvous.endpoint
-    is_master = is_host and not rendezvous.is_hosted
+def open_store(who: Identity) -> dist.Store:
+    """The store of this attempt at the job. Worker 0 listens on the address of the endpoint, not on every interface."""
+    if who.rendezvous is None:
+        raise RoleError(
+            f"{who.source}: nothing says where the workers meet; set PADDLE_TRAINER_ENDPOINTS, "
+            "or MASTER_ADDR and MASTER_PORT, or use fleetrun"
+        )
+    endpoint = who.rendezvous.endpoint
+    is_master = who.role is Role.WORKER and who.index == 0 and not who.rendezvous.is_hosted
     listener = net.listen(_listening_endpoint(endpoint)) if is_master else None
     started = time.monotonic()
     deadline = started + timeout_s()
@@ -40,7 +43,7 @@ def open_store(rendezvous: Rendezvous, is_host: bool, num_processes: int) -> dis
         store = dist.TCPStore(
             endpoint.host,
             endpoint.port,
-            num_processes,
+            who.num_workers + who.num_servers,
             is_master=is_master,
             timeout=timedelta(seconds=max(1.0, deadline - time.monotonic())),
             wait_for_workers=False,
@@ -91,12 +94,14 @@ def _listening_endpoint(endpoint: Endpoint) -> Endpoint:
     return Endpoint("0.0.0.0", endpoint.port)
 
 
-def roll_call(store: dist.Store, name: str, own: str, everybody: Sequence[str], where: str) -> None:
+def roll_call(store: dist.Store, name: str, who: Identity, everybody: Sequence[str]) -> None:
     """Wait until everybody has come; the error names those who have not."""
-    store.set(f"{name}/{own}", "here")
+    assert who.rendezvous is not None  # or there would be no store
+    store.set(f"{name}/{who.name}", "here")
     keys = [f"{name}/{one}" for one in everybody]
     try:
         store.wait(keys, timedelta(seconds=timeout_s()))
     except (dist.DistError, RuntimeError) as error:
         missing = [one for one in everybody if not store.check([f"{name}/{one}"])]
+        where = who.rendezvous.endpoint
         raise DeadlineError(f"waited {timeout_s():.0f} s at {where} for {', '.join(missing)}; {_REMINDER}") from error

@@ -11,17 +11,15 @@ from abc import ABC, abstractmethod
 from typing import Any, Literal, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import default_pg_timeout
 
 from fleet.collective import rendezvous
-from fleet.errors import CommunicationError, RoleError, UsageError
-from fleet.roles.base import Identity, Role
+from fleet.errors import CommunicationError, UsageError
+from fleet.roles.base import Identity
 
 WorldName = Literal["worker", "server", "all"]
-Array = npt.NDArray[Any]
 
 
 class World(ABC):
@@ -118,30 +116,25 @@ class Worlds:
         everybody = {"worker": workers, "server": servers, "all": workers + servers}.get(name)
         if everybody is None:
             raise UsageError(f"comm_world must be 'worker', 'server' or 'all', got {name!r}")
-        own = f"{who.role.name.lower()} {who.index}"
-        if own not in everybody:
-            raise UsageError(f"this process is {own}, which is not part of comm_world={name!r}")
+        if who.name not in everybody:
+            raise UsageError(f"this process is {who.name}, which is not part of comm_world={name!r}")
         if len(everybody) == 1:
             return Alone()
         if name == "worker" and dist.is_initialized():
             group = dist.group.WORLD
             assert group is not None
             return GlooWorld(group, name)
-        return self._meet(name, own, everybody)
+        return self._meet(name, everybody)
 
-    def _meet(self, name: str, own: str, everybody: list[str]) -> World:
-        who = self._identity
-        if who.rendezvous is None:
-            raise RoleError(
-                f"{who.source}: nothing says where the workers meet; set PADDLE_TRAINER_ENDPOINTS, "
-                "or MASTER_ADDR and MASTER_PORT"
-            )
+    def _meet(self, name: str, everybody: list[str]) -> World:
         if self._store is None:  # one for all worlds: worker 0 can open its port only once
-            is_host = who.role is Role.WORKER and who.index == 0
-            self._store = rendezvous.open_store(who.rendezvous, is_host, who.num_workers + who.num_servers)
-        rendezvous.roll_call(self._store, f"{name}/roll-call", own, everybody, str(who.rendezvous.endpoint))
+            self._store = rendezvous.open_store(self._identity)
+        rendezvous.roll_call(self._store, f"{name}/roll-call", self._identity, everybody)
         group = dist.ProcessGroupGloo(
-            dist.PrefixStore(name, self._store), everybody.index(own), len(everybody), default_pg_timeout
+            dist.PrefixStore(name, self._store),
+            everybody.index(self._identity.name),
+            len(everybody),
+            default_pg_timeout,
         )
         return GlooWorld(cast(dist.ProcessGroup, group), name)  # a backend alone answers the two calls we make
 

@@ -65,6 +65,11 @@ class Identity:
             )
 
     @property
+    def name(self) -> str:
+        """`worker 0`, `server 3`: as logs, reports and errors call this process."""
+        return f"{self.role.name.lower()} {self.index}"
+
+    @property
     def num_servers(self) -> int:
         return len(self.server_endpoints)
 

@@ -1,18 +1,16 @@
+// Runs every test, or those whose name holds the argument: core_test table
 #include <cstdio>
+#include <cstring>
 
-void test_unique();
-void test_radix();
-void test_scratch();
-void test_split();
-void test_merge();
-void test_threads();
+#include "check.h"
 
-int main() {
-  test_unique();
-  test_radix();
-  test_scratch();
-  test_split();
-  test_merge();
-  test_threads();
-  std::puts("ok");
+int main(int argc, char** argv) {
+  int count = 0;
+  for (const Test& test : tests()) {
+    if (argc > 1 && std::strstr(test.name, argv[1]) == nullptr) continue;
+    test.run();
+    ++count;
+  }
+  std::printf("%d tests ok\n", count);
+  return count == 0;
 }

@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-void test_merge() {
+TEST(merge) {
   for (const std::size_t row_bytes : {0u, 1u, 2u, 3u, 4u, 8u, 16u, 32u, 40u, 64u, 100u, 128u}) {
     std::vector<unsigned char> rows(5 * row_bytes);
     std::iota(rows.begin(), rows.end(), static_cast<unsigned char>(0));

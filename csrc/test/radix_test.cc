@@ -6,7 +6,7 @@
 #include "check.h"
 #include "inputs.h"
 
-void test_radix() {
+TEST(radix) {
   for (const auto& keys : hard_inputs()) {
     const auto base = static_cast<std::uint64_t>(*std::min_element(keys.begin(), keys.end()));
     const auto top = static_cast<std::uint64_t>(*std::max_element(keys.begin(), keys.end()));

@@ -2,7 +2,7 @@
 
 #include "check.h"
 
-void test_scratch() {
+TEST(scratch) {
   void* first = nullptr;
   {
     fleet::Scratch<int> a(1000000);

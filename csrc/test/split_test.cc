@@ -24,7 +24,7 @@ void check_split(const std::vector<std::int64_t>& keys, std::uint32_t num_server
 
 }  // namespace
 
-void test_split() {
+TEST(split) {
   for (const std::uint32_t num_servers : {1u, 2u, 7u, 65536u}) {
     check_split({}, num_servers);
     for (const auto& keys : hard_inputs()) check_split(keys, num_servers);

@@ -7,7 +7,7 @@
 #include "keys/split.h"
 #include "keys/unique.h"
 
-void test_threads() {
+TEST(threads) {
   const auto inputs = hard_inputs();
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {

@@ -22,7 +22,7 @@ void check_same(const std::vector<std::int64_t>& keys, const fleet::Unique& resu
 
 }  // namespace
 
-void test_unique() {
+TEST(unique) {
   CHECK(fleet::unique(nullptr, 0).keys.size() == 0);
   for (const auto& keys : hard_inputs()) {
     const auto [min, max] = std::minmax_element(keys.begin(), keys.end());

@@ -9,7 +9,7 @@ CPP_SOURCES := $(wildcard csrc/*/*.h csrc/*/*.cc)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup demo test test-cpp check format docs bench sanitize pythons clean
+.PHONY: FORCE help setup demo test test-cpp check format proto docs fuzz bench sanitize pythons clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,8 +63,14 @@ format: setup  ## Rewrite the sources in the house format
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP_SOURCES)
 
+proto: setup  ## Make the Python messages from proto/ps.proto
+	$(BIN)/python proto/generate.py src/fleet/ps/proto
+
 docs: setup  ## Rewrite the pages that are made from the code
 	$(BIN)/python -m fleet.strategy.reference > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
+
+fuzz: setup  ## Send nonsense to a real server for FUZZ_S seconds (default 60)
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py
 
 bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/keys.py --json benchmarks/results/keys.json

@@ -58,5 +58,8 @@ nb::object to_numpy(fleet::Array<T> array, std::size_t rows, std::size_t width) 
 
 // One function for each file of this folder: what it adds to the module.
 void add_keys(nb::module_& m);
+void add_pool(nb::module_& m);
+void add_rule(nb::module_& m);
+void add_table(nb::module_& m);
 
 }  // namespace fleet::bind

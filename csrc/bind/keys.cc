@@ -3,6 +3,7 @@
 #include "bind/arrays.h"
 #include "keys/hash.h"
 #include "keys/merge.h"
+#include "keys/route.h"
 #include "keys/split.h"
 #include "keys/unique.h"
 
@@ -46,6 +47,20 @@ nb::tuple split(nb::handle keys, nb::handle num_servers) {
   }
   return nb::make_tuple(to_numpy(std::move(result.grouped)), to_numpy(std::move(result.order)),
                         to_numpy(std::move(result.offsets)));
+}
+
+nb::tuple route(nb::handle keys, nb::handle num_servers, bool counts) {
+  const AnyArray array = as_int64(keys, "keys");
+  const std::uint32_t servers = checked_servers(num_servers);
+  if (array.size() > fleet::kMaxUnique) value_error("keys has more than 2^32 - 2 entries; split the batch");
+  fleet::Route result;
+  {
+    nb::gil_scoped_release release;
+    result = fleet::route(int64s(array), array.size(), servers, counts);
+  }
+  return nb::make_tuple(to_numpy(std::move(result.grouped)), to_numpy(std::move(result.inverse)),
+                        to_numpy(std::move(result.offsets)),
+                        counts ? to_numpy(std::move(result.counts)) : nb::object(nb::none()));
 }
 
 nb::object server_of(nb::handle keys, nb::handle num_servers) {
@@ -113,6 +128,8 @@ void add_keys(nb::module_& m) {
   m.def("unique", &unique, nb::arg("keys").none(), "Sorted distinct keys, and the position of each key among them.");
   m.def("split", &split, nb::arg("keys").none(), nb::arg("num_servers").none(),
         "Keys grouped by server: (grouped, order, offsets).");
+  m.def("route", &route, nb::arg("keys").none(), nb::arg("num_servers").none(), nb::arg("counts") = false,
+        "Distinct keys grouped by server: (grouped, inverse, offsets, counts or None).");
   m.def("server_of", &server_of, nb::arg("keys").none(), nb::arg("num_servers").none(),
         "The server that holds each key.");
   m.def("merge", &merge, nb::arg("pieces").none(), nb::arg("order").none(),

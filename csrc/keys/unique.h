@@ -19,6 +19,16 @@ constexpr std::size_t kMaxUnique = 0xfffffffe;
 // Linear in n for every input; the result depends on the input alone. Requires n <= kMaxUnique.
 Unique unique(const std::int64_t* keys, std::size_t n);
 
+// The least and the greatest of n >= 1 keys.
+struct Bounds {
+  std::int64_t min;
+  std::int64_t max;
+};
+Bounds bounds_of(const std::int64_t* keys, std::size_t n);
+
+// Whether n keys lie so close together that unique_dense is the better way.
+bool lie_close(Bounds bounds, std::size_t n);
+
 // The two ways to it. unique() chooses; tests call each. `min` and `max` bound the keys; n >= 1.
 // The keys must not change meanwhile: unique_dense indexes by them unchecked, as a clamp slowed it by 4 to 17 %.
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "keys/radix.h"
+#include "keys/ranked.h"
 #include "keys/scratch.h"
 #include "keys/unique.h"
 
@@ -45,26 +46,37 @@ std::size_t drop_repeats(const std::int64_t* keys, std::size_t n, std::uint64_t 
 
 }  // namespace
 
-Unique unique_sort(const std::int64_t* keys, std::size_t n, std::int64_t min, std::int64_t max) {
-  const auto base = static_cast<std::uint64_t>(min);
-  Array<std::int64_t> inverse(n);
-  Scratch<Tagged> kept(n + 1);
-  const std::size_t num_kept = drop_repeats(keys, n, base, kept.data(), inverse.data());
-  Scratch<Tagged> spare(num_kept);
-  Tagged* sorted = radix_sort(kept.data(), spare.data(), num_kept, static_cast<std::uint64_t>(max) - base);
-
-  Scratch<std::uint32_t> rank(num_kept);
-  std::uint32_t last = 0;  // the distinct keys move to the front of `sorted`
-  for (std::size_t i = 0; i < num_kept; ++i) {
+Ranked::Ranked(const std::int64_t* keys, std::size_t n, Bounds bounds)
+    : where(n),
+      kept_(n + 1),
+      num_ranks_(drop_repeats(keys, n, static_cast<std::uint64_t>(bounds.min), kept_.data(), where.data())),
+      spare_(num_ranks_),
+      distinct_(num_ranks_),
+      rank_(num_ranks_) {
+  const auto base = static_cast<std::uint64_t>(bounds.min);
+  const std::uint64_t range = static_cast<std::uint64_t>(bounds.max) - base;
+  const Tagged* sorted = radix_sort(kept_.data(), spare_.data(), num_ranks_, range);
+  std::int64_t* const distinct = distinct_.data();
+  std::uint32_t* const rank = rank_.data();
+  std::uint64_t previous = sorted[0].key;
+  std::uint32_t last = 0;
+  for (std::size_t i = 0; i < num_ranks_; ++i) {
     const Tagged pair = sorted[i];
-    last += pair.key != sorted[last].key;
-    sorted[last].key = pair.key;
+    last += pair.key != previous;
+    previous = pair.key;
+    distinct[last] = static_cast<std::int64_t>(pair.key + base);
     rank[pair.tag] = last;
   }
+  num_distinct_ = std::size_t{last} + 1;
+}
 
-  Array<std::int64_t> distinct(std::size_t{last} + 1);
-  for (std::size_t i = 0; i <= last; ++i) distinct[i] = static_cast<std::int64_t>(sorted[i].key + base);
-  for (std::size_t i = 0; i < n; ++i) inverse[i] = rank[static_cast<std::size_t>(inverse[i])];
+Unique unique_sort(const std::int64_t* keys, std::size_t n, std::int64_t min, std::int64_t max) {
+  Ranked ranked(keys, n, {min, max});
+  Array<std::int64_t> distinct(ranked.num_distinct());
+  std::copy_n(ranked.distinct(), distinct.size(), distinct.data());
+  Array<std::int64_t> inverse = std::move(ranked.where);
+  const std::uint32_t* rank = ranked.rank();
+  for (std::size_t i = 0; i < n; ++i) inverse[i] = rank[inverse[i]];
   return {std::move(distinct), std::move(inverse)};
 }
 

@@ -5,7 +5,7 @@ another dtype is a TypeError, another layout, shape or device a ValueError. It m
 write from another thread in the meantime gives a wrong result or a crash.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 
 _Keys = npt.NDArray[np.int64] | torch.Tensor
+_Floats = npt.NDArray[np.float32] | torch.Tensor
 
 def unique(keys: _Keys) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (distinct, inverse): the distinct keys in ascending order, and distinct[inverse] == keys."""
@@ -23,6 +24,15 @@ def split(keys: _Keys, num_servers: int) -> tuple[npt.NDArray[np.int64], npt.NDA
     Server s holds grouped[offsets[s]:offsets[s + 1]], and grouped == keys[order].
     """
 
+def route(
+    keys: _Keys, num_servers: int, counts: bool = False
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint32] | None]:
+    """Return (grouped, inverse, offsets, counts): `unique` and `split` in one.
+
+    Server s holds the distinct keys grouped[offsets[s]:offsets[s + 1]], in ascending order, and grouped[inverse] ==
+    keys. `counts`, if asked for, says how often each of `grouped` occurs.
+    """
+
 def server_of(keys: _Keys, num_servers: int) -> npt.NDArray[np.int64]:
     """Return the server, in 0..num_servers - 1, that holds each key; never changes (csrc/keys/hash.h)."""
 
@@ -31,3 +41,132 @@ def merge(pieces: Sequence[npt.NDArray[Any] | torch.Tensor], order: _Keys) -> np
 
     Pieces have shape [n] or [n, width] and share dtype and width. `order` names every row of the result once.
     """
+
+def gather(rows: _Floats, inverse: _Keys, out: _Floats) -> None:
+    """Write out[i] = rows[inverse[i]], or for an inverse of shape [slots, batch] out[b, s] = rows[inverse[s, b]].
+
+    Rows are float32 [num_rows, width]; out is float32 [n, width], or [batch, slots * width] with slot s in columns
+    s * width on. The rows of out may lie apart: it may be some columns of a wider matrix. An inverse that names no row
+    is a ValueError; nothing is written then.
+    """
+
+def scatter(grad_out: _Floats, inverse: _Keys, grad_rows: _Floats) -> None:
+    """Add to grad_rows[inverse[i]] the gradient grad_out[i]: the inverse of `gather`, with the same shapes.
+
+    In the order of grad_out's memory (sample by sample, slot by slot within one), so always the same bits. The rows of
+    grad_out may lie apart.
+    """
+
+def pool_bags(
+    rows: _Floats, inverse: _Keys, offsets: _Keys, out: _Floats, mean: bool, include_last_offset: bool
+) -> None:
+    """Write to out[b] the sum or mean of rows[inverse[offsets[b]:offsets[b + 1]]]; zeros for an empty bag.
+
+    The last bag runs to the end of inverse, or with `include_last_offset` to the last offset, as in torch's
+    EmbeddingBag. The rows of out may lie apart.
+    """
+
+def unpool_bags(
+    grad_out: _Floats, inverse: _Keys, offsets: _Keys, grad_rows: _Floats, mean: bool, include_last_offset: bool
+) -> None:
+    """Add to grad_rows the gradients of `pool_bags`, bag by bag: always the same bits."""
+
+class Rule:
+    """How a gradient changes values (csrc/rule/rule.h), on dense buffers of one dimension.
+
+    The state of n values is the rule's arrays of n floats, one after the other, then its scalars.
+    """
+
+    def __init__(self, name: str, args: Mapping[str, float]) -> None:
+        """Make the rule; booleans are 0 and 1. A ValueError names what is unknown, missing or bad."""
+
+    @property
+    def lr(self) -> float:
+        """The rate it was made with."""
+
+    def state_width(self, n: int) -> int:
+        """Return how many floats of state n values need."""
+
+    def start(self, n: int) -> npt.NDArray[np.float32]:
+        """Return the state of n new values."""
+
+    def apply(self, values: _Floats, state: _Floats, grads: _Floats, lr: float) -> None:
+        """Make one update of values and state, in place; the three must not share memory."""
+
+def initialize(
+    name: str, args: Mapping[str, float], seed: int, table: str, keys: _Keys, width: int
+) -> npt.NDArray[np.float32]:
+    """Return the first values of rows, [len(keys), width]; never changes (csrc/init/initializer.h)."""
+
+class Table:
+    """Rows by int64 key, in 64 shards with a lock each. A pull never changes it (csrc/table/table.h)."""
+
+    num_shards: int
+    def __init__(
+        self,
+        name: str,
+        width: int,
+        rule: str,
+        rule_args: Mapping[str, float],
+        initializer: str,
+        initializer_args: Mapping[str, float],
+        entry: str,
+        entry_args: Mapping[str, float],
+        dtype: str = "float32",
+        bounds: tuple[float, float] | None = None,
+        max_bytes: int = 0,
+        seed: int = 0,
+    ) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def state_width(self) -> int:
+        """Floats of state beside the values of a row."""
+    @property
+    def has_clicks(self) -> bool:
+        """Whether shows and clicks of each key are kept."""
+    @property
+    def counts(self) -> bool:
+        """Whether keys without a row are counted: then a push should say how often each key occurred."""
+    @property
+    def num_waiting(self) -> int:
+        """Keys that were seen but have no row."""
+    @property
+    def memory_bytes(self) -> int: ...
+    def __len__(self) -> int: ...
+    def pull(self, keys: _Keys) -> npt.NDArray[np.float32]:
+        """Return the rows of the keys, [n, width]. A key without a row gives its first value, or zeros."""
+
+    def push(
+        self,
+        keys: _Keys,
+        grads: _Floats,
+        *,
+        step: int,
+        lr: float,
+        counts: npt.NDArray[np.uint32] | None = None,
+        shows: _Floats | None = None,
+        clicks: _Floats | None = None,
+        skip_nonfinite: bool = False,
+    ) -> dict[str, int]:
+        """Add the gradients of equal keys and apply the rule once to each row.
+
+        Returns how many rows were created, how many keys are waiting, how many rows were skipped for a NaN or an Inf,
+        how many were evicted. A NaN that may not be skipped is a ValueError, and nothing is applied.
+        """
+
+    def shrink(
+        self, *, now: int, unseen_steps: int = 0, score_below: float | None = None, decay: float = 0.0
+    ) -> int:
+        """Delete rows not pushed for more than `unseen_steps`, and rows whose score is too low; return how many."""
+
+    def export(self, first_shard: int, last_shard: int) -> dict[str, npt.NDArray[Any]]:
+        """Return a copy of the rows of some shards: keys, values as stored, state, seen, step, waiting_keys, ..."""
+
+    def import_(self, rows: Mapping[str, npt.NDArray[Any]], server: int, num_servers: int) -> int:
+        """Take those of exported rows that `server` holds; rows that exist are replaced. Return how many."""
+
+    def clear(self) -> None:
+        """Delete every row."""

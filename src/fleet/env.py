@@ -30,6 +30,7 @@ class Variable(Generic[T]):
     parse: Callable[[str], T]
     kind: str
     doc: str
+    secret: bool = False
 
     def get(self, environ: Environ | None = None) -> T | None:
         """The value, or None when unset or empty; a malformed value raises VariableError."""
@@ -39,7 +40,8 @@ class Variable(Generic[T]):
         try:
             return self.parse(text)
         except ValueError:
-            raise VariableError(self.name, f"must be {self.kind}, got {text!r}") from None
+            shown = "the value it has is not shown" if self.secret else f"got {text!r}"
+            raise VariableError(self.name, f"must be {self.kind}, {shown}") from None
 
     def text(self, environ: Environ | None = None) -> str | None:
         """The raw text, or None when unset or empty."""
@@ -60,14 +62,25 @@ class Variable(Generic[T]):
 _TABLE: dict[str, Variable[object]] = {}
 
 
-def _add(name: str, parse: Callable[[str], T], kind: str, doc: str) -> Variable[T]:
-    variable = Variable(name, parse, kind, doc)
+def _add(name: str, parse: Callable[[str], T], kind: str, doc: str, secret: bool = False) -> Variable[T]:
+    variable = Variable(name, parse, kind, doc, secret)
     _TABLE[name] = variable  # type: ignore[assignment]
     return variable
 
 
 def _text(name: str, doc: str) -> Variable[str]:
     return _add(name, str, "text", doc)
+
+
+def _secret(name: str, doc: str) -> Variable[str]:
+    """A word that no message ever shows; it must fit into a header of a request, hence plain ASCII."""
+
+    def parse(text: str) -> str:
+        if not (text.isascii() and text.isprintable()):
+            raise ValueError
+        return text
+
+    return _add(name, parse, "printable ASCII text", doc, secret=True)
 
 
 def _count(name: str, doc: str) -> Variable[int]:
@@ -135,13 +148,16 @@ _ROLE_NAMES = (
         "MASTER_ADDR",
         "MASTER_PORT",
     ),
-    *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH"),
+    *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH", "FLEET_JOB_TOKEN"),
 )
 
 
 # Fleet's own, set by fleetrun for its children.
 FLEET_JOB_ID = _text("FLEET_JOB_ID", "Unique name of the job; marks every process that `fleetrun` started.")
-FLEET_DEVICE = _choice("FLEET_DEVICE", ("CPU", "CUDA"), "The device this worker trains on.")
+FLEET_JOB_TOKEN = _secret(
+    "FLEET_JOB_TOKEN", "Secret that the processes of one job share; made by `fleetrun` when unset, and never shown."
+)
+FLEET_DEVICE = _choice("FLEET_DEVICE", ("CPU", "CUDA"), "The device of this process.")
 FLEET_RESTART = _count("FLEET_RESTART", "How often `fleetrun` has restarted the job so far.")
 FLEET_NOTE_FILE = _text(
     "FLEET_NOTE_FILE", "Where a child notes the moment it begins to end, so that the report names the cause."
@@ -151,6 +167,12 @@ FLEET_TERMINAL_WIDTH = _count(
 )
 FLEET_INIT_TIMEOUT_S = _seconds(
     "FLEET_INIT_TIMEOUT_S", "How long `fleet.init()` waits for the other processes; 300 when unset."
+)
+FLEET_RPC_TIMEOUT_S = _seconds(
+    "FLEET_RPC_TIMEOUT_S", "How long a worker keeps trying to reach a server before it gives up; 60 when unset."
+)
+FLEET_STEP_TIMEOUT_S = _seconds(
+    "FLEET_STEP_TIMEOUT_S", "How long a synchronous step waits for the other workers; 600 when unset."
 )
 
 # Roles as PaddlePaddle's launchers and documents write them.

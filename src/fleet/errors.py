@@ -11,6 +11,7 @@
     ├── NotSupportedError NotImplementedError   valid, but not built yet
     ├── NotReadyError   RuntimeError            a call that came before fleet.init()
     ├── CommunicationError RuntimeError         a peer went away or refused
+    ├── CheckpointError OSError                 a checkpoint that cannot be written, found, trusted or used here
     └── DeadlineError   TimeoutError            a wait that ran out; says what it waited for
 
 Each error is one line that names the thing, the value and the remedy. The built-in parent is there so that
@@ -66,6 +67,13 @@ class NotReadyError(FleetError, RuntimeError):
 
 class CommunicationError(FleetError, RuntimeError):
     """A peer went away, refused or answered nonsense."""
+
+    retryable: bool = False
+    """Whether the same call may succeed a moment later."""
+
+
+class CheckpointError(FleetError, OSError):
+    """A checkpoint cannot be written, is not there, is damaged, or does not fit what it is loaded into."""
 
 
 class DeadlineError(FleetError, TimeoutError):

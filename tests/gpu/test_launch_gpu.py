@@ -80,3 +80,25 @@ def test_a_plain_process_takes_the_gpu(tmp_path: Path) -> None:
     train = script(tmp_path, "import fleet; fleet.init(is_collective=True); print(fleet.device)")
     done = subprocess.run([sys.executable, train], env=clean_environ(), capture_output=True, text=True, timeout=120)
     assert done.stdout == "cuda:0\n", done.stderr
+
+
+def test_servers_can_have_a_gpu_each(tmp_path: Path) -> None:
+    train = script(
+        tmp_path,
+        """
+        import os, signal, time, torch
+        place = (os.environ["FLEET_DEVICE"], torch.cuda.device_count(), torch.ones(2, device="cuda").sum().item())
+        print(*place, flush=True)
+        if os.environ["TRAINING_ROLE"] == "PSERVER":
+            open("ready." + os.environ["PADDLE_PSERVER_ID"], "w").close()
+            signal.pause()
+        while not all(os.path.exists(f"ready.{index}") for index in range(2)):
+            time.sleep(0.01)
+        """,
+    )
+    arguments = ["--server_num", 2, "--worker_num", 1, "--device", "cuda", "--server_device", "cuda", train]
+    result = fleetrun(*arguments, cwd=tmp_path, limit_s=120)
+    assert result.code == 0, result.err
+    assert result.out == f"cuda {NUM_GPUS} 2.0\n"
+    assert [(tmp_path / f"log/serverlog.{index}").read_text() for index in range(2)] == ["cuda 1 2.0\n"] * 2
+    assert "NCCL refuses" not in result.err

@@ -27,6 +27,18 @@ MISTAKES = {
     "same gpu twice": (["--gpus", "1,1", "train.py"], "--gpus 1,1 names a GPU twice"),
     "no gpu here": (["--gpus", "0", "train.py"], "no GPU"),
     "cuda but no gpu": (["--device", "cuda", "train.py"], "--device cuda: this machine has no GPU"),
+    "servers on cuda but no gpu": (
+        ["--server_num", "1", "--worker_num", "1", "--server_device", "cuda", "train.py"],
+        "--server_device cuda: this machine has no GPU that may be used; add --server_device cpu",
+    ),
+    "server device without servers": (
+        ["--server_device", "cuda", "--device", "cpu", "train.py"],
+        "--server_device cuda: a collective job has no servers; leave it out",
+    ),
+    "server device of another kind": (
+        ["--server_num", "1", "--worker_num", "1", "--server_device", "tpu", "train.py"],
+        "'tpu' is not one of 'cpu', 'cuda'",
+    ),
     "endpoint without port": (
         ["--servers", "127.0.0.1", "--workers", "127.0.0.1", "train.py"],
         "--servers '127.0.0.1' has no port",

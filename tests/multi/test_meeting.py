@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import CommunicationError, EndpointError, UsageError
+from fleet.launch.job_token import own_token
 from fleet.launch.lobby import PROTOCOL, Lobby
 from fleet.launch.meeting import meet
 from fleet.launch.messages import AllDone, NodeFailed, Offer
@@ -23,6 +24,7 @@ from fleet.net import Endpoint, Hold
 
 pytestmark = pytest.mark.timeout(60)
 TERMS = "--nnodes 3"
+TOKEN = own_token({})
 
 
 def offer(name: int, terms: str = TERMS) -> Offer:
@@ -43,7 +45,7 @@ def launchers(count: int) -> Iterator[tuple[ThreadPoolExecutor, ExitStack, Endpo
 def join(
     pool: ThreadPoolExecutor, resources: ExitStack, point: Endpoint, name: int, rank: int | None = None, of: int = 3
 ) -> Future[Team]:
-    return pool.submit(meet, point, of, rank, lambda _: offer(name), resources)
+    return pool.submit(meet, point, of, rank, TOKEN, lambda _: offer(name), resources)
 
 
 def wait_for_host(point: Endpoint) -> None:
@@ -108,7 +110,7 @@ def test_a_machine_that_does_not_fit_is_told_and_the_others_wait_on(
     with launchers(4) as (pool, resources, point):
         joined = [join(pool, resources, point, 0, 0)]
         wait_for_host(point)
-        misfit = pool.submit(meet, point, of, rank, lambda _: offer(9, terms), resources)
+        misfit = pool.submit(meet, point, of, rank, TOKEN, lambda _: offer(9, terms), resources)
         with pytest.raises(UsageError) as caught:
             misfit.result(timeout=20)
         assert complaint in str(caught.value)
@@ -141,7 +143,7 @@ def test_strangers_at_the_meeting_point_do_no_harm(noise: list[bytes]) -> None:
 def test_a_program_that_is_not_fleetrun_at_the_meeting_point() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as resources, ThreadPoolExecutor(1) as pool:
         point = Endpoint(*listener.getsockname())
-        guest = pool.submit(meet, point, 2, 1, lambda _: offer(1), resources)
+        guest = pool.submit(meet, point, 2, 1, TOKEN, lambda _: offer(1), resources)
         connection, _ = listener.accept()
         with connection:
             connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -175,7 +177,7 @@ def test_guests_learn_why_a_meeting_is_off() -> None:
 def _host_that_gives_up(point: Endpoint) -> None:
     """A host that is interrupted once the first guest is there."""
     with socket.create_server((point.host, point.port)) as listener:
-        lobby = Lobby(listener, 3, 0, offer(0))
+        lobby = Lobby(listener, 3, 0, offer(0), TOKEN)
         while lobby.num_missing == 2:
             lobby.serve(timeout_s=0.1)
         lobby.dismiss("gave up")

@@ -52,13 +52,19 @@ class Pair:
     """The same job started on both hosts, each in a folder of its own."""
 
     def __init__(
-        self, stack: ExitStack, hosts: Sequence[Host], folder: Path, arguments: Sequence[Sequence[object]]
+        self,
+        stack: ExitStack,
+        hosts: Sequence[Host],
+        folder: Path,
+        arguments: Sequence[Sequence[object]],
+        tokens: Sequence[str] = ("", ""),
     ) -> None:
         self.jobs = []
-        for number, (host, own) in enumerate(zip(hosts, arguments, strict=True)):
+        for number, (host, own, token) in enumerate(zip(hosts, arguments, tokens, strict=True)):
             cwd = folder / f"host{number}"
             cwd.mkdir()
-            self.jobs.append(stack.enter_context(RunningJob(own, cwd, {"FLEET_INIT_TIMEOUT_S": "30"}, host.prefix)))
+            environ = {"FLEET_INIT_TIMEOUT_S": "30", "FLEET_JOB_TOKEN": token}
+            self.jobs.append(stack.enter_context(RunningJob(own, cwd, environ, host.prefix)))
 
     def finish(self, limit_s: float = 60.0) -> list[Result]:
         return [job.finish(limit_s) for job in self.jobs]
@@ -195,3 +201,33 @@ def test_a_machine_that_never_comes_is_waited_for_until_the_deadline(hosts: tupl
             result = job.finish(limit_s=20)
         assert result.code == 1
         assert message in result.err
+
+
+TOKEN = "import os, pathlib; pathlib.Path('token').write_text(os.environ['FLEET_JOB_TOKEN'])"
+
+
+@pytest.mark.parametrize("given", ["", "open-sesame"])
+def test_machines_share_one_token(hosts: tuple[Host, Host], tmp_path: Path, given: str) -> None:
+    arguments = ["--master", f"{hosts[0].address}:6000", "--nnodes", 2, "--server_num", 1, "--worker_num", 1]
+    arguments += [script(tmp_path, TOKEN)]
+    with ExitStack() as stack:
+        results = Pair(stack, hosts, tmp_path, [arguments, arguments], (given, given)).finish()
+    assert [result.code for result in results] == [0, 0], results
+    tokens = {(tmp_path / f"host{number}/token").read_text() for number in range(2)}
+    assert len(tokens) == 1
+    assert given in ("", *tokens)
+    assert not any(token in result.err + result.out for token in tokens for result in results)
+
+
+def test_a_machine_with_another_token_is_refused(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    arguments = ["--ips", ",".join(host.address for host in hosts), "--nproc_per_node", 1, "--device", "cpu"]
+    arguments += [script(tmp_path, WAITING)]
+    with ExitStack() as stack:
+        pair = Pair(stack, hosts, tmp_path, [arguments, arguments], ("open-sesame", "open-barley"))
+        refused = pair.jobs[1].finish(limit_s=15)
+        pair.jobs[0].send(signal.SIGTERM)
+        waiting = pair.jobs[0].finish(limit_s=15)
+    assert refused.code == 2
+    assert "refused this machine: FLEET_JOB_TOKEN is not the one of the meeting point" in refused.err
+    assert waiting.code == 143
+    assert "open-" not in refused.err + waiting.err

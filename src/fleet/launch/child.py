@@ -28,7 +28,7 @@ class Child:
     """A running process. Its zombie is kept until `reap()`, so that its process group cannot be somebody else's."""
 
     def __init__(
-        self, plan: ProcessPlan, log: int, job_id: str, restart: int, terminal_width: int | None = None
+        self, plan: ProcessPlan, log: int, job_id: str, token: str, restart: int, terminal_width: int | None = None
     ) -> None:
         self.plan = plan
         self.started_at = time.time()
@@ -41,6 +41,7 @@ class Child:
         environ = env.without_roles(env.inherited()) | plan.variables
         environ |= {
             env.FLEET_JOB_ID.name: job_id,
+            env.FLEET_JOB_TOKEN.name: token,
             env.FLEET_RESTART.name: str(restart),
             env.FLEET_NOTE_FILE.name: str(notes),
             "PYTHONUNBUFFERED": "1",

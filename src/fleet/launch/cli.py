@@ -140,6 +140,12 @@ _PORT = _Whole(1, 65535)
     type=_POSITIVE,
     help="Workers to start beside the servers.",
 )
+@click.option(
+    "--server_device",
+    "--server-device",
+    type=click.Choice(["cpu", "cuda"]),
+    help="Where servers keep their tables; those of a machine share its GPUs.  [default: cpu]",
+)
 @click.option("--servers", metavar="HOST:PORT,..", help="Every parameter server of the job.")
 @click.option("--workers", "--trainers", metavar="HOST[:PORT],..", help="Every worker of the job.")
 @click.option(

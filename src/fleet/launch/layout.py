@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fleet import env, net
 from fleet.errors import EndpointError, NotSupportedError, UsageError
+from fleet.launch.job_token import JobToken
 from fleet.launch.meeting import meet
 from fleet.launch.messages import Offer
 from fleet.launch.options import Options
@@ -52,13 +53,13 @@ def start_port(options: Options) -> int:
     return options.start_port or env.FLAGS_START_PORT.get() or DEFAULT_START_PORT
 
 
-def collective_layout(options: Options, num_local: int, holds: ExitStack) -> Layout:
+def collective_layout(options: Options, num_local: int, token: JobToken, holds: ExitStack) -> Layout:
     """Workers only: on this machine, on the machines of `--ips`, or on those that meet at `--master`."""
     if options.master is not None:
-        return met_layout(options, num_servers=0, num_workers=num_local, holds=holds)
+        return met_layout(options, 0, num_local, token, holds)
     ips = options.ips or (net.LOOPBACK,)
     if len(ips) == 1:
-        return lone_layout(options, ips[0], num_servers=0, num_workers=num_local, holds=holds)
+        return lone_layout(options, ips[0], 0, num_local, token, holds)
 
     refuse_restarts(options)
     first = start_port(options)
@@ -74,7 +75,7 @@ def collective_layout(options: Options, num_local: int, holds: ExitStack) -> Lay
     terms = f"--ips {','.join(ips)}, {num_local} workers each"
     offer = Offer(ips[node], (), tuple(workers[i] for i in local), None, terms)
     point = Endpoint(ips[0], first + MEETING_OFFSET)
-    team = Team() if options.dry_run else meet(point, len(ips), node, lambda _: offer, holds)
+    team = Team(token) if options.dry_run else meet(point, len(ips), node, token, lambda _: offer, holds)
     return Layout((), workers, (), local, master, node, len(ips), team)
 
 
@@ -97,7 +98,9 @@ def own_node(hosts: Sequence[str], rank: int | None) -> int:
     return mine[0]
 
 
-def lone_layout(options: Options, host: str, num_servers: int, num_workers: int, holds: ExitStack) -> Layout:
+def lone_layout(
+    options: Options, host: str, num_servers: int, num_workers: int, token: JobToken, holds: ExitStack
+) -> Layout:
     """One machine: ports from the operating system, or from `--start_port` on."""
     own_node((host,), options.rank)
     first = options.start_port or env.FLAGS_START_PORT.get()
@@ -116,11 +119,11 @@ def lone_layout(options: Options, host: str, num_servers: int, num_workers: int,
         master=master,
         node_index=0,
         num_nodes=1,
-        team=Team(),
+        team=Team(token),
     )
 
 
-def met_layout(options: Options, num_servers: int, num_workers: int, holds: ExitStack) -> Layout:
+def met_layout(options: Options, num_servers: int, num_workers: int, token: JobToken, holds: ExitStack) -> Layout:
     """Several machines that meet at `--master` and tell each other the ports they hold."""
     assert options.master is not None
     refuse_restarts(options)
@@ -135,7 +138,7 @@ def met_layout(options: Options, num_servers: int, num_workers: int, holds: Exit
         return Offer(host, tuple(held[:num_servers]), tuple(held[num_servers:]), master, terms)
 
     meeting_point = Endpoint.parse(options.master, "--master")
-    team = meet(meeting_point, options.nnodes, options.rank, hold_ports, holds)
+    team = meet(meeting_point, options.nnodes, options.rank, token, hold_ports, holds)
     offers, me = team.offers, team.node_index
     servers_before = sum(len(offer.servers) for offer in offers[:me])
     workers_before = sum(len(offer.workers) for offer in offers[:me])

@@ -8,11 +8,13 @@ import selectors
 import socket
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from fleet.errors import CommunicationError
+from fleet.launch.job_token import JobToken, is_nonce, new_nonce
 from fleet.launch.messages import MAX_LINE_BYTES, Offer
 
-PROTOCOL = "fleetrun/2"
+PROTOCOL = "fleetrun/3"
 _HELLO_S = 5.0
 
 
@@ -23,18 +25,34 @@ class _Visitor:
     socket: socket.socket
     deadline: float
     heard: bytes = b""
+    hello: dict[str, Any] | None = None
+    """Its first message, kept while it proves that it knows the token."""
+    challenge: str = ""
     rank: int | None = None
     offer: Offer | None = None
 
 
-class Lobby:
-    """Admits launchers that fit the job until there are as many as it needs."""
+@dataclass(frozen=True)
+class Guest:
+    """A launcher that was admitted."""
 
-    def __init__(self, listener: socket.socket, num_nodes: int, own_rank: int, own: Offer) -> None:
+    socket: socket.socket
+    session: str
+    """Names the conversation, for seals; empty where no token was given."""
+
+
+class Lobby:
+    """Admits launchers that fit the job until there are as many as it needs.
+
+    Where the user gave a token, a launcher must first prove that it has the same, and learns nothing of the job before.
+    """
+
+    def __init__(self, listener: socket.socket, num_nodes: int, own_rank: int, own: Offer, token: JobToken) -> None:
         self._listener = listener
         self._num_nodes = num_nodes
         self._own_rank = own_rank
         self._own = own
+        self._token = token
         self._visitors: list[_Visitor] = []
         self._selector = selectors.DefaultSelector()
         listener.setblocking(False)
@@ -72,22 +90,22 @@ class Lobby:
             self._drop(visitor)
         self._selector.close()
 
-    def close(self) -> tuple[tuple[Offer, ...], dict[int, socket.socket]]:
-        """The offers by rank, and the connections of the other machines; ranks not asked for go by arrival."""
+    def close(self) -> tuple[tuple[Offer, ...], dict[int, Guest]]:
+        """The offers by rank, and the other machines' launchers; ranks not asked for go by arrival."""
         offers = {self._own_rank: self._own}
-        sockets: dict[int, socket.socket] = {}
+        guests: dict[int, Guest] = {}
         free = iter(sorted(set(range(self._num_nodes)) - {self._own_rank, *(one.rank for one in self._admitted)}))
         for visitor in self._admitted:
             rank = visitor.rank if visitor.rank is not None else next(free)
             assert visitor.offer is not None
-            offers[rank], sockets[rank] = visitor.offer, visitor.socket
+            offers[rank], guests[rank] = visitor.offer, Guest(visitor.socket, _session(visitor))
         for visitor in list(self._visitors):
             if visitor.offer is None:
                 self._drop(visitor)
         self._selector.close()
-        for connection in sockets.values():
-            connection.setblocking(True)
-        return tuple(offers[rank] for rank in range(self._num_nodes)), sockets
+        for guest in guests.values():
+            guest.socket.setblocking(True)
+        return tuple(offers[rank] for rank in range(self._num_nodes)), guests
 
     def _let_in(self, connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -116,7 +134,17 @@ class Lobby:
     def _answer(self, visitor: _Visitor) -> None:
         """Admit a launcher of this job; tell another one what differs; drop what is not a launcher."""
         try:
-            complaint = self._judge(visitor)
+            message = _read_message(visitor)
+            if visitor.hello is None:
+                visitor.hello = message
+                complaint = self._one_sided_token(message)
+                if complaint is None and self._token.is_given:
+                    visitor.challenge = new_nonce()
+                    self._say(visitor, say="prove", challenge=visitor.challenge)
+                    return
+            else:
+                complaint = self._check_proof(visitor, message)
+            complaint = complaint or self._judge(visitor, visitor.hello)
         except CommunicationError:
             self._drop(visitor)
             return
@@ -126,13 +154,21 @@ class Lobby:
             self._say(visitor, error=complaint)
             self._drop(visitor)
 
-    def _judge(self, visitor: _Visitor) -> str | None:
-        try:
-            hello = json.loads(visitor.heard)
-        except (ValueError, RecursionError) as error:
-            raise CommunicationError(str(error)) from error
-        if not isinstance(hello, dict) or hello.get("protocol") != PROTOCOL:
-            raise CommunicationError("not a fleetrun of this version")
+    def _one_sided_token(self, hello: dict[str, Any]) -> str | None:
+        if (hello.get("nonce") is not None) == self._token.is_given:
+            return None
+        has, lacks = (
+            ("the meeting point", "this machine") if self._token.is_given else ("this machine", "the meeting point")
+        )
+        return f"FLEET_JOB_TOKEN is set on {has} but not on {lacks}; set the same on every machine"
+
+    def _check_proof(self, visitor: _Visitor, message: dict[str, Any]) -> str | None:
+        assert visitor.hello is not None
+        if self._token.fits(message.get("proof"), "guest", _session(visitor), visitor.hello):
+            return None
+        return "FLEET_JOB_TOKEN is not the one of the meeting point; set the same on every machine"
+
+    def _judge(self, visitor: _Visitor, hello: dict[str, Any]) -> str | None:
         offer = Offer.from_json(hello.get("offer") or {})
         rank = hello.get("rank")
         taken = {self._own_rank: self._own.host}
@@ -155,3 +191,23 @@ class Lobby:
     def _say(self, visitor: _Visitor, **message: str) -> None:
         with contextlib.suppress(OSError):
             visitor.socket.sendall(json.dumps({"protocol": PROTOCOL, **message}).encode() + b"\n")
+
+
+def _session(visitor: _Visitor) -> str:
+    """Both sides have said a part of it, so neither can be made to repeat an old conversation."""
+    assert visitor.hello is not None
+    return visitor.challenge + (visitor.hello.get("nonce") or "")
+
+
+def _read_message(visitor: _Visitor) -> dict[str, Any]:
+    """Take what a visitor has said; CommunicationError if it is not a launcher."""
+    try:
+        message = json.loads(visitor.heard)
+    except (ValueError, RecursionError) as error:
+        raise CommunicationError(str(error)) from error
+    visitor.heard = b""
+    if not isinstance(message, dict) or message.get("protocol") != PROTOCOL:
+        raise CommunicationError("not a fleetrun of this version")
+    if message.get("nonce") is not None and not is_nonce(message["nonce"]):
+        raise CommunicationError("not a nonce of fleetrun")
+    return message

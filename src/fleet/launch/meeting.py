@@ -3,6 +3,9 @@
 The launcher on the machine of the meeting point listens (`lobby`), the others connect. A guest sends its offer as one
 JSON line and is welcomed or refused at once; when all are there, everybody receives the list of offers, in the order of
 the machines' ranks. Then they are a team.
+
+Where the user gave the job a token, a guest is asked to prove that it has it before anything else, and the list comes
+with the host's own proof; the token itself stays where it is. Otherwise the host's token travels with the list.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 from fleet import env, net
 from fleet.errors import CommunicationError, DeadlineError, EndpointError, UsageError
+from fleet.launch.job_token import JobToken, is_nonce, new_nonce
 from fleet.launch.lobby import PROTOCOL, Lobby
 from fleet.launch.messages import Line, Offer
 from fleet.launch.team import GuestTeam, HostTeam, Team
@@ -32,20 +37,25 @@ _OWN_REFUSALS_S = 2.0
 
 
 def meet(
-    point: Endpoint, num_nodes: int, rank: int | None, make_offer: Callable[[str], Offer], resources: ExitStack
+    point: Endpoint,
+    num_nodes: int,
+    rank: int | None,
+    token: JobToken,
+    make_offer: Callable[[str], Offer],
+    resources: ExitStack,
 ) -> Team:
     """Join the other launchers at `point`.
 
     `make_offer` is given this machine's address in the job and holds its ports. The launcher on the machine of `point`
-    is the host (the first one, where several run there), and has rank 0 unless it was given another. Whatever stays
-    open goes to `resources`.
+    is the host (the first one, where several run there), and has rank 0 unless it was given another. `token` is this
+    launcher's own; the team's is the host's. Whatever stays open goes to `resources`.
     """
     deadline = time.monotonic() + (env.FLEET_INIT_TIMEOUT_S.get() or DEFAULT_TIMEOUT_S)
     listener = _try_to_host(point) if net.is_local(point.host) else None
     if listener is None:
-        return _join_as_guest(point, num_nodes, rank, make_offer, resources, deadline)
+        return _join_as_guest(point, num_nodes, rank, token, make_offer, resources, deadline)
     with listener:
-        return _join_as_host(listener, point, num_nodes, rank or 0, make_offer, resources, deadline)
+        return _join_as_host(listener, point, num_nodes, rank or 0, token, make_offer, resources, deadline)
 
 
 def _try_to_host(point: Endpoint) -> socket.socket | None:
@@ -65,12 +75,13 @@ def _join_as_host(
     point: Endpoint,
     num_nodes: int,
     own_rank: int,
+    token: JobToken,
     make_offer: Callable[[str], Offer],
     resources: ExitStack,
     deadline: float,
 ) -> Team:
     own = make_offer(point.host)
-    lobby = Lobby(listener, num_nodes, own_rank, own)
+    lobby = Lobby(listener, num_nodes, own_rank, own, token)
     try:
         remind_at = time.monotonic() + _REMIND_S
         while not lobby.is_complete():
@@ -87,14 +98,18 @@ def _join_as_host(
     except BaseException as error:
         lobby.dismiss(str(error) if isinstance(error, Exception) else "fleetrun was stopped at the meeting point")
         raise
-    offers, sockets = lobby.close()
-    lines = {rank: Line(connection) for rank, connection in sockets.items()}
+    offers, guests = lobby.close()
+    lines = {rank: Line(guest.socket) for rank, guest in guests.items()}
     for line in lines.values():
         resources.callback(line.close)
     listed = [offer.to_json() for offer in offers]
     for rank, line in lines.items():
-        line.send(protocol=PROTOCOL, rank=rank, host=own_rank, offers=listed)
-    team = HostTeam(offers, own_rank, lines)
+        answer: dict[str, Any] = {"protocol": PROTOCOL, "rank": rank, "host": own_rank, "offers": listed}
+        if token.is_given:
+            line.send(**answer, proof=token.seal("host", guests[rank].session, answer))
+        else:
+            line.send(**answer, token=token.value)
+    team = HostTeam(token, offers, own_rank, lines)
     resources.callback(team.close)
     return team
 
@@ -103,6 +118,7 @@ def _join_as_guest(
     point: Endpoint,
     num_nodes: int,
     rank: int | None,
+    token: JobToken,
     make_offer: Callable[[str], Offer],
     resources: ExitStack,
     deadline: float,
@@ -111,19 +127,9 @@ def _join_as_guest(
     line = Line(connection)
     resources.callback(line.close)
     offer = make_offer(connection.getsockname()[0])
-    line.send(protocol=PROTOCOL, nnodes=num_nodes, rank=rank, offer=offer.to_json())
+    hello = {"protocol": PROTOCOL, "nnodes": num_nodes, "rank": rank, "offer": offer.to_json()}
     connection.settimeout(_HANDSHAKE_S)
-    try:
-        welcome = line.receive()
-    except CommunicationError as error:
-        raise EndpointError(
-            f"what listens at the meeting point {point} is not a fleetrun ({error}); choose another port"
-        ) from error
-    if welcome.get("protocol") != PROTOCOL:
-        raise EndpointError(f"what listens at the meeting point {point} is not a fleetrun of this version")
-    if "error" in welcome:
-        raise UsageError(f"the meeting point {point} refused this machine: {welcome['error']}")
-
+    session = _introduce(line, point, token, hello)
     connection.settimeout(max(0.1, deadline - time.monotonic()))
     try:
         answer = line.receive()
@@ -133,10 +139,49 @@ def _join_as_guest(
         raise CommunicationError(f"the meeting at {point} ended before all machines had come ({error})") from error
     if "error" in answer:
         raise CommunicationError(f"the meeting at {point} ended: {answer['error']}")
+    if token.is_given:
+        if not token.fits(answer.pop("proof", None), "host", session, answer):
+            raise EndpointError(
+                f"what listens at the meeting point {point} did not prove that it knows FLEET_JOB_TOKEN; "
+                "set the same on every machine, or choose another port"
+            )
+    else:
+        token = JobToken.from_host(answer.get("token"))
     offers = tuple(Offer.from_json(item) for item in answer["offers"])
-    team = GuestTeam(offers, int(answer["rank"]), int(answer["host"]), line)
+    team = GuestTeam(token, offers, int(answer["rank"]), int(answer["host"]), line)
     resources.callback(team.close)
     return team
+
+
+def _introduce(line: Line, point: Endpoint, token: JobToken, hello: dict[str, Any]) -> str:
+    """Say hello, prove the token if one was given, and be welcomed; returns the session."""
+    nonce = ""
+    if token.is_given:
+        hello["nonce"] = nonce = new_nonce()
+    line.send(**hello)
+    answer = _receive_from_host(line, point)
+    session = nonce
+    if token.is_given and is_nonce(answer.get("challenge")):
+        session = answer["challenge"] + nonce
+        line.send(protocol=PROTOCOL, proof=token.seal("guest", session, hello))
+        answer = _receive_from_host(line, point)
+    if answer.get("say") != "welcome":
+        raise EndpointError(f"what listens at the meeting point {point} is not a fleetrun; choose another port")
+    return session
+
+
+def _receive_from_host(line: Line, point: Endpoint) -> dict[str, Any]:
+    try:
+        answer = line.receive()
+    except CommunicationError as error:
+        raise EndpointError(
+            f"what listens at the meeting point {point} is not a fleetrun ({error}); choose another port"
+        ) from error
+    if answer.get("protocol") != PROTOCOL:
+        raise EndpointError(f"what listens at the meeting point {point} is not a fleetrun of this version")
+    if "error" in answer:
+        raise UsageError(f"the meeting point {point} refused this machine: {answer['error']}")
+    return answer
 
 
 def _connect(point: Endpoint, deadline: float) -> socket.socket:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 Device = Literal["auto", "cpu", "cuda"]
+ServerDevice = Literal["cpu", "cuda"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Options:
     workers: str | None = None
     server_num: int | None = None
     worker_num: int | None = None
+    server_device: ServerDevice | None = None
     log_dir: str = "log"
     max_restart: int = 0
     dry_run: bool = False

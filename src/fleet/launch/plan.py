@@ -13,10 +13,11 @@ from pathlib import Path
 from fleet import env, net
 from fleet.errors import UsageError
 from fleet.launch import devices
+from fleet.launch.job_token import JobToken, own_token
 from fleet.launch.layout import Layout, collective_layout
 from fleet.launch.logs import check_folder
 from fleet.launch.options import Options
-from fleet.launch.server_layout import server_layout
+from fleet.launch.server_layout import roles_here, server_layout
 
 SELFCHECK_MODULE = "fleet.selfcheck"
 
@@ -68,9 +69,10 @@ def make_plan(options: Options, holds: ExitStack) -> Plan:
     nothing has been started.
     """
     command = _command(options)
+    token = own_token()
     if options.is_server_job:
-        return _server_plan(options, command, holds)
-    return _collective_plan(options, command, holds)
+        return _server_plan(options, command, token, holds)
+    return _collective_plan(options, command, token, holds)
 
 
 def _command(options: Options) -> tuple[str, ...]:
@@ -99,6 +101,11 @@ def _refuse_contradictions(options: Options) -> None:
     if options.is_server_job and (options.ips or options.nproc_per_node or options.gpus):
         clash = "--ips" if options.ips else "--nproc_per_node" if options.nproc_per_node else "--gpus"
         raise UsageError(f"{clash} belongs to a collective job; with servers use --worker_num or --workers instead")
+    if options.server_device is not None and not options.is_server_job:
+        raise UsageError(
+            f"--server_device {options.server_device}: a collective job has no servers; leave it out, "
+            "or add --server_num and --worker_num"
+        )
     if options.master is not None and (options.ips is not None or is_listed):
         other = "--ips" if options.ips is not None else "--servers and --workers"
         raise UsageError(f"--master and {other} both say where the machines are; give one of them")
@@ -120,11 +127,11 @@ def _refuse_contradictions(options: Options) -> None:
         raise UsageError(f"--selfcheck takes the place of a script; leave out {options.script}")
 
 
-def _collective_plan(options: Options, command: tuple[str, ...], holds: ExitStack) -> Plan:
+def _collective_plan(options: Options, command: tuple[str, ...], token: JobToken, holds: ExitStack) -> Plan:
     num_gpus = 0 if options.device == "cpu" else devices.count_gpus()
     gpus = devices.assign_gpus(options, devices.visible_gpus(num_gpus))
     num_local = devices.num_local_workers(options, gpus)
-    layout = collective_layout(options, num_local, holds)
+    layout = collective_layout(options, num_local, token, holds)
     assert layout.master is not None
     common = _common_variables(layout, num_local) | {
         "PADDLE_TRAINERS_NUM": str(len(layout.workers)),
@@ -169,31 +176,30 @@ def _collective_plan(options: Options, command: tuple[str, ...], holds: ExitStac
     return Plan(tuple(processes), layout, headline)
 
 
-def _server_plan(options: Options, command: tuple[str, ...], holds: ExitStack) -> Plan:
-    # Servers are for ordinary machines: workers beside them take GPUs only when asked to.
-    gpus = devices.visible_gpus(devices.count_gpus()) if options.device == "cuda" else ()
-    if options.device == "cuda" and not gpus:
-        raise UsageError(
-            "--device cuda: this machine has no GPU that may be used; add --device cpu to train on the CPU"
-        )
-    layout = server_layout(options, holds)
+def _server_plan(options: Options, command: tuple[str, ...], token: JobToken, holds: ExitStack) -> Plan:
+    gpus, server_gpus = _server_job_gpus(options)
+    layout = server_layout(options, token, holds)
     common = _common_variables(layout, len(layout.local_servers) + len(layout.local_workers)) | {
         "PADDLE_PSERVERS_IP_PORT_LIST": _join(layout.servers),
         "PADDLE_TRAINER_ENDPOINTS": _join(layout.workers),
         "PADDLE_TRAINERS_NUM": str(len(layout.workers)),
     }
     processes = []
-    for index in layout.local_servers:
+    for local_index, index in enumerate(layout.local_servers):
         endpoint = layout.servers[index]
         own = {
             "TRAINING_ROLE": "PSERVER",
             "POD_IP": endpoint.host,
             "PADDLE_PORT": str(endpoint.port),
             "PADDLE_PSERVER_ID": str(index),
-            "FLEET_DEVICE": "cpu",
+            "FLEET_DEVICE": "cuda" if server_gpus else "cpu",
         }
+        device = "cpu"
+        if server_gpus:  # one GPU each, so that a server has no choice to make
+            own["CUDA_VISIBLE_DEVICES"] = server_gpus[local_index % len(server_gpus)]
+            device = f"gpu {own['CUDA_VISIBLE_DEVICES']}"
         log_path = Path(options.log_dir) / f"serverlog.{index}"
-        processes.append(ProcessPlan("server", index, str(endpoint), "cpu", command, own | common, log_path))
+        processes.append(ProcessPlan("server", index, str(endpoint), device, command, own | common, log_path))
     for local_rank, index in enumerate(layout.local_workers):
         endpoint = layout.workers[index]
         own = {
@@ -213,6 +219,23 @@ def _server_plan(options: Options, command: tuple[str, ...], holds: ExitStack) -
     names = ("servers", "workers", "server_num", "worker_num")
     given = [f"--{name}" for name in names if getattr(options, name) is not None]
     return Plan(tuple(processes), layout, f"Run parameter-server mode. pserver arguments:{given}")
+
+
+def _server_job_gpus(options: Options) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The GPUs of this machine's workers and of its servers: none, unless asked for.
+
+    Servers are for ordinary machines. A machine that starts only the others needs no GPU.
+    """
+    has_servers, has_workers = roles_here(options)
+    wanted = options.device == "cuda" and has_workers, options.server_device == "cuda" and has_servers
+    gpus = devices.visible_gpus(devices.count_gpus()) if any(wanted) else ()
+    if any(wanted) and not gpus:
+        asked = "--device" if wanted[0] else "--server_device"
+        what = "train" if wanted[0] else "keep the tables"
+        raise UsageError(
+            f"{asked} cuda: this machine has no GPU that may be used; add {asked} cpu to {what} on the CPU"
+        )
+    return gpus if wanted[0] else (), gpus if wanted[1] else ()
 
 
 def _common_variables(layout: Layout, num_local: int) -> dict[str, str]:
@@ -236,6 +259,6 @@ def _join(endpoints: tuple[net.Endpoint, ...]) -> str:
 
 def sharing_note(plan: Plan) -> str | None:
     """A line to show when several workers share a GPU, which NCCL refuses."""
-    counts = Counter(process.device for process in plan.processes if process.device.startswith("gpu"))
-    shared = [device for device, count in counts.items() if count > 1]
+    counts = Counter(process.device for process in plan.processes if process.role == "worker")
+    shared = [device for device, count in counts.items() if count > 1 and device != "cpu"]
     return f"{', '.join(shared)}: shared by several workers; NCCL refuses that, Gloo works" if shared else None

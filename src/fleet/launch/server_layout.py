@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from fleet import net
 from fleet.errors import EndpointError, UsageError
+from fleet.launch.job_token import JobToken
 from fleet.launch.layout import (
     MEETING_OFFSET,
     Layout,
@@ -25,20 +26,20 @@ from fleet.net import Endpoint, Hold
 _WORKER_OFFSET = 100
 
 
-def server_layout(options: Options, holds: ExitStack) -> Layout:
+def server_layout(options: Options, token: JobToken, holds: ExitStack) -> Layout:
     """Servers and workers, by number or by endpoint."""
     if options.servers is not None or options.workers is not None:
-        return _listed_layout(options, holds)
+        return _listed_layout(options, token, holds)
     if options.server_num is None or options.worker_num is None:
         given, missing = ("server_num", "worker_num") if options.worker_num is None else ("worker_num", "server_num")
         value = getattr(options, given)
         raise UsageError(f"--{given} {value} needs --{missing} too; a parameter-server job has servers and workers")
     if options.master is not None:
-        return met_layout(options, options.server_num, options.worker_num, holds)
-    return lone_layout(options, net.LOOPBACK, options.server_num, options.worker_num, holds)
+        return met_layout(options, options.server_num, options.worker_num, token, holds)
+    return lone_layout(options, net.LOOPBACK, options.server_num, options.worker_num, token, holds)
 
 
-def _listed_layout(options: Options, holds: ExitStack) -> Layout:
+def _listed_layout(options: Options, token: JobToken, holds: ExitStack) -> Layout:
     """`--servers` and `--workers` name every process; those with an address of this machine start here."""
     servers, workers = _read_lists(options)
     hosts = tuple(dict.fromkeys(endpoint.host for endpoint in (*servers, *workers)))
@@ -66,12 +67,20 @@ def _listed_layout(options: Options, holds: ExitStack) -> Layout:
     for endpoint in (*held[0], *held[1]):
         holds.enter_context(Hold(endpoint))
     if num_nodes == 1:
-        return Layout(servers, workers, local_servers, local_workers, None, 0, 1, Team())
+        return Layout(servers, workers, local_servers, local_workers, None, 0, 1, Team(token))
     offer = Offer(mine[0], *held, None, f"--servers {options.servers} --workers {options.workers}")
     node = hosts.index(mine[0])
     point = Endpoint(hosts[0], start_port(options) + MEETING_OFFSET)
-    team = Team() if options.dry_run else meet(point, num_nodes, node, lambda _: offer, holds)
+    team = Team(token) if options.dry_run else meet(point, num_nodes, node, token, lambda _: offer, holds)
     return Layout(servers, workers, local_servers, local_workers, None, node, num_nodes, team)
+
+
+def roles_here(options: Options) -> tuple[bool, bool]:
+    """Whether servers, and whether workers, start on this machine; known before any port is held."""
+    if options.servers is None and options.workers is None:
+        return True, True
+    servers, workers = (any(net.is_local(one.host) for one in listed) for listed in _read_lists(options))
+    return servers, workers
 
 
 def _read_lists(options: Options) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:

@@ -14,13 +14,16 @@ from queue import SimpleQueue
 from typing import Any
 
 from fleet.errors import CommunicationError
+from fleet.launch.job_token import JobToken
 from fleet.launch.messages import AllDone, Line, NodeFailed, Offer
 
 
 class Team:
     """The launchers of a job, seen from one of them. This one is alone: all are done when it is."""
 
-    def __init__(self, offers: tuple[Offer, ...] = (), node_index: int = 0) -> None:
+    def __init__(self, token: JobToken, offers: tuple[Offer, ...] = (), node_index: int = 0) -> None:
+        self.token = token
+        """That of the job: the same on every machine."""
         self.offers = offers
         self.node_index = node_index
         self._news: SimpleQueue[Any] = SimpleQueue()
@@ -43,8 +46,8 @@ class Team:
 class _ConnectedTeam(Team):
     """Reads every line in a thread of its own and turns what comes into news."""
 
-    def __init__(self, offers: tuple[Offer, ...], node_index: int, lines: Mapping[int, Line]) -> None:
-        super().__init__(offers, node_index)
+    def __init__(self, token: JobToken, offers: tuple[Offer, ...], node_index: int, lines: Mapping[int, Line]) -> None:
+        super().__init__(token, offers, node_index)
         self._lines = dict(lines)
         self._is_over = threading.Event()
         """The job has ended, well or badly: from now on a connection may close."""
@@ -91,8 +94,10 @@ class _ConnectedTeam(Team):
 class GuestTeam(_ConnectedTeam):
     """A launcher whose one line goes to the host."""
 
-    def __init__(self, offers: tuple[Offer, ...], node_index: int, host_index: int, line: Line) -> None:
-        super().__init__(offers, node_index, {host_index: line})
+    def __init__(
+        self, token: JobToken, offers: tuple[Offer, ...], node_index: int, host_index: int, line: Line
+    ) -> None:
+        super().__init__(token, offers, node_index, {host_index: line})
 
     def done(self) -> None:
         self._tell({"say": "done"})
@@ -109,8 +114,8 @@ class GuestTeam(_ConnectedTeam):
 class HostTeam(_ConnectedTeam):
     """The launcher at the meeting point: counts who is done and passes failures on."""
 
-    def __init__(self, offers: tuple[Offer, ...], node_index: int, lines: Mapping[int, Line]) -> None:
-        super().__init__(offers, node_index, lines)
+    def __init__(self, token: JobToken, offers: tuple[Offer, ...], node_index: int, lines: Mapping[int, Line]) -> None:
+        super().__init__(token, offers, node_index, lines)
         self._done: set[int] = set()
         self._lock = threading.Lock()
 

@@ -118,10 +118,11 @@ class Job:
                 self._events.put(self._signalled)
         self._plan.layout.team.listen(self._events)
         width = os.get_terminal_size(STDOUT).columns if os.isatty(STDOUT) else None
+        token = self._plan.layout.team.token.value
         for process, log_file in zip(self._plan.processes, self._logs, strict=True):
             seen_at = width if process is self._plan.followed else None
             try:
-                self._children.append(Child(process, log_file, self._job_id, restart, seen_at))
+                self._children.append(Child(process, log_file, self._job_id, token, restart, seen_at))
             except OSError as error:
                 raise UsageError(f"cannot start {process.name}: {error.strerror or error}") from error
             self._guard.watch(self._children[-1].pid)
@@ -180,6 +181,10 @@ class Job:
             log.info("all workers exit, going to finish parameter server and heter_worker.")
             self._stop(signal.SIGTERM)
             log.info("all parameter server are killed")
+            for server in servers:
+                if server.status not in (0, -signal.SIGTERM, -signal.SIGKILL):
+                    how = report.how_it_ended(server.status or 0)
+                    log.warning("%s was told to stop: %s; see %s", server.plan.name, how, server.plan.log_path)
         return Outcome(0)
 
     def _fail(self, *elsewhere: NodeFailed) -> Outcome:

@@ -1,14 +1,15 @@
 """Keys of a batch: distinct ones, their servers, and the way back. Torch tensors over `fleet._native`.
 
-A pull is `unique`, `split`, one request per server, `merge`, and an index with the inverse:
+A pull is `route`, one request per server, and an index with the inverse:
 
 >>> import torch
 >>> batch = torch.tensor([7, 3, 7, 9])
->>> keys, inverse = unique(batch)
->>> parts = split(keys, num_servers=2)
->>> answers = [10.0 * part for part in parts.pieces()]
->>> merge(answers, parts.order)[inverse]
+>>> parts = route(batch, num_servers=2)
+>>> answers = [10.0 * piece for piece in parts.pieces()]
+>>> torch.cat(answers)[parts.inverse]
 tensor([70., 30., 70., 90.])
+
+`unique`, `split` and `merge` are its steps, for keys that are distinct already or rows that must keep an order.
 
 Tensors lie in CPU memory and are neither copied nor converted on the way in, except those that torch conjugates or
 negates lazily; results own their memory.
@@ -41,6 +42,23 @@ class Split(NamedTuple):
         return [self.grouped[start:end] for start, end in pairwise(ends)]
 
 
+class Route(NamedTuple):
+    """Distinct keys grouped by server: `grouped[offsets[s]:offsets[s + 1]]` are server s's, in ascending order.
+
+    `grouped[inverse] == keys`: rows that the servers answer, one server's after the other's, need no `merge`.
+    """
+
+    grouped: torch.Tensor
+    inverse: torch.Tensor
+    offsets: torch.Tensor
+    counts: torch.Tensor | None  # uint32: how often each of `grouped` occurs
+
+    def pieces(self) -> list[torch.Tensor]:
+        """The keys of each server, as views of `grouped`."""
+        ends = self.offsets.tolist()
+        return [self.grouped[start:end] for start, end in pairwise(ends)]
+
+
 def unique(keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the distinct keys and where each key is among them, as `torch.unique(return_inverse=True)` does.
 
@@ -66,6 +84,27 @@ def split(keys: torch.Tensor, num_servers: int) -> Split:
     """
     _check_cpu(keys, "keys")
     return Split(*map(torch.from_numpy, _native.split(keys.resolve_neg(), num_servers)))
+
+
+def route(keys: torch.Tensor, num_servers: int, counts: bool = False) -> Route:
+    """Group the distinct keys by the server that holds them: `unique` and `split` in one, and no `merge` afterwards.
+
+    Keys are int64, of any shape, which the inverse takes. With `counts`, also say how often each distinct key occurs.
+
+    >>> grouped, inverse, offsets, counts = route(torch.tensor([7, 3, 7, 9]), num_servers=1, counts=True)
+    >>> grouped, inverse, offsets
+    (tensor([3, 7, 9]), tensor([1, 0, 1, 2]), tensor([0, 3]))
+    >>> counts
+    tensor([1, 2, 1], dtype=torch.uint32)
+    """
+    _check_cpu(keys, "keys")
+    grouped, inverse, offsets, times = _native.route(keys.resolve_neg().reshape(-1), num_servers, counts)
+    return Route(
+        torch.from_numpy(grouped),
+        torch.from_numpy(inverse).view(keys.shape),
+        torch.from_numpy(offsets),
+        None if times is None else torch.from_numpy(times),
+    )
 
 
 def server_of(keys: torch.Tensor, num_servers: int) -> torch.Tensor:

@@ -1,0 +1,166 @@
+"""CTR-DNN through Fleet's parameter servers. Each worker leaves its figures as JSON in the folder --out.
+
+    fleetrun --server_num 2 --worker_num 2 benchmarks/scripts/ctr_fleet.py --mode async --out FOLDER
+
+Timed as the other systems are: 20 batches unnoticed, then 120 per worker between two barriers, the data made beforehand
+and everything that was queued on the servers before the second barrier.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+import fleet
+from fleet.metrics import AUC
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from examples.ctr.data import DENSE, SLOTS, Batch, batches
+
+SKIP, STEPS, HELD_OUT = 20, 120, 8
+WIDTH = 10
+PARTS = ("next", "forward", "backward", "step")
+
+
+class CTR(nn.Module):
+    """26 rows of 10 and 13 numbers, through three layers of 400."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = fleet.nn.Embedding(
+            WIDTH,
+            table="ids",
+            rule=fleet.rules.Adagrad(lr=0.05, eps=1e-6),
+            initializer=fleet.initializers.Uniform(-1e-2, 1e-2),
+        )
+        sizes = [SLOTS * WIDTH + DENSE, 400, 400, 400]
+        hidden = [layer for pair in pairwise(sizes) for layer in (nn.Linear(*pair), nn.ReLU())]
+        self.layers = nn.Sequential(*hidden, nn.Linear(400, 2))
+
+    def forward(self, ids: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.layers(torch.cat([self.rows(ids).flatten(1), dense], dim=1))
+        return logits
+
+
+def strategy_of(mode: str) -> fleet.DistributedStrategy:
+    strategy = fleet.DistributedStrategy()
+    strategy.a_sync = mode != "sync"
+    strategy.a_sync_configs.half_async = mode == "half_async"
+    strategy.a_sync_configs.k_steps = 100 if mode == "geo" else 0
+    return strategy
+
+
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, data: Sequence[Batch]) -> dict[str, float]:
+    """One pass; the seconds spent in each of PARTS."""
+    spent = dict.fromkeys(PARTS, 0.0)
+    now = time.perf_counter
+    end = now()
+    for ids, dense, label in fleet.prefetch(data, model, keys=lambda batch: batch[0]):
+        moments = [end, now()]
+        loss = F.cross_entropy(model(ids, dense), label)
+        moments.append(now())
+        loss.backward()
+        moments.append(now())
+        optimizer.step()
+        optimizer.zero_grad()
+        end = now()
+        for part, (begin, finish) in zip(PARTS, pairwise([*moments, end]), strict=True):
+            spent[part] += finish - begin
+    fleet.flush()  # a gradient that waits in a queue has not been trained on
+    return spent
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, data: Sequence[Batch]) -> dict[str, float]:
+    metric, losses = AUC(), []
+    model.eval()
+    for ids, dense, label in data:
+        logits = model(ids, dense)
+        losses.append(F.cross_entropy(logits, label).item())
+        metric.update(logits.softmax(dim=1)[:, 1], label)
+    model.train()
+    return {"loss": sum(losses) / len(losses), "auc": metric.compute()}
+
+
+def job_cpu_s() -> dict[str, float]:
+    """CPU seconds so far of all workers and all servers: the launcher's children, told apart by their role."""
+    launcher = psutil.Process().parent()
+    assert launcher is not None
+    total = {"TRAINER": 0.0, "PSERVER": 0.0}
+    for process in launcher.children():
+        role = process.environ().get("TRAINING_ROLE")
+        if role in total:
+            used = process.cpu_times()
+            total[role] += used.user + used.system
+    return {"workers": total["TRAINER"], "servers": total["PSERVER"]}
+
+
+def difference(after: dict[str, float], before: dict[str, float]) -> dict[str, float]:
+    return {name: value - before.get(name, 0.0) for name, value in after.items()}
+
+
+def work(mode: str) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = fleet.distributed_model(CTR())
+    optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=1e-4))
+    fleet.init_worker()
+    data = list(batches(SKIP + STEPS, worker=fleet.worker_index()))
+    unseen = list(batches(HELD_OUT, worker=7))
+    first = fleet.is_first_worker()
+
+    before = evaluate(model, unseen) if first else {}
+    train(model, optimizer, data[:SKIP])
+    meters, cpu = fleet.ps.meters.snapshot(), job_cpu_s() if first else {}
+    fleet.barrier_worker()
+    begin = time.time()
+    spent = train(model, optimizer, data[SKIP:])
+    fleet.barrier_worker()
+    end = time.time()
+    result = {
+        "mode": mode,
+        "begin": begin,
+        "end": end,
+        "samples": sum(len(batch.label) for batch in data[SKIP:]),
+        "batches": STEPS,
+        "parts_s": spent,
+        "meters_s": difference(fleet.ps.meters.snapshot(), meters),
+    }
+    if first:
+        result |= {
+            "cpu_s": difference(job_cpu_s(), cpu),
+            "before": before,
+            "after": evaluate(model, unseen),
+        }
+    fleet.barrier_worker()
+    fleet.stop_worker()
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", choices=["sync", "async", "half_async", "geo"], required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+
+    fleet.init(strategy=strategy_of(args.mode))
+    if fleet.is_server():
+        fleet.run_server()
+        return
+    result = work(args.mode)
+    (args.out / f"worker{fleet.worker_index()}.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

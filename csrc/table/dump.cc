@@ -1,0 +1,82 @@
+// Rows on their way to and from files.
+#include <cstring>
+
+#include "table/table.h"
+
+namespace fleet {
+
+namespace {
+
+void add_mark(Marks& marks, std::int64_t key, const Slab& slab, std::uint32_t row, bool has_clicks) {
+  const Mark& mark = slab.mark(row);
+  marks.keys.push_back(key);
+  marks.seen.push_back(mark.seen);
+  marks.step.push_back(mark.step);
+  if (has_clicks) {
+    marks.shows.push_back(slab.clicks(row).shows);
+    marks.clicks.push_back(slab.clicks(row).clicks);
+  }
+}
+
+void set_mark(Slab& slab, std::uint32_t row, const RowsView::MarksView& marks, std::size_t i, bool has_clicks) {
+  slab.mark(row) = {marks.seen[i], marks.step[i]};
+  if (has_clicks) slab.clicks(row) = {marks.shows[i], marks.clicks[i]};
+}
+
+}  // namespace
+
+Rows Table::dump(std::size_t first_shard, std::size_t last_shard) const {
+  const bool has_clicks = options_.entry.has_clicks();
+  const std::size_t value_bytes = format_.width * format_.value_size();
+  Rows out;
+  for (std::size_t s = first_shard; s < last_shard; ++s) {
+    const Shard& shard = *shards_[s];
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    shard.index.for_each([&](std::int64_t key, std::uint32_t row) {
+      add_mark(out.marks, key, shard.rows, row, has_clicks);
+      const std::byte* data = shard.rows.row(row);
+      out.values.insert(out.values.end(), data, data + value_bytes);
+      out.state.insert(out.state.end(), format_.state(data), format_.state(data) + format_.state_width);
+    });
+    shard.waiting.for_each(
+        [&](std::int64_t key, std::uint32_t row) { add_mark(out.waiting, key, shard.waiting_marks, row, has_clicks); });
+  }
+  return out;
+}
+
+std::size_t Table::restore(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers) {
+  const bool has_clicks = options_.entry.has_clicks();
+  const std::size_t value_bytes = format_.width * format_.value_size();
+  std::size_t taken = 0;
+  for (std::size_t i = 0; i < rows.marks.n; ++i) {
+    const std::int64_t key = rows.marks.keys[i];
+    if (server_of(key, num_servers) != server) continue;
+    const std::uint64_t hash = mix64(key);
+    Shard& shard = *shards_[hash % kShards];
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    std::uint32_t row = shard.index.find(key, Index::place(hash));
+    if (row == Index::kNone) row = make_row(shard, key, Index::place(hash));
+    std::byte* data = shard.rows.row(row);
+    std::memcpy(data, rows.values + i * value_bytes, value_bytes);
+    std::memcpy(format_.state(data), rows.state + i * format_.state_width, format_.state_width * sizeof(float));
+    set_mark(shard.rows, row, rows.marks, i, has_clicks);
+    ++taken;
+  }
+  for (std::size_t i = 0; i < rows.waiting.n && options_.entry.counts(); ++i) {
+    const std::int64_t key = rows.waiting.keys[i];
+    if (server_of(key, num_servers) != server) continue;
+    const std::uint64_t hash = mix64(key);
+    Shard& shard = *shards_[hash % kShards];
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    if (shard.index.find(key, Index::place(hash)) != Index::kNone) continue;
+    std::uint32_t row = shard.waiting.find(key, Index::place(hash));
+    if (row == Index::kNone) {
+      row = shard.waiting_marks.take();
+      shard.waiting.insert(key, Index::place(hash), row);
+    }
+    set_mark(shard.waiting_marks, row, rows.waiting, i, has_clicks);
+  }
+  return taken;
+}
+
+}  // namespace fleet

@@ -1,0 +1,44 @@
+#include "table/group.h"
+
+namespace fleet {
+
+void Table::pull(const std::int64_t* keys, std::size_t n, float* out) const {
+  for_each_group(keys, n,
+                 [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
+                   const Shard& shard = *shards_[s];
+                   const std::lock_guard<std::mutex> lock(shard.mutex);
+                   pull_group(shard, block, begin, end, keys + offset, out + offset * format_.width);
+                 });
+}
+
+void Table::pull_group(const Shard& shard, const Block& block, std::size_t begin, std::size_t end,
+                       const std::int64_t* keys, float* out) const {
+  std::uint32_t rows[Block::kSize];
+  if (shard.index.size() != 0) {
+    for (std::size_t i = begin; i < end; ++i) shard.index.prefetch(block.places[i]);
+  }
+  const std::size_t value_bytes = format_.width * format_.value_size();
+  for (std::size_t i = begin; i < end; ++i) {
+    const std::uint32_t row = shard.index.find(keys[block.order[i]], block.places[i]);
+    rows[i - begin] = row;
+    if (row == Index::kNone) continue;
+    const std::byte* data = shard.rows.row(row);
+    for (std::size_t at = 0; at < value_bytes; at += 64) __builtin_prefetch(data + at);
+    __builtin_prefetch(data + value_bytes - 1);
+  }
+  for (std::size_t i = begin; i < end; ++i) {
+    const std::size_t at = block.order[i];
+    const std::uint32_t row = rows[i - begin];
+    float* to = out + at * format_.width;
+    if (row != Index::kNone) {
+      format_.load(shard.rows.row(row), to);
+    } else if (options_.entry.is_always()) {
+      options_.initializer->fill(seed_, keys[at], to, format_.width);
+      format_.round(to);  // as the row will be stored
+    } else {
+      std::fill(to, to + format_.width, 0.0f);
+    }
+  }
+}
+
+}  // namespace fleet

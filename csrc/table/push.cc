@@ -1,0 +1,203 @@
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include "keys/unique.h"
+#include "table/finite.h"
+#include "table/group.h"
+
+namespace fleet {
+
+namespace {
+
+bool is_ascending(const std::int64_t* keys, std::size_t n) {
+  bool ascending = true;
+  for (std::size_t i = 1; i < n; ++i) ascending &= keys[i - 1] < keys[i];
+  return ascending;
+}
+
+// A push with each key once: gradients and counters of equal keys are added, in the order they come in.
+struct Summed {
+  Summed(const Push& given, std::size_t width) : push(given) {
+    if (is_ascending(given.keys, given.n)) return;  // as our own workers send them
+    unique = fleet::unique(given.keys, given.n);
+    const std::size_t n = unique.keys.size();
+    grads.assign(n * width, 0.0f);
+    counts.assign(n, 0);
+    if (given.shows != nullptr) shows.assign(n, 0.0f);
+    if (given.clicks != nullptr) clicks.assign(n, 0.0f);
+    for (std::size_t i = 0; i < given.n; ++i) {
+      const auto at = static_cast<std::size_t>(unique.inverse[i]);
+      const float* from = given.grads + i * width;
+      float* to = grads.data() + at * width;
+      for (std::size_t d = 0; d < width; ++d) to[d] += from[d];
+      counts[at] += given.counts == nullptr ? 1 : given.counts[i];
+      if (given.shows != nullptr) shows[at] += given.shows[i];
+      if (given.clicks != nullptr) clicks[at] += given.clicks[i];
+    }
+    push.keys = unique.keys.data();
+    push.n = n;
+    push.grads = grads.data();
+    push.counts = counts.data();
+    if (given.shows != nullptr) push.shows = shows.data();
+    if (given.clicks != nullptr) push.clicks = clicks.data();
+  }
+
+  Push push;
+  Unique unique;
+  std::vector<float> grads, shows, clicks;
+  std::vector<std::uint32_t> counts;
+};
+
+std::uint32_t add_full(std::uint32_t a, std::uint32_t b) { return a + b < a ? 0xffffffffu : a + b; }
+
+}  // namespace
+
+Pushed Table::push(const Push& given) {
+  if (!given.skip_nonfinite && !all_finite(given.grads, given.n * format_.width)) {
+    throw std::invalid_argument("table '" + options_.name + "': the gradients of step " + std::to_string(given.step) +
+                                " hold a NaN or an Inf; nothing was applied");
+  }
+  const Summed summed(given, format_.width);
+  const Push& push = summed.push;
+  Pushed result;
+  for_each_group(push.keys, push.n,
+                 [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
+                   Shard& shard = *shards_[s];
+                   const std::lock_guard<std::mutex> lock(shard.mutex);
+                   push_group(shard, block, begin, end, push, offset, result);
+                   const std::size_t ceiling = options_.max_bytes / kShards;
+                   if (ceiling != 0 && shard.bytes() > ceiling) result.evicted += evict(shard, ceiling);
+                 });
+  return result;
+}
+
+void Table::push_group(Shard& shard, const Block& block, std::size_t begin, std::size_t end, const Push& push,
+                       std::size_t offset, Pushed& result) {
+  std::uint32_t rows[Block::kSize];
+  const std::int64_t* keys = push.keys + offset;
+  const float* grads = push.grads + offset * format_.width;
+  const std::size_t grad_bytes = format_.width * sizeof(float);
+  if (shard.index.size() != 0) {
+    for (std::size_t i = begin; i < end; ++i) shard.index.prefetch(block.places[i]);
+  }
+  for (std::size_t i = begin; i < end; ++i) {
+    const std::size_t at = block.order[i];
+    const auto* from = reinterpret_cast<const std::byte*>(grads + at * format_.width);
+    for (std::size_t b = 0; b < grad_bytes; b += 64) __builtin_prefetch(from + b);
+    const std::uint32_t row = shard.index.find(keys[at], block.places[i]);
+    rows[i - begin] = row;
+    if (row == Index::kNone) continue;
+    const std::byte* data = shard.rows.row(row);
+    for (std::size_t b = 0; b < format_.row_bytes(); b += 64) __builtin_prefetch(data + b, 1);
+    __builtin_prefetch(&shard.rows.mark(row), 1);
+  }
+  for (std::size_t i = begin; i < end; ++i) {
+    const std::size_t at = block.order[i];
+    const float* from = grads + at * format_.width;
+    if (push.skip_nonfinite && !all_finite(from, format_.width)) {
+      ++result.skipped;
+      continue;
+    }
+    std::uint32_t row = rows[i - begin];
+    if (row == Index::kNone) {
+      row = enter(shard, keys[at], block.places[i], push, offset + at, result);
+      if (row == Index::kNone) continue;
+    } else {
+      note(shard.rows, row, push, offset + at);
+    }
+    update(shard.rows.row(row), from, push.lr);
+  }
+}
+
+void Table::note(Slab& slab, std::uint32_t row, const Push& push, std::size_t i) const {
+  Mark& mark = slab.mark(row);
+  const std::uint32_t count = push.counts == nullptr ? 1 : push.counts[i];
+  mark.seen = add_full(mark.seen, count);
+  mark.step = std::max(mark.step, push.step);
+  if (!options_.entry.has_clicks()) return;
+  Clicks& clicks = slab.clicks(row);
+  clicks.shows += push.shows == nullptr ? static_cast<float>(count) : push.shows[i];
+  if (push.clicks != nullptr) clicks.clicks += push.clicks[i];
+}
+
+std::uint32_t Table::make_row(Shard& shard, std::int64_t key, std::uint32_t place) {
+  const std::uint32_t row = shard.rows.take();
+  try {
+    shard.index.insert(key, place, row);
+  } catch (...) {
+    shard.rows.give_back(row);
+    throw;
+  }
+  std::byte* data = shard.rows.row(row);
+  static thread_local std::vector<float> values;
+  values.resize(format_.width);
+  options_.initializer->fill(seed_, key, values.data(), format_.width);
+  format_.store(values.data(), data);
+  options_.rule->start(format_.state(data), format_.width);
+  shard.rows.mark(row) = {};
+  if (options_.entry.has_clicks()) shard.rows.clicks(row) = {};
+  return row;
+}
+
+std::uint32_t Table::enter(Shard& shard, std::int64_t key, std::uint32_t place, const Push& push, std::size_t i,
+                           Pushed& result) {
+  const Entry& entry = options_.entry;
+  if (entry.is_always()) {
+    const std::uint32_t row = make_row(shard, key, place);
+    note(shard.rows, row, push, i);
+    ++result.created;
+    return row;
+  }
+  ++result.waiting;
+  if (!entry.counts()) {
+    const Mark mark{0, push.step};
+    if (entry.admits(seed_, key, mark, {})) {
+      note(shard.rows, make_row(shard, key, place), push, i);
+      ++result.created;
+    }
+    return Index::kNone;
+  }
+  std::uint32_t waiting = shard.waiting.find(key, place);
+  if (waiting == Index::kNone) {
+    waiting = shard.waiting_marks.take();
+    shard.waiting_marks.mark(waiting) = {};
+    if (entry.has_clicks()) shard.waiting_marks.clicks(waiting) = {};
+    shard.waiting.insert(key, place, waiting);
+  }
+  note(shard.waiting_marks, waiting, push, i);
+  const Mark mark = shard.waiting_marks.mark(waiting);
+  const Clicks clicks = entry.has_clicks() ? shard.waiting_marks.clicks(waiting) : Clicks{};
+  if (entry.admits(seed_, key, mark, clicks)) {
+    const std::uint32_t row = make_row(shard, key, place);
+    shard.rows.mark(row) = mark;
+    if (entry.has_clicks()) shard.rows.clicks(row) = clicks;
+    shard.waiting.erase(key, place);
+    shard.waiting_marks.give_back(waiting);
+    ++result.created;
+  }
+  return Index::kNone;  // its reader saw zeros: this gradient is none of the new row's
+}
+
+void Table::update(std::byte* row, const float* grads, double lr) const {
+  const Rule& rule = *options_.rule;
+  if (format_.dtype == Dtype::kFloat32) {
+    auto* values = reinterpret_cast<float*>(row);
+    rule.apply(values, format_.state(row), grads, format_.width, lr);
+    if (options_.has_bounds) clamp(values);
+    return;
+  }
+  static thread_local std::vector<float> values;
+  values.resize(format_.width);
+  format_.load(row, values.data());
+  rule.apply(values.data(), format_.state(row), grads, format_.width, lr);
+  if (options_.has_bounds) clamp(values.data());
+  format_.store(values.data(), row);
+}
+
+void Table::clamp(float* values) const {
+  for (std::size_t d = 0; d < format_.width; ++d)
+    values[d] = std::min(std::max(values[d], options_.low), options_.high);
+}
+
+}  // namespace fleet

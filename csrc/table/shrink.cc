@@ -1,0 +1,92 @@
+// Deleting rows: those that nobody needs any more, and those that do not fit.
+#include <algorithm>
+#include <utility>
+
+#include "table/table.h"
+
+namespace fleet {
+
+namespace {
+
+using Found = std::vector<std::pair<std::int64_t, std::uint32_t>>;
+
+// Steps since a mark, also when a loaded table has a later step than the present.
+std::uint32_t age(const Mark& mark, std::uint32_t now) { return now > mark.step ? now - mark.step : 0; }
+
+}  // namespace
+
+void Table::remove(Shard& shard, std::int64_t key, std::uint32_t row) const {
+  shard.index.erase(key, Index::place(mix64(key)));
+  shard.rows.give_back(row);
+}
+
+std::size_t Table::shrink(const ShrinkRule& rule) {
+  std::size_t deleted = 0;
+  for (const auto& each : shards_) {
+    Shard& shard = *each;
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    const bool decays = rule.decay != 0 && options_.entry.has_clicks();
+    const auto is_done = [&](Slab& slab, std::uint32_t row) {
+      if (decays) {
+        slab.clicks(row).shows *= static_cast<float>(rule.decay);
+        slab.clicks(row).clicks *= static_cast<float>(rule.decay);
+      }
+      if (rule.unseen_steps != 0 && age(slab.mark(row), rule.now) > rule.unseen_steps) return true;
+      return rule.use_score && options_.entry.has_clicks() && options_.entry.score(slab.clicks(row)) < rule.score_below;
+    };
+    Found gone;
+    shard.index.for_each([&](std::int64_t key, std::uint32_t row) {
+      if (is_done(shard.rows, row)) gone.emplace_back(key, row);
+    });
+    for (const auto& [key, row] : gone) remove(shard, key, row);
+    deleted += gone.size();
+    gone.clear();
+    shard.waiting.for_each([&](std::int64_t key, std::uint32_t row) {
+      if (is_done(shard.waiting_marks, row)) gone.emplace_back(key, row);
+    });
+    for (const auto& [key, row] : gone) {
+      shard.waiting.erase(key, Index::place(mix64(key)));
+      shard.waiting_marks.give_back(row);
+    }
+  }
+  return deleted;
+}
+
+std::size_t Table::evict(Shard& shard, std::size_t bytes) const {
+  // Keys that only wait go first; then an eighth more rows than needed, so that the next push need not come back.
+  if (shard.waiting.size() != 0) {
+    Found waiting;
+    shard.waiting.for_each([&](std::int64_t key, std::uint32_t row) { waiting.emplace_back(key, row); });
+    for (const auto& [key, row] : waiting) {
+      shard.waiting.erase(key, Index::place(mix64(key)));
+      shard.waiting_marks.give_back(row);
+    }
+    if (shard.bytes() <= bytes) return 0;
+  }
+  const std::size_t over = shard.bytes() - bytes + bytes / 8;
+  const std::size_t count = std::min(shard.index.size(), over / shard.rows.bytes_each() + 1);
+  Found all;
+  all.reserve(shard.index.size());
+  shard.index.for_each([&](std::int64_t key, std::uint32_t row) { all.emplace_back(key, row); });
+  const auto is_older = [&](const auto& a, const auto& b) {
+    return std::make_pair(shard.rows.mark(a.second).step, a.first) <
+           std::make_pair(shard.rows.mark(b.second).step, b.first);
+  };
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count == 0 ? 0 : count - 1), all.end(),
+                   is_older);
+  for (std::size_t i = 0; i < count; ++i) remove(shard, all[i].first, all[i].second);
+  return count;
+}
+
+void Table::clear() {
+  for (const auto& each : shards_) {
+    Shard& shard = *each;
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    shard.index.for_each([&](std::int64_t, std::uint32_t row) { shard.rows.give_back(row); });
+    shard.waiting.for_each([&](std::int64_t, std::uint32_t row) { shard.waiting_marks.give_back(row); });
+    shard.index = Index();
+    shard.waiting = Index();
+  }
+}
+
+}  // namespace fleet

@@ -1,0 +1,55 @@
+#include "table/table.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace fleet {
+
+Dtype dtype_of(const std::string& name) {
+  if (name == "float32") return Dtype::kFloat32;
+  if (name == "float16") return Dtype::kFloat16;
+  if (name == "bfloat16") return Dtype::kBfloat16;
+  throw std::invalid_argument("dtype must be float32, float16 or bfloat16, got '" + name + "'");
+}
+
+Table::Table(TableOptions options)
+    : options_(std::move(options)),
+      format_(options_.width, *options_.rule, options_.dtype),
+      seed_(table_seed(options_.seed, options_.name)) {
+  if (options_.width == 0) throw std::invalid_argument("table '" + options_.name + "': width must be >= 1");
+  if (options_.has_bounds && !(options_.low < options_.high)) {
+    throw std::invalid_argument("table '" + options_.name + "': the lower bound must be below the upper one");
+  }
+  for (std::size_t s = 0; s < kShards; ++s) {
+    shards_.push_back(std::make_unique<Shard>(arena_, format_, options_.entry.has_clicks()));
+  }
+}
+
+std::size_t Table::size() const {
+  std::size_t total = 0;
+  for (const auto& shard : shards_) {
+    const std::lock_guard<std::mutex> lock(shard->mutex);
+    total += shard->index.size();
+  }
+  return total;
+}
+
+std::size_t Table::num_waiting() const {
+  std::size_t total = 0;
+  for (const auto& shard : shards_) {
+    const std::lock_guard<std::mutex> lock(shard->mutex);
+    total += shard->waiting.size();
+  }
+  return total;
+}
+
+std::size_t Table::bytes() const {
+  std::size_t total = 0;
+  for (const auto& shard : shards_) {
+    const std::lock_guard<std::mutex> lock(shard->mutex);
+    total += shard->bytes();
+  }
+  return total;
+}
+
+}  // namespace fleet

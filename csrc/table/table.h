@@ -1,0 +1,166 @@
+// A sparse table: rows by int64 key, in shards with a lock each.
+//
+// A pull never changes the table: the first value of a row depends on (seed, table, key) alone, so the value of a key
+// without a row can be computed. Rows are made, counted and deleted by push, shrink and load.
+//
+// Every method may be called from many threads. Requests are worked off in blocks; the keys of a block are grouped by
+// shard, and each shard is locked once for its group. Within a group memory is asked for ahead of its use: first all
+// buckets of the index, then all rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "init/initializer.h"
+#include "rule/rule.h"
+#include "table/entry.h"
+#include "table/format.h"
+#include "table/index.h"
+#include "table/slab.h"
+
+namespace fleet {
+
+struct TableOptions {
+  std::string name;
+  std::size_t width = 0;
+  std::unique_ptr<Rule> rule;
+  std::unique_ptr<Initializer> initializer;
+  Entry entry{"always", {}};
+  Dtype dtype = Dtype::kFloat32;
+  bool has_bounds = false;  // every value is kept within [low, high]
+  float low = 0;
+  float high = 0;
+  std::size_t max_bytes = 0;  // rows that were pushed least recently go when the table is larger; 0: no ceiling
+  std::uint64_t seed = 0;
+};
+
+struct Push {
+  const std::int64_t* keys;
+  std::size_t n;
+  const float* grads;           // [n, width]
+  const std::uint32_t* counts;  // occurrences of each key, or null: one each
+  const float* shows;           // or null: one per occurrence
+  const float* clicks;          // or null: none
+  std::uint32_t step;
+  double lr;
+  bool skip_nonfinite;  // leave out rows with a NaN or an Inf; otherwise such a push is refused whole
+};
+
+struct Pushed {
+  std::size_t created = 0;  // rows
+  std::size_t waiting = 0;  // keys without a row whose gradients were skipped
+  std::size_t skipped = 0;  // rows left alone because of a NaN or Inf
+  std::size_t evicted = 0;  // rows deleted to stay below the ceiling
+};
+
+struct ShrinkRule {
+  std::uint32_t now = 0;           // the present step
+  std::uint32_t unseen_steps = 0;  // delete what was not pushed for more steps; 0: no such rule
+  bool use_score = false;
+  double score_below = 0;
+  double decay = 0;  // multiplies shows and clicks first; 0: leaves them
+};
+
+// Rows on their way to or from a file; the vectors of one group have the same length.
+struct Marks {
+  std::vector<std::int64_t> keys;
+  std::vector<std::uint32_t> seen, step;
+  std::vector<float> shows, clicks;  // empty unless the table has clicks
+};
+
+struct Rows {
+  Marks marks;
+  std::vector<std::byte> values;  // as stored
+  std::vector<float> state;
+  Marks waiting;  // keys without a row
+};
+
+struct RowsView {
+  struct MarksView {
+    const std::int64_t* keys;
+    std::size_t n;
+    const std::uint32_t* seen;
+    const std::uint32_t* step;
+    const float* shows;
+    const float* clicks;
+  };
+  MarksView marks;
+  const std::byte* values;
+  const float* state;
+  MarksView waiting;
+};
+
+class Table {
+ public:
+  static constexpr std::size_t kShards = 64;
+
+  explicit Table(TableOptions options);
+
+  // out: [n, width]
+  void pull(const std::int64_t* keys, std::size_t n, float* out) const;
+  // Gradients of equal keys are added first. std::invalid_argument if one is not finite and may not be skipped.
+  Pushed push(const Push& push);
+  // Deletes what `rule` says; the number of rows.
+  std::size_t shrink(const ShrinkRule& rule);
+  void clear();
+
+  // A copy of the rows of some shards; each shard is locked while it is copied.
+  Rows dump(std::size_t first_shard, std::size_t last_shard) const;
+  // Takes the keys that belong to `server`; replaces rows that exist. The number of rows taken.
+  std::size_t restore(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers);
+
+  std::size_t size() const;
+  std::size_t num_waiting() const;
+  std::size_t bytes() const;
+  const Format& format() const { return format_; }
+  const Entry& entry() const { return options_.entry; }
+  const TableOptions& options() const { return options_; }
+
+ private:
+  struct Shard {
+    Shard(Arena& arena, const Format& format, bool has_clicks)
+        : rows(arena, format.row_bytes(), has_clicks), waiting_marks(arena, 0, has_clicks) {}
+
+    std::size_t bytes() const {
+      return index.bytes() + rows.num_used() * rows.bytes_each() + waiting.bytes() +
+             waiting_marks.num_used() * waiting_marks.bytes_each();
+    }
+
+    mutable std::mutex mutex;
+    Index index;
+    Slab rows;
+    Index waiting;  // keys that have been seen but have no row
+    Slab waiting_marks;
+  };
+
+  // The keys of one block, grouped by shard.
+  struct Block;
+
+  template <class Work>
+  void for_each_group(const std::int64_t* keys, std::size_t n, Work&& work) const;
+  void pull_group(const Shard& shard, const Block& block, std::size_t begin, std::size_t end, const std::int64_t* keys,
+                  float* out) const;
+  void push_group(Shard& shard, const Block& block, std::size_t begin, std::size_t end, const Push& push,
+                  std::size_t offset, Pushed& result);
+  std::uint32_t make_row(Shard& shard, std::int64_t key, std::uint32_t place);
+  // The row that a push of a key without one may change, or kNone.
+  std::uint32_t enter(Shard& shard, std::int64_t key, std::uint32_t place, const Push& push, std::size_t i,
+                      Pushed& result);
+  void update(std::byte* row, const float* grads, double lr) const;
+  void clamp(float* values) const;
+  std::size_t evict(Shard& shard, std::size_t bytes) const;
+  void note(Slab& slab, std::uint32_t row, const Push& push, std::size_t i) const;
+  void remove(Shard& shard, std::int64_t key, std::uint32_t row) const;
+
+  TableOptions options_;
+  Format format_;
+  std::uint64_t seed_;  // mixed with the table's name
+  Arena arena_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+};
+
+}  // namespace fleet

@@ -1,0 +1,77 @@
+"""Checkpoints: safetensors pieces and a JSON manifest that is written last; ignorant of who owns the state.
+
+    writing = begin(folder)                          one process
+    save_table(...), save_dense(...)                 every server, in parallel, into `writing`
+    commit(writing, folder, Manifest(...))           one process, with the pieces of all; or abort(writing)
+
+    where = find(folder)                             every server, however many there are now
+    manifest = read_manifest(where)
+    load_table(...), load_dense(...)
+
+An inference copy is the same with `InferenceIndex`, `export_table` and `export_dense`.
+"""
+
+from fleet.checkpoint.buffers import BlockData, join_buffer, split_buffer, state_form
+from fleet.checkpoint.dense import load_dense, save_dense
+from fleet.checkpoint.export import export_dense, export_table
+from fleet.checkpoint.files import FileInfo
+from fleet.checkpoint.folder import abort, begin, check_files, commit, find, read_manifest
+from fleet.checkpoint.forms import (
+    Block,
+    DensePiece,
+    Piece,
+    TableForm,
+    TablePiece,
+    pieces_from_text,
+    pieces_to_text,
+)
+from fleet.checkpoint.inference import (
+    DenseArray,
+    Inference,
+    InferenceIndex,
+    TablePart,
+    parts_from_text,
+    parts_to_text,
+    read_inference,
+)
+from fleet.checkpoint.manifest import Manifest
+from fleet.checkpoint.pieces import read_piece, write_piece
+from fleet.checkpoint.tables import Table, load_table, save_table
+
+__all__ = [
+    "Block",
+    "BlockData",
+    "DenseArray",
+    "DensePiece",
+    "FileInfo",
+    "Inference",
+    "InferenceIndex",
+    "Manifest",
+    "Piece",
+    "Table",
+    "TableForm",
+    "TablePart",
+    "TablePiece",
+    "abort",
+    "begin",
+    "check_files",
+    "commit",
+    "export_dense",
+    "export_table",
+    "find",
+    "join_buffer",
+    "load_dense",
+    "load_table",
+    "parts_from_text",
+    "parts_to_text",
+    "pieces_from_text",
+    "pieces_to_text",
+    "read_inference",
+    "read_manifest",
+    "read_piece",
+    "save_dense",
+    "save_table",
+    "split_buffer",
+    "state_form",
+    "write_piece",
+]

@@ -1,0 +1,61 @@
+"""Blocks of dense parameters in the flat buffers of a rule, and out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fleet.checkpoint.forms import Block
+
+Floats: TypeAlias = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class BlockData:
+    """A block with its values, the arrays of its state (one float per element each) and the state's scalars."""
+
+    block: Block
+    values: Floats
+    arrays: tuple[Floats, ...]
+    scalars: Floats
+
+
+def state_form(state_width: Callable[[int], int]) -> tuple[int, int]:
+    """(arrays, scalars) of a rule, from the floats of state it keeps for n values.
+
+    Two widths tell them apart; one does not: three floats beside one value may be three arrays or two and a scalar.
+    """
+    arrays = state_width(2) - state_width(1)
+    return arrays, state_width(1) - arrays
+
+
+def split_buffer(blocks: Sequence[Block], values: Floats, state: Floats) -> list[BlockData]:
+    """Blocks that lie one after the other in one buffer with one state, as views.
+
+    The state is `arrays` times as many floats as there are values, then the scalars, which all blocks share.
+    """
+    arrays = blocks[0].arrays if blocks else 0
+    columns = state[: arrays * len(values)].reshape(arrays, len(values))
+    result, at = [], 0
+    for block in blocks:
+        span = slice(at, at := at + len(block))
+        result.append(BlockData(block, values[span], tuple(column[span] for column in columns), state[columns.size :]))
+    assert at == len(values), f"blocks of {at} elements in a buffer of {len(values)}"
+    return result
+
+
+def join_buffer(blocks: Sequence[BlockData]) -> tuple[Floats, Floats]:
+    """(values, state) of one buffer with these blocks one after the other: the reverse of `split_buffer`.
+
+    Of unequal scalars, the longest block's (of several, the first's) are taken.
+    """
+    if not blocks:
+        return np.zeros(0, np.float32), np.zeros(0, np.float32)
+    values = np.concatenate([data.values for data in blocks])
+    columns = [np.concatenate(parts) for parts in zip(*(data.arrays for data in blocks), strict=True)]
+    scalars = max(blocks, key=lambda data: len(data.block)).scalars
+    return values, np.concatenate([*columns, scalars])

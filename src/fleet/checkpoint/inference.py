@@ -1,0 +1,200 @@
+"""An inference copy: values without state, in plain numpy files that any program can read.
+
+    inference.json                              what is here
+    TABLE.part-000-of-002.keys.npy              int64, ascending: the keys that server 0 of 2 held
+    TABLE.part-000-of-002.values.npy            float32 [rows, width], in the order of the keys
+    dense/PARAMETER.npy                         float32, in the parameter's shape
+
+Names of tables and parameters are percent-encoded. A copy begins, commits and is found like a checkpoint, by
+`begin(folder, InferenceIndex)` and so on; `fleet.checkpoint.export` writes the files.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fleet._version import __version__
+from fleet.checkpoint.fields import Fields, parse_json
+from fleet.checkpoint.files import FileInfo, read_file
+from fleet.checkpoint.folder import find, read_contents
+from fleet.checkpoint.manifest import check_format
+from fleet.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """The rows of a table that one server held."""
+
+    table: str
+    server: int
+    rows: int
+    width: int
+    keys: FileInfo
+    values: FileInfo
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "keys": self.keys.to_json(), "values": self.values.to_json()}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> TablePart:
+        return cls(
+            fields.text("table"),
+            fields.integer("server"),
+            fields.integer("rows"),
+            fields.integer("width", 1),
+            FileInfo.from_json(Fields(fields.table("keys"), fields.where)),
+            FileInfo.from_json(Fields(fields.table("values"), fields.where)),
+        )
+
+
+@dataclass(frozen=True)
+class DenseArray:
+    """One dense parameter."""
+
+    parameter: str
+    shape: tuple[int, ...]
+    file: FileInfo
+
+    def to_json(self) -> dict[str, Any]:
+        return {"parameter": self.parameter, "shape": list(self.shape), "file": self.file.to_json()}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> DenseArray:
+        file = FileInfo.from_json(Fields(fields.table("file"), fields.where))
+        return cls(fields.text("parameter"), fields.integers("shape"), file)
+
+
+def parts_to_text(parts: Iterable[TablePart]) -> str:
+    """What a server sends to whoever commits."""
+    return json.dumps({"tables": [part.to_json() for part in parts]})
+
+
+def parts_from_text(text: str, where: str) -> tuple[TablePart, ...]:
+    """The parts that `parts_to_text` was given; `where` names the sender in errors."""
+    return tuple(TablePart.from_json(item) for item in parse_json(text, where).objects("tables"))
+
+
+@dataclass(frozen=True)
+class InferenceIndex:
+    """What an inference copy holds, in which files."""
+
+    FILE: ClassVar[str] = "inference.json"
+    WHAT: ClassVar[str] = "inference copy"
+    FORMAT: ClassVar[str] = "fleet-inference"
+    FORMAT_VERSION: ClassVar[int] = 1
+
+    version: int
+    num_servers: int
+    tables: tuple[TablePart, ...]
+    dense: tuple[DenseArray, ...] = ()
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    fleet_version: str = __version__
+
+    @property
+    def files(self) -> tuple[FileInfo, ...]:
+        parts = (file for part in self.tables for file in (part.keys, part.values))
+        return (*parts, *(array.file for array in self.dense))
+
+    def check(self, where: str) -> None:
+        """Raise a CheckpointError that names the first thing missing or doubled."""
+        names = Counter([file.name for file in self.files])
+        names.update(f"parameter {array.parameter}" for array in self.dense)
+        for name, count in names.items():
+            if count > 1:
+                raise CheckpointError(f"{where} names {name} {count} times")
+        for table in sorted({part.table for part in self.tables}):
+            own = [part for part in self.tables if part.table == table]
+            if sorted(part.server for part in own) != list(range(self.num_servers)):
+                servers = sorted(part.server for part in own)
+                raise CheckpointError(f"{where} has table {table!r} from servers {servers} of {self.num_servers}")
+            if len({part.width for part in own}) > 1:
+                raise CheckpointError(f"{where}: servers disagree about the width of table {table!r}")
+
+    def to_text(self) -> str:
+        return json.dumps(
+            {
+                "format": self.FORMAT,
+                "format_version": self.FORMAT_VERSION,
+                "fleet_version": self.fleet_version,
+                "created": self.created,
+                "version": self.version,
+                "num_servers": self.num_servers,
+                "tables": [part.to_json() for part in self.tables],
+                "dense": [array.to_json() for array in self.dense],
+            },
+            indent=1,
+        )
+
+    @classmethod
+    def from_text(cls, text: str | bytes, where: str) -> InferenceIndex:
+        fields = parse_json(text, where)
+        check_format(fields, cls.FORMAT, cls.FORMAT_VERSION)
+        index = cls(
+            version=fields.integer("version"),
+            num_servers=fields.integer("num_servers", 1),
+            tables=tuple(TablePart.from_json(item) for item in fields.objects("tables")),
+            dense=tuple(DenseArray.from_json(item) for item in fields.objects("dense")),
+            created=fields.text("created"),
+            fleet_version=fields.text("fleet_version"),
+        )
+        index.check(where)
+        return index
+
+
+class Inference(NamedTuple):
+    """Keys (ascending) and values of each table, all servers' together, and the dense parameters."""
+
+    tables: dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]
+    dense: dict[str, npt.NDArray[np.float32]]
+
+
+def read_inference(folder: str | os.PathLike[str]) -> Inference:
+    """Everything in an inference copy, verified; tables hold each key once."""
+    where = find(folder, InferenceIndex)
+    index = read_contents(where, InferenceIndex)
+    names = sorted({part.table for part in index.tables})
+    tables = {name: _read_table(where, [part for part in index.tables if part.table == name]) for name in names}
+    dense = {array.parameter: _read_array(where, array.file, np.float32, array.shape) for array in index.dense}
+    return Inference(tables, dense)
+
+
+def _read_table(folder: Path, parts: list[TablePart]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    keys = np.concatenate([_read_array(folder, part.keys, np.int64, (part.rows,)) for part in parts])
+    order = np.argsort(keys, kind="stable")
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    keys = keys[order]
+    if (keys[1:] == keys[:-1]).any():
+        raise CheckpointError(f"{folder} is damaged: table {parts[0].table!r} has a key twice")
+    values = np.empty((len(keys), parts[0].width), np.float32)
+    at = 0
+    for part in parts:
+        values[ranks[at : at + part.rows]] = _read_array(folder, part.values, np.float32, (part.rows, part.width))
+        at += part.rows
+    return keys, values
+
+
+def _read_array(folder: Path, info: FileInfo, dtype: type[np.generic], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    path = folder / info.name
+    data = read_file(path, info)
+    header = io.BytesIO(data[:4096].tobytes())
+    try:
+        if np.lib.format.read_magic(header) != (1, 0):
+            raise ValueError("another version of the npy format")
+        found_shape, in_columns, found_dtype = np.lib.format.read_array_header_1_0(header)
+        if (found_shape, in_columns, found_dtype) != (shape, False, np.dtype(dtype)):
+            raise ValueError(f"it has {found_dtype}{list(found_shape)}, expected {np.dtype(dtype)}{list(shape)}")
+        return data[header.tell() :].view(dtype).reshape(shape)
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from None

@@ -1,0 +1,155 @@
+"""The manifest of a checkpoint: what it holds and in which files, as frozen data and as JSON.
+
+It is written last, so a folder with a manifest is a complete checkpoint. Names of tables and parameters, placement and
+sizes stand here and nowhere else; file names are for people.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, ClassVar
+
+from fleet._version import __version__
+from fleet.checkpoint.fields import Fields, parse_json
+from fleet.checkpoint.files import FileInfo
+from fleet.checkpoint.forms import Block, DensePiece, Piece, TablePiece, read_pieces
+from fleet.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A checkpoint: its pieces, and what somebody needs to know who loads it."""
+
+    FILE: ClassVar[str] = "manifest.json"
+    WHAT: ClassVar[str] = "checkpoint"
+    FORMAT: ClassVar[str] = "fleet-checkpoint"
+    FORMAT_VERSION: ClassVar[int] = 1
+
+    version: int
+    """Steps, or pushes, that the saved state has seen."""
+    num_servers: int
+    pieces: tuple[Piece, ...]
+    job: dict[str, Any] = field(default_factory=dict)
+    """The job's declaration; this package does not look into it."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Anything else that the caller wants back, as JSON."""
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    fleet_version: str = __version__
+
+    @property
+    def files(self) -> tuple[FileInfo, ...]:
+        return tuple(piece.file for piece in self.pieces)
+
+    @property
+    def tables(self) -> dict[str, tuple[TablePiece, ...]]:
+        """The pieces of each table, in order of server and shard."""
+        found: dict[str, list[TablePiece]] = {}
+        for piece in self.pieces:
+            if isinstance(piece, TablePiece):
+                found.setdefault(piece.table, []).append(piece)
+        return {name: tuple(sorted(found[name], key=lambda p: (p.server, p.first_shard))) for name in sorted(found)}
+
+    @property
+    def dense(self) -> tuple[DensePiece, ...]:
+        return tuple(piece for piece in self.pieces if isinstance(piece, DensePiece))
+
+    def rows(self, table: str) -> int:
+        """Rows of a table, over all servers."""
+        return sum(piece.rows for piece in self.tables[table])
+
+    def check(self, where: str) -> None:
+        """Raise a CheckpointError that names the first thing missing or doubled."""
+        for name, count in Counter(file.name for file in self.files).items():
+            if count > 1:
+                raise CheckpointError(f"{where} names piece {name} {count} times")
+        for table, pieces in self.tables.items():
+            _check_table(where, table, pieces, self.num_servers)
+        _check_dense(where, [block for piece in self.dense for block in piece.blocks])
+
+    def to_text(self) -> str:
+        return json.dumps(
+            {
+                "format": self.FORMAT,
+                "format_version": self.FORMAT_VERSION,
+                "fleet_version": self.fleet_version,
+                "created": self.created,
+                "version": self.version,
+                "num_servers": self.num_servers,
+                "job": self.job,
+                "extra": self.extra,
+                "pieces": [piece.to_json() for piece in self.pieces],
+            },
+            indent=1,
+        )
+
+    @classmethod
+    def from_text(cls, text: str | bytes, where: str) -> Manifest:
+        fields = parse_json(text, where)
+        check_format(fields, cls.FORMAT, cls.FORMAT_VERSION)
+        manifest = cls(
+            version=fields.integer("version"),
+            num_servers=fields.integer("num_servers", 1),
+            pieces=read_pieces(fields),
+            job=fields.table("job"),
+            extra=fields.table("extra"),
+            created=fields.text("created"),
+            fleet_version=fields.text("fleet_version"),
+        )
+        manifest.check(where)
+        return manifest
+
+
+def check_format(fields: Fields, name: str, version: int) -> None:
+    """Refuse what is not ours or newer than we are."""
+    if fields.value.get("format") != name:
+        raise CheckpointError(f"{fields.where} is not Fleet's: its format is not {name!r}")
+    if (found := fields.integer("format_version")) != version:
+        writer = fields.value.get("fleet_version", "unknown")
+        raise CheckpointError(
+            f"{fields.where} has format version {found}, written by fleet {writer}; this fleet {__version__} reads "
+            f"version {version}; use the fleet that wrote it"
+        )
+
+
+def _check_table(where: str, table: str, pieces: Sequence[TablePiece], num_servers: int) -> None:
+    by_server = {server: list(found) for server, found in groupby(pieces, lambda piece: piece.server)}
+    for server in range(num_servers):
+        if server not in by_server:
+            raise CheckpointError(f"{where} has no piece of table {table!r} from server {server} of {num_servers}")
+    if len(by_server) != num_servers:
+        raise CheckpointError(f"{where} has a piece of table {table!r} from server {max(by_server)} of {num_servers}")
+    first = pieces[0]
+    for piece in pieces:
+        if (piece.form, piece.num_shards) != (first.form, first.num_shards):
+            raise CheckpointError(
+                f"{where}: servers {first.server} and {piece.server} saved other forms of table {table!r}: "
+                f"{first.form} in {first.num_shards} shards, {piece.form} in {piece.num_shards} shards"
+            )
+    for server, own in by_server.items():
+        at = 0
+        for piece in own:
+            if piece.first_shard != at:
+                raise CheckpointError(f"{where} misses or doubles shard {at} of table {table!r} from server {server}")
+            at = piece.last_shard
+        if at != first.num_shards:
+            raise CheckpointError(f"{where} misses shard {at} of table {table!r} from server {server}")
+
+
+def _check_dense(where: str, blocks: Sequence[Block]) -> None:
+    ordered = sorted(blocks, key=lambda block: (block.parameter, block.begin, block.end))
+    for parameter, found in groupby(ordered, lambda block: block.parameter):
+        own = list(found)
+        if len({block.size for block in own}) > 1:
+            raise CheckpointError(f"{where}: blocks disagree about the number of elements of parameter {parameter!r}")
+        at = 0
+        for begin, end in [*((block.begin, block.end) for block in own), (own[0].size, own[0].size)]:
+            if begin != at:
+                what = "misses" if begin > at else "doubles"
+                span = f"{min(at, begin)} to {max(at, begin) - 1}"
+                raise CheckpointError(f"{where} {what} elements {span} of parameter {parameter!r}")
+            at = end

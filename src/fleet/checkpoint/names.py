@@ -1,0 +1,27 @@
+"""File names for tables and parameters, whose own names are any text."""
+
+from __future__ import annotations
+
+import hashlib
+from urllib.parse import quote
+
+MAX_LENGTH = 120
+_KEPT = 90
+
+
+def file_name_of(name: str) -> str:
+    """A file name for `name`: safe, at most 120 characters, and another one for every other name.
+
+    Letters, digits, "_", "-" and inner dots stay, the rest is percent-encoded. What would be longer is cut, and "~" and
+    a hash make it distinct; the true name stands in the manifest, so nobody needs to decode it.
+
+    >>> file_name_of("ads/user id")
+    'ads%2Fuser%20id'
+    """
+    encoded = quote(name, safe="", errors="surrogatepass").replace("~", "%7E")
+    if encoded.startswith("."):
+        encoded = "%2E" + encoded[1:]
+    if 0 < len(encoded) <= MAX_LENGTH:
+        return encoded
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{encoded[:_KEPT]}~{digest[:24]}"

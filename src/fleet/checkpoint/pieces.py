@@ -1,0 +1,102 @@
+"""A piece: one safetensors file, written in one pass without a copy and read only as a whole.
+
+We write the format ourselves, for the library's writer neither forces a file to the disk, nor sums it on the way, nor
+says how much room a full disk lacks; the library reads our files and we read its files. bfloat16 is unknown to numpy:
+values of 16 bits travel as uint16, and the metadata says what the bits mean.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fleet.checkpoint.fields import Fields, parse_json
+from fleet.checkpoint.files import Bytes, FileInfo, read_file, write_file
+from fleet.errors import CheckpointError
+
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+
+_DTYPES = {
+    np.dtype(dtype): name
+    for name, dtype in {
+        "I64": "<i8", "U64": "<u8", "F64": "<f8", "F32": "<f4", "I32": "<i4", "U32": "<u4", "F16": "<f2", "I16": "<i2",
+        "U16": "<u2", "I8": "i1", "U8": "u1",
+    }.items()
+}  # fmt: skip
+_BY_NAME = {name: dtype for dtype, name in _DTYPES.items()}
+_METADATA = "__metadata__"
+_MAX_HEADER_BYTES = 100_000_000  # what the library accepts, too
+
+
+def write_piece(path: Path, tensors: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> FileInfo:
+    """Write the tensors into a new file; CheckpointError, and no file, if that fails."""
+    # The widest first, so that every tensor begins at a multiple of its item; the format allows no gaps.
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
+    header: dict[str, Any] = {_METADATA: dict(metadata)}
+    end = 0
+    for name, array in ordered:
+        begin, end = end, end + array.nbytes
+        header[name] = {"dtype": _DTYPES[array.dtype], "shape": list(array.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    parts: list[Bytes] = [len(text).to_bytes(8, "little"), text, *(array for _, array in ordered)]
+    return write_file(path, parts, 8 + len(text) + end)
+
+
+def read_piece(path: Path, info: FileInfo) -> Arrays:
+    """The tensors of a file; CheckpointError naming it unless it is, byte for byte, what was written.
+
+    The arrays are writable views of one buffer that was read in one pass.
+    """
+    return decode(read_file(path, info), str(path))
+
+
+def decode(data: npt.NDArray[np.uint8], where: str) -> Arrays:
+    """The tensors in the bytes of a safetensors file, as views; nothing in it is believed before it is checked."""
+    if len(data) < 8:
+        raise CheckpointError(f"{where} is damaged: {len(data)} bytes are no safetensors file")
+    length = int.from_bytes(data[:8].tobytes(), "little")
+    if length > min(len(data) - 8, _MAX_HEADER_BYTES):
+        raise CheckpointError(f"{where} is damaged: its header claims {length} bytes of {len(data) - 8}")
+    header = parse_json(data[8 : 8 + length].tobytes(), where)
+    body = data[8 + length :]
+    tensors: Arrays = {}
+    spans = []
+    for name in header.value:
+        if name != _METADATA:
+            tensors[name], begin, end = _tensor(Fields(header.value[name], f"{where}, tensor {name!r}"), body)
+            spans.append((begin, end))
+    at = 0
+    for begin, end in sorted(spans):
+        if begin != at:
+            raise CheckpointError(f"{where} is damaged: tensors overlap or leave a gap at byte {at}")
+        at = end
+    if at != len(body):
+        raise CheckpointError(f"{where} is damaged: tensors cover {at} of {len(body)} bytes")
+    return tensors
+
+
+def _tensor(fields: Fields, body: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[Any], int, int]:
+    dtype = _BY_NAME.get(fields.text("dtype"))
+    if dtype is None:
+        raise CheckpointError(f"{fields.where} is damaged: unknown dtype {fields.text('dtype')!r}")
+    shape = fields.integers("shape")
+    offsets = fields.integers("data_offsets")
+    if len(offsets) != 2 or not offsets[0] <= offsets[1] <= len(body):
+        raise CheckpointError(f"{fields.where} is damaged: it lies at {list(offsets)[:4]} of {len(body)} bytes")
+    begin, end = offsets
+    try:
+        if math.prod(shape) * dtype.itemsize != end - begin:
+            raise ValueError
+        # A foreign file may put a tensor anywhere; the native core wants it aligned.
+        array = np.require(body[begin:end].view(dtype), requirements="A").reshape(shape)
+    except ValueError:  # numpy's, for shapes such as [0, 2**62, 2**62]
+        shown = list(shape)[:8]
+        raise CheckpointError(f"{fields.where} is damaged: shape {shown} does not take {end - begin} bytes") from None
+    return array, begin, end

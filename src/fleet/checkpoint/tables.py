@@ -1,0 +1,156 @@
+"""Rows of sparse tables to and from pieces: a few shards at a time, into any number of servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fleet.checkpoint.files import check_size, reading
+from fleet.checkpoint.forms import TableForm, TablePiece
+from fleet.checkpoint.manifest import Manifest
+from fleet.checkpoint.names import file_name_of
+from fleet.checkpoint.pieces import Arrays, read_piece, write_piece
+from fleet.errors import CheckpointError
+
+PIECE_BYTES = 256 << 20
+
+
+class Table(Protocol):
+    """What this package needs of a table; `fleet._native.Table` has it."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def state_width(self) -> int: ...
+    @property
+    def has_clicks(self) -> bool: ...
+    @property
+    def num_shards(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int: ...
+    def export(self, first_shard: int, last_shard: int) -> Arrays: ...
+    def import_(self, rows: Arrays, server: int, num_servers: int) -> int: ...
+    def clear(self) -> None: ...
+
+
+def save_table(
+    table: Table,
+    name: str,
+    folder: Path,
+    server: int,
+    num_servers: int,
+    *,
+    dtype: str,
+    rule: str,
+    piece_bytes: int = PIECE_BYTES,
+) -> list[TablePiece]:
+    """Write all rows of one server's part of a table into `folder`, which `begin` made; at least one piece.
+
+    As many shards as make about `piece_bytes` go into one piece, and only one piece's rows are copied at a time. Each
+    shard is copied in one go, so values, state and counts of a row are always of one moment.
+    """
+    form = TableForm(table.width, dtype, rule, table.state_width, table.has_clicks)
+    metadata = {"kind": "table", "table": name, "dtype": dtype, "rule": rule, "server": f"{server}/{num_servers}"}
+    num_shards = table.num_shards
+    pieces: list[TablePiece] = []
+    for first, last in shard_groups(table, piece_bytes):
+        rows = table.export(first, last)
+        num_rows, num_waiting = len(rows["keys"]), len(rows["waiting_keys"])
+        _check_rows(rows, form, num_rows, num_waiting, f"table {name!r}, shards {first} to {last - 1}")
+        where = f"server-{server:03}-of-{num_servers:03}.piece-{len(pieces):04}"
+        info = write_piece(folder / f"table-{file_name_of(name)}.{where}.safetensors", rows, metadata)
+        pieces.append(TablePiece(info, name, server, first, last, num_shards, num_rows, num_waiting, form))
+        del rows  # before the next copy is made
+    return pieces
+
+
+def shard_groups(table: Table, piece_bytes: int) -> list[tuple[int, int]]:
+    """Ranges of shards that hold about `piece_bytes` each; keys are hashed, so shards are about equal."""
+    num_shards = table.num_shards
+    size = max(1, min(num_shards, piece_bytes * num_shards // max(1, table.memory_bytes)))
+    return [(first, min(first + size, num_shards)) for first in range(0, num_shards, size)]
+
+
+def load_table(
+    table: Table,
+    manifest: Manifest,
+    folder: Path,
+    name: str,
+    server: int,
+    num_servers: int,
+    *,
+    dtype: str,
+    rule: str,
+) -> int:
+    """Replace what a table holds by its rows in a checkpoint that belong to `server`; how many those are.
+
+    Only pieces that can hold such rows are read. Nothing changes if the form differs or a piece is missing or too
+    short; if a piece turns out damaged later, the table is left empty, never half full.
+    """
+    pieces = manifest.tables.get(name)
+    if pieces is None:
+        there = ", ".join(map(repr, manifest.tables)) or "none"
+        raise CheckpointError(f"{folder} has no table {name!r}; its tables: {there}")
+    _check_form(name, folder, pieces[0].form, TableForm(table.width, dtype, rule, table.state_width, table.has_clicks))
+    own = [piece for piece in pieces if may_share_keys(piece.server, manifest.num_servers, server, num_servers)]
+    for piece in own:
+        with reading(folder / piece.file.name) as descriptor:
+            check_size(folder / piece.file.name, descriptor, piece.file)
+    table.clear()
+    try:
+        return sum(_load_piece(table, folder, piece, server, num_servers, manifest.num_servers) for piece in own)
+    except BaseException:
+        table.clear()
+        raise
+
+
+def may_share_keys(saved: int, num_saved: int, server: int, num_servers: int) -> bool:
+    """Whether server `saved` of `num_saved` can have held keys that go to `server` of `num_servers`.
+
+    Server s of n holds the keys whose hash, as a fraction, lies in [s/n, (s+1)/n): see csrc/keys/hash.h.
+    """
+    return saved * num_servers < (server + 1) * num_saved and server * num_saved < (saved + 1) * num_servers
+
+
+def _load_piece(table: Table, folder: Path, piece: TablePiece, server: int, num_servers: int, num_saved: int) -> int:
+    path = folder / piece.file.name
+    rows = read_piece(path, piece.file)
+    _check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")
+    taken = table.import_(rows, server, num_servers)
+    if num_servers == num_saved and taken != piece.rows:
+        raise CheckpointError(f"{path} is damaged: {piece.rows - taken} of its {piece.rows} keys belong elsewhere")
+    return taken
+
+
+def _check_form(name: str, folder: Path, saved: TableForm, wanted: TableForm) -> None:
+    for field in ("width", "dtype", "rule", "state_width", "has_clicks"):
+        if getattr(saved, field) != getattr(wanted, field):
+            raise CheckpointError(
+                f"table {name!r} does not fit {folder}: {field} is {getattr(wanted, field)!r} here and "
+                f"{getattr(saved, field)!r} in the checkpoint; declare the table as it was saved"
+            )
+
+
+def _check_rows(rows: Arrays, form: TableForm, num_rows: int, num_waiting: int, where: str) -> None:
+    """Every array that rows of this form have, of the right type and shape, and no other."""
+    values = np.float32 if form.dtype == "float32" else np.uint16
+    expected: dict[str, tuple[npt.DTypeLike, tuple[int, ...]]] = {
+        "values": (values, (num_rows, form.width)),
+        "state": (np.float32, (num_rows, form.state_width)),
+    }
+    for prefix, count in (("", num_rows), ("waiting_", num_waiting)):
+        columns: dict[str, Any] = {"keys": np.int64, "seen": np.uint32, "step": np.uint32}
+        if form.has_clicks:
+            columns |= {"shows": np.float32, "clicks": np.float32}
+        expected |= {prefix + column: (dtype, (count,)) for column, dtype in columns.items()}
+    if rows.keys() != expected.keys():
+        raise CheckpointError(f"{where}: it has the arrays {sorted(rows)}, expected {sorted(expected)}")
+    for column, (dtype, shape) in expected.items():
+        array = rows[column]
+        if array.dtype != dtype or array.shape != shape:
+            raise CheckpointError(
+                f"{where}: {column} is {array.dtype}{list(array.shape)}, expected {np.dtype(dtype)}{list(shape)}"
+            )

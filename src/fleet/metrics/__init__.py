@@ -1,0 +1,6 @@
+"""Measures of a model: each is updated locally, and its state can be added to another worker's."""
+
+from fleet.metrics.roc import AUC as AUC
+from fleet.metrics.roc import auc as auc
+
+__all__ = ["AUC", "auc"]

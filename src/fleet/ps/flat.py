@@ -1,0 +1,216 @@
+"""Dense parameters of a worker as two flat float32 buffers, one of values and one of gradients.
+
+Each parameter and its gradient become views of the buffers, so that what goes to a server is a few spans of memory and
+what comes from it is copied straight into the model. Autograd, optimizers and `state_dict` see ordinary parameters.
+
+Every parameter begins at a multiple of 64 bytes, as torch itself allocates: kernels choose their path, and with it the
+last bits of a result, by alignment. Parameters that begin on the same server and are in the same group lie together,
+and spans that touch are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fleet.errors import CommunicationError, UsageError
+from fleet.ps.distinct import Named, distinct
+from fleet.ps.spec import DenseBlock, check_cover
+
+ALIGNMENT = 16  # elements, 64 bytes
+
+Span = tuple[int, int]
+
+
+@dataclass
+class _Slot:
+    """A parameter's place in the buffers."""
+
+    name: str
+    parameter: torch.Tensor
+    begin: int
+    value: torch.Tensor
+    gradient: torch.Tensor
+
+
+class FlatParameters:
+    """Takes over the memory of parameters, given as (name, parameter, group), whose `blocks` lie on servers.
+
+    Values and gradients are kept as they are. Parameters are those of `distinct()`: only they may have blocks. They
+    must stay where they are from now on; `collect_gradients` says so if one was moved.
+
+    A step is: `backward()`, `collect_gradients()`, `to_host()`, send `pieces(server, group)`, `zero_grad()`, and
+    `load_values(server, group, data)` when the answer is there.
+    """
+
+    def __init__(self, parameters: Sequence[Named], blocks: Sequence[DenseBlock]) -> None:
+        kept = distinct(parameters)
+        check_cover([(name, parameter.numel()) for name, parameter, _ in kept], blocks)
+        home = {block.parameter: (block.server, block.group) for block in blocks if block.begin == 0}
+        for name, _, group in kept:
+            if home[name][1] != group:
+                raise UsageError(f"parameter {name!r} is in group {group}, but its blocks in group {home[name][1]}")
+        self.device = kept[0][1].device if kept else torch.device("cpu")
+        ordered = sorted(kept, key=lambda one: home[one[0]])
+        begins, size = _begins([parameter.numel() for _, parameter, _ in ordered])
+        self.value_buffer = torch.zeros(size, device=self.device)
+        self.gradient_buffer = torch.zeros(size, device=self.device)
+        self._slots = [
+            self._take(name, parameter, begin) for (name, parameter, _), begin in zip(ordered, begins, strict=True)
+        ]
+        self._spans = _spans({slot.name: slot.begin for slot in self._slots}, blocks)
+        # What servers see of a buffer on a device: for gradients a copy of it, for values the way there.
+        self._host_gradients = self.gradient_buffer if self.is_on_host else self._pinned(size)
+        self._host_values = self.value_buffer if self.is_on_host else self._pinned(size)
+        gradients = _bytes(self._host_gradients)
+        self._pieces = {
+            place: tuple(gradients[4 * begin : 4 * end] for begin, end in spans) for place, spans in self._spans.items()
+        }
+        self._values_array: NDArray[np.float32] = self._host_values.numpy()
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether the parameters lie in CPU memory, where a server's answer can be written into them directly."""
+        return self.device.type == "cpu"
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the parameters, in the order of their place in the buffers."""
+        return [slot.name for slot in self._slots]
+
+    def spans(self, server: int, group: int) -> tuple[Span, ...]:
+        """What a server holds of a group: (begin, end) in the buffers, in the order of the blocks."""
+        return self._spans.get((server, group), ())
+
+    def size(self, server: int, group: int) -> int:
+        """How many elements of a group a server holds."""
+        return sum(end - begin for begin, end in self.spans(server, group))
+
+    def pieces(self, server: int, group: int) -> tuple[memoryview, ...]:
+        """The gradients of a group for a server: bytes of the buffer itself, to be joined; they change with it."""
+        return self._pieces.get((server, group), ())
+
+    def gradient_pieces(self, server: int) -> list[memoryview]:
+        """The gradients of all groups for a server, group after group."""
+        groups = sorted(group for place, group in self._pieces if place == server)
+        return [piece for group in groups for piece in self.pieces(server, group)]
+
+    def values(self, server: int, group: int) -> memoryview:
+        """A copy of the present values of a group that a server holds, as bytes."""
+        spans = self.spans(server, group)
+        if not spans:
+            return memoryview(b"")
+        return _bytes(torch.cat([self.value_buffer[begin:end] for begin, end in spans]).cpu())
+
+    def load_values(self, server: int, group: int, data: memoryview | bytes) -> None:
+        """Write what a server sent for a group into the parameters; threads may do so for several servers at once."""
+        size = self.size(server, group)
+        if memoryview(data).nbytes != 4 * size:
+            raise CommunicationError(
+                f"server {server} sent {memoryview(data).nbytes} bytes of dense group {group}, expected {4 * size}"
+            )
+        if size == 0:
+            return
+        source = np.frombuffer(data, dtype="<f4")
+        start = 0
+        for begin, end in self.spans(server, group):
+            self._values_array[begin:end] = source[start : start + end - begin]
+            start += end - begin
+            if not self.is_on_host:
+                # Waits for the copy: the next answer may be written over its source.
+                self.value_buffer[begin:end].copy_(self._host_values[begin:end])
+
+    @torch.no_grad()
+    def collect_gradients(self) -> None:
+        """See to it that the buffer holds every gradient, whatever was done to `.grad` since the last step.
+
+        `zero_grad(set_to_none=True)`, a new tensor put there, a sparse gradient: it is copied, and `.grad` is a view
+        again. A parameter without a gradient has one of zeros: another worker may have used it in the same step.
+        """
+        for slot in self._slots:
+            if slot.parameter.data_ptr() != slot.value.data_ptr():
+                raise UsageError(
+                    f"parameter {slot.name!r} was moved or converted after Fleet took it over; do so with the "
+                    "model before that"
+                )
+            gradient = slot.parameter.grad
+            if gradient is slot.gradient and gradient.data_ptr() == self._address(slot):
+                continue
+            fresh = self._view(self.gradient_buffer, slot.parameter, slot.begin)
+            if gradient is None:
+                fresh.zero_()
+            else:
+                fresh.copy_(_dense(gradient, self.gradient_buffer))
+            slot.parameter.grad = slot.gradient = fresh
+
+    def zero_grad(self) -> None:
+        """Set every gradient to zeros, in place."""
+        self.gradient_buffer.zero_()
+        for slot in self._slots:
+            if slot.parameter.grad is not slot.gradient or slot.gradient.data_ptr() != self._address(slot):
+                slot.gradient = self._view(self.gradient_buffer, slot.parameter, slot.begin)
+                slot.parameter.grad = slot.gradient
+
+    def to_host(self) -> None:
+        """Bring the gradients to where `pieces` are: nothing in CPU memory, else a copy that is complete on return."""
+        if not self.is_on_host:
+            self._host_gradients.copy_(self.gradient_buffer)
+
+    @torch.no_grad()
+    def _take(self, name: str, parameter: torch.Tensor, begin: int) -> _Slot:
+        value = self._view(self.value_buffer, parameter, begin)
+        gradient = self._view(self.gradient_buffer, parameter, begin)
+        value.copy_(parameter)
+        if parameter.grad is not None:
+            gradient.copy_(_dense(parameter.grad, self.gradient_buffer))
+        parameter.data = value
+        parameter.grad = gradient
+        return _Slot(name, parameter, begin, value, gradient)
+
+    def _address(self, slot: _Slot) -> int:
+        return self.gradient_buffer.data_ptr() + 4 * slot.begin
+
+    @staticmethod
+    def _view(buffer: torch.Tensor, parameter: torch.Tensor, begin: int) -> torch.Tensor:
+        return buffer[begin : begin + parameter.numel()].view(parameter.shape)
+
+    def _pinned(self, size: int) -> torch.Tensor:
+        return torch.zeros(size, pin_memory=self.device.type == "cuda")
+
+
+def _begins(sizes: Sequence[int]) -> tuple[list[int], int]:
+    """Where each parameter begins, and the size of the buffer."""
+    begins, end = [], 0
+    for size in sizes:
+        begins.append(end)
+        end += -(-size // ALIGNMENT) * ALIGNMENT
+    return begins, end
+
+
+def _spans(begins: dict[str, int], blocks: Sequence[DenseBlock]) -> dict[tuple[int, int], tuple[Span, ...]]:
+    """The spans of each server and group, in the order of the blocks; those that touch are one."""
+    spans: dict[tuple[int, int], list[Span]] = {}
+    for block in blocks:
+        begin, end = begins[block.parameter] + block.begin, begins[block.parameter] + block.end
+        known = spans.setdefault((block.server, block.group), [])
+        if known and known[-1][1] == begin:
+            begin = known.pop()[0]
+        known.append((begin, end))
+    return {place: tuple(known) for place, known in spans.items()}
+
+
+def _dense(gradient: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:
+    if gradient.layout != torch.strided:
+        return gradient.to_dense()
+    # A tensor over the buffer, such as a transposed view, must not be read while it is written.
+    is_ours = gradient.untyped_storage().data_ptr() == buffer.untyped_storage().data_ptr()
+    return gradient.clone() if is_ours else gradient
+
+
+def _bytes(tensor: torch.Tensor) -> memoryview:
+    array: NDArray[np.float32] = tensor.numpy()
+    return array.view(np.uint8).data

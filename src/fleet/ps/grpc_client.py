@@ -1,0 +1,80 @@
+"""A server anywhere on the network, reached by gRPC."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+import grpc
+
+from fleet.errors import CommunicationError, FleetError
+from fleet.ps.status import TOKEN_KEY, error_of
+from fleet.ps.transport import Answer
+from fleet.ps.wire import MAX_MESSAGE_BYTES, METHODS, SERVICE, Tensors, decode, encode
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.enable_http_proxy", 0),  # servers are on the job's own network; a proxy of the site only breaks that
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # A machine that lost its power says nothing; a call that waits for it must notice.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    # Servers start at the same time as workers and come back after a failure: look again soon.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # Who calls decides what may be sent twice.
+    ("grpc.enable_retries", 0),
+    # A connection of its own, so that closing one transport, or its bad luck, does not concern another.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class GrpcTransport:
+    """A connection to one server, opened by the first call and again whenever it was lost.
+
+    Errors are those the server raised, or a CommunicationError; its `retryable` says whether it is worth another try.
+    Callbacks of a future run on a thread of gRPC and must not block.
+    """
+
+    def __init__(self, endpoint: str, token: str | None) -> None:
+        self.endpoint = endpoint
+        self._metadata = ((TOKEN_KEY, token),) if token else ()
+        self._channel = grpc.insecure_channel(endpoint, options=OPTIONS)
+        # Neither side of the call is given a serializer: what goes through gRPC is bytes.
+        self._methods: dict[str, grpc.UnaryUnaryMultiCallable[bytes, bytes]] = {
+            name: self._channel.unary_unary(f"/{SERVICE}/{name}") for name in METHODS
+        }
+
+    def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:
+        answer: Answer = Future()
+        answer.set_running_or_notify_cancel()
+        try:
+            request = encode(f"{method}Request", header, tensors)
+            running = self._methods[method].future(request, timeout=timeout_s, metadata=self._metadata)
+        except FleetError as error:
+            answer.set_exception(error)
+        except ValueError:  # what gRPC raises on a closed channel
+            answer.set_exception(CommunicationError(f"server {self.endpoint}: the connection is closed"))
+        else:
+            running.add_done_callback(lambda done: self._finish(done, answer, method, timeout_s))
+        return answer
+
+    def _finish(self, done: grpc.Future[bytes], answer: Answer, method: str, timeout_s: float) -> None:
+        try:
+            answer.set_result(decode(f"{method}Reply", done.result()))
+        except grpc.RpcError as error:
+            answer.set_exception(error_of(error, self.endpoint, method, timeout_s))
+        except grpc.FutureCancelledError:
+            answer.set_exception(CommunicationError(f"server {self.endpoint}: the connection was closed in {method}"))
+        except CommunicationError as error:
+            answer.set_exception(CommunicationError(f"server {self.endpoint}: {error}"))
+        except BaseException as error:
+            answer.set_exception(error)  # whatever it is: whoever waits for the answer must get it
+
+    def close(self) -> None:
+        self._channel.close()

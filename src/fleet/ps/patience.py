@@ -1,0 +1,20 @@
+"""How long a worker waits, for a server and for the other workers, before it gives up with an error."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fleet import env
+
+RPC_TIMEOUT_S: Final = 60.0
+STEP_TIMEOUT_S: Final = 600.0
+
+
+def rpc_timeout_s() -> float:
+    """Seconds a worker keeps trying to reach a server; VariableError when FLEET_RPC_TIMEOUT_S is malformed."""
+    return env.FLEET_RPC_TIMEOUT_S.get() or RPC_TIMEOUT_S
+
+
+def step_timeout_s() -> float:
+    """Seconds a synchronous step waits for the other workers; VariableError when FLEET_STEP_TIMEOUT_S is malformed."""
+    return env.FLEET_STEP_TIMEOUT_S.get() or STEP_TIMEOUT_S

@@ -1,0 +1,150 @@
+"""`python -m fleet.ps.server`: a server that knows no model; workers tell it which tables to make.
+
+`fleet.run_server()` in a training script does the same as this command.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from fleet import env, roles
+from fleet.errors import FleetError, UsageError
+from fleet.net import Endpoint
+from fleet.ps.grpc_server import GrpcServer, check_exposure
+from fleet.ps.transport import Service
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+GRACE_S = 3.0
+"""How long running calls may take to finish when the server is told to stop; less than fleetrun's patience."""
+
+# How soon a signal or the service's end is noticed; waiting on both at once without a look now and then would need
+# a lock inside the signal handler.
+_LOOK_S = 0.1
+
+EPILOG = """
+\b
+Examples:
+  python -m fleet.ps.server --endpoint 127.0.0.1:6170              a server for workers of this machine
+  FLEET_JOB_TOKEN=secret python -m fleet.ps.server --endpoint 10.0.0.1:6170    one for workers of other machines
+  fleetrun --server_num 2 --worker_num 2 train.py                  servers and workers at once, no need for this
+
+Workers find it by its endpoint: PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:6170. It needs no training script and no model:
+the workers declare their tables. It says `Server listening on IP:PORT` when it is ready, and ends by SIGTERM, Ctrl-C,
+or when every worker has left.
+"""
+
+
+def serve(
+    service: Service,
+    endpoint: Endpoint,
+    token: str | None,
+    *,
+    allow_anonymous: bool = False,
+    grace_s: float = GRACE_S,
+) -> bool:
+    """Serve until SIGTERM, SIGINT, or until `service.finished` is set; returns whether every call came to its end.
+
+    Outside the main thread there are no signals, and `service.finished` alone ends it.
+    """
+    is_held = env.FLEET_JOB_ID.text() is not None  # by fleetrun
+    server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held)
+    finished: threading.Event = getattr(service, "finished", None) or threading.Event()
+    with _told_to_stop() as told:
+        server.start()
+        try:
+            print(f"Server listening on {server.address}", flush=True)
+            while not told and not finished.wait(_LOOK_S):
+                pass
+        finally:
+            if (close := getattr(service, "close", None)) is not None:
+                close()
+            is_clean = server.stop(grace_s)
+    return is_clean
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[list[int]]:
+    """A list that gets the number of a signal that tells this process to end."""
+    told: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield told
+        return
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        told.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def own_endpoint() -> Endpoint:
+    """The endpoint that the environment gives this server."""
+    maker = roles.discover()
+    try:
+        who = maker.identity
+        if who.role is not roles.Role.SERVER:
+            raise UsageError(
+                f"this process is no server ({who.source} says {who.name}); pass --endpoint HOST:PORT, or set "
+                "TRAINING_ROLE=PSERVER and PADDLE_PSERVERS_IP_PORT_LIST"
+            )
+        return who.server_endpoints[who.index]
+    finally:
+        maker.close()
+
+
+@click.command(epilog=EPILOG, context_settings={"max_content_width": 110, "help_option_names": ["-h", "--help"]})
+@click.option("--endpoint", metavar="HOST:PORT", help="Where to listen.  [default: what the environment says]")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True, help="Where rows live.")
+@click.option("--model_dir", metavar="DIR", help="A checkpoint to begin with.  [default: begin anew]")
+@click.option(
+    "--allow_anonymous", is_flag=True, help="Serve other machines without a token (FLEET_JOB_TOKEN): trust the network."
+)
+def _command(endpoint: str | None, device: str, model_dir: str | None, allow_anonymous: bool) -> bool:
+    """Run one parameter server.
+
+    Rows of the tables, dense parameters and their optimizer state live in it; workers pull and push.
+    """
+    where = own_endpoint() if endpoint is None else Endpoint.parse(endpoint, "--endpoint")
+    token = env.FLEET_JOB_TOKEN.get()
+    check_exposure(where, token, allow_anonymous)
+    from fleet.ps.service import Service as TableService  # brings in the native core, which --help does not need
+
+    service = TableService(device=device, model_dir=model_dir)
+    return serve(service, where, token, allow_anonymous=allow_anonymous)
+
+
+def main() -> None:
+    """Run the command; a mistake is one line and exit code 2, any other error of Fleet one line and exit code 1."""
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    try:
+        is_clean = _command.main(prog_name="python -m fleet.ps.server", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except FleetError as error:
+        print(f"server: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    if is_clean is False:
+        # A call that does not end keeps its thread, and Python would wait for it for ever.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""What a job declares to its servers: tables, dense parameters and who holds them, as plain frozen data.
+
+Every worker sends its `JobSpec` to every server when it starts. All declarations of a job must agree; `difference` says
+where two do not. Values are checked when an object is made, so a spec that exists is a spec that can be run, except for
+the names and arguments of rules, initialisers and entries, which the native core knows best. Users make those with
+`fleet.ps.rules`, `fleet.ps.initializers` and `fleet.ps.entries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, ClassVar, TypeVar
+
+from fleet.errors import UsageError
+from fleet.ps.difference import difference as difference
+from fleet.ps.json_form import JsonForm
+from fleet.strategy.check import Check, Many, Number, RefusedError, Text, Whole
+from fleet.strategy.field import shown
+from fleet.strategy.mode import Mode
+
+T = TypeVar("T")
+
+DTYPES = ("float32", "float16", "bfloat16")
+MODES = tuple(str(mode) for mode in Mode if mode is not Mode.OFF)
+NONFINITE = ("error", "skip")
+
+
+def checked(owner: str, name: str, value: object, check: Check[T]) -> T:
+    """The clean value, or a UsageError of one line: `table 'ads': width must be >= 1, got 0`."""
+    try:
+        return check(value)
+    except RefusedError as refused:
+        raise UsageError(f"{owner}: {name}{refused.where} must be {refused.must}, got {shown(refused.value)}") from None
+
+
+def _name(owner: str, value: object) -> str:
+    name = checked(owner, "name", value, Text())
+    if not name or not name.isprintable():
+        raise UsageError(f"{owner}: name must be printable text of at least one character, got {shown(name)}")
+    return name
+
+
+@dataclass(frozen=True)
+class NamedSpec(JsonForm):
+    """A name the native core knows and its arguments, sorted by name; switches are 0 or 1."""
+
+    name: str
+    args: tuple[tuple[str, float], ...] = ()
+
+    kind: ClassVar[str] = "spec"
+
+    def __post_init__(self) -> None:
+        name = _name(self.kind, self.name)
+        pairs = [tuple(pair) for pair in self.args]
+        owner = f"{self.kind} {name}"
+        args = {_name(owner, key): checked(owner, str(key), value, Number()) for key, value in pairs}
+        if len(args) < len(pairs):
+            raise UsageError(f"{owner}: an argument is given twice among {shown([key for key, _ in pairs])}")
+        _set(self, name=name, args=tuple(sorted(args.items())))
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={value:g}' for name, value in self.args)})"
+
+
+@dataclass(frozen=True)
+class RuleSpec(NamedSpec):
+    """How a gradient changes a row or a dense block; see `fleet.ps.rules`."""
+
+    kind: ClassVar[str] = "rule"
+
+
+@dataclass(frozen=True)
+class InitializerSpec(NamedSpec):
+    """The first value of a row; see `fleet.ps.initializers`."""
+
+    kind: ClassVar[str] = "initializer"
+
+
+@dataclass(frozen=True)
+class EntrySpec(NamedSpec):
+    """When a key deserves a row; see `fleet.ps.entries`.
+
+    `inputs` names the columns of a batch that the worker sends along with the keys: shows and clicks, or nothing.
+    """
+
+    inputs: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "entry"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set(self, inputs=checked(f"entry {self.name}", "inputs", self.inputs, Many(Text())))
+
+
+@dataclass(frozen=True)
+class TableSpec(JsonForm):
+    """One sparse table, spread over all servers."""
+
+    name: str
+    width: int
+    rule: RuleSpec
+    initializer: InitializerSpec
+    entry: EntrySpec
+    dtype: str = "float32"  # of the stored values; rows travel as float32
+    bounds: tuple[float, float] | None = None  # values are clamped to it after each update
+    max_bytes: int = 0  # of one server; 0: no ceiling
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        name = _name("table", self.name)
+        owner = f"table {name!r}"
+        _set(
+            self,
+            name=name,
+            width=checked(owner, "width", self.width, Whole(least=1)),
+            rule=_instance(owner, "rule", self.rule, RuleSpec, "fleet.ps.rules"),
+            initializer=_instance(owner, "initializer", self.initializer, InitializerSpec, "fleet.ps.initializers"),
+            entry=_instance(owner, "entry", self.entry, EntrySpec, "fleet.ps.entries"),
+            dtype=checked(owner, "dtype", self.dtype, Text(DTYPES)),
+            bounds=None if self.bounds is None else _bounds(owner, self.bounds),
+            max_bytes=checked(owner, "max_bytes", self.max_bytes, Whole(least=0)),
+            seed=checked(owner, "seed", self.seed, Whole(least=0)),
+        )
+
+
+@dataclass(frozen=True)
+class DenseBlock(JsonForm):
+    """Elements `begin` to `end` of a flattened parameter, the server that holds them and the group that they are in."""
+
+    parameter: str
+    begin: int
+    end: int
+    server: int
+    group: int
+
+    def __post_init__(self) -> None:
+        owner = f"a block of parameter {shown(self.parameter)}"
+        _set(
+            self,
+            parameter=_name(owner, self.parameter),
+            **{
+                name: checked(owner, name, getattr(self, name), Whole(least=0)) for name in ("begin", "server", "group")
+            },
+            end=checked(owner, "end", self.end, Whole(least=1)),
+        )
+        if self.begin >= self.end:
+            raise UsageError(f"{owner}: begin must be below end, got {self.begin} and {self.end}")
+
+
+@dataclass(frozen=True)
+class DenseSpec(JsonForm):
+    """The dense parameters, one rule for each group.
+
+    The blocks cover each parameter once and in order. On a server those of one group lie one after the other in the
+    order of `blocks`: one flat float32 buffer for each group.
+    """
+
+    groups: tuple[RuleSpec, ...] = ()
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    blocks: tuple[DenseBlock, ...] = ()
+
+    def __post_init__(self) -> None:
+        groups = tuple(
+            _instance("dense parameters", f"groups[{index}]", rule, RuleSpec, "fleet.ps.rules")
+            for index, rule in enumerate(self.groups)
+        )
+        shapes = [
+            (_name("a dense parameter", name), checked(f"parameter {name!r}", "shape", shape, Many(Whole(least=0))))
+            for name, shape in self.shapes
+        ]
+        _once("parameter", (name for name, _ in shapes))
+        _set(self, groups=groups, shapes=tuple(shapes), blocks=tuple(self.blocks))
+        check_cover([(name, prod(shape)) for name, shape in shapes], self.blocks)
+        for block in self.blocks:
+            if block.group >= len(groups):
+                raise UsageError(
+                    f"a block of parameter {block.parameter!r}: group must be below the number of groups, "
+                    f"{len(groups)}, got {block.group}"
+                )
+
+    def size(self, server: int, group: int) -> int:
+        """How many elements of a group lie on a server."""
+        return sum(block.end - block.begin for block in self.blocks if (block.server, block.group) == (server, group))
+
+
+@dataclass(frozen=True)
+class JobSpec(JsonForm):
+    """All that servers need to know about a job."""
+
+    num_workers: int
+    num_servers: int
+    mode: str
+    nonfinite: str = "error"  # what a NaN or Inf in a gradient does: fails the push, or is left out of it
+    tables: tuple[TableSpec, ...] = ()
+    dense: DenseSpec = field(default_factory=DenseSpec)
+
+    def __post_init__(self) -> None:
+        _set(
+            self,
+            num_workers=checked("job", "num_workers", self.num_workers, Whole(least=1)),
+            num_servers=checked("job", "num_servers", self.num_servers, Whole(least=1)),
+            mode=checked("job", "mode", self.mode, Text(MODES)),
+            nonfinite=checked("job", "nonfinite", self.nonfinite, Text(NONFINITE)),
+            tables=tuple(
+                _instance("job", f"tables[{index}]", table, TableSpec, "fleet.ps.spec")
+                for index, table in enumerate(self.tables)
+            ),
+            dense=_instance("job", "dense", self.dense, DenseSpec, "fleet.ps.spec"),
+        )
+        _once("table", (table.name for table in self.tables))
+        for block in self.dense.blocks:
+            if block.server >= self.num_servers:
+                raise UsageError(
+                    f"a block of parameter {block.parameter!r}: server must be below the number of servers, "
+                    f"{self.num_servers}, got {block.server}"
+                )
+
+
+def check_cover(sizes: Sequence[tuple[str, int]], blocks: Sequence[DenseBlock]) -> None:
+    """UsageError unless the blocks cover each parameter, given by name and number of elements, once and in order."""
+    ends = {name: 0 for name, _ in sizes}
+    groups: dict[str, int] = {}
+    for block in blocks:
+        name = block.parameter
+        if name not in ends:
+            raise UsageError(f"a block names the parameter {name!r}, which is not among those declared")
+        if block.begin != ends[name]:
+            raise UsageError(f"parameter {name!r}: a block begins at {block.begin}, expected {ends[name]}")
+        if groups.setdefault(name, block.group) != block.group:
+            raise UsageError(f"parameter {name!r}: its blocks are in groups {groups[name]} and {block.group}")
+        ends[name] = block.end
+    for name, size in sizes:
+        if ends[name] != size:
+            raise UsageError(f"parameter {name!r} has {size} elements, but its blocks end at {ends[name]}")
+
+
+def _bounds(owner: str, value: object) -> tuple[float, float]:
+    pair = checked(owner, "bounds", value, Many(Number()))
+    if len(pair) != 2 or not pair[0] < pair[1]:
+        raise UsageError(f"{owner}: bounds must be (low, high) with low < high, got {shown(value)}")
+    return pair[0], pair[1]
+
+
+def _instance(owner: str, name: str, value: object, kind: type[T], where: str) -> T:
+    if not isinstance(value, kind):
+        raise UsageError(f"{owner}: {name} must be a {kind.__name__}, got {shown(value)}; make one with {where}")
+    return value
+
+
+def _once(what: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise UsageError(f"{what} {name!r} is declared twice; give each its own name")
+        seen.add(name)
+
+
+def _set(target: object, **values: Any) -> None:
+    for name, value in values.items():
+        object.__setattr__(target, name, value)  # the dataclass is frozen for everyone else

@@ -1,0 +1,90 @@
+"""Errors on the wire: which gRPC status stands for which exception, the same table on both sides.
+
+A server marks the errors it raised itself, so that their text reaches the caller as it is; what gRPC reports in its
+own words (a broken connection, a deadline) is said anew, with the endpoint, the method and the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import grpc
+
+from fleet.errors import (
+    CheckpointError,
+    CommunicationError,
+    DeadlineError,
+    FleetError,
+    NotReadyError,
+    NotSupportedError,
+    UsageError,
+    UsageTypeError,
+)
+
+Code = grpc.StatusCode
+
+TOKEN_KEY = "fleet-token"
+"""Metadata of every call: the job's token."""
+MARK_KEY = "fleet-error"
+"""Trailing metadata of an error that the server itself raised."""
+
+_CODES: tuple[tuple[type[FleetError], grpc.StatusCode], ...] = (
+    (UsageError, Code.INVALID_ARGUMENT),
+    (UsageTypeError, Code.INVALID_ARGUMENT),
+    (NotReadyError, Code.FAILED_PRECONDITION),
+    (DeadlineError, Code.DEADLINE_EXCEEDED),
+    (NotSupportedError, Code.UNIMPLEMENTED),
+    (CheckpointError, Code.DATA_LOSS),
+    (CommunicationError, Code.ABORTED),
+)
+_CLASSES: dict[grpc.StatusCode, type[FleetError]] = {
+    Code.INVALID_ARGUMENT: UsageError,
+    Code.FAILED_PRECONDITION: NotReadyError,
+    Code.DEADLINE_EXCEEDED: DeadlineError,
+    Code.UNIMPLEMENTED: NotSupportedError,
+    Code.DATA_LOSS: CheckpointError,
+}
+# What passes: the server starts, restarts or has too many calls.
+_PASSING = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)
+# Statuses travel in headers, which have little room; a letter takes up to three times its bytes there.
+_MAX_TEXT_BYTES = 2000
+
+
+def code_of(error: FleetError) -> grpc.StatusCode:
+    """The status that stands for an error of a service."""
+    if isinstance(error, CommunicationError) and error.retryable:
+        return Code.UNAVAILABLE
+    return next((code for kind, code in _CODES if isinstance(error, kind)), Code.INTERNAL)
+
+
+def one_line(text: str) -> str:
+    """A text that fits into a status."""
+    return " ".join(text.split()).encode(errors="replace")[:_MAX_TEXT_BYTES].decode(errors="ignore")
+
+
+def error_of(failed: grpc.RpcError, endpoint: str, method: str, timeout_s: float) -> FleetError:
+    """The exception for a call that failed; `failed` is what gRPC raised, which is the call itself."""
+    assert isinstance(failed, grpc.Call)
+    code, text = failed.code(), failed.details() or ""
+    if not _is_marked(failed.trailing_metadata()):
+        text = _said_anew(code, text, method, timeout_s)
+    error = _CLASSES.get(code, CommunicationError)(f"server {endpoint}: {text}")
+    if isinstance(error, CommunicationError):
+        error.retryable = code in _PASSING
+    return error
+
+
+def _is_marked(metadata: Iterable[tuple[str, str | bytes]] | None) -> bool:
+    return any(key == MARK_KEY for key, _ in metadata or ())
+
+
+def _said_anew(code: grpc.StatusCode, text: str, method: str, timeout_s: float) -> str:
+    if code is Code.DEADLINE_EXCEEDED:
+        return f"no answer to {method} within {timeout_s:g} s"
+    if code is Code.UNAVAILABLE:
+        return f"cannot be reached for {method} ({text.rpartition(': ')[2]}); is it running, and is this its address?"
+    if code is Code.UNIMPLEMENTED:
+        return f"knows no {method}; start it with the same version of Fleet as this process"
+    if code is Code.CANCELLED:
+        return f"{method} was given up, because this process closed the connection"
+    return f"{method} failed with {code.name}: {one_line(text)}"

@@ -1,0 +1,70 @@
+"""The seam between workers and servers: what a server does (`Service`), and how a worker reaches one (`Transport`).
+
+Workers know transports only. `LocalTransport` calls a service in the same process, `grpc_client.GrpcTransport` one
+anywhere; training is the same program over both.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from fleet.ps.wire import Tensors
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+Answer: TypeAlias = "Future[tuple[Message, Tensors]]"
+
+
+class Service(Protocol):
+    """What a server does, without any network.
+
+    A service may also have `finished`, a threading.Event that it sets when nobody needs it any more, and `close()`,
+    which is called when the server is asked to stop: calls that wait for something must then end soon, with an error.
+    """
+
+    def handle(self, method: str, header: Message, tensors: Tensors) -> tuple[Message, Tensors]:
+        """Answer one call of proto/ps.proto, for example `Pull`. Called from many threads at once; may block.
+
+        Tensors are read only, on both sides, and the caller may use their memory again as soon as it has the answer.
+        An error that is meant for the caller is a FleetError.
+        """
+        ...
+
+
+class Transport(Protocol):
+    """One server, seen from a worker. Safe to use from many threads."""
+
+    endpoint: str
+
+    def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:
+        """Start a call. Its answer or its error, a FleetError, is in the future; this itself raises nothing."""
+        ...
+
+    def close(self) -> None:
+        """End the calls that run, and free everything; calling it again changes nothing."""
+        ...
+
+
+class LocalTransport:
+    """A service in this process: the call runs inside `call`, without copies and without threads.
+
+    The time limit of a call has no effect here: nothing can end the service but itself.
+    """
+
+    def __init__(self, service: Service, endpoint: str = "in this process") -> None:
+        self.endpoint = endpoint
+        self._service = service
+
+    def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:  # noqa: ARG002
+        answer: Answer = Future()
+        answer.set_running_or_notify_cancel()
+        try:
+            answer.set_result(self._service.handle(method, header, tensors))
+        except Exception as error:
+            answer.set_exception(error)
+        return answer
+
+    def close(self) -> None:
+        """Nothing to free: the service belongs to whoever made it."""

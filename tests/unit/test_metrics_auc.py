@@ -1,0 +1,148 @@
+"""AUC: against a sort, against a case worked out by hand, merged, and given nonsense."""
+
+from __future__ import annotations
+
+import doctest
+import math
+
+import pytest
+import torch
+
+from fleet.errors import UsageError, UsageTypeError
+from fleet.metrics import AUC, auc, roc
+
+
+def by_sorting(scores: torch.Tensor, labels: torch.Tensor) -> float:
+    """The exact area: of all pairs of a positive and a negative, the share in the right order, ties counting half."""
+    values, inverse = torch.unique(scores, return_inverse=True)
+    counts = [torch.bincount(inverse[labels == label], minlength=len(values)).double() for label in (0, 1)]
+    before = counts[0].cumsum(0) - counts[0] / 2
+    return float((counts[1] * before).sum() / (counts[0].sum() * counts[1].sum()))
+
+
+def sample(count: int, seed: int = 0, strength: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(count, generator=generator) * strength
+    labels = (torch.rand(count, generator=generator) < torch.sigmoid(logits)).long()
+    return torch.sigmoid(logits + 0.5 * torch.randn(count, generator=generator)), labels
+
+
+def test_examples() -> None:
+    assert doctest.testmod(roc).failed == 0
+
+
+def test_a_case_worked_out_by_hand() -> None:
+    metric = AUC()
+    # Six pairs; 0.4 over 0.1, 0.8 over 0.1, 0.35 and 0.5 are right, 0.4 over 0.35 too, 0.4 over 0.5 is wrong.
+    metric.update(torch.tensor([0.1, 0.4, 0.35, 0.8, 0.5]), torch.tensor([0, 1, 0, 1, 0]))
+    assert metric.compute() == 5 / 6
+
+
+def test_ties_count_half_and_the_ends_are_inside() -> None:
+    metric = AUC()
+    metric.update(torch.tensor([0.0, 1.0, 1.0, 1.0]), torch.tensor([0, 0, 1, 1]))
+    assert metric.compute() == 0.75
+
+
+@pytest.mark.parametrize("strength", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("num_thresholds", [4096, 10_000])
+def test_near_the_exact_area(strength: float, num_thresholds: int) -> None:
+    scores, labels = sample(50_000, strength=strength)
+    metric = AUC(num_thresholds)
+    for some_scores, some_labels in zip(scores.split(777), labels.split(777), strict=True):
+        metric.update(some_scores, some_labels)
+    assert metric.compute() == pytest.approx(by_sorting(scores, labels), abs=1e-3)
+
+
+def test_scores_on_a_grid_are_exact() -> None:
+    scores, labels = sample(5000)
+    scores = (scores * 4096).floor() / 4096
+    metric = AUC()
+    metric.update(scores, labels)
+    assert metric.compute() == pytest.approx(by_sorting(scores, labels), abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("label_dtype", [torch.bool, torch.float32, torch.uint8])
+def test_types_and_shapes(dtype: torch.dtype, label_dtype: torch.dtype) -> None:
+    scores, labels = sample(1000)
+    rounded = scores.to(dtype)
+    expected, metric = AUC(), AUC()
+    expected.update(rounded.float(), labels)
+    metric.update(rounded.view(10, 100).requires_grad_(), labels.view(10, 100).to(label_dtype))
+    metric.update(torch.empty(0), torch.empty(0))
+    assert metric.compute() == expected.compute()
+
+
+def test_states_of_workers_add_up() -> None:
+    scores, labels = sample(3000)
+    whole = AUC()
+    whole.update(scores, labels)
+    workers = [AUC(), AUC(), AUC()]
+    for worker, some_scores, some_labels in zip(workers, scores.chunk(3), labels.chunk(3), strict=True):
+        worker.update(some_scores, some_labels)
+    total = AUC.from_state(sum((worker.state() for worker in workers), torch.zeros(2, 4096, dtype=torch.int64)))
+    workers[0].merge(workers[1].state())
+    workers[0].merge(workers[2].state())
+    assert total.compute() == workers[0].compute() == whole.compute()
+    assert torch.equal(total.state(), whole.state())
+    assert auc(*whole.state()) == whole.compute()
+
+
+def test_a_state_is_a_copy_and_reset_forgets() -> None:
+    metric = AUC(8)
+    state = metric.state()
+    metric.update(torch.tensor([0.2]), torch.tensor([1]))
+    assert int(state.sum()) == 0
+    again = AUC.from_state(metric.state())
+    metric.reset()
+    assert int(metric.state().sum()) == 0
+    assert int(again.state().sum()) == 1
+
+
+def test_one_class_alone_has_no_area() -> None:
+    metric = AUC()
+    assert math.isnan(metric.compute())
+    metric.update(torch.tensor([0.2, 0.9]), torch.tensor([1, 1]))
+    assert math.isnan(metric.compute())
+
+
+def test_billions_of_samples_do_not_overflow() -> None:
+    many = torch.tensor([5_000_000_000, 5_000_000_000])
+    assert auc(many, many) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "message"),
+    [
+        (torch.tensor([1.5]), torch.tensor([1]), r"scores must lie in \[0, 1\], got 1.5; apply torch.sigmoid"),
+        (torch.tensor([0.5, math.nan]), torch.tensor([1, 0]), "scores must lie in .* got nan"),
+        (torch.tensor([0.5, -0.25]), torch.tensor([1, 0]), "got -0.25"),
+        (torch.tensor([0.5]), torch.tensor([2]), "labels must be 0 or 1, got 2"),
+        (torch.tensor([0.5]), torch.tensor([math.nan]), "labels must be 0 or 1, got nan"),
+        (torch.rand(4, 2), torch.ones(4), r"same shape, got \[4, 2\] and \[4\]; .* column 1"),
+    ],
+)
+def test_wrong_values(scores: torch.Tensor, labels: torch.Tensor, message: str) -> None:
+    metric = AUC()
+    with pytest.raises(UsageError, match=message):
+        metric.update(scores, labels)
+    assert int(metric.state().sum()) == 0
+
+
+def test_wrong_types_and_states() -> None:
+    metric = AUC(8)
+    with pytest.raises(UsageTypeError, match="scores must be floating point numbers, got torch.int64"):
+        metric.update(torch.tensor([1]), torch.tensor([1]))
+    with pytest.raises(UsageTypeError, match="scores must be a tensor, got list"):
+        metric.update([0.5], torch.tensor([1]))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="at least 2, got 1"):
+        AUC(1)
+    with pytest.raises(UsageTypeError, match="must be an int, got 0.5"):
+        AUC(0.5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="a state of 4 thresholds cannot be added to one of 8"):
+        metric.merge(torch.zeros(2, 4, dtype=torch.int64))
+    with pytest.raises(UsageError, match="int64 .2, num_thresholds. counts"):
+        AUC.from_state(torch.zeros(8))
+    with pytest.raises(UsageError, match="counts of the same thresholds"):
+        auc(torch.zeros(3), torch.zeros(4))

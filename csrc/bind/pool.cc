@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "bind/arrays.h"
 #include "pool/bags.h"
@@ -18,29 +19,33 @@ struct Matrix {
   std::ptrdiff_t stride;
 };
 
-// Float is const for what is read only. Rows that are written must not overlap.
-template <class Float>
-Matrix<Float> as_matrix(nb::handle object, const std::string& name) {
-  constexpr bool kWritten = !std::is_const_v<Float>;
+// Why an object is no such matrix at all.
+[[noreturn]] void no_matrix(nb::handle object, const std::string& name) {
   if (!nb::ndarray_check(object)) {
     type_error(name + " must be a numpy array or a CPU tensor, got " + text(nb::inst_name(object)));
   }
-  nb::ndarray<nb::ro> any;
+  AnyArray any;
   if (!nb::try_cast(object, any, false) || any.dtype() != nb::dtype<float>()) {
     type_error(name + " must be float32, got " + dtype_text(object));
   }
-  if (any.device_type() != nb::device::cpu::value) {
+  value_error(name + " must be writable");
+}
+
+// Float is const for what is read only. Rows that are written must not overlap.
+template <class Float>
+Matrix<Float> as_matrix(nb::handle object, const std::string& name) {
+  nb::ndarray<Float> array;
+  if (!nb::try_cast(object, array, false)) no_matrix(object, name);
+  if (array.device_type() != nb::device::cpu::value) {
     value_error(name + " must lie in CPU memory; call .cpu() on it first");
   }
-  nb::ndarray<Float> array;
-  if (!nb::try_cast(object, array, false)) value_error(name + " must be writable");
   if (array.ndim() != 2) value_error(name + " must have 2 dimensions, got " + std::to_string(array.ndim()));
   const std::size_t height = array.shape(0), width = array.shape(1);
   // A dimension of one element may have any stride.
   if (height > 0 && width > 1 && array.stride(1) != 1) {
     value_error(name + " must have contiguous rows; make a copy with .contiguous() or .copy() first");
   }
-  if (kWritten && height > 1 && array.stride(0) < static_cast<std::int64_t>(width)) {
+  if (!std::is_const_v<Float> && height > 1 && array.stride(0) < static_cast<std::int64_t>(width)) {
     value_error(name + " has rows that overlap; make a copy with .contiguous() or .copy() first");
   }
   const auto stride = static_cast<std::ptrdiff_t>(height > 1 ? array.stride(0) : static_cast<std::int64_t>(width));

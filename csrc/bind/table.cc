@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bind/arrays.h"
+#include "table/finite.h"
 
 namespace fleet::bind {
 
@@ -79,8 +80,26 @@ nb::object pull(const Table& table, nb::handle keys) {
   return to_numpy(std::move(out), array.size(), width);
 }
 
+nb::object find(const Table& table, nb::handle keys) {
+  const AnyArray array = as_int64(keys, "keys");
+  fleet::Array<std::uint8_t> out(array.size());
+  {
+    nb::gil_scoped_release release;
+    table.find(int64s(array), array.size(), out.data());
+  }
+  return to_numpy(std::move(out));
+}
+
+void assign(Table& table, nb::handle keys, nb::handle values) {
+  const AnyArray array = as_int64(keys, "keys");
+  const AnyArray value_array = as_array(values, "values");
+  const float* data = items<float>(value_array, values, "values", array.size(), table.format().width, true);
+  nb::gil_scoped_release release;
+  table.assign(int64s(array), array.size(), data);
+}
+
 nb::dict push(Table& table, nb::handle keys, nb::handle grads, std::uint32_t step, double lr, nb::handle counts,
-              nb::handle shows, nb::handle clicks, bool skip_nonfinite) {
+              nb::handle shows, nb::handle clicks, float scale, bool skip_nonfinite) {
   const AnyArray key_array = as_int64(keys, "keys");
   const std::size_t n = key_array.size();
   const AnyArray grad_array = as_array(grads, "grads");
@@ -103,6 +122,7 @@ nb::dict push(Table& table, nb::handle keys, nb::handle grads, std::uint32_t ste
   }
   request.step = step;
   request.lr = lr;
+  request.scale = scale;
   request.skip_nonfinite = skip_nonfinite;
   Pushed done;
   {
@@ -217,9 +237,17 @@ std::size_t shrink(Table& table, std::uint32_t now, std::uint32_t unseen_steps,
   return table.shrink({now, unseen_steps, score_below.has_value(), score_below.value_or(0), decay});
 }
 
+bool finite(nb::handle values) {
+  const AnyArray array = as_array(values, "values");
+  if (array.dtype() != nb::dtype<float>()) type_error("values must be float32, got " + dtype_text(values));
+  nb::gil_scoped_release release;
+  return all_finite(static_cast<const float*>(array.data()), array.size());
+}
+
 }  // namespace
 
 void add_table(nb::module_& m) {
+  m.def("all_finite", &finite, nb::arg("values").none(), "Whether no value is a NaN or an Inf.");
   nb::class_<Table>(m, "Table", "Rows by int64 key; see _native.pyi.")
       .def(nb::new_(&make_table), nb::arg("name"), nb::arg("width"), nb::arg("rule"), nb::arg("rule_args"),
            nb::arg("initializer"), nb::arg("initializer_args"), nb::arg("entry"), nb::arg("entry_args"),
@@ -228,7 +256,9 @@ void add_table(nb::module_& m) {
       .def("pull", &pull, nb::arg("keys").none())
       .def("push", &push, nb::arg("keys").none(), nb::arg("grads").none(), nb::kw_only(), nb::arg("step"),
            nb::arg("lr"), nb::arg("counts").none() = nb::none(), nb::arg("shows").none() = nb::none(),
-           nb::arg("clicks").none() = nb::none(), nb::arg("skip_nonfinite") = false)
+           nb::arg("clicks").none() = nb::none(), nb::arg("scale") = 1.0f, nb::arg("skip_nonfinite") = false)
+      .def("find", &find, nb::arg("keys").none())
+      .def("assign", &assign, nb::arg("keys").none(), nb::arg("values").none())
       .def("shrink", &shrink, nb::kw_only(), nb::arg("now"), nb::arg("unseen_steps") = 0,
            nb::arg("score_below").none() = nb::none(), nb::arg("decay") = 0.0)
       .def("export", &dump, nb::arg("first_shard"), nb::arg("last_shard"))

@@ -1,5 +1,8 @@
 #include "pool/gather.h"
 
+#include <algorithm>
+
+#include "keys/scratch.h"
 #include "pool/row.h"
 
 namespace fleet {
@@ -8,20 +11,60 @@ namespace {
 // How many places to ask for a row in advance.
 constexpr std::size_t kAhead = 16;
 
-// Calls visit(row, place) for each place, in order.
+// How many samples to put in order at a time: few enough for their indices to stay in the first-level cache.
+constexpr std::size_t kBlock = 64;
+
+// The indices of some samples, which come slot by slot, sample by sample. Eight samples of a slot share a cache line;
+// read one at a time, a batch of 2^k samples would need the same few lines of the cache for every slot.
+void order_by_sample(const Places& places, std::size_t first_sample, std::size_t num_samples, std::int64_t* ordered) {
+  constexpr std::size_t kLine = 8;
+  const std::size_t num_slots = places.num_slots;
+  std::size_t b = 0;
+  for (; b + kLine <= num_samples; b += kLine, ordered += kLine * num_slots) {
+    const std::int64_t* index = places.inverse + first_sample + b;
+    for (std::size_t s = 0; s < num_slots; ++s, index += places.batch) {
+      for (std::size_t i = 0; i < kLine; ++i) ordered[i * num_slots + s] = index[i];
+    }
+  }
+  for (; b < num_samples; ++b) {
+    const std::int64_t* index = places.inverse + first_sample + b;
+    for (std::size_t s = 0; s < num_slots; ++s, index += places.batch) *ordered++ = *index;
+  }
+}
+
+// Calls visit(row, place) for each of `count` places, `step` floats apart. `left` indices may be looked at in advance.
 template <class Float, class Place, class Width, class Visit>
-void each_place(Float* rows, std::size_t num_rows, const Places& places, Place* first, Width width,
-                const Visit& visit) {
-  if (places.num_slots == 0) return;
-  const bool prefetch = worth_prefetching(num_rows, width);
-  const std::size_t samples_ahead = kAhead / places.num_slots + 1;
-  for (std::size_t b = 0; b < places.batch; ++b) {
-    const std::int64_t* index = places.inverse + b;
-    const std::size_t ahead = b + samples_ahead < places.batch ? samples_ahead : 0;
-    Place* place = first + static_cast<std::ptrdiff_t>(b) * places.stride;
-    for (std::size_t s = 0; s < places.num_slots; ++s, index += places.batch, place += width) {
-      if (prefetch) prefetch_row(rows + static_cast<std::size_t>(index[ahead]) * width, width);
-      visit(rows + static_cast<std::size_t>(*index) * width, place);
+void walk(Rows<Float> rows, const std::int64_t* index, std::size_t left, Place* place, std::ptrdiff_t step,
+          std::size_t count, Width width, const Visit& visit) {
+  const bool prefetch = worth_prefetching(rows.num_rows, width);
+  for (std::size_t i = 0; i < count; ++i, place += step) {
+    if (prefetch && i + kAhead < left) {
+      prefetch_row(rows.data + static_cast<std::size_t>(index[i + kAhead]) * width, width);
+    }
+    visit(rows.data + static_cast<std::size_t>(index[i]) * width, place);
+  }
+}
+
+// Calls visit(row, place) for each place, sample by sample and within a sample slot by slot.
+template <class Float, class Place, class Width, class Visit>
+void each_place(Rows<Float> rows, const Places& places, Place* first, Width width, const Visit& visit) {
+  const std::size_t batch = places.batch, num_slots = places.num_slots;
+  if (num_slots == 1) return walk(rows, places.inverse, batch, first, places.stride, batch, width, visit);
+
+  const auto step = static_cast<std::ptrdiff_t>(rows.width);
+  const bool gapless = places.stride == static_cast<std::ptrdiff_t>(num_slots) * step;
+  Scratch<std::int64_t> ordered(std::min(batch, kBlock) * num_slots);
+  for (std::size_t b = 0; b < batch; b += kBlock) {
+    const std::size_t num_samples = std::min(kBlock, batch - b), total = num_samples * num_slots;
+    order_by_sample(places, b, num_samples, ordered.data());
+    Place* const block = first + static_cast<std::ptrdiff_t>(b) * places.stride;
+    if (gapless) {
+      walk(rows, ordered.data(), total, block, step, total, width, visit);
+      continue;
+    }
+    for (std::size_t i = 0; i < num_samples; ++i) {
+      walk(rows, ordered.data() + i * num_slots, total - i * num_slots,
+           block + static_cast<std::ptrdiff_t>(i) * places.stride, step, num_slots, width, visit);
     }
   }
 }
@@ -41,14 +84,13 @@ bool all_below(const std::int64_t* index, std::size_t n, std::size_t limit) {
 
 void gather(Rows<const float> rows, const Places& places, float* out) {
   with_width(rows.width, [&](auto width) {
-    each_place(rows.data, rows.num_rows, places, out, width,
-               [width](const float* row, float* place) { copy_row(row, place, width); });
+    each_place(rows, places, out, width, [width](const float* row, float* place) { copy_row(row, place, width); });
   });
 }
 
 void scatter(const float* grad_out, const Places& places, Rows<float> grad_rows) {
   with_width(grad_rows.width, [&](auto width) {
-    each_place(grad_rows.data, grad_rows.num_rows, places, grad_out, width,
+    each_place(grad_rows, places, grad_out, width,
                [width](float* row, const float* place) { add_row(place, row, width); });
   });
 }

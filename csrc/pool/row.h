@@ -6,8 +6,8 @@
 
 namespace fleet {
 
-// A row's width, known to the compiler or not. Unrolled for its width, a copy of 10 floats takes half the time and a
-// copy of 1 a third; beyond 64 nothing is gained.
+// A row's width, known to the compiler or not. Unrolled for its width, a copy of 1 float takes a third of the time, of
+// 10 two thirds, of 64 nine tenths.
 template <std::size_t kWidth>
 struct FixedWidth {
   constexpr operator std::size_t() const { return kWidth; }
@@ -67,7 +67,8 @@ void divide_row(float* row, float divisor, Width width) {
   for (std::size_t d = 0; d < width; ++d) row[d] /= divisor;
 }
 
-// Rows that fit the second-level cache are there soon enough; asking for them early then costs up to a third.
+// Rows that fit the second-level cache are there soon enough; asking for them early then costs up to half as much
+// again.
 inline bool worth_prefetching(std::size_t num_rows, std::size_t width) {
   return num_rows * width * sizeof(float) > (std::size_t{1} << 20);
 }

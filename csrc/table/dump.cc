@@ -48,6 +48,20 @@ std::size_t Table::restore(const RowsView& rows, std::uint32_t server, std::uint
   const bool has_clicks = options_.entry.has_clicks();
   const std::size_t value_bytes = format_.width * format_.value_size();
   std::size_t taken = 0;
+  const auto count = [&](const RowsView::MarksView& marks) {
+    std::vector<std::size_t> counts(kShards);
+    for (std::size_t i = 0; i < marks.n; ++i) {
+      if (server_of(marks.keys[i], num_servers) == server) ++counts[mix64(marks.keys[i]) % kShards];
+    }
+    return counts;
+  };
+  const std::vector<std::size_t> counts = count(rows.marks), waiting_counts = count(rows.waiting);
+  for (std::size_t s = 0; s < kShards; ++s) {
+    Shard& shard = *shards_[s];
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    shard.index.reserve(shard.index.size() + counts[s]);
+    if (options_.entry.counts()) shard.waiting.reserve(shard.waiting.size() + waiting_counts[s]);
+  }
   for (std::size_t i = 0; i < rows.marks.n; ++i) {
     const std::int64_t key = rows.marks.keys[i];
     if (server_of(key, num_servers) != server) continue;

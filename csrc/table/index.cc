@@ -15,8 +15,8 @@ constexpr std::size_t kFirstBuckets = 4;
 constexpr std::size_t kLargePage = std::size_t{2} << 20;
 constexpr std::size_t kMapped = kLargePage;
 
-// Large indexes are mapped: they are gone at once when they have grown, and lie in large pages, for which they must begin
-// at a multiple of one.
+// Large indexes are mapped: they are gone at once when they have grown, and lie in large pages, for which they must
+// begin at a multiple of one.
 void* allocate(std::size_t bytes) {
   if (bytes < kMapped) {
     void* data = std::aligned_alloc(64, bytes);
@@ -81,9 +81,14 @@ bool Index::erase(std::int64_t key, std::uint32_t place) {
   }
 }
 
-void Index::grow() {
+void Index::grow() { rebuild(std::max(kFirstBuckets, num_buckets_ + num_buckets_ * 15 / 100 + 4)); }
+
+void Index::reserve(std::size_t size) {
+  if (size > limit_) rebuild(size * 10 / (9 * kSlots) + 1);
+}
+
+void Index::rebuild(std::size_t count) {
   const std::size_t old_count = num_buckets_;
-  const std::size_t count = std::max(kFirstBuckets, old_count + old_count * 15 / 100 + 4);
   const std::size_t bytes = count * sizeof(Bucket);
   auto* fresh = static_cast<Bucket*>(allocate(bytes));
   for (std::size_t b = 0; b < count; ++b) {

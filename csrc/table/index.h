@@ -39,6 +39,9 @@ class Index {
 
   // Adds a key that is not there.
   void insert(std::int64_t key, std::uint32_t place, std::uint32_t row);
+  // Makes room for `size` keys in all. Without it, keys that come in the order of for_each pile up at the front of an
+  // index that is still small, and each insertion walks past all of them.
+  void reserve(std::size_t size);
   // Removes a key; false if it was not there.
   bool erase(std::int64_t key, std::uint32_t place);
 
@@ -67,6 +70,7 @@ class Index {
 
   std::size_t bucket(std::uint32_t place) const { return (static_cast<std::uint64_t>(place) * num_buckets_) >> 32; }
   void grow();
+  void rebuild(std::size_t num_buckets);
   void put(std::int64_t key, std::uint32_t place, std::uint32_t row);
 
   struct Free {

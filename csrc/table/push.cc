@@ -19,7 +19,12 @@ bool is_ascending(const std::int64_t* keys, std::size_t n) {
 // A push with each key once: gradients and counters of equal keys are added, in the order they come in.
 struct Summed {
   Summed(const Push& given, std::size_t width) : push(given) {
-    if (is_ascending(given.keys, given.n)) return;  // as our own workers send them
+    if (is_ascending(given.keys, given.n)) {  // as our own workers send them
+      if (given.scale == 1.0f) return;
+      grads.assign(given.grads, given.grads + given.n * width);
+      scale();
+      return;
+    }
     unique = fleet::unique(given.keys, given.n);
     const std::size_t n = unique.keys.size();
     grads.assign(n * width, 0.0f);
@@ -37,10 +42,17 @@ struct Summed {
     }
     push.keys = unique.keys.data();
     push.n = n;
-    push.grads = grads.data();
+    scale();
     push.counts = counts.data();
     if (given.shows != nullptr) push.shows = shows.data();
     if (given.clicks != nullptr) push.clicks = clicks.data();
+  }
+
+  void scale() {
+    if (push.scale != 1.0f) {
+      for (float& value : grads) value *= push.scale;
+    }
+    push.grads = grads.data();
   }
 
   Push push;

@@ -47,6 +47,7 @@ struct Push {
   const float* clicks;          // or null: none
   std::uint32_t step;
   double lr;
+  float scale;          // multiplies the summed gradients: 1 / workers in synchronous training
   bool skip_nonfinite;  // leave out rows with a NaN or an Inf; otherwise such a push is refused whole
 };
 
@@ -104,6 +105,10 @@ class Table {
   void pull(const std::int64_t* keys, std::size_t n, float* out) const;
   // Gradients of equal keys are added first. std::invalid_argument if one is not finite and may not be skipped.
   Pushed push(const Push& push);
+  // found[i] = 1 if keys[i] has a row, else 0
+  void find(const std::int64_t* keys, std::size_t n, std::uint8_t* found) const;
+  // Sets the values of rows [n, width]; rows that are new begin with a new state.
+  void assign(const std::int64_t* keys, std::size_t n, const float* values);
   // Deletes what `rule` says; the number of rows.
   std::size_t shrink(const ShrinkRule& rule);
   void clear();

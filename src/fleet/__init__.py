@@ -17,20 +17,34 @@ from typing import TYPE_CHECKING
 from fleet._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from fleet import metrics, nn
     from fleet.api import (
         Fleet,
         barrier_worker,
         device,
+        distributed_model,
+        distributed_optimizer,
+        flush,
         init,
+        init_server,
+        init_worker,
         is_first_worker,
         is_server,
         is_worker,
+        load_model,
         local_rank,
         node_num,
+        prefetch,
+        run_server,
+        save_inference_model,
+        save_persistables,
         server_endpoints,
         server_index,
         server_num,
+        server_stats,
+        shrink,
         shutdown,
+        stop_worker,
         util,
         worker_endpoints,
         worker_index,
@@ -38,6 +52,8 @@ if TYPE_CHECKING:
     )
     from fleet.errors import FleetError
     from fleet.observe import progress
+    from fleet.ps import entries, initializers, rules
+    from fleet.ps.entries import AlwaysEntry, CountFilterEntry, ProbabilityEntry, ShowClickEntry
     from fleet.roles import (
         MPISymetricRoleMaker,
         PaddleCloudRoleMaker,
@@ -48,58 +64,106 @@ if TYPE_CHECKING:
     from fleet.strategy import DistributedStrategy
 
 _HOMES = {
+    "AlwaysEntry": "fleet.ps.entries",
+    "CountFilterEntry": "fleet.ps.entries",
     "DistributedStrategy": "fleet.strategy",
     "Fleet": "fleet.api",
     "FleetError": "fleet.errors",
     "MPISymetricRoleMaker": "fleet.roles",
     "PaddleCloudRoleMaker": "fleet.roles",
+    "ProbabilityEntry": "fleet.ps.entries",
     "Role": "fleet.roles",
+    "ShowClickEntry": "fleet.ps.entries",
     "UserDefinedCollectiveRoleMaker": "fleet.roles",
     "UserDefinedRoleMaker": "fleet.roles",
     "barrier_worker": "fleet.api",
     "device": "fleet.api",
+    "distributed_model": "fleet.api",
+    "distributed_optimizer": "fleet.api",
+    "flush": "fleet.api",
     "init": "fleet.api",
+    "init_server": "fleet.api",
+    "init_worker": "fleet.api",
     "is_first_worker": "fleet.api",
     "is_server": "fleet.api",
     "is_worker": "fleet.api",
+    "load_model": "fleet.api",
     "local_rank": "fleet.api",
     "node_num": "fleet.api",
+    "prefetch": "fleet.api",
     "progress": "fleet.observe",
+    "run_server": "fleet.api",
+    "save_inference_model": "fleet.api",
+    "save_persistables": "fleet.api",
     "server_endpoints": "fleet.api",
     "server_index": "fleet.api",
     "server_num": "fleet.api",
+    "server_stats": "fleet.api",
+    "shrink": "fleet.api",
     "shutdown": "fleet.api",
+    "stop_worker": "fleet.api",
     "util": "fleet.api",
     "worker_endpoints": "fleet.api",
     "worker_index": "fleet.api",
     "worker_num": "fleet.api",
 }
 
+_MODULES = {
+    "entries": "fleet.ps.entries",
+    "initializers": "fleet.ps.initializers",
+    "metrics": "fleet.metrics",
+    "nn": "fleet.nn",
+    "rules": "fleet.ps.rules",
+}
+"""Parts of the package that are public under a shorter name."""
+
 _LIVE = {"device", "util"}
 """Not functions but values that change with init() and shutdown()."""
 
 __all__ = [
+    "AlwaysEntry",
+    "CountFilterEntry",
     "DistributedStrategy",
     "Fleet",
     "FleetError",
     "MPISymetricRoleMaker",
     "PaddleCloudRoleMaker",
+    "ProbabilityEntry",
     "Role",
+    "ShowClickEntry",
     "UserDefinedCollectiveRoleMaker",
     "UserDefinedRoleMaker",
     "barrier_worker",
     "device",
+    "distributed_model",
+    "distributed_optimizer",
+    "entries",
+    "flush",
     "init",
+    "init_server",
+    "init_worker",
+    "initializers",
     "is_first_worker",
     "is_server",
     "is_worker",
+    "load_model",
     "local_rank",
+    "metrics",
+    "nn",
     "node_num",
+    "prefetch",
     "progress",
+    "rules",
+    "run_server",
+    "save_inference_model",
+    "save_persistables",
     "server_endpoints",
     "server_index",
     "server_num",
+    "server_stats",
+    "shrink",
     "shutdown",
+    "stop_worker",
     "util",
     "worker_endpoints",
     "worker_index",
@@ -108,6 +172,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        module = importlib.import_module(_MODULES[name])
+        globals()[name] = module
+        return module
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'fleet' has no attribute {name!r}")

@@ -98,6 +98,9 @@ def initialize(
 ) -> npt.NDArray[np.float32]:
     """Return the first values of rows, [len(keys), width]; never changes (csrc/init/initializer.h)."""
 
+def all_finite(values: _Floats) -> bool:
+    """Return whether no value is a NaN or an Inf."""
+
 class Table:
     """Rows by int64 key, in 64 shards with a lock each. A pull never changes it (csrc/table/table.h)."""
 
@@ -149,17 +152,22 @@ class Table:
         counts: npt.NDArray[np.uint32] | None = None,
         shows: _Floats | None = None,
         clicks: _Floats | None = None,
+        scale: float = 1.0,
         skip_nonfinite: bool = False,
     ) -> dict[str, int]:
-        """Add the gradients of equal keys and apply the rule once to each row.
+        """Add the gradients of equal keys, multiply by `scale` and apply the rule once to each row.
 
         Returns how many rows were created, how many keys are waiting, how many rows were skipped for a NaN or an Inf,
         how many were evicted. A NaN that may not be skipped is a ValueError, and nothing is applied.
         """
 
-    def shrink(
-        self, *, now: int, unseen_steps: int = 0, score_below: float | None = None, decay: float = 0.0
-    ) -> int:
+    def find(self, keys: _Keys) -> npt.NDArray[np.uint8]:
+        """Return 1 for each key that has a row, else 0."""
+
+    def assign(self, keys: _Keys, values: _Floats) -> None:
+        """Set the values of rows, [n, width]; rows that are new begin with a new state."""
+
+    def shrink(self, *, now: int, unseen_steps: int = 0, score_below: float | None = None, decay: float = 0.0) -> int:
         """Delete rows not pushed for more than `unseen_steps`, and rows whose score is too low; return how many."""
 
     def export(self, first_shard: int, last_shard: int) -> dict[str, npt.NDArray[Any]]:

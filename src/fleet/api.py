@@ -5,16 +5,28 @@ from __future__ import annotations
 import atexit
 from typing import TYPE_CHECKING
 
-from fleet.errors import NotReadyError, RoleError, UsageTypeError
+from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageTypeError
 from fleet.observe.ending import note_the_end
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from os import PathLike
+    from pathlib import Path
+    from typing import TypeVar
+
     import torch
     import torch.distributed as dist
+    from torch import nn
 
     from fleet.collective.util import Util
+    from fleet.ps.optimizer import DistributedOptimizer
+    from fleet.ps.placement import Dispatch, Dispatcher
+    from fleet.ps.worker import Worker
+
+    Model = TypeVar("Model", bound=nn.Module)
+    Batch = TypeVar("Batch")
 
     util: Util
     device: torch.device
@@ -33,6 +45,10 @@ class Fleet:
         self._device: torch.device | None = None
         self._group: dist.ProcessGroup | None = None
         self._util: Util | None = None
+        self._model: nn.Module | None = None
+        self._optimizer: DistributedOptimizer | None = None
+        self._worker: Worker | None = None
+        self._model_dir: str | None = None
 
     def init(
         self,
@@ -85,6 +101,7 @@ class Fleet:
 
     def shutdown(self) -> None:
         """Leave the process group if `init` made it, and forget the role. Done by itself when the script ends."""
+        self._let_go()
         if self._util is not None:
             self._util.close()
         if self._group is not None:
@@ -174,6 +191,189 @@ class Fleet:
         """Return when every worker has come here."""
         self.util.barrier("worker")
 
+    # The parameter server.
+
+    def distributed_model(self, model: Model) -> Model:
+        """Say which model this job trains, and return it; its `fleet.nn` modules get their tables in `init_worker`."""
+        self._refuse_collective("fleet.distributed_model()", "wrap the model in DistributedDataParallel")
+        self._model = model
+        return model
+
+    def distributed_optimizer(
+        self, optimizer: torch.optim.Optimizer, strategy: DistributedStrategy | None = None
+    ) -> DistributedOptimizer:
+        """The optimizer to call `step()` on: it sends gradients to the servers, which apply `optimizer`'s rule.
+
+        torch.optim's SGD, Adagrad, Adam, AdamW and RMSprop work, with all their arguments. Learning-rate schedules may
+        be made of either optimizer. A strategy given here replaces the one of `init`.
+        """
+        from torch.optim import Optimizer
+
+        from fleet.ps.optimizer import DistributedOptimizer
+
+        self._refuse_collective("fleet.distributed_optimizer()", "use the optimizer as it is")
+        if not isinstance(optimizer, Optimizer):
+            raise UsageTypeError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
+        if strategy is not None:
+            strategy.require_supported()
+            self._strategy = strategy
+        self._optimizer = DistributedOptimizer(optimizer)
+        return self._optimizer
+
+    def init_server(self, model_dir: str | PathLike[str] | None = None) -> None:
+        """Prepare this server; with `model_dir` it begins with a checkpoint of `save_persistables`."""
+        if not self._identity().server_endpoints:
+            self._model_dir = None if model_dir is None else str(model_dir)  # the one in this process will load it
+            return
+        if not self.is_server():
+            raise RoleError(f"{self._identity().name} is no server; call fleet.init_server() where fleet.is_server()")
+        self._model_dir = None if model_dir is None else str(model_dir)
+
+    def run_server(self) -> None:
+        """Serve until every worker has left, or until SIGTERM. Prints `Server listening on IP:PORT` when ready."""
+        who = self._identity()
+        if who.role is not Role.SERVER:
+            raise RoleError(f"{who.name} is no server; call fleet.run_server() where fleet.is_server()")
+        from fleet import env
+        from fleet.ps.server import serve
+        from fleet.ps.service import Service
+
+        device = "cuda" if env.FLEET_DEVICE.get() == "CUDA" else "cpu"
+        service = Service(device=device, model_dir=self._model_dir)
+        serve(service, who.server_endpoints[who.index], env.FLEET_JOB_TOKEN.text())
+
+    def init_worker(self, dispatcher: Dispatcher | Dispatch | None = None) -> None:
+        """Join the servers: declare tables, agree on the first dense parameters (worker 0's are everybody's).
+
+        Without servers in the job, the tables live in this process. `dispatcher` says which server holds which block of
+        the dense parameters; without it they go round robin.
+        """
+        who = self._identity()
+        if who.role is not Role.WORKER:
+            raise RoleError(f"{who.name} is no worker; call fleet.init_worker() where fleet.is_worker()")
+        if self._worker is not None:
+            raise NotReadyError("fleet.init_worker() was called before; call fleet.stop_worker() first")
+        self._refuse_collective("fleet.init_worker()", "leave out is_collective=True")
+        from fleet.runtime.join import start_worker
+        from fleet.runtime.servers import connect
+
+        strategy = self._strategy or DistributedStrategy()
+        is_averaged = strategy.dense == "allreduce"
+        if is_averaged and who.num_workers > 1:
+            self._share_first_parameters()
+        self._worker = start_worker(
+            self._model,
+            self._optimizer,
+            who,
+            strategy,
+            connect=lambda: connect(who, self._model_dir),
+            dispatcher=dispatcher,
+            average=self.util.mean_ if is_averaged else None,
+        )
+
+    def stop_worker(self) -> None:
+        """Send what is queued, take leave of the servers. Afterwards the model has the servers' dense parameters."""
+        if self._worker is None:
+            return
+        worker = self._worker
+        try:
+            worker.stop()
+        finally:
+            self._let_go()
+
+    def save_persistables(self, dirname: str | PathLike[str]) -> Path:
+        """Write a checkpoint of everything on the servers; one worker calls it, on a file system that all share."""
+        from fleet.runtime import saving
+
+        return saving.save(self._joined("fleet.save_persistables()"), dirname)
+
+    def load_model(self, dirname: str | PathLike[str]) -> int:
+        """Replace everything on the servers by a checkpoint, which any number of servers may have written.
+
+        One worker calls it, before any has trained. Returns the number of rows.
+        """
+        from fleet.runtime import saving
+
+        return saving.load(self._joined("fleet.load_model()"), dirname)
+
+    def save_inference_model(self, dirname: str | PathLike[str]) -> Path:
+        """Write values only, as plain numpy files, for serving."""
+        from fleet.runtime import saving
+
+        return saving.export(self._joined("fleet.save_inference_model()"), dirname)
+
+    def shrink(
+        self,
+        table: str | None = None,
+        *,
+        unseen_steps: int = 0,
+        score_below: float | None = None,
+        decay: float = 0.0,
+    ) -> int:
+        """Delete rows not trained for more than `unseen_steps` and, in tables with ShowClickEntry, those of a low score.
+
+        `decay` multiplies shows and clicks first. Returns how many rows were deleted, in one table or in all.
+        """
+        from fleet.runtime import saving
+
+        worker = self._joined("fleet.shrink()")
+        return saving.shrink(worker, table, unseen_steps=unseen_steps, score_below=score_below, decay=decay)
+
+    def server_stats(self) -> list[dict[str, object]]:
+        """What each server holds and has done: rows and bytes of each table, pulls, pushes, staleness."""
+        from fleet.runtime import saving
+
+        return saving.stats(self._joined("fleet.server_stats()"))
+
+    def flush(self) -> None:
+        """Return when everything this worker has sent was applied."""
+        self._joined("fleet.flush()").mode.flush()
+
+    def prefetch(
+        self, loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], object] | None = None
+    ) -> Iterator[Batch]:
+        """Iterate over batches and pull the rows of the next one while this one is computed.
+
+        `keys(batch)` gives what the model's sparse module will be called with; see fleet.runtime.prefetch.
+        """
+        from fleet.runtime.prefetch import prefetch
+
+        return prefetch(loader, model, keys)
+
+    def _joined(self, what: str) -> Worker:
+        if self._worker is None:
+            raise NotReadyError(f"{what} needs the servers; call fleet.init_worker() first")
+        return self._worker
+
+    def _let_go(self) -> None:
+        """Unbind model and optimizer from a worker that has stopped, or is to be dropped."""
+        if self._worker is None:
+            return
+        from fleet.nn.sparse import SparseModule
+
+        self._worker.client.close()
+        self._worker = None
+        if self._optimizer is not None:
+            self._optimizer.unbind()
+        for module in () if self._model is None else self._model.modules():
+            if isinstance(module, SparseModule):
+                module.bind(None)
+
+    def _share_first_parameters(self) -> None:
+        """Worker 0's dense parameters are everybody's: the others bring zeros to a sum."""
+        import torch
+
+        for parameter in () if self._model is None else self._model.parameters():
+            with torch.no_grad():
+                if not self.is_first_worker():
+                    parameter.zero_()
+                self.util.mean_(parameter.data)
+                parameter.mul_(self.worker_num())
+
+    def _refuse_collective(self, what: str, remedy: str) -> None:
+        if self._is_collective:
+            raise NotSupportedError(f"{what} is not built for collective jobs yet; {remedy}")
+
 
 fleet = Fleet()
 """The one shared instance."""
@@ -192,6 +392,19 @@ server_endpoints = fleet.server_endpoints
 local_rank = fleet.local_rank
 node_num = fleet.node_num
 barrier_worker = fleet.barrier_worker
+distributed_model = fleet.distributed_model
+distributed_optimizer = fleet.distributed_optimizer
+init_server = fleet.init_server
+run_server = fleet.run_server
+init_worker = fleet.init_worker
+stop_worker = fleet.stop_worker
+save_persistables = fleet.save_persistables
+load_model = fleet.load_model
+save_inference_model = fleet.save_inference_model
+shrink = fleet.shrink
+server_stats = fleet.server_stats
+flush = fleet.flush
+prefetch = fleet.prefetch
 
 
 def __getattr__(name: str) -> object:

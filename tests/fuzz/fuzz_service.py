@@ -49,7 +49,9 @@ class Fuzz:
         self._has_job = False
         self._memory = psutil.Process(server.process.pid)
         self._first_bytes = self._memory.memory_info().rss
-        self.failures: list[str] = []
+        self.failures: dict[str, str] = {}
+        """What must not happen, and a request that made it happen."""
+        self._is_lost = False
         room = self._memory.memory_info().vms + ROOM_BYTES
         self._memory.rlimit(psutil.RLIMIT_AS, (room, room))
 
@@ -64,7 +66,7 @@ class Fuzz:
     def run(self, seconds: float, number: int) -> None:
         """Go on for so long; the number makes one run differ from another."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end and not self.failures:
+        while time.monotonic() < end:
             self._raw(number, end)
             self._check()
             for method in wire.METHODS:
@@ -78,7 +80,7 @@ class Fuzz:
         self._channel.close()
         growth = self._memory.memory_info().rss - self._first_bytes
         if growth > MAX_GROWTH_BYTES:
-            self.failures.append(f"the server's memory grew by {growth >> 20} MiB")
+            self.failures[f"the server's memory grew by {growth >> 20} MiB"] = ""
 
     def _batch(self, method: str, number: int) -> None:
         @seed(number)
@@ -91,11 +93,14 @@ class Fuzz:
         )
         @given(requests(method, self._caller))
         def one(request: bytes) -> None:
+            if self._is_lost:
+                return
             code, details, _ = self._call(method, request)
             self._outcomes[method, code.name] += 1
             is_stuck = code is grpc.StatusCode.DEADLINE_EXCEEDED and details == "Deadline Exceeded"
-            if is_stuck or code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNAVAILABLE):
-                self.failures.append(f"{method}: {code.name} {details!r} for {request[:400].hex()}")
+            self._is_lost = is_stuck or code is grpc.StatusCode.UNAVAILABLE
+            if self._is_lost or code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN):
+                self.failures.setdefault(f"{method}: {code.name} {details}", request.hex())
 
         one()
 
@@ -133,10 +138,11 @@ class Fuzz:
 
     def _check(self) -> None:
         if (code := self._server.process.poll()) is not None:
-            raise AssertionError(f"the server ended with {code}; {'; '.join(self.failures)}\n{self._server.read_log()}")
+            raise AssertionError(f"the server ended with {code}: {self.failures}\n{self._server.read_log()}")
+        assert not self._is_lost, self.failures
         assert is_serving(self._server.endpoint, timeout_s=LIMIT_S)
-        self._must("Stats")
         if self._has_job:
+            self._must("Stats")
             _, tensors = wire.decode("PullReply", self._must("Pull"))
             sizes = [np.frombuffer(tensor, np.float32).size for tensor in tensors]
             assert sizes == [4 * WIDTH, 4 * WIDTH, NUM_DENSE], sizes
@@ -153,10 +159,10 @@ class Fuzz:
         return code, details, started.result() if code is grpc.StatusCode.OK else b""
 
 
-def fuzz(seconds: float, number: int, program: Sequence[str] = REAL) -> tuple[Outcomes, list[str]]:
+def fuzz(seconds: float, number: int, program: Sequence[str] = REAL) -> tuple[Outcomes, dict[str, str]]:
     """Fuzz a server without a job, then one with it; returns how calls ended, and what must not have happened."""
     outcomes: Outcomes = Counter()
-    failures: list[str] = []
+    failures: dict[str, str] = {}
     for has_job in (False, True):
         # What a server saves goes into a folder of its own.
         with tempfile.TemporaryDirectory() as folder, server_process(program, cwd=Path(folder)) as server:
@@ -166,7 +172,7 @@ def fuzz(seconds: float, number: int, program: Sequence[str] = REAL) -> tuple[Ou
                 attack.declare()
             attack.run(seconds / 2, number)
             attack.finish()
-            failures += attack.failures
+            failures |= attack.failures
     return outcomes, failures
 
 
@@ -177,9 +183,9 @@ def main() -> int:
     outcomes, failures = fuzz(seconds, number)
     for (method, outcome), count in sorted(outcomes.items()):
         print(f"{method:8} {outcome:20} {count:7}")
-    print(f"{sum(outcomes.values())} calls, {len(failures)} failures")
-    for failure in failures[:20]:
-        print(failure)
+    print(f"{sum(outcomes.values())} calls, {len(failures)} kinds of failure")
+    for failure, request in failures.items():
+        print(f"{failure}\n    {request[:200]}")
     return 1 if failures else 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -80,6 +81,22 @@ def check_split_and_merge(keys: Keys, num_servers: int) -> None:
     np.testing.assert_array_equal(_native.merge(pieces, order), keys)
 
 
+def check_route(keys: Keys, num_servers: int) -> None:
+    grouped, inverse, offsets, counts = _native.route(keys, num_servers, counts=True)
+    distinct, times = np.unique(keys, return_counts=True)
+    expected, order, expected_offsets = _native.split(distinct, num_servers)
+    np.testing.assert_array_equal(grouped, expected)
+    np.testing.assert_array_equal(offsets, expected_offsets)
+    np.testing.assert_array_equal(grouped[inverse], keys)
+    np.testing.assert_array_equal(counts, times[order])
+    assert counts is not None
+    assert counts.dtype == np.uint32
+    assert grouped.dtype == inverse.dtype == offsets.dtype == np.int64
+    without = _native.route(keys, num_servers)
+    assert without[3] is None
+    np.testing.assert_array_equal(without[1], inverse)
+
+
 @hard
 def test_unique_is_numpys(keys: Keys) -> None:
     check_unique(keys)
@@ -110,6 +127,18 @@ def test_split_and_merge(keys: Keys, num_servers: int) -> None:
 @given(any_keys, st.integers(1, 70))
 def test_split_and_merge_anything(keys: Keys, num_servers: int) -> None:
     check_split_and_merge(keys, num_servers)
+
+
+@hard
+@pytest.mark.parametrize("num_servers", [1, 2, 5, 1000])
+def test_route_is_unique_and_split(keys: Keys, num_servers: int) -> None:
+    check_route(keys, num_servers)
+
+
+@settings(max_examples=60, deadline=None)
+@given(any_keys, st.integers(1, 70))
+def test_route_of_anything(keys: Keys, num_servers: int) -> None:
+    check_route(keys, num_servers)
 
 
 def test_placement_never_changes() -> None:
@@ -189,7 +218,8 @@ def test_read_only_keys_are_fine() -> None:
     ],
 )
 def test_bad_keys(keys: Any, error: type[Exception], message: str) -> None:
-    for call in (_native.unique, lambda k: _native.split(k, 2), lambda k: _native.server_of(k, 2)):
+    calls = (_native.split, _native.route, _native.server_of)
+    for call in (_native.unique, *(partial(call, num_servers=2) for call in calls)):
         with pytest.raises(error, match=message) as caught:
             call(keys)
         assert "\n" not in str(caught.value)
@@ -197,7 +227,7 @@ def test_bad_keys(keys: Any, error: type[Exception], message: str) -> None:
 
 @pytest.mark.parametrize("num_servers", [0, -1, 65537])
 def test_bad_num_servers(num_servers: int) -> None:
-    for call in (_native.split, _native.server_of):
+    for call in (_native.split, _native.route, _native.server_of):
         with pytest.raises(ValueError, match=rf"num_servers must be in 1\.\.65536, got {num_servers}"):
             call(ints(1), num_servers)
 
@@ -210,7 +240,7 @@ def test_num_servers_beyond_int64(num_servers: int) -> None:
 
 @pytest.mark.parametrize("num_servers", [2.0, "2", None, ints(1, 2)], ids=lambda value: type(value).__name__)
 def test_num_servers_that_is_no_integer(num_servers: Any) -> None:
-    for call in (_native.split, _native.server_of):
+    for call in (_native.split, _native.route, _native.server_of):
         with pytest.raises(TypeError) as caught:
             call(ints(1), num_servers)
         assert str(caught.value) == f"num_servers must be an integer, got {type(num_servers).__name__}"

@@ -41,6 +41,29 @@ def test_there_and_back(dtype: torch.dtype) -> None:
     assert torch.equal(merged.to(torch.float32), rows.to(torch.float32))  # torch compares no float8
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (500,), (26, 100), (2, 0, 3)])
+@pytest.mark.parametrize("num_servers", [1, 3])
+def test_route_needs_no_merge(shape: tuple[int, ...], num_servers: int) -> None:
+    batch = torch.randint(0, 10**9, shape, generator=torch.Generator().manual_seed(0))
+    parts = keys.route(batch, num_servers)
+    answers = torch.cat(parts.pieces())
+    assert parts.inverse.shape == batch.shape
+    assert torch.equal(answers[parts.inverse], batch)
+    for server, piece in enumerate(parts.pieces()):
+        assert torch.equal(piece, piece.unique())
+        assert (keys.server_of(piece, num_servers) == server).all()
+    assert parts.counts is None
+
+
+def test_route_counts() -> None:
+    batch = torch.randint(0, 50, (4, 100), generator=torch.Generator().manual_seed(0)).t()
+    parts = keys.route(batch, 3, counts=True)
+    assert parts.counts is not None
+    assert parts.counts.dtype == torch.uint32
+    times = dict(zip(*(tensor.tolist() for tensor in batch.unique(return_counts=True)), strict=True))
+    assert parts.counts.tolist() == [times[key] for key in parts.grouped.tolist()]
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e5m2])
 def test_merge_refuses_rows_of_two_types(dtype: torch.dtype) -> None:
     pieces = [torch.zeros(1, dtype=torch.float8_e4m3fn), torch.zeros(1, dtype=dtype)]
@@ -67,6 +90,7 @@ def test_keys_that_torch_negates_later() -> None:
     assert later.is_neg()
     assert torch.equal(keys.unique(later)[0], torch.tensor([-3, -1]))
     assert torch.equal(keys.split(later, 5).grouped, keys.split(now, 5).grouped)
+    assert torch.equal(keys.route(later, 5).grouped, keys.route(now, 5).grouped)
     assert torch.equal(keys.server_of(later, 1000), keys.server_of(now, 1000))
 
 

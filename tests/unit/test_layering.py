@@ -17,10 +17,11 @@ LAYERS = [
     {"checkpoint", "data", "metrics", "optim", "roles"},
     {"collective", "ps", "static", "launch"},
     {"transpiler", "nn"},
+    {"runtime"},
     {"api"},
     {"__init__", "selfcheck"},
 ]
-WITHOUT_TORCH = {"errors", "env", "net", "strategy", "observe", "roles", "launch", "api", "__init__"}
+WITHOUT_TORCH = {"checkpoint", "errors", "env", "net", "strategy", "observe", "roles", "launch", "api", "__init__"}
 ONLY_READER_OF_THE_ENVIRONMENT = "env"
 
 

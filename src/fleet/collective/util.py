@@ -61,6 +61,14 @@ class Util:
         world.reduce(values, _OPS[mode])
         return _like(values, input)
 
+    def mean_(self, values: torch.Tensor) -> None:
+        """Replace a tensor by its mean over the workers, in place. Shapes are not compared: for one tensor per step."""
+        host = values if values.device.type == "cpu" else values.cpu()
+        self._worlds["worker"].reduce(host, dist.ReduceOp.SUM)
+        host /= self._identity.num_workers
+        if host is not values:
+            values.copy_(host)
+
     def all_gather(self, input: Any, comm_world: WorldName = "worker") -> list[Any]:
         """The values of every process of the world, by rank; they may differ in shape and kind."""
         return [unpack(data) for data in self._worlds[comm_world].gather_bytes(pack(input))]

@@ -1,3 +1,8 @@
-"""Torch modules and functions for models whose rows live in tables."""
+"""Torch modules whose rows live in tables on the servers: `Embedding` and `EmbeddingCollection`."""
 
-__all__: list[str] = []
+from fleet.nn.collection import EmbeddingCollection, Slot
+from fleet.nn.embedding import Embedding
+from fleet.nn.pooling import pool, pool_slots
+from fleet.nn.sparse import SparseModule
+
+__all__ = ["Embedding", "EmbeddingCollection", "Slot", "SparseModule", "pool", "pool_slots"]

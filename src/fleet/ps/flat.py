@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.distinct import Named, distinct
 from fleet.ps.spec import DenseBlock, check_cover
+from fleet.ps.wire import Tensor
 
 ALIGNMENT = 16  # elements, 64 bytes
 
@@ -82,6 +83,10 @@ class FlatParameters:
         """Names of the parameters, in the order of their place in the buffers."""
         return [slot.name for slot in self._slots]
 
+    def parameters(self) -> list[tuple[str, torch.Tensor]]:
+        """Name and present value of each parameter, in its shape."""
+        return [(slot.name, slot.value) for slot in self._slots]
+
     def spans(self, server: int, group: int) -> tuple[Span, ...]:
         """What a server holds of a group: (begin, end) in the buffers, in the order of the blocks."""
         return self._spans.get((server, group), ())
@@ -106,16 +111,17 @@ class FlatParameters:
             return memoryview(b"")
         return _bytes(torch.cat([self.value_buffer[begin:end] for begin, end in spans]).cpu())
 
-    def load_values(self, server: int, group: int, data: memoryview | bytes) -> None:
+    def load_values(self, server: int, group: int, data: Tensor) -> None:
         """Write what a server sent for a group into the parameters; threads may do so for several servers at once."""
         size = self.size(server, group)
-        if memoryview(data).nbytes != 4 * size:
+        source = data.reshape(-1) if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+        if source.nbytes != 4 * size:
             raise CommunicationError(
-                f"server {server} sent {memoryview(data).nbytes} bytes of dense group {group}, expected {4 * size}"
+                f"server {server} sent {source.nbytes} bytes of dense group {group}, expected {4 * size}"
             )
         if size == 0:
             return
-        source = np.frombuffer(data, dtype="<f4")
+        source = source.view(np.float32)
         start = 0
         for begin, end in self.spans(server, group):
             self._values_array[begin:end] = source[start : start + end - begin]

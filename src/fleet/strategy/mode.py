@@ -20,7 +20,7 @@ class Mode(StrEnum):
 
 # The modes Fleet runs; OFF asks for nothing. MODE_FIELDS only choose a mode, so they are supported exactly when
 # the chosen mode is listed here. Whoever builds a mode adds it.
-BUILT_MODES: frozenset[Mode] = frozenset({Mode.OFF})
+BUILT_MODES: frozenset[Mode] = frozenset(Mode)
 
 MODE_FIELDS = ("a_sync", "a_sync_configs.k_steps", "a_sync_configs.half_async")
 

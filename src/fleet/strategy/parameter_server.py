@@ -23,15 +23,17 @@ class ASync(Group):
         False,
         "makes each worker wait for its own merged send before the next batch. Needs `a_sync` and `k_steps` 0.",
     )
-    max_merge_var_num = whole(1, "is how many queued gradients are merged into one push at most.", least=1)
-    send_queue_size = whole(16, "is how many pushes may wait in a worker before training waits for them.", least=1)
-    independent_recv_thread = switch(False, "pulls fresh dense parameters in a thread of their own.")
+    max_merge_var_num = whole(1, "is how many queued gradients are merged into one push at most.", least=1, built=True)
+    send_queue_size = whole(
+        16, "is how many pushes may wait in a worker before training waits for them.", least=1, built=True
+    )
+    independent_recv_thread = switch(False, "pulls fresh dense parameters in a thread of their own.", built=True)
     min_send_grad_num_before_recv = whole(
-        1, "is how many pushes go out before the receiving thread pulls again.", least=1
+        1, "is how many pushes go out before the receiving thread pulls again.", least=1, built=True
     )
     thread_pool_size = whole(1, "is the number of threads that send and receive in a worker.", least=1)
     send_wait_times = whole(
-        1, "is how many times 10 ms a sender waits for one more gradient to merge before it sends.", least=0
+        1, "is how many times 10 ms a sender waits for one more gradient to merge before it sends.", least=0, built=True
     )
     runtime_split_send_recv = switch(False, "splits a gradient among the servers at the moment it is sent.")
     launch_barrier = switch(True, "makes workers wait until every server accepts connections.")
@@ -91,6 +93,15 @@ class ParameterServerFields(Record):
         "the tables stay on servers.",
         "server",
         "allreduce",
+        built=True,
+    )
+    nonfinite_gradients = text(
+        "error",
+        "says what a NaN or an Inf in a gradient does: it is an error and nothing is sent, or such rows and dense "
+        "steps are skipped and counted.",
+        "error",
+        "skip",
+        built=True,
     )
     adam_d2sum = switch(
         False,

@@ -1,0 +1,32 @@
+// Values that come from elsewhere: a worker's copy of what servers hold.
+#include "table/group.h"
+
+namespace fleet {
+
+void Table::find(const std::int64_t* keys, std::size_t n, std::uint8_t* found) const {
+  for_each_group(keys, n,
+                 [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
+                   const Shard& shard = *shards_[s];
+                   const std::lock_guard<std::mutex> lock(shard.mutex);
+                   for (std::size_t i = begin; i < end; ++i) {
+                     const std::size_t at = offset + block.order[i];
+                     found[at] = shard.index.find(keys[at], block.places[i]) != Index::kNone;
+                   }
+                 });
+}
+
+void Table::assign(const std::int64_t* keys, std::size_t n, const float* values) {
+  for_each_group(keys, n,
+                 [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
+                   Shard& shard = *shards_[s];
+                   const std::lock_guard<std::mutex> lock(shard.mutex);
+                   for (std::size_t i = begin; i < end; ++i) {
+                     const std::size_t at = offset + block.order[i];
+                     std::uint32_t row = shard.index.find(keys[at], block.places[i]);
+                     if (row == Index::kNone) row = make_row(shard, keys[at], block.places[i]);
+                     format_.store(values + at * format_.width, shard.rows.row(row));
+                   }
+                 });
+}
+
+}  // namespace fleet

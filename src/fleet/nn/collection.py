@@ -1,0 +1,134 @@
+"""`fleet.nn.EmbeddingCollection`: many slots of a batch, one or several tables, one pull per server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import torch
+
+from fleet.errors import UsageError
+from fleet.nn.pooling import Mode, pool
+from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids
+from fleet.ps.entries import AlwaysEntry
+from fleet.ps.lookup import Request
+from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
+
+SlotInput = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One feature of a batch. Slots that name the same table share its rows and must agree about it."""
+
+    name: str
+    dim: int
+    table: str | None = None
+    """None: the slot's own name."""
+    pooling: Mode = "none"
+    rule: RuleSpec | None = None
+    initializer: InitializerSpec = DEFAULT_INITIALIZER
+    entry: EntrySpec = AlwaysEntry()  # noqa: RUF009 - frozen
+    dtype: str = "float32"
+    bounds: tuple[float, float] | None = None
+    max_bytes: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.pooling not in get_args(Mode):
+            raise UsageError(
+                f"slot {self.name!r}: pooling must be one of {', '.join(get_args(Mode))}, got {self.pooling!r}"
+            )
+        _ = self.request
+
+    @property
+    def request(self) -> TableRequest:
+        return TableRequest(
+            self.table or self.name,
+            self.dim,
+            self.rule,
+            self.initializer,
+            self.entry,
+            self.dtype,
+            self.bounds,
+            self.max_bytes,
+            self.seed,
+        )
+
+
+class EmbeddingCollection(SparseModule):
+    """Looks up every slot of a batch at once.
+
+    `forward` takes a mapping from slot to ids: a tensor [B] or [B, L], or a pair (ids, offsets) for bags of any length.
+    It gives a mapping from slot to [*ids.shape, dim], or [B, dim] for slots that are pooled.
+
+        slots = [Slot("user", 16), Slot("clicked", 16, table="item", pooling="mean"), Slot("item", 16)]
+        collection = fleet.nn.EmbeddingCollection(slots)
+        rows = collection({"user": users, "item": items, "clicked": (ids, offsets)})
+    """
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        if not slots:
+            raise UsageError("EmbeddingCollection needs at least one slot")
+        requests: dict[str, TableRequest] = {}
+        names: set[str] = set()
+        for slot in slots:
+            if slot.name in names:
+                raise UsageError(f"slot {slot.name!r} stands twice; give each its own name")
+            names.add(slot.name)
+            request = slot.request
+            known = requests.setdefault(str(request.name), request)
+            if known != request:
+                raise UsageError(
+                    f"slot {slot.name!r} declares table {request.name!r} differently from an earlier slot: "
+                    f"{request} against {known}"
+                )
+        super().__init__(slots[0].dim)
+        self.slots = tuple(slots)
+        self._requests = tuple(requests.values())
+        order = list(requests)
+        self._slots_of = [[slot for slot in slots if slot.request.name == name] for name in order]
+
+    def table_requests(self) -> Sequence[TableRequest]:
+        return self._requests
+
+    def requests(self, inputs: Mapping[str, SlotInput]) -> list[Request]:
+        """One lookup per table: the ids of all its slots."""
+        if not self._tables:
+            _ = self.worker  # says what to do
+        return [
+            Request(table, tuple(_ids(slot.name, inputs) for slot in slots))
+            for table, slots in zip(self._tables, self._slots_of, strict=True)
+        ]
+
+    def forward(self, inputs: Mapping[str, SlotInput]) -> dict[str, torch.Tensor]:
+        """Rows of every slot."""
+        worker = self.worker
+        lookups = worker.lookups(self.requests(inputs), with_grad=self.has_grad)
+        found: dict[str, torch.Tensor] = {}
+        for slots, lookup in zip(self._slots_of, lookups, strict=True):
+            assert lookup.rows is not None
+            begin = 0
+            for slot in slots:
+                ids = _ids(slot.name, inputs)
+                inverse = lookup.inverse[begin : begin + ids.numel()].view(ids.shape)
+                begin += ids.numel()
+                given = inputs[slot.name]
+                offsets = given[1] if isinstance(given, tuple) else None
+                if slot.pooling != "none" and offsets is None and ids.dim() == 1:
+                    inverse = inverse.unsqueeze(1)  # one id per sample is a bag of one
+                found[slot.name] = pool(lookup.rows, inverse, offsets, slot.pooling)
+        return {slot.name: found[slot.name] for slot in self.slots}
+
+    def extra_repr(self) -> str:
+        return "\n".join(
+            f"{slot.name}: dim={slot.dim}, table={slot.request.name!r}, pooling={slot.pooling!r}" for slot in self.slots
+        )
+
+
+def _ids(slot: str, inputs: Mapping[str, SlotInput]) -> torch.Tensor:
+    if slot not in inputs:
+        raise UsageError(f"the batch has no slot {slot!r}; it has {', '.join(map(repr, inputs)) or 'none'}")
+    given: Any = inputs[slot]
+    return checked_ids(given[0] if isinstance(given, tuple) else given, f"slot {slot!r}")

@@ -1,0 +1,88 @@
+"""`fleet.nn.Embedding`: an embedding without a vocabulary, its rows in a table on the servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import torch
+
+from fleet.errors import UsageError
+from fleet.nn.pooling import Mode, pool
+from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids
+from fleet.ps.entries import AlwaysEntry
+from fleet.ps.lookup import Request
+from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
+
+
+class Embedding(SparseModule):
+    """Rows of `embedding_dim` floats for arbitrary int64 ids; a row exists once its id was trained.
+
+    `table` names the table; modules that name the same one share it. `rule` says how gradients change rows (see
+    `fleet.rules`); without it the table follows the optimizer that has this module's parameters. `pooling` "none"
+    gives one row per id, [*ids.shape, dim]; "sum" and "mean" pool the last dimension of 2-D ids, or the bags that
+    `offsets` cut from 1-D ids, as `torch.nn.EmbeddingBag` does.
+
+        embedding = fleet.nn.Embedding(16, table="ads", rule=fleet.rules.Adagrad(lr=0.05))
+        rows = embedding(torch.tensor([[3, -7, 2**60]]))        # [1, 3, 16]
+    """
+
+    def __init__(
+        self,
+        embedding_dim: int,
+        table: str | None = None,
+        *,
+        rule: RuleSpec | None = None,
+        initializer: InitializerSpec = DEFAULT_INITIALIZER,
+        entry: EntrySpec | None = None,
+        pooling: Mode = "none",
+        dtype: str = "float32",
+        bounds: tuple[float, float] | None = None,
+        max_bytes: int = 0,
+        seed: int = 0,
+    ) -> None:
+        request = TableRequest(
+            table, embedding_dim, rule, initializer, entry or AlwaysEntry(), dtype, bounds, max_bytes, seed
+        )
+        if pooling not in get_args(Mode):
+            raise UsageError(f"pooling must be one of {', '.join(get_args(Mode))}, got {pooling!r}")
+        super().__init__(embedding_dim)
+        self.embedding_dim = embedding_dim
+        self.pooling = pooling
+        self._request = request
+
+    def table_requests(self) -> Sequence[TableRequest]:
+        return [self._request]
+
+    def requests(self, inputs: Any) -> list[Request]:
+        ids, _, show, click = _unpack(inputs)
+        return [Request(self._tables[0], (checked_ids(ids, "ids"),), show, click)]
+
+    def forward(
+        self,
+        ids: torch.Tensor,
+        offsets: torch.Tensor | None = None,
+        show: torch.Tensor | None = None,
+        click: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Look up ids. `show` and `click`, per id, feed a table with ShowClickEntry."""
+        worker = self.worker
+        request = Request(self._tables[0], (checked_ids(ids, "ids"),), show, click)
+        (lookup,) = worker.lookups([request], with_grad=self.has_grad)
+        assert lookup.rows is not None
+        return pool(lookup.rows, lookup.inverse.view(ids.shape), offsets, self.pooling)
+
+    def extra_repr(self) -> str:
+        name = "" if self._request.name is None else f", table={self._request.name!r}"
+        rule = "" if self._request.rule is None else f", rule={self._request.rule}"
+        return f"{self.embedding_dim}{name}{rule}, pooling={self.pooling!r}"
+
+
+def _unpack(inputs: Any) -> tuple[Any, Any, Any, Any]:
+    """Ids alone, or the arguments of `forward` as a tuple or a mapping."""
+    if isinstance(inputs, dict):
+        return inputs["ids"], inputs.get("offsets"), inputs.get("show"), inputs.get("click")
+    if isinstance(inputs, tuple | list):
+        ids, offsets, show, click = (*inputs, None, None, None)[:4]
+        return ids, offsets, show, click
+    return inputs, None, None, None

@@ -1,0 +1,110 @@
+"""What modules whose rows live in tables have in common: they declare tables and are bound to a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from fleet.errors import NotReadyError, UsageError
+from fleet.ps.entries import AlwaysEntry
+from fleet.ps.initializers import Uniform
+from fleet.ps.lookup import Request
+from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec
+
+if TYPE_CHECKING:
+    from fleet.ps.worker import Worker
+
+DEFAULT_INITIALIZER = Uniform(-0.01, 0.01)
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """A table that a module wants. Without a rule it follows the optimizer that has the module's parameters."""
+
+    name: str | None
+    """None: the module's own name in the model."""
+    width: int
+    rule: RuleSpec | None = None
+    initializer: InitializerSpec = DEFAULT_INITIALIZER
+    entry: EntrySpec = AlwaysEntry()  # noqa: RUF009 - frozen
+    dtype: str = "float32"
+    bounds: tuple[float, float] | None = None
+    max_bytes: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.spec("table", self.rule or RuleSpec("sgd"))  # every argument is checked now, not when servers are there
+
+    def named(self, module: str) -> TableRequest:
+        """The same with a name."""
+        return self if self.name is not None else replace(self, name=module or "embedding")
+
+    def spec(self, name: str, rule: RuleSpec) -> TableSpec:
+        """The table as servers know it."""
+        return TableSpec(
+            self.name or name,
+            self.width,
+            rule,
+            self.initializer,
+            self.entry,
+            self.dtype,
+            self.bounds,
+            self.max_bytes,
+            self.seed,
+        )
+
+
+class SparseModule(nn.Module):
+    """A module whose rows live in tables.
+
+    `weight` has no elements: it stands for the rows, so that an optimizer that is given `module.parameters()` decides
+    how they are updated, and a parameter group of its own gives them a learning rate of their own.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(0, width))
+        self._worker: Worker | None = None
+        self._tables: tuple[int, ...] = ()
+
+    def table_requests(self) -> Sequence[TableRequest]:
+        """The tables that this module wants, in the order in which `bind` gets their indexes."""
+        raise NotImplementedError
+
+    def bind(self, worker: Worker | None, tables: Sequence[int] = ()) -> None:
+        """`fleet.init_worker()` has joined the servers, or `fleet.stop_worker()` has left them."""
+        self._worker, self._tables = worker, tuple(tables)
+
+    def requests(self, inputs: Any) -> list[Request]:
+        """What `forward(inputs)` will look up: for `fleet.prefetch`."""
+        raise NotImplementedError
+
+    @property
+    def worker(self) -> Worker:
+        if self._worker is None:
+            raise NotReadyError(
+                f"{type(self).__name__} has no table yet; pass the model to fleet.distributed_model(), then call "
+                "fleet.init_worker()"
+            )
+        return self._worker
+
+    @property
+    def has_grad(self) -> bool:
+        """Whether rows are looked up to be trained."""
+        return self.training and torch.is_grad_enabled() and self.weight.requires_grad
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_worker": None, "_tables": ()}  # connections cannot be copied
+
+
+def checked_ids(ids: torch.Tensor, what: str) -> torch.Tensor:
+    """Ids must be int64: keys are, and a conversion would be a new tensor at every step."""
+    if not isinstance(ids, torch.Tensor):
+        raise UsageError(f"{what} must be a tensor of int64 ids, got {type(ids).__name__}")
+    if ids.dtype != torch.int64:
+        raise UsageError(f"{what} must be int64, got {ids.dtype}; call .long() on it when the batch is made")
+    return ids

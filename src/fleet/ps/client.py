@@ -1,0 +1,235 @@
+"""A worker's side of the wire: one call per server, all under way at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from fleet.errors import CommunicationError
+from fleet.ps.calls import Call, results
+from fleet.ps.meters import measured
+from fleet.ps.patience import rpc_timeout_s, step_timeout_s
+from fleet.ps.proto import ps_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from fleet.ps.lookup import Lookup
+    from fleet.ps.spec import JobSpec
+    from fleet.ps.transport import Transport
+    from fleet.ps.wire import Tensor, Tensors
+
+# On top of what a server itself may wait before it answers.
+GRACE_S = 10.0
+
+
+@dataclass
+class TablePush:
+    """The gradients, or differences, of some keys of one table; keys are grouped by server."""
+
+    table: int
+    lr: float
+    keys: torch.Tensor
+    grads: torch.Tensor
+    ends: list[int]
+    """Where each server's keys end; the first begins at 0."""
+    counts: torch.Tensor | None = None
+    shows: torch.Tensor | None = None
+    clicks: torch.Tensor | None = None
+
+    def part(self, server: int) -> list[Tensor]:
+        """The tensors for one server, as views."""
+        begin, end = self.ends[server], self.ends[server + 1]
+        tensors = [self.keys, self.grads, self.counts, self.shows, self.clicks]
+        return [tensor[begin:end].numpy() for tensor in tensors if tensor is not None]
+
+
+@dataclass
+class Gradients:
+    """What one push sends to all servers."""
+
+    step: int
+    tables: list[TablePush] = field(default_factory=list)
+    dense: list[list[Tensor]] = field(default_factory=list)
+    """For each server, one buffer per dense group; empty: no dense gradients."""
+    lrs: list[float] = field(default_factory=list)
+    pulled_version: int = 0
+
+
+class Pending:
+    """A call to every server, under way."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._calls = calls
+
+    def results(self) -> list[tuple[Any, Tensors]]:
+        """One answer per server."""
+        with measured("wait"):
+            return results(self._calls)
+
+    def is_done(self) -> bool:
+        return all(call.is_done() for call in self._calls)
+
+
+class PendingPull(Pending):
+    """Rows on their way; `finish` puts them into the lookups."""
+
+    def __init__(self, calls: Sequence[Call], lookups: Sequence[Lookup]) -> None:
+        super().__init__(calls)
+        self._lookups = lookups
+
+    def finish(self, device: torch.device, with_grad: bool) -> tuple[int, list[Tensors]]:
+        """Wait; returns the version and each server's dense tensors."""
+        answers = self.results()
+        with measured("pull"):
+            version = max((header.version for header, _ in answers), default=0)
+            for number, lookup in enumerate(self._lookups):
+                parts = [tensors[number] for _, tensors in answers]
+                lookup.set_rows(_joined(parts, lookup), device, with_grad)
+                lookup.version = version
+        return version, [tensors[len(self._lookups) :] for _, tensors in answers]
+
+
+class Client:
+    """One worker's connections to all servers of a job. Pushes come from one thread at a time."""
+
+    def __init__(self, transports: Sequence[Transport], worker: int, job: JobSpec) -> None:
+        self.transports = list(transports)
+        self.job = job
+        self.worker = worker
+        self._incarnation = time.time_ns()
+        self._instances = [0] * len(transports)
+        self._sequence = 0
+
+    @property
+    def num_servers(self) -> int:
+        return len(self.transports)
+
+    def declare(self) -> tuple[bool, int]:
+        """Tell every server what is trained; whether dense parameters have values, and the version."""
+        text = self.job.to_json()
+        replies = self.ask(
+            "Declare",
+            lambda server: ps_pb2.DeclareRequest.Header(caller=self.caller(server), job=text, server_index=server),
+        )
+        self._instances = [reply.instance for reply, _ in replies]
+        versions = {reply.version for reply, _ in replies}
+        if len(versions) > 1 and self.job.mode == "sync":
+            raise CommunicationError(f"the servers are at different steps: {sorted(versions)}; load one checkpoint")
+        return all(reply.is_started for reply, _ in replies), max(versions)
+
+    def start(self, values: Sequence[Tensors]) -> None:
+        """Send the first values of the dense parameters: for each server, one buffer per group."""
+        self.ask(
+            "Start",
+            lambda server: ps_pb2.StartRequest.Header(caller=self.caller(server)),
+            lambda server: values[server],
+        )
+
+    def pull(self, lookups: Sequence[Lookup], *, version: int = 0, dense: bool = False) -> PendingPull:
+        """Ask for the rows of some lookups, for dense parameters, or both; answered when `version` is reached."""
+        timeout_s = step_timeout_s()
+        tables = [lookup.table for lookup in lookups]
+        with measured("pull"):
+            pieces = [lookup.route.pieces() for lookup in lookups]
+            calls = [
+                self._call(
+                    server,
+                    "Pull",
+                    ps_pb2.PullRequest.Header(
+                        caller=self.caller(server),
+                        version=version,
+                        tables=tables,
+                        dense=dense,
+                        timeout_ms=int(timeout_s * 1000),
+                    ),
+                    [piece[server].numpy() for piece in pieces],
+                    timeout_s + GRACE_S,
+                )
+                for server in range(self.num_servers)
+            ]
+        return PendingPull(calls, lookups)
+
+    def push(
+        self, gradients: Gradients, *, want_dense: bool = False, want_rows: bool = False, is_delta: bool = False
+    ) -> Pending:
+        """Send gradients; each server applies them once."""
+        self._sequence += 1
+        with measured("push"):
+            calls = []
+            for server in range(self.num_servers):
+                header = ps_pb2.PushRequest.Header(
+                    caller=self.caller(server),
+                    sequence=self._sequence,
+                    step=gradients.step,
+                    pulled_version=gradients.pulled_version,
+                    tables=[
+                        ps_pb2.PushRequest.Table(
+                            table=part.table,
+                            lr=part.lr,
+                            has_counts=part.counts is not None,
+                            has_clicks=part.shows is not None,
+                        )
+                        for part in gradients.tables
+                    ],
+                    dense_lrs=gradients.lrs if gradients.dense else [],
+                    want_dense=want_dense,
+                    want_rows=want_rows,
+                    is_delta=is_delta,
+                )
+                tensors: list[Tensor] = [tensor for part in gradients.tables for tensor in part.part(server)]
+                if gradients.dense:
+                    tensors += gradients.dense[server]
+                calls.append(self._call(server, "Push", header, tensors, rpc_timeout_s()))
+        return Pending(calls)
+
+    def leave(self) -> None:
+        """Tell the servers that this worker has finished."""
+        self.ask("Leave", lambda server: ps_pb2.LeaveRequest.Header(caller=self.caller(server)))
+
+    def ask(
+        self,
+        method: str,
+        header: Callable[[int], Message],
+        tensors: Callable[[int], Tensors] = lambda _: (),
+        timeout_s: float | None = None,
+    ) -> list[tuple[Any, Tensors]]:
+        """Call every server and wait for all."""
+        limit_s = rpc_timeout_s() if timeout_s is None else timeout_s
+        calls = [
+            self._call(server, method, header(server), tensors(server), limit_s) for server in range(self.num_servers)
+        ]
+        return results(calls)
+
+    def caller(self, server: int) -> ps_pb2.Caller:
+        """Who calls, for a request to one server."""
+        return ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation, instance=self._instances[server])
+
+    def close(self) -> None:
+        """Let the connections go."""
+        for transport in self.transports:
+            transport.close()
+
+    def _call(self, server: int, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Call:
+        return Call(self.transports[server], method, header, tensors, timeout_s, rpc_timeout_s())
+
+
+def _joined(parts: Sequence[Tensor], lookup: Lookup) -> torch.Tensor:
+    """The rows of all servers, one after the other, which is the order of the lookup's keys."""
+    rows = torch.empty(lookup.num_rows, lookup.width)
+    flat = rows.view(-1).numpy()
+    begin = 0
+    for part in parts:
+        values = part.reshape(-1) if isinstance(part, np.ndarray) else np.frombuffer(part, np.float32)
+        if begin + len(values) > len(flat):
+            break
+        flat[begin : begin + len(values)] = values
+        begin += len(values)
+    if begin != len(flat):
+        raise CommunicationError(f"servers answered {begin} values for {lookup.num_rows} rows of {lookup.width}")
+    return rows

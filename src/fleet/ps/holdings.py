@@ -1,0 +1,144 @@
+"""What a server holds: its part of every table and of the dense parameters."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleet import _native
+from fleet.errors import NotReadyError, UsageError
+from fleet.ps.dense import DenseGroup, dense_group
+from fleet.ps.spec import JobSpec, TableSpec
+from fleet.ps.update import TableUpdate, Update
+
+
+def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
+    """The native table of a spec; with `rule` another one than the spec's, without arguments."""
+    try:
+        return _native.Table(
+            spec.name,
+            spec.width,
+            rule or spec.rule.name,
+            {} if rule else dict(spec.rule.args),
+            spec.initializer.name,
+            dict(spec.initializer.args),
+            spec.entry.name,
+            dict(spec.entry.args),
+            spec.dtype,
+            spec.bounds,
+            spec.max_bytes,
+            spec.seed,
+        )
+    except ValueError as error:
+        raise UsageError(f"table {spec.name!r}: {error}") from None
+
+
+class Holdings:
+    """Tables and dense groups of one server. Safe to use from many threads."""
+
+    def __init__(self, job: JobSpec, server: int, device: str = "cpu") -> None:
+        rule = "sum" if job.mode == "geo" else None  # servers of geo add differences; rules run in the workers
+        self.job = job
+        self.server = server
+        self.tables = tuple(make_table(spec, rule) for spec in job.tables)
+        self.groups: tuple[DenseGroup, ...] = tuple(
+            dense_group(rule or group.name, {} if rule else dict(group.args), job.dense.size(server, index), device)
+            for index, group in enumerate(job.dense.groups)
+        )
+        self.is_started = not self.groups
+        self.skipped = 0
+        self._dense_lock = threading.Lock()
+
+    def start(self, values: Sequence[NDArray[np.float32]]) -> None:
+        """Give the dense parameters their first values."""
+        with self._dense_lock:
+            for group, array in zip(self.groups, values, strict=True):
+                group.start(array)
+            self.is_started = True
+
+    def pull(self, table: int, keys: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Rows of some keys."""
+        return self.tables[table].pull(keys)
+
+    def read_dense(self) -> list[NDArray[np.float32]]:
+        """A copy of the dense parameters, all of one moment."""
+        with self._dense_lock:
+            return [group.read() for group in self.groups]
+
+    def snapshot(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """A copy of values and state of every dense group, all of one moment."""
+        with self._dense_lock:
+            return [(group.read(), group.state()) for group in self.groups]
+
+    def restore(self, buffers: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]) -> None:
+        """Put a snapshot back."""
+        with self._dense_lock:
+            for group, (values, state) in zip(self.groups, buffers, strict=True):
+                group.restore(values, state)
+            self.is_started = True
+
+    def apply(self, update: Update) -> int:
+        """Apply the gradients of one worker; how many rows and groups were skipped for a NaN or an Inf."""
+        return self.apply_mean([update])
+
+    def apply_mean(self, updates: Sequence[Update]) -> int:
+        """Add the gradients of one step in the given order, take the mean over the updates and apply it once."""
+        skipped = sum(
+            self._apply_table(index, updates)
+            for index in sorted({part.table for update in updates for part in update.tables})
+        )
+        dense = [update for update in updates if update.dense]
+        if dense:
+            skipped += self._apply_dense(dense, len(updates))
+        self.skipped += skipped
+        return skipped
+
+    def _apply_table(self, index: int, updates: Sequence[Update]) -> int:
+        parts = [part for update in updates for part in update.tables if part.table == index]
+        first = parts[0]
+        done = self.tables[index].push(
+            _joined([part.keys for part in parts]),
+            _joined([part.grads for part in parts]),
+            step=updates[0].step & 0xFFFFFFFF,
+            lr=first.lr,
+            counts=_joined_counts(parts),
+            shows=None if first.shows is None else _joined([part.shows for part in parts]),
+            clicks=None if first.clicks is None else _joined([part.clicks for part in parts]),
+            scale=1.0 / len(updates),
+            skip_nonfinite=self.job.nonfinite == "skip",
+        )
+        return done["skipped"]
+
+    def _apply_dense(self, updates: Sequence[Update], num_updates: int) -> int:
+        skipped = 0
+        with self._dense_lock:
+            if not self.is_started:
+                raise NotReadyError("dense parameters have no values yet; worker 0 sends them in fleet.init_worker()")
+            for index, group in enumerate(self.groups):
+                grads = updates[0].dense[index]
+                if num_updates > 1:
+                    grads = grads.copy()
+                    for update in updates[1:]:
+                        grads += update.dense[index]
+                    grads *= np.float32(1.0 / num_updates)
+                if self.job.nonfinite == "skip" and not _native.all_finite(grads):
+                    skipped += 1
+                    continue
+                group.apply(grads, updates[0].lrs[index])
+        return skipped
+
+
+def _joined(arrays: Sequence[Any]) -> Any:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _joined_counts(parts: Sequence[TableUpdate]) -> NDArray[np.uint32] | None:
+    if all(part.counts is None for part in parts):
+        return None
+    counts = [np.ones(len(part.keys), np.uint32) if part.counts is None else part.counts for part in parts]
+    joined: NDArray[np.uint32] = _joined(counts)
+    return joined

@@ -1,0 +1,62 @@
+"""Which pushes a server has taken, so that one that is sent again is not applied again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from fleet.errors import CommunicationError
+
+
+@dataclass
+class _Worker:
+    """What one worker has sent in its present life."""
+
+    incarnation: int = 0
+    upto: int = 0
+    """Every sequence number up to this one was taken."""
+    later: set[int] = field(default_factory=set)
+    """Those taken beyond it: a worker may have several pushes under way."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Ledger:
+    """For each worker, the (incarnation, sequence) of the pushes that were taken. Safe to use from many threads."""
+
+    def __init__(self, num_workers: int) -> None:
+        self._workers = [_Worker() for _ in range(num_workers)]
+
+    def greet(self, worker: int, incarnation: int) -> bool:
+        """A worker has started; whether it is a new life of it. An older life is refused from now on."""
+        entry = self._workers[worker]
+        with entry.lock:
+            self._refuse_older(worker, entry, incarnation)
+            if incarnation == entry.incarnation:
+                return False
+            entry.incarnation, entry.upto, entry.later = incarnation, 0, set()
+            return True
+
+    @contextmanager
+    def once(self, worker: int, incarnation: int, sequence: int) -> Iterator[bool]:
+        """Whether this push is to be applied now; it counts as taken unless the block raises.
+
+        Pushes of one worker run one after the other: while one is applied, its repetition waits here.
+        """
+        entry = self._workers[worker]
+        with entry.lock:
+            self._refuse_older(worker, entry, incarnation)
+            if sequence <= entry.upto or sequence in entry.later:
+                yield False
+                return
+            yield True
+            entry.later.add(sequence)
+            while entry.upto + 1 in entry.later:
+                entry.upto += 1
+                entry.later.remove(entry.upto)
+
+    @staticmethod
+    def _refuse_older(worker: int, entry: _Worker, incarnation: int) -> None:
+        if incarnation < entry.incarnation:
+            raise CommunicationError(f"worker {worker} was started again; this process is its former life and must end")

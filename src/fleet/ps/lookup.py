@@ -1,0 +1,86 @@
+"""The keys of one table in one batch, from the batch's ids to the gradients of the distinct rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+
+from fleet.ps.keys import Route, route
+from fleet.ps.meters import measured
+
+
+class Request(NamedTuple):
+    """Ids of one table, as the model has them. Shows and clicks are given per id."""
+
+    table: int
+    sources: tuple[torch.Tensor, ...]
+    shows: torch.Tensor | None = None
+    clicks: torch.Tensor | None = None
+
+    def is_for(self, other: Request) -> bool:
+        """Whether both mean the very same tensors: how a prefetched lookup is found again."""
+        same = len(self.sources) == len(other.sources)
+        return (
+            same and self.table == other.table and all(a is b for a, b in zip(self.sources, other.sources, strict=True))
+        )
+
+
+@dataclass
+class Lookup:
+    """One table's part of a batch. `rows` is a leaf whose gradient is what a push sends."""
+
+    request: Request
+    width: int
+    route: Route
+    shows: torch.Tensor | None = None
+    clicks: torch.Tensor | None = None
+    rows: torch.Tensor | None = None
+    version: int = 0
+    """Of the servers when the rows were pulled."""
+    inverse: torch.Tensor = field(init=False)
+    """Position in `rows` of each id of all sources, one after the other, on their device."""
+
+    def __post_init__(self) -> None:
+        sources = self.request.sources
+        self.inverse = self.route.inverse.reshape(-1).to(sources[0].device if sources else "cpu")
+
+    @property
+    def table(self) -> int:
+        return self.request.table
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.route.grouped)
+
+    def set_rows(self, rows: torch.Tensor, device: torch.device, with_grad: bool) -> None:
+        """Rows [distinct, width] have arrived."""
+        self.rows = rows.to(device).requires_grad_(with_grad)
+
+    def gradients(self) -> torch.Tensor | None:
+        """Of the distinct rows, in host memory; None if no gradient reached them."""
+        if self.rows is None or self.rows.grad is None:
+            return None
+        grad = self.rows.grad
+        return (grad.to_dense() if grad.is_sparse else grad).to("cpu", torch.float32).contiguous()
+
+
+def make_lookup(request: Request, width: int, num_servers: int, *, counts: bool) -> Lookup:
+    """Find the distinct keys of a batch and their servers; shows and clicks are summed per key."""
+    with measured("route"):
+        found = route(_flat(request.sources), num_servers, counts=counts)
+        shows, clicks = (
+            None if values is None else _summed(values.detach().to("cpu").reshape(-1), found)
+            for values in (request.shows, request.clicks)
+        )
+    return Lookup(request, width, found, shows, clicks)
+
+
+def _flat(sources: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    parts = [source.detach().to("cpu").reshape(-1) for source in sources]
+    return parts[0].contiguous() if len(parts) == 1 else torch.cat(parts)
+
+
+def _summed(values: torch.Tensor, found: Route) -> torch.Tensor:
+    return torch.zeros(len(found.grouped)).index_add_(0, found.inverse.reshape(-1), values.float())

@@ -1,0 +1,86 @@
+"""Several pushes made one: gradients of equal keys are added, those of dense parameters too.
+
+With plain SGD the sum is what the pushes would have done one after the other. Every other rule gets the mean: it scales
+its step by the size of past gradients, which one summed push would inflate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from fleet.ps.client import Gradients, TablePush
+from fleet.ps.keys import route
+from fleet.ps.spec import JobSpec
+
+if TYPE_CHECKING:
+    from fleet.ps.wire import Tensor
+
+
+def merged(pushes: Sequence[Gradients], job: JobSpec) -> Gradients:
+    """One push instead of several."""
+    if len(pushes) == 1:
+        return pushes[0]
+    last = pushes[-1]
+    tables = [
+        _merge_tables([part for push in pushes for part in push.tables if part.table == index], len(pushes), job)
+        for index in sorted({part.table for push in pushes for part in push.tables})
+    ]
+    dense = [push.dense for push in pushes if push.dense]
+    return Gradients(
+        step=last.step,
+        tables=tables,
+        dense=_merge_dense(dense, len(pushes), job) if dense else [],
+        lrs=last.lrs,
+        pulled_version=min(push.pulled_version for push in pushes),
+    )
+
+
+def _factor(rule: str, num_pushes: int) -> float:
+    return 1.0 if rule in ("sgd", "sum") else 1.0 / num_pushes
+
+
+def _merge_tables(parts: Sequence[TablePush], num_pushes: int, job: JobSpec) -> TablePush:
+    spec = job.tables[parts[0].table]
+    num_servers = len(parts[0].ends) - 1
+    found = route(torch.cat([part.keys for part in parts]), num_servers)
+    where = found.inverse.reshape(-1)
+
+    def summed(tensors: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
+        present = [tensor for tensor in tensors if tensor is not None]
+        if not present:
+            return None
+        values = torch.cat(present)
+        zeros = torch.zeros(len(found.grouped), *values.shape[1:], dtype=torch.float32)
+        return zeros.index_add_(0, where, values.float())
+
+    counts = summed([part.counts for part in parts])
+    grads = summed([part.grads for part in parts])
+    assert grads is not None
+    return TablePush(
+        table=parts[0].table,
+        lr=parts[-1].lr,
+        keys=found.grouped,
+        grads=grads.mul_(_factor(spec.rule.name, num_pushes)),
+        ends=found.offsets.tolist(),
+        counts=None if counts is None else counts.to(torch.uint32),
+        shows=summed([part.shows for part in parts]),
+        clicks=summed([part.clicks for part in parts]),
+    )
+
+
+def _merge_dense(dense: Sequence[list[list[Tensor]]], num_pushes: int, job: JobSpec) -> list[list[Tensor]]:
+    merged_servers: list[list[Tensor]] = []
+    for server in range(len(dense[0])):
+        groups: list[Tensor] = []
+        for group, rule in enumerate(job.dense.groups):
+            total = np.frombuffer(dense[0][server][group], np.float32).copy()
+            for push in dense[1:]:
+                total += np.frombuffer(push[server][group], np.float32)
+            total *= np.float32(_factor(rule.name, num_pushes))
+            groups.append(total)
+        merged_servers.append(groups)
+    return merged_servers

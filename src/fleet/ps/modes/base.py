@@ -1,0 +1,120 @@
+"""The contract of a mode.
+
+A worker calls, in this order, for every batch:
+
+    pull(lookups)          ask for rows; where `pulls_ahead`, this may happen while the batch before is computed
+    finish(lookups)        wait for them
+    step(gradients, next)  gradients are there; on return the dense parameters are those of the next batch, and
+                           the pull of `next`, the lookups of a batch that is known already, may be under way
+
+and `flush()` when everything it sent must have arrived, `stop()` once at the end. All from one thread.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from fleet.errors import CommunicationError
+from fleet.ps.client import Client, Gradients, PendingPull
+from fleet.ps.meters import measured
+
+if TYPE_CHECKING:
+    from fleet.ps.flat import FlatParameters
+    from fleet.ps.lookup import Lookup
+    from fleet.ps.wire import Tensors
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a mode works with."""
+
+    client: Client
+    flat: FlatParameters | None
+    """None: the servers hold no dense parameters."""
+    device: torch.device
+    version: int
+    """Of the servers when this worker began."""
+    k_steps: int = 0
+    max_merge: int = 1
+    queue_size: int = 16
+    wait_s: float = 0.01
+    independent_receive: bool = False
+    pushes_before_receive: int = 1
+
+
+class Mode(ABC):
+    """How one worker keeps step with the servers."""
+
+    pulls_ahead = False
+    """Whether rows of the next batch may be asked for before the gradients of this one are out."""
+    trains_locally = False
+    """Whether the worker's own optimizer updates the dense parameters."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._client = setup.client
+        self._flat = setup.flat
+        self._pending: dict[int, PendingPull] = {}
+
+    @property
+    def num_groups(self) -> int:
+        return 0 if self._flat is None else len(self._client.job.dense.groups)
+
+    def pull(self, lookups: Sequence[Lookup]) -> None:
+        """Ask for the rows of some lookups, in one request to each server."""
+        self._note(self._client.pull(lookups), lookups)
+
+    def is_pending(self, lookup: Lookup) -> bool:
+        """Whether the rows have been asked for."""
+        return id(lookup) in self._pending
+
+    def finish(self, lookups: Sequence[Lookup], with_grad: bool) -> None:
+        """Wait until the rows of the lookups are there."""
+        for lookup in lookups:
+            pending = self._pending.pop(id(lookup), None)
+            if pending is not None and lookup.rows is None:
+                pending.finish(self._setup.device, with_grad)
+
+    @abstractmethod
+    def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
+        """Send the gradients of a step, as the mode does."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Return when everything sent so far has been applied or, in sync mode, taken."""
+
+    def stop(self) -> None:
+        """Send what is left; on return the dense parameters are the servers'."""
+        self.flush()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the dense parameters from the servers."""
+        if self._flat is not None:
+            _, dense = self._client.pull((), dense=True).finish(self._setup.device, False)
+            self._load(dense)
+
+    def restart_at(self, version: int) -> None:  # noqa: ARG002 - sync mode needs it
+        """The servers were given another state, of this version."""
+        self._pending.clear()
+        self.refresh()
+
+    def _note(self, pending: PendingPull, lookups: Sequence[Lookup]) -> None:
+        for lookup in lookups:
+            self._pending[id(lookup)] = pending
+
+    def _load(self, dense: Sequence[Tensors]) -> None:
+        """Write each server's dense parameters into the model."""
+        if self._flat is None:
+            return
+        with measured("dense"):
+            for server, tensors in enumerate(dense):
+                if len(tensors) != self.num_groups:
+                    raise CommunicationError(f"server {server} sent {len(tensors)} of {self.num_groups} dense groups")
+                for group, tensor in enumerate(tensors):
+                    self._flat.load_values(server, group, tensor)

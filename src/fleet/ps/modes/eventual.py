@@ -1,0 +1,140 @@
+"""Asynchronous: a worker never waits for the others, and for its own pushes only when too many are under way."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from fleet.ps.client import Gradients
+from fleet.ps.merge import merged
+from fleet.ps.meters import measured
+from fleet.ps.modes.base import Mode, Setup
+from fleet.ps.patience import rpc_timeout_s
+
+if TYPE_CHECKING:
+    from fleet.ps.lookup import Lookup
+    from fleet.ps.wire import Tensors
+
+_POLL_S = 0.2
+
+
+class Async(Mode):
+    """A queue of pushes and a thread that sends them.
+
+    The queue holds `send_queue_size` pushes; `step` waits while it is full. The sender takes up to `max_merge_var_num`
+    of them at once and waits `send_wait_times` x 10 ms for one more to merge. Fresh dense parameters ride on the
+    answers, or, with `independent_recv_thread`, are pulled by a second thread after every
+    `min_send_grad_num_before_recv` pushes. Either way the model changes only inside `step`.
+    """
+
+    pulls_ahead = True
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._queue: queue.Queue[Gradients | None] = queue.Queue(setup.queue_size)
+        self._dense: list[Tensors] | None = None  # the newest that was received
+        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._sent = threading.Semaphore(0)
+        self._is_stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(self._send_all,), name="fleet-send", daemon=True)]
+        if setup.independent_receive and setup.flat is not None:
+            receive = threading.Thread(target=self._run, args=(self._receive_all,), name="fleet-receive", daemon=True)
+            self._threads.append(receive)
+        for thread in self._threads:
+            thread.start()
+
+    def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
+        with measured("wait"):
+            self._put(gradients)
+        self._take_dense()
+        if following:
+            self.pull(following)
+
+    def flush(self) -> None:
+        with measured("wait"), self._queue.all_tasks_done:
+            while self._queue.unfinished_tasks and self._error is None:
+                self._queue.all_tasks_done.wait(_POLL_S)
+        self._raise()
+        self._take_dense()
+
+    def stop(self) -> None:
+        try:
+            self.flush()
+            self.refresh()
+        finally:
+            self._is_stopped.set()
+            self._sent.release()
+            if self._error is None:
+                self._put(None)
+            for thread in self._threads:
+                thread.join(rpc_timeout_s() + 10)
+
+    def _put(self, item: Gradients | None) -> None:
+        while True:
+            self._raise()
+            try:
+                self._queue.put(item, timeout=_POLL_S)
+            except queue.Full:
+                continue
+            return
+
+    def _raise(self) -> None:
+        """An error of a thread belongs to whoever trains."""
+        if self._error is not None:
+            raise self._error
+
+    def _take_dense(self) -> None:
+        with self._lock:
+            dense, self._dense = self._dense, None
+        if dense is not None:
+            self._load(dense)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            self._error = error
+
+    def _send_all(self) -> None:
+        rides = self._flat is not None and not self._setup.independent_receive
+        is_last = False
+        while not is_last:
+            pushes, is_last = self._next()
+            if not pushes:
+                continue
+            answers = self._client.push(merged(pushes, self._client.job), want_dense=rides).results()
+            if rides:
+                with self._lock:
+                    self._dense = [tensors for _, tensors in answers]
+            self._sent.release()
+            for _ in pushes:
+                self._queue.task_done()
+
+    def _next(self) -> tuple[list[Gradients], bool]:
+        """Some queued pushes, oldest first, and whether the end was among them."""
+        first = self._queue.get()
+        if first is None:
+            return [], True
+        pushes = [first]
+        while len(pushes) < self._setup.max_merge:
+            try:
+                item = self._queue.get(timeout=self._setup.wait_s) if self._setup.wait_s else self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if item is None:
+                return pushes, True
+            pushes.append(item)
+        return pushes, False
+
+    def _receive_all(self) -> None:
+        while True:
+            for _ in range(self._setup.pushes_before_receive):
+                self._sent.acquire()
+                if self._is_stopped.is_set():
+                    return
+            answers = self._client.pull((), dense=True).results()
+            with self._lock:
+                self._dense = [tensors for _, tensors in answers]

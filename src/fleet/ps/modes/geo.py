@@ -1,0 +1,149 @@
+"""Geo: a worker trains on copies of its own; every k steps differences go out and fresh values come back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from fleet.errors import NotSupportedError
+from fleet.ps.client import Gradients, TablePush
+from fleet.ps.holdings import make_table
+from fleet.ps.keys import Route, route
+from fleet.ps.lookup import Lookup, Request, make_lookup
+from fleet.ps.modes.base import Mode, Setup
+
+if TYPE_CHECKING:
+    from fleet.ps.wire import Tensor, Tensors
+
+
+class Geo(Mode):
+    """Rows and dense parameters are updated in the worker, by the rules that servers run in the other modes.
+
+    `base` is what a worker and the servers agreed on last. An exchange sends (own - base) / workers, which the servers
+    add, and takes their sum for the new base; what the worker has learned beyond what it sent stays with it.
+    """
+
+    trains_locally = True
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        for spec in setup.client.job.tables:
+            if spec.entry.name != "always" or spec.max_bytes:
+                raise NotSupportedError(
+                    f"table {spec.name!r}: entry policies and max_bytes are not supported in geo mode, where workers "
+                    "hold copies of the rows; leave them out or choose another mode"
+                )
+        tables = setup.client.job.tables
+        self._own = [make_table(spec) for spec in tables]
+        self._base = [make_table(spec, rule="sum") for spec in tables]
+        self._touched: list[list[torch.Tensor]] = [[] for _ in tables]
+        self._steps = 0
+        self._dense_base = None if self._flat is None else self._flat.value_buffer.clone()
+
+    def pull(self, lookups: Sequence[Lookup]) -> None:
+        """Only rows that this worker has never seen come from the servers."""
+        missing = [self._missing(lookup) for lookup in lookups]
+        wanted = [part for part in missing if part.num_rows]
+        if wanted:
+            self._client.pull(wanted).finish(torch.device("cpu"), False)
+            for part in wanted:
+                assert part.rows is not None
+                for table in (self._own[part.table], self._base[part.table]):
+                    table.assign(part.route.grouped, part.rows)
+
+    def finish(self, lookups: Sequence[Lookup], with_grad: bool) -> None:
+        for lookup in lookups:
+            if lookup.rows is None:
+                rows = torch.from_numpy(self._own[lookup.table].pull(lookup.route.grouped))
+                lookup.set_rows(rows, self._setup.device, with_grad)
+
+    def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
+        skip = self._client.job.nonfinite == "skip"
+        for part in gradients.tables:
+            self._own[part.table].push(
+                part.keys, part.grads, step=self._steps & 0xFFFFFFFF, lr=part.lr, skip_nonfinite=skip
+            )
+            self._touched[part.table].append(part.keys)
+        self._steps += 1
+        if self._steps % self._setup.k_steps == 0:
+            self._exchange()
+        if following:
+            self.pull(following)
+
+    def flush(self) -> None:
+        if any(self._touched) or self._steps % self._setup.k_steps:
+            self._exchange()
+
+    def restart_at(self, version: int) -> None:
+        for table in (*self._own, *self._base):
+            table.clear()
+        self._touched = [[] for _ in self._touched]
+        super().restart_at(version)
+
+    def refresh(self) -> None:
+        """Take the servers' dense parameters as they are."""
+        super().refresh()
+        if self._flat is not None:
+            self._dense_base = self._flat.value_buffer.clone()
+
+    def _missing(self, lookup: Lookup) -> Lookup:
+        keys = lookup.route.grouped
+        unknown = keys[torch.from_numpy(self._own[lookup.table].find(keys)) == 0]
+        return make_lookup(Request(lookup.table, (unknown,)), lookup.width, self._client.num_servers, counts=False)
+
+    def _exchange(self) -> None:
+        found = {
+            table: route(torch.cat(keys), self._client.num_servers) for table, keys in enumerate(self._touched) if keys
+        }
+        pushes = [self._difference(table, part) for table, part in found.items()]
+        dense = self._dense_difference()
+        answers = self._client.push(
+            Gradients(self._steps, pushes, dense, [1.0] * self.num_groups if dense else []),
+            want_rows=True,
+            want_dense=bool(dense),
+            is_delta=True,
+        ).results()
+        for number, push in enumerate(pushes):
+            self._merge_rows(push, [tensors[number] for _, tensors in answers])
+        if dense:
+            self._merge_dense([tensors[len(pushes) :] for _, tensors in answers])
+        self._touched = [[] for _ in self._touched]
+
+    def _difference(self, table: int, found: Route) -> TablePush:
+        keys = found.grouped
+        difference = self._own[table].pull(keys) - self._base[table].pull(keys)
+        difference /= self._client.job.num_workers
+        return TablePush(table, 1.0, keys, torch.from_numpy(difference), found.offsets.tolist())
+
+    def _merge_rows(self, push: TablePush, parts: Sequence[Tensor]) -> None:
+        """Own += servers - (base + sent); base = servers."""
+        own, base = self._own[push.table], self._base[push.table]
+        width = push.grads.shape[1]
+        rows = np.concatenate([np.frombuffer(part, np.float32).reshape(-1, width) for part in parts])
+        own.assign(push.keys, own.pull(push.keys) + (rows - (base.pull(push.keys) + push.grads.numpy())))
+        base.assign(push.keys, rows)
+
+    def _dense_difference(self) -> list[list[Tensor]]:
+        if self._flat is None or self._dense_base is None:
+            return []
+        # The gradient buffer carries the difference: its spans are what servers expect.
+        difference = (self._flat.value_buffer - self._dense_base) / self._client.job.num_workers
+        self._flat.gradient_buffer.copy_(difference)
+        self._flat.to_host()
+        return [
+            [b"".join(self._flat.pieces(server, group)) for group in range(self.num_groups)]
+            for server in range(self._client.num_servers)
+        ]
+
+    def _merge_dense(self, answers: Sequence[Tensors]) -> None:
+        assert self._flat is not None
+        assert self._dense_base is not None
+        own = self._flat.value_buffer.clone()
+        expected = self._dense_base + self._flat.gradient_buffer
+        self._load(answers)
+        self._dense_base = self._flat.value_buffer.clone()
+        self._flat.value_buffer.copy_(own + (self._dense_base - expected))
+        self._flat.zero_grad()

@@ -1,0 +1,35 @@
+"""Half-asynchronous: workers do not wait for each other, but each waits for its own merged push."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fleet.ps.client import Gradients
+from fleet.ps.merge import merged
+from fleet.ps.modes.base import Mode, Setup
+
+if TYPE_CHECKING:
+    from fleet.ps.lookup import Lookup
+
+
+class HalfAsync(Mode):
+    """Gradients of `max_merge_var_num` batches are merged, sent, and their answer is waited for."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._waiting: list[Gradients] = []
+
+    def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
+        self._waiting.append(gradients)
+        if len(self._waiting) >= self._setup.max_merge:
+            self.flush()
+        if following:
+            self.pull(following)
+
+    def flush(self) -> None:
+        if not self._waiting:
+            return
+        gradients, self._waiting = merged(self._waiting, self._client.job), []
+        answers = self._client.push(gradients, want_dense=self._flat is not None).results()
+        self._load([tensors for _, tensors in answers])

@@ -1,0 +1,113 @@
+"""`fleet.distributed_optimizer`: a torch optimizer whose step runs on the servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.optim import Optimizer
+
+from fleet.errors import NotReadyError
+from fleet.ps.from_torch import check_unchanged
+
+if TYPE_CHECKING:
+    from fleet.ps.spec import RuleSpec
+    from fleet.ps.worker import Worker
+
+
+class DistributedOptimizer(Optimizer):
+    """Stands for a torch optimizer: same param_groups, so learning-rate schedules and `lr` changes work as usual.
+
+    `step()` sends gradients to the servers, which apply the optimizer's rule; the learning rate of each group goes
+    along with every push. In geo mode, and with `strategy.dense = "allreduce"`, the optimizer itself updates the dense
+    parameters, and servers hold the tables only.
+    """
+
+    def __init__(self, inner: Optimizer) -> None:
+        # Not Optimizer.__init__, which would make groups of its own: everything is the inner one's.
+        self.__dict__.update(inner.__dict__)
+        self.inner = inner
+        self._worker: Worker | None = None
+        self._rules: Sequence[RuleSpec] = ()
+        self._settings: list[list[Any]] = []
+        self._dense_groups: Sequence[int] = ()
+        self._table_groups: dict[int, int] = {}
+        self._table_lrs: dict[int, float] = {}
+        self._average: Callable[[torch.Tensor], None] | None = None
+
+    def bind(
+        self,
+        worker: Worker,
+        rules: Sequence[RuleSpec],
+        dense_groups: Sequence[int],
+        table_groups: dict[int, int],
+        table_lrs: dict[int, float],
+        average: Callable[[torch.Tensor], None] | None,
+    ) -> None:
+        """What `fleet.init_worker()` found out.
+
+        `dense_groups`: the param_group of each dense group on the servers. `table_groups`: tables that follow a
+        param_group; `table_lrs`: tables with a rule of their own. `average`: dense gradients by all-reduce.
+        """
+        self._worker, self._rules, self._dense_groups = worker, rules, dense_groups
+        self._table_groups, self._table_lrs, self._average = table_groups, table_lrs, average
+
+    def unbind(self) -> None:
+        """The worker has stopped."""
+        self._worker = None
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Send the gradients; on return the model has the parameters of the next step."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        worker = self._worker
+        if worker is None:
+            raise NotReadyError("optimizer.step() needs the servers; call fleet.init_worker() first")
+        self._check_unchanged()
+        flat = worker.flat
+        if self._average is not None and flat is not None:
+            flat.collect_gradients()
+            self._average(flat.gradient_buffer)
+            self.inner.step()
+        elif worker.mode.trains_locally:
+            if flat is not None:
+                flat.collect_gradients()
+            self.inner.step()
+        rates = [_rate(group["lr"]) for group in self.param_groups]
+        table_lrs = {**self._table_lrs, **{table: rates[group] for table, group in self._table_groups.items()}}
+        worker.step([rates[group] for group in self._dense_groups], table_lrs, has_dense=self._average is None)
+        return loss
+
+    def _check_unchanged(self) -> None:
+        """Servers follow changes of lr only; anything else that moved is an error."""
+        settings = [
+            [value for name, value in group.items() if name not in ("params", "lr")] for group in self.param_groups
+        ]
+        if settings != self._settings:
+            check_unchanged(self.inner, self._rules)
+            self._settings = settings
+
+    def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: ARG002 - gradients stay views of one buffer
+        """Set every gradient to zero. They stay where they are, so `set_to_none` makes no difference."""
+        flat = None if self._worker is None else self._worker.flat
+        if flat is None:
+            self.inner.zero_grad()
+        else:
+            flat.zero_grad()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The inner optimizer's; what servers keep is saved by `fleet.save_persistables`."""
+        return self.inner.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """The inner optimizer's."""
+        self.inner.load_state_dict(state_dict)
+        self.param_groups = self.inner.param_groups
+
+
+def _rate(lr: Any) -> float:
+    return float(lr)

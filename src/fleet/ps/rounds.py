@@ -1,0 +1,60 @@
+"""Synchronous steps on a server: gradients wait here until every worker's have come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fleet.errors import CommunicationError
+from fleet.ps.update import Update
+
+
+class Rounds:
+    """The pushes of the present step, by worker. The caller locks.
+
+    A step is complete when every worker that has not left has pushed it. Its updates come out in the order of the
+    workers, whatever order they came in: sums of floats depend on it.
+    """
+
+    def __init__(self, num_workers: int, version: int = 0) -> None:
+        self._present = set(range(num_workers))
+        self._updates: dict[int, Update] = {}
+        self.version = version
+        """Number of steps that are complete; the step that is collected now."""
+
+    def add(self, update: Update) -> None:
+        """Take a worker's gradients of the present step."""
+        if update.step != self.version:
+            raise CommunicationError(
+                f"worker {update.worker} pushed step {update.step}, but the workers are at step {self.version}; "
+                "a worker that starts again must begin at the others' step"
+            )
+        self._updates[update.worker] = update
+        self._present.add(update.worker)
+
+    def leave(self, worker: int) -> None:
+        """A worker has finished; steps go on without it. What it has pushed counts."""
+        self._present.discard(worker)
+
+    def missing(self) -> list[int]:
+        """The workers whose gradients of this step have not come."""
+        return sorted(self._present - self._updates.keys())
+
+    def complete(self) -> list[Update] | None:
+        """The updates of the present step if it is complete; then the next one begins when `advance` is called."""
+        if self._updates and not self.missing():
+            return [self._updates[worker] for worker in sorted(self._updates)]
+        return None
+
+    def advance(self) -> None:
+        """The present step has been applied."""
+        self._updates.clear()
+        self.version += 1
+
+    def forget(self, workers: Iterable[int]) -> None:
+        """Drop what a worker's former life pushed of the present step."""
+        for worker in workers:
+            self._updates.pop(worker, None)
+
+    @property
+    def num_present(self) -> int:
+        return len(self._present)

@@ -1,0 +1,274 @@
+"""What a server does, without any network: tables, dense parameters, steps. One instance is one server.
+
+A service knows no model. The first worker that declares the job makes the tables; every other declaration must agree
+with it. In synchronous mode pushes of a step are collected and applied once, when all have come; in every other mode
+a push is applied when it arrives.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fleet.errors import CommunicationError, DeadlineError, NotReadyError, UsageError
+from fleet.ps import storage
+from fleet.ps.holdings import Holdings
+from fleet.ps.ledger import Ledger
+from fleet.ps.proto import ps_pb2
+from fleet.ps.rounds import Rounds
+from fleet.ps.spec import JobSpec, difference
+from fleet.ps.stats import Stats
+from fleet.ps.update import Update, read_dense, read_keys, read_update, refuse_nonfinite, table_spec
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from fleet.ps.wire import Tensors
+
+Answered = tuple["Message", "Tensors"]
+
+
+class Service:
+    """One server. `handle` is called from many threads."""
+
+    def __init__(self, device: str = "cpu", model_dir: str | Path | None = None) -> None:
+        self.finished = threading.Event()
+        """Set when every worker has left."""
+        self._device = device
+        self._model_dir = None if model_dir is None else storage.checked_folder(model_dir)
+        self._instance = time.time_ns()
+        self._changed = threading.Condition()  # guards what follows, and is notified of each new version
+        self._applying = threading.Lock()  # one step is applied at a time
+        self._is_closed = False
+        self._holdings: Holdings | None = None
+        self._ledger = Ledger(0)
+        self._rounds = Rounds(0)
+        self._left: set[int] = set()
+        self._stats = Stats()
+        self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
+            "Declare": self._declare,
+            "Start": self._start,
+            "Pull": self._pull,
+            "Push": self._push,
+            "Leave": self._leave,
+            "Save": self._save,
+            "Load": self._load,
+            "Shrink": self._shrink,
+            "Stats": self._report,
+        }
+
+    def handle(self, method: str, header: Message, tensors: Tensors) -> Answered:
+        """Answer one call; see fleet.ps.transport.Service."""
+        function = self._methods.get(method)
+        if function is None:
+            raise UsageError(f"there is no method {method!r}")
+        return function(header, tensors)
+
+    def close(self) -> None:
+        """Let calls that wait end with an error."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    # Declaration.
+
+    def _declare(self, header: ps_pb2.DeclareRequest.Header, _: Tensors) -> Answered:
+        job = JobSpec.from_json(header.job)
+        caller = header.caller
+        if caller.worker >= job.num_workers:
+            raise UsageError(f"worker {caller.worker} does not exist in a job of {job.num_workers} workers")
+        if header.server_index >= job.num_servers:
+            raise UsageError(f"server {header.server_index} does not exist in a job of {job.num_servers} servers")
+        with self._changed:
+            holdings = self._holdings
+            if holdings is None:
+                holdings = self._begin(job, header.server_index)
+            elif (what := difference(job, holdings.job)) is not None:
+                raise UsageError(f"worker {caller.worker} does not agree with the job: {what}")
+            elif header.server_index != holdings.server:
+                raise UsageError(
+                    f"worker {caller.worker} takes this server for server {header.server_index}, others for "
+                    f"server {holdings.server}; give every worker the same list of servers"
+                )
+            if self._ledger.greet(caller.worker, caller.incarnation):
+                self._rounds.forget([caller.worker])
+                self._left.discard(caller.worker)
+            version = self._rounds.version
+        reply = ps_pb2.DeclareReply.Header(instance=self._instance, is_started=holdings.is_started, version=version)
+        return reply, ()
+
+    def _begin(self, job: JobSpec, server: int) -> Holdings:
+        holdings = Holdings(job, server, self._device)
+        self._ledger, self._rounds = Ledger(job.num_workers), Rounds(job.num_workers)
+        if self._model_dir is not None:
+            self._rounds.version = storage.load(holdings, self._model_dir).version
+        self._holdings = holdings
+        return holdings
+
+    def _known(self, caller: ps_pb2.Caller) -> Holdings:
+        """The holdings, if the caller belongs to the job they were made for."""
+        if self._is_closed:
+            raise CommunicationError("the server is stopping")
+        holdings = self._holdings
+        if holdings is None or caller.instance not in (0, self._instance):
+            lost = "it was started again and has lost its tables; start the job again from a checkpoint"
+            raise NotReadyError(lost if caller.instance else "no worker has declared a job yet")
+        if caller.worker >= holdings.job.num_workers:
+            raise UsageError(f"worker {caller.worker} does not exist in a job of {holdings.job.num_workers} workers")
+        return holdings
+
+    def _start(self, header: ps_pb2.StartRequest.Header, tensors: Tensors) -> Answered:
+        holdings = self._known(header.caller)
+        values = read_dense(tensors, holdings.job, holdings.server, "first values")
+        with self._changed:
+            if not holdings.is_started:
+                holdings.start(values)
+                self._changed.notify_all()
+        return ps_pb2.StartReply.Header(), ()
+
+    # Training.
+
+    def _pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
+        holdings = self._known(header.caller)
+        who = f"pull of worker {header.caller.worker}"
+        if len(header.tables) != len(tensors):
+            raise UsageError(f"{who}: {len(tensors)} tensors of keys for {len(header.tables)} tables")
+        for table in header.tables:
+            table_spec(holdings.job, table, who)
+        keys = [read_keys(tensor, who) for tensor in tensors]
+        version = self._wait_for(holdings, header)
+        rows: list[Any] = [holdings.pull(table, part) for table, part in zip(header.tables, keys, strict=True)]
+        if header.dense:
+            rows += holdings.read_dense()
+        self._stats.count(pulls=1, pulled_rows=sum(map(len, keys)))
+        return ps_pb2.PullReply.Header(version=version), rows
+
+    def _wait_for(self, holdings: Holdings, header: ps_pb2.PullRequest.Header) -> int:
+        """Return the version when it is the wanted one, and dense parameters are there if they are wanted."""
+
+        def is_ready() -> bool:
+            has_values = holdings.is_started or not header.dense
+            return self._is_closed or (has_values and self._rounds.version >= header.version)
+
+        with self._changed:
+            if not self._changed.wait_for(is_ready, header.timeout_ms / 1000):
+                raise DeadlineError(self._why_not_ready(holdings, header))
+            if self._is_closed:
+                raise CommunicationError("the server is stopping")
+            return self._rounds.version
+
+    def _why_not_ready(self, holdings: Holdings, header: ps_pb2.PullRequest.Header) -> str:
+        waited = f"waited {header.timeout_ms / 1000:g} s"
+        if not holdings.is_started:
+            return f"{waited} for worker 0 to send the first values of the dense parameters"
+        missing = ", ".join(map(str, self._rounds.missing()))
+        return (
+            f"{waited} for step {self._rounds.version}: no gradients from worker {missing}. Is it slow or gone? "
+            "FLEET_STEP_TIMEOUT_S sets how long to wait"
+        )
+
+    def _push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
+        holdings = self._known(header.caller)
+        if header.is_delta != (holdings.job.mode == "geo"):
+            raise UsageError(
+                f"a job in {holdings.job.mode} mode takes {'differences' if not header.is_delta else 'gradients'} only"
+            )
+        update = read_update(header, tensors, holdings.job, holdings.server)
+        if holdings.job.nonfinite == "error":
+            refuse_nonfinite(update, holdings.job)
+        caller = header.caller
+        skipped = staleness = 0
+        with self._ledger.once(caller.worker, caller.incarnation, header.sequence) as is_new:
+            if is_new and holdings.job.mode == "sync":
+                skipped = self._collect(holdings, update)
+            elif is_new:
+                skipped = holdings.apply(update)
+                with self._changed:
+                    staleness = max(0, self._rounds.version - header.pulled_version)
+                    self._rounds.version += 1
+                    self._changed.notify_all()
+        if is_new:
+            self._stats.pushed(update, staleness, skipped)
+        rows: list[Any] = []
+        if header.want_rows:
+            rows += [holdings.pull(part.table, part.keys) for part in update.tables]
+        if header.want_dense:
+            rows += holdings.read_dense()
+        reply = ps_pb2.PushReply.Header(
+            version=self._rounds.version, was_repeated=not is_new, staleness=staleness, skipped=skipped
+        )
+        return reply, rows
+
+    def _collect(self, holdings: Holdings, update: Update) -> int:
+        """Keep a push until its step is complete, and apply the step if this was the last."""
+        with self._changed:
+            self._rounds.add(update)
+        return self._apply_if_complete(holdings)
+
+    def _apply_if_complete(self, holdings: Holdings) -> int:
+        with self._applying:
+            with self._changed:
+                updates = self._rounds.complete()
+            if updates is None:
+                return 0
+            skipped = holdings.apply_mean(updates)
+            with self._changed:
+                self._rounds.advance()
+                self._changed.notify_all()
+            return skipped
+
+    def _leave(self, header: ps_pb2.LeaveRequest.Header, _: Tensors) -> Answered:
+        holdings = self._known(header.caller)
+        with self._changed:
+            self._left.add(header.caller.worker)
+            self._rounds.leave(header.caller.worker)
+            is_last = len(self._left) == holdings.job.num_workers
+        if holdings.job.mode == "sync":
+            self._apply_if_complete(holdings)
+        if is_last:
+            self.finished.set()
+        return ps_pb2.LeaveReply.Header(), ()
+
+    # State.
+
+    def _save(self, header: ps_pb2.SaveRequest.Header, _: Tensors) -> Answered:
+        holdings = self._known(header.caller)
+        pieces = storage.save(holdings, header.folder, self._rounds.version, values_only=header.values_only)
+        return ps_pb2.SaveReply.Header(pieces=pieces), ()
+
+    def _load(self, header: ps_pb2.LoadRequest.Header, _: Tensors) -> Answered:
+        holdings = self._known(header.caller)
+        with self._applying:
+            loaded = storage.load(holdings, Path(header.folder))
+            with self._changed:
+                self._rounds.version = loaded.version
+                self._changed.notify_all()
+        return ps_pb2.LoadReply.Header(rows=loaded.rows, version=loaded.version), ()
+
+    def _shrink(self, header: ps_pb2.ShrinkRequest.Header, _: Tensors) -> Answered:
+        holdings = self._known(header.caller)
+        names = [spec.name for spec in holdings.job.tables]
+        if header.table and header.table not in names:
+            raise UsageError(
+                f"there is no table {header.table!r}; the job declared {', '.join(map(repr, names)) or 'none'}"
+            )
+        tables = [table for table in holdings.tables if header.table in ("", table.name)]
+        deleted = 0
+        for table in tables:
+            try:
+                deleted += table.shrink(
+                    now=self._stats.last_step & 0xFFFFFFFF,
+                    unseen_steps=min(header.unseen_steps, 0xFFFFFFFF),
+                    score_below=header.score_below if header.use_score else None,
+                    decay=header.decay,
+                )
+            except ValueError as error:
+                raise UsageError(str(error)) from None
+        return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=sum(map(len, tables))), ()
+
+    def _report(self, header: ps_pb2.StatsRequest.Header, _: Tensors) -> Answered:
+        holdings = self._known(header.caller)
+        return ps_pb2.StatsReply.Header(stats=self._stats.to_json(holdings, self._rounds.version)), ()

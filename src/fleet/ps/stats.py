@@ -1,0 +1,48 @@
+"""What a server has done so far: pulls, pushes, staleness, rows."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fleet.ps.holdings import Holdings
+    from fleet.ps.update import Update
+
+
+class Stats:
+    """Counters of one server. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys(("pulls", "pulled_rows", "pushes", "pushed_rows", "skipped", "stale_pushes"), 0)
+        self._total_staleness = 0
+        self._most_stale = 0
+        self.last_step = 0
+
+    def count(self, **increments: int) -> None:
+        """Add to some counters."""
+        with self._lock:
+            for name, increment in increments.items():
+                self._counts[name] += increment
+
+    def pushed(self, update: Update, staleness: int, skipped: int) -> None:
+        """A push was taken; `staleness` is the number of pushes between its pull and itself."""
+        rows = sum(len(part.keys) for part in update.tables)
+        self.count(pushes=1, pushed_rows=rows, skipped=skipped, stale_pushes=staleness > 0)
+        with self._lock:
+            self._total_staleness += staleness
+            self._most_stale = max(self._most_stale, staleness)
+            self.last_step = max(self.last_step, update.step)
+
+    def to_json(self, holdings: Holdings, version: int) -> str:
+        """Everything, with the size of each table."""
+        tables = {
+            table.name: {"rows": len(table), "waiting": table.num_waiting, "bytes": table.memory_bytes}
+            for table in holdings.tables
+        }
+        with self._lock:
+            pushes = max(1, self._counts["pushes"])
+            staleness = {"mean": self._total_staleness / pushes, "max": self._most_stale}
+            return json.dumps({**self._counts, "staleness": staleness, "version": version, "tables": tables})

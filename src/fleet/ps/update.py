@@ -1,0 +1,145 @@
+"""The gradients of one push, read from a request and checked whole before anything is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleet import _native
+from fleet.errors import UsageError
+from fleet.ps.spec import JobSpec, TableSpec
+
+if TYPE_CHECKING:
+    from fleet.ps.proto import ps_pb2
+    from fleet.ps.wire import Tensor, Tensors
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class TableUpdate:
+    """What one push says about one table."""
+
+    table: int
+    lr: float
+    keys: NDArray[np.int64]
+    grads: NDArray[np.float32]
+    counts: NDArray[np.uint32] | None = None
+    shows: NDArray[np.float32] | None = None
+    clicks: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True)
+class Update:
+    """One push."""
+
+    worker: int
+    step: int
+    tables: tuple[TableUpdate, ...]
+    dense: tuple[NDArray[np.float32], ...]
+    """One array for each dense group, or nothing."""
+    lrs: tuple[float, ...]
+
+
+def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int) -> Update:
+    """The push of a request; UsageError that names the worker, the table and the step if it does not fit the job."""
+    who = f"push of worker {header.caller.worker}, step {header.step}"
+    rest = list(tensors)
+    tables = []
+    for entry in header.tables:
+        spec = table_spec(job, entry.table, who)
+        where = f"{who}, table {spec.name!r}"
+        num_needed = 2 + entry.has_counts + 2 * entry.has_clicks
+        if len(rest) < num_needed:
+            raise UsageError(f"{where}: {num_needed} tensors are needed, {len(rest)} are left")
+        part, rest = rest[:num_needed], rest[num_needed:]
+        keys = read_keys(part[0], where)
+        grads = read_floats(part[1], (len(keys), spec.width), f"{where}, gradients")
+        counts = _read(part[2], np.uint32, (len(keys),), f"{where}, counts") if entry.has_counts else None
+        shows, clicks = (
+            (read_floats(tensor, (len(keys),), f"{where}, clicks") for tensor in part[-2:])
+            if entry.has_clicks
+            else (None, None)
+        )
+        tables.append(TableUpdate(entry.table, _lr(entry.lr, where), keys, grads, counts, shows, clicks))
+    dense: tuple[NDArray[np.float32], ...] = ()
+    if header.dense_lrs:
+        dense = read_dense(rest, job, server, who)
+        if len(header.dense_lrs) != len(dense):
+            raise UsageError(f"{who}: {len(header.dense_lrs)} learning rates for {len(dense)} dense groups")
+    elif rest:
+        raise UsageError(f"{who}: {len(rest)} tensors belong to nothing")
+    lrs = tuple(_lr(lr, who) for lr in header.dense_lrs)
+    return Update(header.caller.worker, header.step, tuple(tables), dense, lrs)
+
+
+def refuse_nonfinite(update: Update, job: JobSpec) -> None:
+    """UsageError if a gradient is a NaN or an Inf."""
+    who = f"worker {update.worker}, step {update.step}"
+    for part in update.tables:
+        if not _native.all_finite(part.grads):
+            bad = part.keys[~np.isfinite(part.grads).all(axis=1)]
+            name = job.tables[part.table].name
+            raise UsageError(
+                f"table {name!r}: the gradients of {who} hold a NaN or an Inf, for example of key {bad[0]}; "
+                "nothing was applied. Set strategy.nonfinite_gradients = 'skip' to leave such rows out"
+            )
+    for group, grads in enumerate(update.dense):
+        if not _native.all_finite(grads):
+            raise UsageError(
+                f"dense parameters, group {group}: the gradients of {who} hold a NaN or an Inf; nothing was applied. "
+                "Set strategy.nonfinite_gradients = 'skip' to leave such steps out"
+            )
+
+
+def table_spec(job: JobSpec, index: int, who: str) -> TableSpec:
+    """The table a request names by its index."""
+    if index >= len(job.tables):
+        names = ", ".join(repr(table.name) for table in job.tables) or "none"
+        raise UsageError(f"{who}: there is no table {index}; the job declared {names}")
+    return job.tables[index]
+
+
+def read_keys(tensor: Tensor, where: str) -> NDArray[np.int64]:
+    """Keys as they travel."""
+    return _read(tensor, np.int64, (-1,), f"{where}, keys")
+
+
+def read_floats(tensor: Tensor, shape: tuple[int, ...], where: str) -> NDArray[np.float32]:
+    """Rows or gradients as they travel."""
+    return _read(tensor, np.float32, shape, where)
+
+
+def read_dense(tensors: Sequence[Tensor], job: JobSpec, server: int, who: str) -> tuple[NDArray[np.float32], ...]:
+    """One array for each dense group of this server."""
+    num_groups = len(job.dense.groups)
+    if len(tensors) != num_groups:
+        raise UsageError(f"{who}: {len(tensors)} dense tensors, but the job has {num_groups} dense groups")
+    return tuple(
+        read_floats(tensor, (job.dense.size(server, group),), f"{who}, dense group {group}")
+        for group, tensor in enumerate(tensors)
+    )
+
+
+def _read(tensor: Tensor, dtype: type[Number], shape: tuple[int, ...], where: str) -> NDArray[Number]:
+    """A view of the bytes where they lie; a copy only if a foreign client did not align them."""
+    try:
+        raw: NDArray[Any] = tensor if isinstance(tensor, np.ndarray) else np.frombuffer(tensor, np.uint8)
+        flat = raw.reshape(-1).view(np.uint8)
+        if flat.ctypes.data % np.dtype(dtype).itemsize:
+            flat = flat.copy()
+        return flat.view(dtype).reshape(shape)
+    except ValueError:
+        size = tensor.nbytes if isinstance(tensor, np.ndarray) else len(tensor)
+        wanted = " x ".join(str(n) for n in shape if n >= 0) or "whole"
+        raise UsageError(f"{where}: {size} bytes do not hold {wanted} values of {np.dtype(dtype).name}") from None
+
+
+def _lr(lr: float, where: str) -> float:
+    if not 0 <= lr < float("inf"):
+        raise UsageError(f"{where}: the learning rate must be a number >= 0, got {lr}")
+    return lr

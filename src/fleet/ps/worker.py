@@ -1,0 +1,150 @@
+"""A worker's runtime: it joins the servers, pulls rows for batches, and sends gradients when the optimizer steps.
+
+Modules of `fleet.nn` ask it for lookups, `fleet.ps.optimizer` tells it to step. With servers in the job it talks gRPC
+to them; without any, one service in this process takes their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from fleet import _native
+from fleet.errors import UsageError
+from fleet.ps.client import Client, Gradients, TablePush
+from fleet.ps.lookup import Lookup, Request, make_lookup
+from fleet.ps.modes.base import Mode
+
+if TYPE_CHECKING:
+    from fleet.ps.flat import FlatParameters
+    from fleet.ps.wire import Tensor
+
+
+class Worker:
+    """One worker of a job, between `fleet.init_worker()` and `fleet.stop_worker()`. Used from one thread."""
+
+    def __init__(
+        self, client: Client, mode: Mode, flat: FlatParameters | None, device: torch.device, step: int
+    ) -> None:
+        self.client = client
+        self.mode = mode
+        self.flat = flat
+        self.device = device
+        self.num_steps = step
+        self._tables = {spec.name: index for index, spec in enumerate(client.job.tables)}
+        # Keys need their number of occurrences where the entry policy counts.
+        self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in client.job.tables]
+        self._clicks = [spec.entry.name == "show_click" for spec in client.job.tables]
+        self._ahead: list[Lookup] = []  # of the next batch
+        self._used: list[Lookup] = []  # of this batch; their gradients are the next push
+
+    def table(self, name: str) -> int:
+        """The index of a table."""
+        if name not in self._tables:
+            raise UsageError(
+                f"there is no table {name!r}; tables are declared by the model that fleet.distributed_model() got: "
+                f"{', '.join(map(repr, self._tables)) or 'none'}"
+            )
+        return self._tables[name]
+
+    def lookups(self, requests: Sequence[Request], *, with_grad: bool) -> list[Lookup]:
+        """Rows for some ids, in one request to each server; those that were prefetched for these ids are used."""
+        found = [self._take_ahead(request) for request in requests]
+        lookups = [lookup or self._make(request) for lookup, request in zip(found, requests, strict=True)]
+        fresh = [lookup for lookup in lookups if lookup.rows is None and not self.mode.is_pending(lookup)]
+        if fresh:
+            self.mode.pull(fresh)
+        self.mode.finish(lookups, with_grad)
+        if with_grad:
+            self._used += lookups
+        return lookups
+
+    def prefetch(self, requests: Sequence[Request]) -> None:
+        """The ids of the next batch are known: find their keys, and pull them as soon as the mode allows."""
+        lookups = [self._make(request) for request in requests]
+        self._ahead += lookups
+        if self.mode.pulls_ahead:
+            self.mode.pull(lookups)
+
+    def step(self, lrs: Sequence[float], table_lrs: Mapping[int, float], has_dense: bool = True) -> None:
+        """Send the gradients of the lookups since the last step, and of the dense parameters."""
+        tables = [push for lookup in self._used if (push := self._push_of(lookup, table_lrs)) is not None]
+        pulled = min((lookup.version for lookup in self._used), default=0)
+        self._used.clear()
+        dense: list[list[Tensor]] = []
+        if has_dense and self.flat is not None and not self.mode.trains_locally:
+            self.flat.collect_gradients()
+            self._refuse_nonfinite("dense parameters", self.flat.gradient_buffer)
+            self.flat.to_host()
+            dense = [
+                [b"".join(self.flat.pieces(server, group)) for group in range(len(lrs))]
+                for server in range(self.client.num_servers)
+            ]
+        gradients = Gradients(self.num_steps, tables, dense, list(lrs), pulled)
+        waiting = [] if self.mode.pulls_ahead else [lookup for lookup in self._ahead if lookup.rows is None]
+        self.mode.step(gradients, waiting)
+        self.num_steps += 1
+
+    def restart_at(self, version: int) -> None:
+        """The servers were given another state: rows and parameters that this worker has are out of date."""
+        self._ahead.clear()
+        self._used.clear()
+        self.mode.restart_at(version)
+        if self.client.job.mode == "sync":
+            self.num_steps = version
+
+    def stop(self) -> None:
+        """Send what is left, take leave of the servers and let the connections go."""
+        try:
+            self.mode.stop()
+            self.client.leave()
+        finally:
+            self.client.close()
+
+    def _make(self, request: Request) -> Lookup:
+        table, sources, shows, clicks = request
+        spec = self.client.job.tables[table]
+        if (shows is not None or clicks is not None) and not self._clicks[table]:
+            raise UsageError(f"table {spec.name!r} does not count shows and clicks; give it entry=ShowClickEntry()")
+        if shows is None and clicks is not None:
+            shows = torch.ones_like(clicks)
+        if clicks is None and shows is not None:
+            clicks = torch.zeros_like(shows)
+        complete = Request(table, sources, shows, clicks)
+        return make_lookup(complete, spec.width, self.client.num_servers, counts=self._counts[table])
+
+    def _take_ahead(self, request: Request) -> Lookup | None:
+        for position, lookup in enumerate(self._ahead):
+            if lookup.request.is_for(request):
+                return self._ahead.pop(position)
+        return None
+
+    def _push_of(self, lookup: Lookup, table_lrs: Mapping[int, float]) -> TablePush | None:
+        grads = lookup.gradients()
+        if grads is None:
+            return None
+        spec = self.client.job.tables[lookup.table]
+        self._refuse_nonfinite(f"table {spec.name!r}", grads)
+        return TablePush(
+            lookup.table,
+            table_lrs[lookup.table],
+            lookup.route.grouped,
+            grads,
+            lookup.route.offsets.tolist(),
+            lookup.route.counts,
+            lookup.shows,
+            lookup.clicks,
+        )
+
+    def _refuse_nonfinite(self, what: str, grads: torch.Tensor) -> None:
+        """Before anything is sent: a push that only some of the servers take would leave them apart."""
+        if self.client.job.nonfinite == "skip":
+            return
+        is_finite = _native.all_finite(grads) if grads.device.type == "cpu" else bool(grads.isfinite().all())
+        if not is_finite:
+            raise UsageError(
+                f"{what}: the gradients of worker {self.client.worker}, step {self.num_steps} hold a NaN or an Inf; "
+                "nothing was sent. Set strategy.nonfinite_gradients = 'skip' to leave such rows out"
+            )

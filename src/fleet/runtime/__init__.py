@@ -1,0 +1,1 @@
+"""Joins model, optimizer, servers and workers: what `fleet.init_worker()` and its siblings do."""

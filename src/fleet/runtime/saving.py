@@ -1,0 +1,126 @@
+"""Checkpoints and inference copies of a whole job: each server writes its part, this worker says when all is there."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fleet import checkpoint
+from fleet.ps.proto import ps_pb2
+
+if TYPE_CHECKING:
+    from fleet.ps.worker import Worker
+
+# Writing a hundred gigabytes takes a while.
+SAVE_TIMEOUT_S = 3600.0
+
+Folder = str | PathLike[str]
+
+
+def save(worker: Worker, folder: Folder) -> Path:
+    """Write a checkpoint: tables, rule state, counters, dense parameters. All servers write at once."""
+    worker.mode.flush()
+    writing = checkpoint.begin(folder)
+    try:
+        texts = _write(worker, writing, values_only=False)
+        pieces = [piece for where, text in texts for piece in checkpoint.pieces_from_text(text, where)]
+        manifest = checkpoint.Manifest(
+            version=_version(worker),
+            num_servers=worker.client.num_servers,
+            pieces=tuple(pieces),
+            job=json.loads(worker.client.job.to_json()),
+        )
+        return checkpoint.commit(writing, folder, manifest)
+    except BaseException:
+        checkpoint.abort(writing)
+        raise
+
+
+def export(worker: Worker, folder: Folder) -> Path:
+    """Write an inference copy: values only, as numpy files."""
+    worker.mode.flush()
+    writing = checkpoint.begin(folder, checkpoint.InferenceIndex)
+    try:
+        texts = _write(worker, writing, values_only=True)
+        parts = [part for where, text in texts for part in checkpoint.parts_from_text(text, where)]
+        index = checkpoint.InferenceIndex(
+            version=_version(worker),
+            num_servers=worker.client.num_servers,
+            tables=tuple(parts),
+            dense=tuple(checkpoint.export_dense(writing, _dense_values(worker))),
+        )
+        return checkpoint.commit(writing, folder, index)
+    except BaseException:
+        checkpoint.abort(writing)
+        raise
+
+
+def load(worker: Worker, folder: Folder) -> int:
+    """Replace everything on the servers by a checkpoint; the number of rows loaded."""
+    path = checkpoint.find(folder)
+    worker.mode.flush()
+    replies = worker.client.ask(
+        "Load",
+        lambda server: ps_pb2.LoadRequest.Header(caller=worker.client.caller(server), folder=str(path.absolute())),
+        timeout_s=SAVE_TIMEOUT_S,
+    )
+    worker.restart_at(replies[0][0].version)
+    return sum(reply.rows for reply, _ in replies)
+
+
+def shrink(
+    worker: Worker,
+    table: str | None,
+    *,
+    unseen_steps: int = 0,
+    score_below: float | None = None,
+    decay: float = 0.0,
+) -> int:
+    """Delete rows that nobody needs any more; how many."""
+    replies = worker.client.ask(
+        "Shrink",
+        lambda server: ps_pb2.ShrinkRequest.Header(
+            caller=worker.client.caller(server),
+            table=table or "",
+            unseen_steps=unseen_steps,
+            score_below=score_below or 0.0,
+            use_score=score_below is not None,
+            decay=decay,
+        ),
+        timeout_s=SAVE_TIMEOUT_S,
+    )
+    return sum(reply.deleted for reply, _ in replies)
+
+
+def stats(worker: Worker) -> list[dict[str, Any]]:
+    """What each server holds and has done."""
+    replies = worker.client.ask("Stats", lambda server: ps_pb2.StatsRequest.Header(caller=worker.client.caller(server)))
+    return [json.loads(reply.stats) for reply, _ in replies]
+
+
+def _write(worker: Worker, writing: Path, *, values_only: bool) -> list[tuple[str, str]]:
+    """Let all servers write; where each account comes from, and its text."""
+    replies = worker.client.ask(
+        "Save",
+        lambda server: ps_pb2.SaveRequest.Header(
+            caller=worker.client.caller(server), folder=str(writing.absolute()), values_only=values_only
+        ),
+        timeout_s=SAVE_TIMEOUT_S,
+    )
+    return [
+        (f"server {transport.endpoint}", reply.pieces)
+        for transport, (reply, _) in zip(worker.client.transports, replies, strict=True)
+    ]
+
+
+def _version(worker: Worker) -> int:
+    return max(int(each["version"]) for each in stats(worker))
+
+
+def _dense_values(worker: Worker) -> dict[str, Any]:
+    if worker.flat is None:
+        return {}
+    worker.mode.refresh()
+    return {name: value.detach().cpu().numpy() for name, value in worker.flat.parameters()}

@@ -9,10 +9,10 @@ CPP_SOURCES := $(wildcard csrc/*/*.h csrc/*/*.cc)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup demo test test-cpp check format proto docs fuzz bench sanitize pythons clean
+.PHONY: FORCE help setup demo demo-collective test test-cpp check format proto docs fuzz bench sanitize pythons clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.native  ## Make .venv, install the pinned requirements, build the native core
 
@@ -40,7 +40,11 @@ $(VENV)/.native: $(VENV)/.requirements $(VENV)/.files $(NATIVE_SOURCES)
 	@$(BIN)/python -m compileall -q src  # as an ordinary install does
 	@touch $@
 
-demo: setup  ## Train a small model on 2 CPU processes
+demo: setup  ## Train a click model: 2 servers hold its rows, 2 workers train it
+	@$(BIN)/fleetrun --server_num 2 --worker_num 2 --log_dir build/demo-log \
+		examples/ctr/train.py --batches 200 --save build/demo-checkpoint
+
+demo-collective: setup  ## Train a small dense model on 2 CPU processes, by all-reduce
 	@$(BIN)/fleetrun --nproc_per_node 2 --device cpu --log_dir build/demo-log examples/quickstart/train.py
 
 test: setup test-cpp  ## Run every test

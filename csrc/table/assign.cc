@@ -23,7 +23,10 @@ void Table::assign(const std::int64_t* keys, std::size_t n, const float* values)
                    for (std::size_t i = begin; i < end; ++i) {
                      const std::size_t at = offset + block.order[i];
                      std::uint32_t row = shard.index.find(keys[at], block.places[i]);
-                     if (row == Index::kNone) row = make_row(shard, keys[at], block.places[i]);
+                     if (row == Index::kNone) {
+                       row = make_row(shard, keys[at], block.places[i]);
+                       forget(shard, keys[at], block.places[i]);
+                     }
                      format_.store(values + at * format_.width, shard.rows.row(row));
                    }
                  });

@@ -1,4 +1,5 @@
 // Rows on their way to and from files.
+#include <algorithm>
 #include <cstring>
 
 #include "table/table.h"
@@ -69,10 +70,13 @@ std::size_t Table::restore(const RowsView& rows, std::uint32_t server, std::uint
     Shard& shard = *shards_[hash % kShards];
     const std::lock_guard<std::mutex> lock(shard.mutex);
     std::uint32_t row = shard.index.find(key, Index::place(hash));
-    if (row == Index::kNone) row = make_row(shard, key, Index::place(hash));
+    if (row == Index::kNone) {
+      row = make_row(shard, key, Index::place(hash));
+      forget(shard, key, Index::place(hash));
+    }
     std::byte* data = shard.rows.row(row);
     std::memcpy(data, rows.values + i * value_bytes, value_bytes);
-    std::memcpy(format_.state(data), rows.state + i * format_.state_width, format_.state_width * sizeof(float));
+    std::copy_n(rows.state + i * format_.state_width, format_.state_width, format_.state(data));
     set_mark(shard.rows, row, rows.marks, i, has_clicks);
     ++taken;
   }
@@ -89,6 +93,10 @@ std::size_t Table::restore(const RowsView& rows, std::uint32_t server, std::uint
       shard.waiting.insert(key, Index::place(hash), row);
     }
     set_mark(shard.waiting_marks, row, rows.waiting, i, has_clicks);
+  }
+  for (const auto& shard : shards_) {
+    const std::lock_guard<std::mutex> lock(shard->mutex);
+    evict(*shard);
   }
   return taken;
 }

@@ -55,4 +55,14 @@ struct Float16 {
   }
 };
 
+// The stored number next to `bound` that is not above it (down) or not below it.
+template <class Half>
+float within(float bound, bool down) {
+  const std::uint16_t stored = Half::store(bound);
+  const float value = Half::load(stored);
+  if (!(down ? value > bound : value < bound)) return value;
+  if (value == 0) return Half::load(down ? 0x8001 : 0x0001);
+  return Half::load(static_cast<std::uint16_t>((value > 0) == down ? stored - 1 : stored + 1));
+}
+
 }  // namespace fleet

@@ -47,9 +47,15 @@ void Index::Free::operator()(Bucket* buckets) const {
 }
 
 void Index::insert(std::int64_t key, std::uint32_t place, std::uint32_t row) {
-  if (size_ == limit_) grow();
+  // Removed keys leave passed buckets behind. Where keys come and go, most would become so, and searches long.
+  if (size_ == limit_) {
+    rebuild(grown());
+  } else if (num_passed_ > max_passed_) {
+    rebuild(num_buckets_);
+  }
   put(key, place, row);
   ++size_;
+  if (num_passed_ == num_buckets_) rebuild(num_buckets_);  // a search for a key that is not there would never end
 }
 
 void Index::put(std::int64_t key, std::uint32_t place, std::uint32_t row) {
@@ -62,6 +68,7 @@ void Index::put(std::int64_t key, std::uint32_t place, std::uint32_t row) {
         return;
       }
     }
+    num_passed_ += 1 - line.is_passed;
     line.is_passed = 1;
   }
 }
@@ -81,10 +88,19 @@ bool Index::erase(std::int64_t key, std::uint32_t place) {
   }
 }
 
-void Index::grow() { rebuild(std::max(kFirstBuckets, num_buckets_ + num_buckets_ * 15 / 100 + 4)); }
+std::size_t Index::grown() const { return std::max(kFirstBuckets, num_buckets_ + num_buckets_ * 15 / 100 + 4); }
 
 void Index::reserve(std::size_t size) {
-  if (size > limit_) rebuild(size * 10 / (9 * kSlots) + 1);
+  // At least as much as growing does: pieces that reserve room one after the other must not move all keys each time.
+  if (size > limit_) rebuild(std::max(buckets_for(size), grown()));
+}
+
+void Index::fit() {
+  if (size_ == 0) {
+    *this = Index();
+  } else if (buckets_for(size_) < num_buckets_) {
+    rebuild(buckets_for(size_));
+  }
 }
 
 void Index::rebuild(std::size_t count) {
@@ -100,11 +116,14 @@ void Index::rebuild(std::size_t count) {
       std::exchange(buckets_, std::unique_ptr<Bucket[], Free>(fresh, Free(bytes)));
   num_buckets_ = count;
   limit_ = count * kSlots * 9 / 10;
+  num_passed_ = 0;
   for (std::size_t b = 0; b < old_count; ++b) {
     for (int i = 0; i < kSlots; ++i) {
       if (old[b].rows[i] != kNone) put(old[b].keys[i], place(mix64(old[b].keys[i])), old[b].rows[i]);
     }
   }
+  // One bucket at least is not full, so not all are passed now.
+  max_passed_ = std::max(num_passed_ + (count - num_passed_) / 2, count * 3 / 4);
 }
 
 }  // namespace fleet

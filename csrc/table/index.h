@@ -16,6 +16,8 @@ namespace fleet {
 class Index {
  public:
   static constexpr std::uint32_t kNone = 0xffffffffu;
+  static constexpr std::size_t kMaxBytesEach = 17;  // of a key, once there are some hundred
+  static constexpr std::size_t kMinBytes = 4 * 64;  // of an index that is not empty
 
   // Where to look for a key, computed once for each key of a request. All keys of one server share high bits of mix64,
   // and all keys of one shard share its low bits, so the bits are mixed once more.
@@ -44,9 +46,13 @@ class Index {
   void reserve(std::size_t size);
   // Removes a key; false if it was not there.
   bool erase(std::int64_t key, std::uint32_t place);
+  // Gives back the memory that many removed keys have left unused.
+  void fit();
 
   std::size_t size() const { return size_; }
   std::size_t bytes() const { return num_buckets_ * sizeof(Bucket); }
+  // Less than half of the keys that would fit are there.
+  bool is_sparse() const { return size_ < limit_ / 2; }
 
   // visit(key, row) for every key. `visit` may change rows, not the index.
   template <class Visit>
@@ -69,7 +75,8 @@ class Index {
   static_assert(sizeof(Bucket) == 64);
 
   std::size_t bucket(std::uint32_t place) const { return (static_cast<std::uint64_t>(place) * num_buckets_) >> 32; }
-  void grow();
+  static std::size_t buckets_for(std::size_t size) { return size * 10 / (9 * kSlots) + 1; }
+  std::size_t grown() const;
   void rebuild(std::size_t num_buckets);
   void put(std::int64_t key, std::uint32_t place, std::uint32_t row);
 
@@ -82,7 +89,9 @@ class Index {
   std::unique_ptr<Bucket[], Free> buckets_{nullptr, Free(0)};
   std::size_t num_buckets_ = 0;
   std::size_t size_ = 0;
-  std::size_t limit_ = 0;  // keys that fit before the next growth
+  std::size_t limit_ = 0;       // keys that fit before the next growth
+  std::size_t num_passed_ = 0;  // buckets
+  std::size_t max_passed_ = 0;  // before the buckets are filled anew; less than all, or a search would never end
 };
 
 }  // namespace fleet

@@ -16,6 +16,8 @@ bool is_ascending(const std::int64_t* keys, std::size_t n) {
   return ascending;
 }
 
+std::uint32_t add_full(std::uint32_t a, std::uint32_t b) { return a + b < a ? 0xffffffffu : a + b; }
+
 // A push with each key once: gradients and counters of equal keys are added, in the order they come in.
 struct Summed {
   Summed(const Push& given, std::size_t width) : push(given) {
@@ -36,7 +38,7 @@ struct Summed {
       const float* from = given.grads + i * width;
       float* to = grads.data() + at * width;
       for (std::size_t d = 0; d < width; ++d) to[d] += from[d];
-      counts[at] += given.counts == nullptr ? 1 : given.counts[i];
+      counts[at] = add_full(counts[at], given.counts == nullptr ? 1 : given.counts[i]);
       if (given.shows != nullptr) shows[at] += given.shows[i];
       if (given.clicks != nullptr) clicks[at] += given.clicks[i];
     }
@@ -61,25 +63,31 @@ struct Summed {
   std::vector<std::uint32_t> counts;
 };
 
-std::uint32_t add_full(std::uint32_t a, std::uint32_t b) { return a + b < a ? 0xffffffffu : a + b; }
-
 }  // namespace
 
 Pushed Table::push(const Push& given) {
-  if (!given.skip_nonfinite && !all_finite(given.grads, given.n * format_.width)) {
-    throw std::invalid_argument("table '" + options_.name + "': the gradients of step " + std::to_string(given.step) +
-                                " hold a NaN or an Inf; nothing was applied");
+  const std::string who = "table '" + options_.name + "': the ";
+  const std::string step = " of step " + std::to_string(given.step);
+  if (!(given.lr >= 0) || std::isinf(given.lr) || !std::isfinite(given.scale)) {
+    throw std::invalid_argument(who + "learning rate" + step + " must be finite and >= 0, and so must be its scale");
+  }
+  if ((given.shows != nullptr && !all_finite(given.shows, given.n)) ||
+      (given.clicks != nullptr && !all_finite(given.clicks, given.n))) {
+    throw std::invalid_argument(who + "shows and clicks" + step + " hold a NaN or an Inf; nothing was applied");
   }
   const Summed summed(given, format_.width);
   const Push& push = summed.push;
+  // The sums: finite gradients of equal keys can add up to an Inf.
+  if (!push.skip_nonfinite && !all_finite(push.grads, push.n * format_.width)) {
+    throw std::invalid_argument(who + "gradients" + step + " hold a NaN or an Inf; nothing was applied");
+  }
   Pushed result;
   for_each_group(push.keys, push.n,
                  [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
                    Shard& shard = *shards_[s];
                    const std::lock_guard<std::mutex> lock(shard.mutex);
                    push_group(shard, block, begin, end, push, offset, result);
-                   const std::size_t ceiling = options_.max_bytes / kShards;
-                   if (ceiling != 0 && shard.bytes() > ceiling) result.evicted += evict(shard, ceiling);
+                   result.evicted += evict(shard);
                  });
   return result;
 }
@@ -184,8 +192,7 @@ std::uint32_t Table::enter(Shard& shard, std::int64_t key, std::uint32_t place, 
     const std::uint32_t row = make_row(shard, key, place);
     shard.rows.mark(row) = mark;
     if (entry.has_clicks()) shard.rows.clicks(row) = clicks;
-    shard.waiting.erase(key, place);
-    shard.waiting_marks.give_back(waiting);
+    forget(shard, key, place);
     ++result.created;
   }
   return Index::kNone;  // its reader saw zeros: this gradient is none of the new row's

@@ -20,6 +20,13 @@ void Table::remove(Shard& shard, std::int64_t key, std::uint32_t row) const {
   shard.rows.give_back(row);
 }
 
+void Table::forget(Shard& shard, std::int64_t key, std::uint32_t place) const {
+  const std::uint32_t waiting = shard.waiting.find(key, place);
+  if (waiting == Index::kNone) return;
+  shard.waiting.erase(key, place);
+  shard.waiting_marks.give_back(waiting);
+}
+
 std::size_t Table::shrink(const ShrinkRule& rule) {
   std::size_t deleted = 0;
   for (const auto& each : shards_) {
@@ -44,27 +51,26 @@ std::size_t Table::shrink(const ShrinkRule& rule) {
     shard.waiting.for_each([&](std::int64_t key, std::uint32_t row) {
       if (is_done(shard.waiting_marks, row)) gone.emplace_back(key, row);
     });
-    for (const auto& [key, row] : gone) {
-      shard.waiting.erase(key, Index::place(mix64(key)));
-      shard.waiting_marks.give_back(row);
+    for (const auto& each_gone : gone) forget(shard, each_gone.first, Index::place(mix64(each_gone.first)));
+    for (Index* index : {&shard.index, &shard.waiting}) {
+      if (index->is_sparse()) index->fit();
     }
   }
   return deleted;
 }
 
-std::size_t Table::evict(Shard& shard, std::size_t bytes) const {
-  // Keys that only wait go first; then an eighth more rows than needed, so that the next push need not come back.
-  if (shard.waiting.size() != 0) {
-    Found waiting;
-    shard.waiting.for_each([&](std::int64_t key, std::uint32_t row) { waiting.emplace_back(key, row); });
-    for (const auto& [key, row] : waiting) {
-      shard.waiting.erase(key, Index::place(mix64(key)));
-      shard.waiting_marks.give_back(row);
-    }
-    if (shard.bytes() <= bytes) return 0;
-  }
-  const std::size_t over = shard.bytes() - bytes + bytes / 8;
-  const std::size_t count = std::min(shard.index.size(), over / shard.rows.bytes_each() + 1);
+std::size_t Table::evict(Shard& shard) const {
+  if (options_.max_bytes == 0) return 0;
+  const std::size_t ceiling = options_.max_bytes / kShards;
+  if (shard.bytes() <= ceiling) return 0;
+  // Keys that only wait go first.
+  shard.waiting.for_each([&](std::int64_t, std::uint32_t row) { shard.waiting_marks.give_back(row); });
+  shard.waiting = Index();
+  if (shard.bytes() <= ceiling) return 0;
+  // Then rows, an eighth more than needed, so that the next push need not come back.
+  const std::size_t room = ceiling - ceiling / 8 - std::min(ceiling / 2, Index::kMinBytes);
+  const std::size_t fitting = room / (shard.rows.bytes_each() + Index::kMaxBytesEach);
+  const std::size_t count = shard.index.size() - std::min(shard.index.size(), fitting);
   Found all;
   all.reserve(shard.index.size());
   shard.index.for_each([&](std::int64_t key, std::uint32_t row) { all.emplace_back(key, row); });
@@ -72,9 +78,9 @@ std::size_t Table::evict(Shard& shard, std::size_t bytes) const {
     return std::make_pair(shard.rows.mark(a.second).step, a.first) <
            std::make_pair(shard.rows.mark(b.second).step, b.first);
   };
-  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count == 0 ? 0 : count - 1), all.end(),
-                   is_older);
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), all.end(), is_older);
   for (std::size_t i = 0; i < count; ++i) remove(shard, all[i].first, all[i].second);
+  if (shard.bytes() > ceiling || shard.index.is_sparse()) shard.index.fit();
   return count;
 }
 

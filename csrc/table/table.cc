@@ -17,8 +17,20 @@ Table::Table(TableOptions options)
       format_(options_.width, *options_.rule, options_.dtype),
       seed_(table_seed(options_.seed, options_.name)) {
   if (options_.width == 0) throw std::invalid_argument("table '" + options_.name + "': width must be >= 1");
+  if (options_.width > kMaxWidth) {
+    throw std::invalid_argument("table '" + options_.name + "': width must be <= " + std::to_string(kMaxWidth));
+  }
   if (options_.has_bounds && !(options_.low < options_.high)) {
     throw std::invalid_argument("table '" + options_.name + "': the lower bound must be below the upper one");
+  }
+  // Clamped values must not leave the bounds again when they are rounded.
+  for (float* bound : {&options_.low, &options_.high}) {
+    const bool down = bound == &options_.high;
+    if (options_.dtype == Dtype::kFloat16) *bound = within<Float16>(*bound, down);
+    if (options_.dtype == Dtype::kBfloat16) *bound = within<Bfloat16>(*bound, down);
+  }
+  if (options_.low > options_.high) {
+    throw std::invalid_argument("table '" + options_.name + "': no number of its dtype lies between the bounds");
   }
   for (std::size_t s = 0; s < kShards; ++s) {
     shards_.push_back(std::make_unique<Shard>(arena_, format_, options_.entry.has_clicks()));

@@ -98,6 +98,7 @@ struct RowsView {
 class Table {
  public:
   static constexpr std::size_t kShards = 64;
+  static constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
 
   explicit Table(TableOptions options);
 
@@ -157,9 +158,12 @@ class Table {
                       Pushed& result);
   void update(std::byte* row, const float* grads, double lr) const;
   void clamp(float* values) const;
-  std::size_t evict(Shard& shard, std::size_t bytes) const;
+  // Deletes rows if the shard is above its part of the ceiling; the number of rows.
+  std::size_t evict(Shard& shard) const;
   void note(Slab& slab, std::uint32_t row, const Push& push, std::size_t i) const;
   void remove(Shard& shard, std::int64_t key, std::uint32_t row) const;
+  // A key that has a row waits no more.
+  void forget(Shard& shard, std::int64_t key, std::uint32_t place) const;
 
   TableOptions options_;
   Format format_;

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from os import PathLike
     from pathlib import Path
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     import torch
     import torch.distributed as dist
@@ -290,11 +290,20 @@ class Fleet:
     def load_model(self, dirname: str | PathLike[str]) -> int:
         """Replace everything on the servers by a checkpoint, which any number of servers may have written.
 
-        One worker calls it, before any has trained. Returns the number of rows.
+        Every worker calls it: worker 0 lets the servers load, the others wait for that and take over what was loaded.
+        Returns the number of rows.
         """
         from fleet.runtime import saving
 
-        return saving.load(self._joined("fleet.load_model()"), dirname)
+        worker = self._joined("fleet.load_model()")
+        if self.worker_num() == 1:
+            return saving.load(worker, dirname)
+        rows = saving.load(worker, dirname) if self.is_first_worker() else 0
+        rows = int(self.util.all_reduce(rows))
+        if not self.is_first_worker():
+            saving.take_over(worker)
+        self.barrier_worker()  # a step of one would be another version for those who have not looked yet
+        return rows
 
     def save_inference_model(self, dirname: str | PathLike[str]) -> Path:
         """Write values only, as plain numpy files, for serving."""
@@ -310,7 +319,7 @@ class Fleet:
         score_below: float | None = None,
         decay: float = 0.0,
     ) -> int:
-        """Delete rows not trained for more than `unseen_steps` and, in tables with ShowClickEntry, those of a low score.
+        """Delete rows not trained for more than `unseen_steps` and, where clicks are counted, those of a low score.
 
         `decay` multiplies shows and clicks first. Returns how many rows were deleted, in one table or in all.
         """
@@ -319,7 +328,7 @@ class Fleet:
         worker = self._joined("fleet.shrink()")
         return saving.shrink(worker, table, unseen_steps=unseen_steps, score_below=score_below, decay=decay)
 
-    def server_stats(self) -> list[dict[str, object]]:
+    def server_stats(self) -> list[dict[str, Any]]:
         """What each server holds and has done: rows and bytes of each table, pulls, pushes, staleness."""
         from fleet.runtime import saving
 
@@ -351,8 +360,8 @@ class Fleet:
             return
         from fleet.nn.sparse import SparseModule
 
-        self._worker.client.close()
-        self._worker = None
+        worker, self._worker = self._worker, None
+        worker.close()
         if self._optimizer is not None:
             self._optimizer.unbind()
         for module in () if self._model is None else self._model.modules():

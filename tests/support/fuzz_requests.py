@@ -38,7 +38,7 @@ _WORDS = (0, 1, 2, 3, 7, 2**31, 2**32 - 1, 2**63, 2**64 - 1)
 _ODD_FLOATS = (0.0, -1.0, 0.1, 1e308, -1e-320, float("nan"), float("inf"), float("-inf"))
 _ODD_TEXTS = ("", "ads", "ads_half", "\0", "../..", "a" * 500, "鍵", "{}", "[]", "null", '{"name": NaN}', "[" * 1500)
 _FOLDERS = ("", "\0", "saved", "missing/saved", "f" * 300, "saved\n")
-_SCALARS: tuple[Any, ...] = (
+ODD_VALUES: tuple[Any, ...] = (
     None,
     True,
     -1,
@@ -152,7 +152,7 @@ def _jobs() -> st.SearchStrategy[str]:
     def changed(choice: tuple[int, Any, bool]) -> str:
         number, value, is_left_out = choice
         job = json.loads(JOB.to_json())
-        holder, key = _places(job)[number % len(_places(job))]
+        holder, key = places(job)[number % len(places(job))]
         if is_left_out:
             del holder[key]
         else:
@@ -161,18 +161,18 @@ def _jobs() -> st.SearchStrategy[str]:
             job["num_workers"] = NUM_WORKERS  # else a Leave would end the server
         return json.dumps(job)
 
-    mutations = st.tuples(st.integers(0, 1000), st.sampled_from(_SCALARS), st.booleans()).map(changed)
+    mutations = st.tuples(st.integers(0, 1000), st.sampled_from(ODD_VALUES), st.booleans()).map(changed)
     return st.one_of(mutations, st.just(JOB.to_json()), st.sampled_from(_ODD_TEXTS))
 
 
-def _places(data: Any) -> list[tuple[Any, Any]]:
+def places(data: Any) -> list[tuple[Any, Any]]:
     """Every value inside some JSON, as the list or object that holds it and its place there."""
     items: Sequence[tuple[Any, Any]] = []
     if isinstance(data, dict):
         items = list(data.items())
     elif isinstance(data, list):
         items = list(enumerate(data))
-    return [place for key, value in items for place in ((data, key), *_places(value))]
+    return [place for key, value in items for place in ((data, key), *places(value))]
 
 
 @st.composite

@@ -22,8 +22,8 @@ from fleet.ps.transport import Service
 from support.jobs import clean_environ
 
 TOKEN = "the-token-of-the-job"
-TOY = (str(Path(__file__).with_name("toy_service.py")),)
-REAL = ("-m", "fleet.ps.server", "--endpoint")
+TOY = (str(Path(__file__).with_name("toy_service.py")), "{endpoint}")
+REAL = ("-m", "fleet.ps.server", "--endpoint", "{endpoint}")
 # A server that takes longer than this to start or to stop is stuck.
 LIMIT_S = 60.0
 
@@ -74,11 +74,15 @@ def server_process(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Iterator[ServerProcess]:
-    """A server in a process of its own, ready; `program` is TOY or REAL. The port is held here, as by fleetrun."""
+    """A server in a process of its own, ready; `program` is TOY or REAL. The port is held here, as by fleetrun.
+
+    `{endpoint}` in the program and in the values of the environment stands for the endpoint.
+    """
     with Hold.any_port() as hold, tempfile.TemporaryFile() as log:
-        settings = {"FLEET_JOB_ID": "test", **({"FLEET_JOB_TOKEN": token} if token else {}), **(environ or {})}
+        settings = {name: value.format(endpoint=hold.endpoint) for name, value in (environ or {}).items()}
+        settings |= {"FLEET_JOB_ID": "test", **({"FLEET_JOB_TOKEN": token} if token else {})}
         process = subprocess.Popen(
-            [sys.executable, *program, str(hold.endpoint)],
+            [sys.executable, *(part.format(endpoint=hold.endpoint) for part in program)],
             env={**clean_environ(), "PYTHONPATH": str(Path(__file__).parents[1]), **settings},
             cwd=cwd,
             stdin=subprocess.DEVNULL,

@@ -80,6 +80,12 @@ def failure_report(cause: Child, children: Sequence[Child]) -> str:
     others = [child for child in children if child is not cause]
     also = [child for child in others if child.has_failed]
     lines += [f"after it, {one_line(child)} (pid {child.pid}, see {child.plan.log_path})" for child in also]
+    if ended := [child.plan.name for child in others if child.plan.role == "server" and _ended_by_itself(child)]:
+        lines.append(f"ended by itself before that: {', '.join(ended)}")
     if stopped := [child.plan.name for child in others if child.was_told_to_stop]:
         lines.append(f"stopped because of it: {', '.join(stopped)}")
     return "\n".join(lines)
+
+
+def _ended_by_itself(child: Child) -> bool:
+    return child.status == 0 and not child.was_told_to_stop

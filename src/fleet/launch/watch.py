@@ -143,7 +143,7 @@ class Job:
                 case AllDone():
                     return self._finish()
                 case Child(status=0) if event.plan.role == "server":
-                    log.warning("%s ended by itself, before the workers", event.plan.name)
+                    pass  # every worker has left it; if not, a worker will fail, and the report says this too
                 case Child(status=0):
                     if all(worker.status == 0 for worker in workers):
                         team.done()

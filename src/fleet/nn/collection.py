@@ -14,6 +14,7 @@ from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, che
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
+from fleet.ps.staging import upload
 
 SlotInput = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
@@ -103,7 +104,7 @@ class EmbeddingCollection(SparseModule):
         ]
 
     def forward(self, inputs: Mapping[str, SlotInput]) -> dict[str, torch.Tensor]:
-        """Rows of every slot."""
+        """Rows of every slot, on the device of the model's parameters; ids and offsets may also lie in host memory."""
         worker = self.worker
         lookups = worker.lookups(self.requests(inputs), with_grad=self.has_grad)
         found: dict[str, torch.Tensor] = {}
@@ -115,7 +116,7 @@ class EmbeddingCollection(SparseModule):
                 inverse = lookup.inverse[begin : begin + ids.numel()].view(ids.shape)
                 begin += ids.numel()
                 given = inputs[slot.name]
-                offsets = given[1] if isinstance(given, tuple) else None
+                offsets = upload(given[1], lookup.rows.device) if isinstance(given, tuple) else None
                 if slot.pooling != "none" and offsets is None and ids.dim() == 1:
                     inverse = inverse.unsqueeze(1)  # one id per sample is a bag of one
                 found[slot.name] = pool(lookup.rows, inverse, offsets, slot.pooling)

@@ -13,6 +13,7 @@ from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, che
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
+from fleet.ps.staging import upload
 
 
 class Embedding(SparseModule):
@@ -65,12 +66,17 @@ class Embedding(SparseModule):
         show: torch.Tensor | None = None,
         click: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Look up ids. `show` and `click`, per id, feed a table with ShowClickEntry."""
+        """Look up ids. `show` and `click`, per id, feed a table with ShowClickEntry.
+
+        The result is on the device of the model's parameters; ids and offsets may lie there or in host memory, where
+        the keys are needed first.
+        """
         worker = self.worker
         request = Request(self._tables[0], (checked_ids(ids, "ids"),), show, click)
         (lookup,) = worker.lookups([request], with_grad=self.has_grad)
         assert lookup.rows is not None
-        return pool(lookup.rows, lookup.inverse.view(ids.shape), offsets, self.pooling)
+        on_device = None if offsets is None else upload(offsets, lookup.rows.device)
+        return pool(lookup.rows, lookup.inverse.view(ids.shape), on_device, self.pooling)
 
     def extra_repr(self) -> str:
         name = "" if self._request.name is None else f", table={self._request.name!r}"

@@ -66,6 +66,7 @@ class _Lines:
         self._total = total
         self._started = self._shown_at = time.monotonic()
         self._done, self._text = 0, ""
+        self._printed = -1
 
     def __enter__(self) -> _Lines:
         return self
@@ -77,6 +78,7 @@ class _Lines:
             self._print()
 
     def _print(self) -> None:
+        self._printed = self._done
         rate = self._done / max(time.monotonic() - self._started, 1e-9)
         total = "" if self._total is None else f"/{self._total}"
         print(f"{self._label} {self._done}{total}  {rate:.1f}/s  {self._text}".strip(), flush=True)
@@ -84,7 +86,8 @@ class _Lines:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._print()
+        if self._printed != self._done:
+            self._print()
 
 
 class _Bar:

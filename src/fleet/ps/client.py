@@ -13,8 +13,9 @@ import torch
 from fleet.errors import CommunicationError
 from fleet.ps.calls import Call, results
 from fleet.ps.meters import measured
-from fleet.ps.patience import rpc_timeout_s, step_timeout_s
+from fleet.ps.patience import rpc_timeout_s, start_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
+from fleet.ps.staging import host_buffer
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -90,7 +91,7 @@ class PendingPull(Pending):
             version = max((header.version for header, _ in answers), default=0)
             for number, lookup in enumerate(self._lookups):
                 parts = [tensors[number] for _, tensors in answers]
-                lookup.set_rows(_joined(parts, lookup), device, with_grad)
+                lookup.set_rows(_joined(parts, lookup, device), device, with_grad)
                 lookup.version = version
         return version, [tensors[len(self._lookups) :] for _, tensors in answers]
 
@@ -116,6 +117,7 @@ class Client:
         replies = self.ask(
             "Declare",
             lambda server: ps_pb2.DeclareRequest.Header(caller=self.caller(server), job=text, server_index=server),
+            timeout_s=start_timeout_s(),
         )
         self._instances = [reply.instance for reply, _ in replies]
         versions = {reply.version for reply, _ in replies}
@@ -219,9 +221,9 @@ class Client:
         return Call(self.transports[server], method, header, tensors, timeout_s, rpc_timeout_s())
 
 
-def _joined(parts: Sequence[Tensor], lookup: Lookup) -> torch.Tensor:
-    """The rows of all servers, one after the other, which is the order of the lookup's keys."""
-    rows = torch.empty(lookup.num_rows, lookup.width)
+def _joined(parts: Sequence[Tensor], lookup: Lookup, device: torch.device) -> torch.Tensor:
+    """The rows of all servers, one after the other, which is the order of the lookup's keys; bound for `device`."""
+    rows = host_buffer((lookup.num_rows, lookup.width), device)
     flat = rows.view(-1).numpy()
     begin = 0
     for part in parts:

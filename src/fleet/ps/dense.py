@@ -64,7 +64,9 @@ class HostGroup:
         return self._state.copy()
 
     def restore(self, values: NDArray[np.float32], state: NDArray[np.float32]) -> None:
-        self._values, self._state = np.array(values, np.float32), np.array(state, np.float32)
+        self._values = np.array(values, np.float32)
+        # Of a group that has no blocks on this server a checkpoint has nothing, not even the scalars.
+        self._state = np.array(state, np.float32) if self.size else self._rule.start(0)
 
 
 def dense_group(rule: str, args: Mapping[str, float], size: int, device: str) -> DenseGroup:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.distinct import Named, distinct
 from fleet.ps.spec import DenseBlock, check_cover
+from fleet.ps.staging import wait_for
 from fleet.ps.wire import Tensor
 
 ALIGNMENT = 16  # elements, 64 bytes
@@ -72,11 +73,17 @@ class FlatParameters:
             place: tuple(gradients[4 * begin : 4 * end] for begin, end in spans) for place, spans in self._spans.items()
         }
         self._values_array: NDArray[np.float32] = self._host_values.numpy()
+        self._loaded: dict[tuple[int, int], torch.cuda.Event] = {}
 
     @property
     def is_on_host(self) -> bool:
         """Whether the parameters lie in CPU memory, where a server's answer can be written into them directly."""
         return self.device.type == "cpu"
+
+    @property
+    def host_gradients(self) -> torch.Tensor:
+        """The gradients as they were when `to_host` brought them to CPU memory, in the order of the buffers."""
+        return self._host_gradients
 
     @property
     def names(self) -> list[str]:
@@ -122,13 +129,16 @@ class FlatParameters:
         if size == 0:
             return
         source = source.view(np.float32)
+        if (loaded := self._loaded.get((server, group))) is not None:
+            loaded.synchronize()  # the answer before may still be on its way out of the memory that this one goes to
         start = 0
         for begin, end in self.spans(server, group):
             self._values_array[begin:end] = source[start : start + end - begin]
             start += end - begin
             if not self.is_on_host:
-                # Waits for the copy: the next answer may be written over its source.
-                self.value_buffer[begin:end].copy_(self._host_values[begin:end])
+                self.value_buffer[begin:end].copy_(self._host_values[begin:end], non_blocking=True)
+        if not self.is_on_host:
+            self._loaded[server, group] = torch.cuda.current_stream(self.device).record_event()
 
     @torch.no_grad()
     def collect_gradients(self) -> None:
@@ -164,7 +174,8 @@ class FlatParameters:
     def to_host(self) -> None:
         """Bring the gradients to where `pieces` are: nothing in CPU memory, else a copy that is complete on return."""
         if not self.is_on_host:
-            self._host_gradients.copy_(self.gradient_buffer)
+            self._host_gradients.copy_(self.gradient_buffer, non_blocking=True)
+            wait_for(self.device)
 
     @torch.no_grad()
     def _take(self, name: str, parameter: torch.Tensor, begin: int) -> _Slot:

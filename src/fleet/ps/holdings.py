@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,9 +105,9 @@ class Holdings:
             _joined([part.grads for part in parts]),
             step=updates[0].step & 0xFFFFFFFF,
             lr=first.lr,
-            counts=_joined_counts(parts),
-            shows=None if first.shows is None else _joined([part.shows for part in parts]),
-            clicks=None if first.clicks is None else _joined([part.clicks for part in parts]),
+            counts=_filled(parts, "counts", lambda part: np.ones(len(part.keys), np.uint32)),
+            shows=_filled(parts, "shows", TableUpdate.shown),
+            clicks=_filled(parts, "clicks", lambda part: np.zeros(len(part.keys), np.float32)),
             scale=1.0 / len(updates),
             skip_nonfinite=self.job.nonfinite == "skip",
         )
@@ -136,9 +136,9 @@ def _joined(arrays: Sequence[Any]) -> Any:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _joined_counts(parts: Sequence[TableUpdate]) -> NDArray[np.uint32] | None:
-    if all(part.counts is None for part in parts):
+def _filled(parts: Sequence[TableUpdate], name: str, other: Callable[[TableUpdate], Any]) -> Any:
+    """A column that some parts may lack and `other` makes for them; None if all lack it."""
+    given = [getattr(part, name) for part in parts]
+    if all(values is None for values in given):
         return None
-    counts = [np.ones(len(part.keys), np.uint32) if part.counts is None else part.counts for part in parts]
-    joined: NDArray[np.uint32] = _joined(counts)
-    return joined
+    return _joined([other(part) if values is None else values for part, values in zip(parts, given, strict=True)])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from fleet.errors import CommunicationError
+from fleet.errors import CommunicationError, NotReadyError
 
 
 @dataclass
@@ -28,11 +28,16 @@ class Ledger:
     def __init__(self, num_workers: int) -> None:
         self._workers = [_Worker() for _ in range(num_workers)]
 
+    def check(self, worker: int, incarnation: int) -> None:
+        """CommunicationError unless this is the worker's present life."""
+        self._refuse_others(worker, self._workers[worker], incarnation)
+
     def greet(self, worker: int, incarnation: int) -> bool:
         """A worker has started; whether it is a new life of it. An older life is refused from now on."""
         entry = self._workers[worker]
         with entry.lock:
-            self._refuse_older(worker, entry, incarnation)
+            if incarnation < entry.incarnation:
+                self._refuse_others(worker, entry, incarnation)
             if incarnation == entry.incarnation:
                 return False
             entry.incarnation, entry.upto, entry.later = incarnation, 0, set()
@@ -46,7 +51,7 @@ class Ledger:
         """
         entry = self._workers[worker]
         with entry.lock:
-            self._refuse_older(worker, entry, incarnation)
+            self._refuse_others(worker, entry, incarnation)
             if sequence <= entry.upto or sequence in entry.later:
                 yield False
                 return
@@ -57,6 +62,8 @@ class Ledger:
                 entry.later.remove(entry.upto)
 
     @staticmethod
-    def _refuse_older(worker: int, entry: _Worker, incarnation: int) -> None:
+    def _refuse_others(worker: int, entry: _Worker, incarnation: int) -> None:
         if incarnation < entry.incarnation:
             raise CommunicationError(f"worker {worker} was started again; this process is its former life and must end")
+        if incarnation > entry.incarnation:
+            raise NotReadyError(f"worker {worker} has not declared its job; call fleet.init_worker() first")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 
 from fleet.ps.keys import Route, route
 from fleet.ps.meters import measured
+from fleet.ps.staging import download, upload, wait_for
+
+CPU = torch.device("cpu")
 
 
 class Request(NamedTuple):
@@ -27,24 +30,20 @@ class Request(NamedTuple):
         )
 
 
-@dataclass
+@dataclass(eq=False)
 class Lookup:
     """One table's part of a batch. `rows` is a leaf whose gradient is what a push sends."""
 
     request: Request
     width: int
     route: Route
+    inverse: torch.Tensor
+    """Position in `rows` of each id of all sources, one after the other, on the device of `rows`."""
     shows: torch.Tensor | None = None
     clicks: torch.Tensor | None = None
     rows: torch.Tensor | None = None
     version: int = 0
     """Of the servers when the rows were pulled."""
-    inverse: torch.Tensor = field(init=False)
-    """Position in `rows` of each id of all sources, one after the other, on their device."""
-
-    def __post_init__(self) -> None:
-        sources = self.request.sources
-        self.inverse = self.route.inverse.reshape(-1).to(sources[0].device if sources else "cpu")
 
     @property
     def table(self) -> int:
@@ -55,30 +54,41 @@ class Lookup:
         return len(self.route.grouped)
 
     def set_rows(self, rows: torch.Tensor, device: torch.device, with_grad: bool) -> None:
-        """Rows [distinct, width] have arrived."""
-        self.rows = rows.to(device).requires_grad_(with_grad)
+        """Rows [distinct, width] have arrived; a `host_buffer` of the device goes there without a wait."""
+        self.rows = upload(rows, device).requires_grad_(with_grad)
+
+    def train(self, with_grad: bool) -> None:
+        """Whether a gradient is wanted; rows that came together with those of another module may say otherwise."""
+        if self.rows is not None and self.rows.requires_grad != with_grad:
+            self.rows.requires_grad_(with_grad)
 
     def gradients(self) -> torch.Tensor | None:
-        """Of the distinct rows, in host memory; None if no gradient reached them."""
+        """Of the distinct rows, in host memory after `wait_for(rows.device)`; None if no gradient reached them."""
         if self.rows is None or self.rows.grad is None:
             return None
         grad = self.rows.grad
-        return (grad.to_dense() if grad.is_sparse else grad).to("cpu", torch.float32).contiguous()
+        return download((grad.to_dense() if grad.is_sparse else grad).to(torch.float32).contiguous())
 
 
-def make_lookup(request: Request, width: int, num_servers: int, *, counts: bool) -> Lookup:
-    """Find the distinct keys of a batch and their servers; shows and clicks are summed per key."""
+def make_lookup(request: Request, width: int, num_servers: int, *, counts: bool, device: torch.device = CPU) -> Lookup:
+    """Find the distinct keys of a batch and their servers; shows and clicks are summed per key.
+
+    Ids may lie anywhere. `device` is where the rows will be; ids in host memory are quickest for every device.
+    """
     with measured("route"):
         found = route(_flat(request.sources), num_servers, counts=counts)
         shows, clicks = (
             None if values is None else _summed(values.detach().to("cpu").reshape(-1), found)
             for values in (request.shows, request.clicks)
         )
-    return Lookup(request, width, found, shows, clicks)
+        inverse = upload(found.inverse.reshape(-1), device)
+    return Lookup(request, width, found, inverse, shows, clicks)
 
 
 def _flat(sources: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    parts = [source.detach().to("cpu").reshape(-1) for source in sources]
+    parts = [download(source.detach().reshape(-1)) for source in sources]
+    for device in {source.device for source in sources}:
+        wait_for(device)
     return parts[0].contiguous() if len(parts) == 1 else torch.cat(parts)
 
 

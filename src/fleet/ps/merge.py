@@ -57,6 +57,7 @@ def _merge_tables(parts: Sequence[TablePush], num_pushes: int, job: JobSpec) -> 
         zeros = torch.zeros(len(found.grouped), *values.shape[1:], dtype=torch.float32)
         return zeros.index_add_(0, where, values.float())
 
+    has_shows = any(part.shows is not None for part in parts)
     counts = summed([part.counts for part in parts])
     grads = summed([part.grads for part in parts])
     assert grads is not None
@@ -67,9 +68,20 @@ def _merge_tables(parts: Sequence[TablePush], num_pushes: int, job: JobSpec) -> 
         grads=grads.mul_(_factor(spec.rule.name, num_pushes)),
         ends=found.offsets.tolist(),
         counts=None if counts is None else counts.to(torch.uint32),
-        shows=summed([part.shows for part in parts]),
-        clicks=summed([part.clicks for part in parts]),
+        shows=summed([_shows(part) for part in parts]) if has_shows else None,
+        clicks=summed([_clicks(part) for part in parts]) if has_shows else None,
     )
+
+
+def _shows(part: TablePush) -> torch.Tensor:
+    """Those of a push that has none: as often as each key occurred."""
+    if part.shows is not None:
+        return part.shows
+    return torch.ones(len(part.keys)) if part.counts is None else part.counts.float()
+
+
+def _clicks(part: TablePush) -> torch.Tensor:
+    return torch.zeros(len(part.keys)) if part.clicks is None else part.clicks
 
 
 def _merge_dense(dense: Sequence[list[list[Tensor]]], num_pushes: int, job: JobSpec) -> list[list[Tensor]]:

@@ -69,14 +69,12 @@ class DistributedOptimizer(Optimizer):
             raise NotReadyError("optimizer.step() needs the servers; call fleet.init_worker() first")
         self._check_unchanged()
         flat = worker.flat
-        if self._average is not None and flat is not None:
+        if flat is not None and (self._average is not None or worker.mode.trains_locally):
             flat.collect_gradients()
-            self._average(flat.gradient_buffer)
-            self.inner.step()
-        elif worker.mode.trains_locally:
-            if flat is not None:
-                flat.collect_gradients()
-            self.inner.step()
+            if self._average is not None:
+                self._average(flat.gradient_buffer)
+            if worker.takes(flat.gradient_buffer):
+                self.inner.step()
         rates = [_rate(group["lr"]) for group in self.param_groups]
         table_lrs = {**self._table_lrs, **{table: rates[group] for table, group in self._table_groups.items()}}
         worker.step([rates[group] for group in self._dense_groups], table_lrs, has_dense=self._average is None)

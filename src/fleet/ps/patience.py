@@ -6,8 +6,14 @@ from typing import Final
 
 from fleet import env
 
+START_TIMEOUT_S: Final = 300.0
 RPC_TIMEOUT_S: Final = 60.0
 STEP_TIMEOUT_S: Final = 600.0
+
+
+def start_timeout_s() -> float:
+    """Seconds a server may take to make its tables, or to load them from a checkpoint, before it answers a worker."""
+    return max(env.FLEET_INIT_TIMEOUT_S.get() or START_TIMEOUT_S, rpc_timeout_s())
 
 
 def rpc_timeout_s() -> float:

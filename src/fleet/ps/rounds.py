@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from fleet.errors import CommunicationError
 from fleet.ps.update import Update
 
@@ -29,7 +27,11 @@ class Rounds:
                 "a worker that starts again must begin at the others' step"
             )
         self._updates[update.worker] = update
-        self._present.add(update.worker)
+
+    def join(self, worker: int) -> None:
+        """A worker has started, maybe again: what its former life pushed of the present step does not count."""
+        self._updates.pop(worker, None)
+        self._present.add(worker)
 
     def leave(self, worker: int) -> None:
         """A worker has finished; steps go on without it. What it has pushed counts."""
@@ -49,12 +51,3 @@ class Rounds:
         """The present step has been applied."""
         self._updates.clear()
         self.version += 1
-
-    def forget(self, workers: Iterable[int]) -> None:
-        """Drop what a worker's former life pushed of the present step."""
-        for worker in workers:
-            self._updates.pop(worker, None)
-
-    @property
-    def num_present(self) -> int:
-        return len(self._present)

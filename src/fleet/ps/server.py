@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -62,6 +63,9 @@ def serve(
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
     with _told_to_stop() as told:
         server.start()
+        # What was imported stays. Looking through it for garbage, again and again, costs as much as serving does.
+        gc.collect()
+        gc.freeze()
         try:
             print(f"Server listening on {server.address}", flush=True)
             while not told and not finished.wait(_LOOK_S):
@@ -69,6 +73,7 @@ def serve(
         finally:
             if (close := getattr(service, "close", None)) is not None:
                 close()
+            gc.unfreeze()
             is_clean = server.stop(grace_s)
     return is_clean
 

@@ -94,7 +94,7 @@ class Service:
                     f"server {holdings.server}; give every worker the same list of servers"
                 )
             if self._ledger.greet(caller.worker, caller.incarnation):
-                self._rounds.forget([caller.worker])
+                self._rounds.join(caller.worker)
                 self._left.discard(caller.worker)
             version = self._rounds.version
         reply = ps_pb2.DeclareReply.Header(instance=self._instance, is_started=holdings.is_started, version=version)
@@ -118,6 +118,7 @@ class Service:
             raise NotReadyError(lost if caller.instance else "no worker has declared a job yet")
         if caller.worker >= holdings.job.num_workers:
             raise UsageError(f"worker {caller.worker} does not exist in a job of {holdings.job.num_workers} workers")
+        self._ledger.check(caller.worker, caller.incarnation)
         return holdings
 
     def _start(self, header: ps_pb2.StartRequest.Header, tensors: Tensors) -> Answered:
@@ -187,11 +188,14 @@ class Service:
             elif is_new:
                 skipped = holdings.apply(update)
                 with self._changed:
-                    staleness = max(0, self._rounds.version - header.pulled_version)
+                    if update.tables or update.dense:
+                        staleness = max(0, self._rounds.version - header.pulled_version)
                     self._rounds.version += 1
                     self._changed.notify_all()
         if is_new:
             self._stats.pushed(update, staleness, skipped)
+        else:
+            self._stats.count(repeated_pushes=1)
         rows: list[Any] = []
         if header.want_rows:
             rows += [holdings.pull(part.table, part.keys) for part in update.tables]

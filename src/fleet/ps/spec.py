@@ -8,8 +8,10 @@ the names and arguments of rules, initialisers and entries, which the native cor
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any, ClassVar, TypeVar
 
@@ -182,7 +184,14 @@ class DenseSpec(JsonForm):
 
     def size(self, server: int, group: int) -> int:
         """How many elements of a group lie on a server."""
-        return sum(block.end - block.begin for block in self.blocks if (block.server, block.group) == (server, group))
+        return self._sizes.get((server, group), 0)
+
+    @cached_property
+    def _sizes(self) -> dict[tuple[int, int], int]:
+        sizes: Counter[tuple[int, int]] = Counter()
+        for block in self.blocks:
+            sizes[block.server, block.group] += block.end - block.begin
+        return dict(sizes)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ class Stats:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts = dict.fromkeys(("pulls", "pulled_rows", "pushes", "pushed_rows", "skipped", "stale_pushes"), 0)
+        self._counts = dict.fromkeys(
+            ("pulls", "pulled_rows", "pushes", "repeated_pushes", "pushed_rows", "skipped", "stale_pushes"), 0
+        )
         self._total_staleness = 0
         self._most_stale = 0
         self.last_step = 0

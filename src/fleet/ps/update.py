@@ -32,6 +32,12 @@ class TableUpdate:
     shows: NDArray[np.float32] | None = None
     clicks: NDArray[np.float32] | None = None
 
+    def shown(self) -> NDArray[np.float32]:
+        """Shows of keys that came without: as often as each occurred."""
+        if self.counts is None:
+            return np.ones(len(self.keys), np.float32)
+        return self.counts.astype(np.float32)
+
 
 @dataclass(frozen=True)
 class Update:

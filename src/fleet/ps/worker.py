@@ -6,6 +6,7 @@ to them; without any, one service in this process takes their place.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,14 @@ from fleet.errors import UsageError
 from fleet.ps.client import Client, Gradients, TablePush
 from fleet.ps.lookup import Lookup, Request, make_lookup
 from fleet.ps.modes.base import Mode
+from fleet.ps.staging import wait_for
 
 if TYPE_CHECKING:
     from fleet.ps.flat import FlatParameters
     from fleet.ps.wire import Tensor
+
+
+log = logging.getLogger(__name__)
 
 
 class Worker:
@@ -37,7 +42,10 @@ class Worker:
         # Keys need their number of occurrences where the entry policy counts.
         self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in client.job.tables]
         self._clicks = [spec.entry.name == "show_click" for spec in client.job.tables]
-        self._ahead: list[Lookup] = []  # of the next batch
+        self._ahead: list[Lookup] = []  # of the next batch, and until it is used of this one
+        self._newest: list[Lookup] = []  # what the last `prefetch` made
+        self._kept: list[Lookup] = []  # what was ahead when the last step ended
+        self._has_warned = False
         self._used: list[Lookup] = []  # of this batch; their gradients are the next push
 
     def table(self, name: str) -> int:
@@ -57,35 +65,55 @@ class Worker:
         if fresh:
             self.mode.pull(fresh)
         self.mode.finish(lookups, with_grad)
+        for lookup in lookups:
+            lookup.train(with_grad)
         if with_grad:
             self._used += lookups
         return lookups
 
     def prefetch(self, requests: Sequence[Request]) -> None:
         """The ids of the next batch are known: find their keys, and pull them as soon as the mode allows."""
+        self._drop_unused()
         lookups = [self._make(request) for request in requests]
         self._ahead += lookups
+        self._newest = lookups
         if self.mode.pulls_ahead:
             self.mode.pull(lookups)
 
     def step(self, lrs: Sequence[float], table_lrs: Mapping[int, float], has_dense: bool = True) -> None:
         """Send the gradients of the lookups since the last step, and of the dense parameters."""
-        tables = [push for lookup in self._used if (push := self._push_of(lookup, table_lrs)) is not None]
-        pulled = min((lookup.version for lookup in self._used), default=0)
+        self._forget([lookup for lookup in self._ahead if lookup in self._kept])  # this step makes their rows old
+        # From a GPU all gradients are copied first, and waited for once.
+        sparse = [(lookup, grads) for lookup in self._used if (grads := lookup.gradients()) is not None]
+        versions = [lookup.version for lookup in self._used]
         self._used.clear()
         dense: list[list[Tensor]] = []
         if has_dense and self.flat is not None and not self.mode.trains_locally:
             self.flat.collect_gradients()
-            self._refuse_nonfinite("dense parameters", self.flat.gradient_buffer)
             self.flat.to_host()
+            self._refuse_nonfinite("dense parameters", self.flat.host_gradients)
             dense = [
                 [b"".join(self.flat.pieces(server, group)) for group in range(len(lrs))]
                 for server in range(self.client.num_servers)
             ]
-        gradients = Gradients(self.num_steps, tables, dense, list(lrs), pulled)
+        wait_for(self.device)
+        tables = [self._push_of(lookup, grads, table_lrs) for lookup, grads in sparse]
+        if dense:
+            versions.append(self.mode.version)
+        gradients = Gradients(self.num_steps, tables, dense, list(lrs), min(versions, default=0))
         waiting = [] if self.mode.pulls_ahead else [lookup for lookup in self._ahead if lookup.rows is None]
         self.mode.step(gradients, waiting)
+        self._kept = list(self._ahead)
         self.num_steps += 1
+
+    def takes(self, gradients: torch.Tensor) -> bool:
+        """Whether dense gradients may be applied here: UsageError, or False, if they hold a NaN or an Inf."""
+        is_finite = bool(gradients.isfinite().all())
+        if not is_finite:
+            if self.client.job.nonfinite != "skip":
+                raise UsageError(self._nonfinite("dense parameters"))
+            log.warning("step %d of worker %d: dense parameters skip a NaN", self.num_steps, self.client.worker)
+        return is_finite
 
     def restart_at(self, version: int) -> None:
         """The servers were given another state: rows and parameters that this worker has are out of date."""
@@ -101,19 +129,29 @@ class Worker:
             self.mode.stop()
             self.client.leave()
         finally:
-            self.client.close()
+            self.close()
+
+    def close(self) -> None:
+        """Let the connections go, without a word to anybody; calling it again changes nothing."""
+        self.client.close()
+        self.mode.close()
 
     def _make(self, request: Request) -> Lookup:
         table, sources, shows, clicks = request
         spec = self.client.job.tables[table]
         if (shows is not None or clicks is not None) and not self._clicks[table]:
             raise UsageError(f"table {spec.name!r} does not count shows and clicks; give it entry=ShowClickEntry()")
+        for what, values in (("show", shows), ("click", clicks)):
+            if values is not None and values.numel() != (num_ids := sum(source.numel() for source in sources)):
+                raise UsageError(f"table {spec.name!r}: {what} has {values.numel()} values for {num_ids} ids")
         if shows is None and clicks is not None:
             shows = torch.ones_like(clicks)
         if clicks is None and shows is not None:
             clicks = torch.zeros_like(shows)
         complete = Request(table, sources, shows, clicks)
-        return make_lookup(complete, spec.width, self.client.num_servers, counts=self._counts[table])
+        return make_lookup(
+            complete, spec.width, self.client.num_servers, counts=self._counts[table], device=self.device
+        )
 
     def _take_ahead(self, request: Request) -> Lookup | None:
         for position, lookup in enumerate(self._ahead):
@@ -121,10 +159,25 @@ class Worker:
                 return self._ahead.pop(position)
         return None
 
-    def _push_of(self, lookup: Lookup, table_lrs: Mapping[int, float]) -> TablePush | None:
-        grads = lookup.gradients()
-        if grads is None:
-            return None
+    def _forget(self, lookups: Sequence[Lookup]) -> None:
+        """Lookups ahead that nobody came for."""
+        for lookup in lookups:
+            self._ahead.remove(lookup)
+            self.mode.forget(lookup)
+
+    def _drop_unused(self) -> None:
+        """Forget what an earlier `prefetch` but the last one made: its batch is over."""
+        unused = [lookup for lookup in self._ahead if lookup not in self._newest]
+        self._forget(unused)
+        if unused and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "rows of table %r were prefetched but not used: keys(batch) must give the very tensors that the model "
+                "is called with; ids may stay in host memory where the model is on a GPU",
+                self.client.job.tables[unused[0].table].name,
+            )
+
+    def _push_of(self, lookup: Lookup, grads: torch.Tensor, table_lrs: Mapping[int, float]) -> TablePush:
         spec = self.client.job.tables[lookup.table]
         self._refuse_nonfinite(f"table {spec.name!r}", grads)
         return TablePush(
@@ -140,11 +193,11 @@ class Worker:
 
     def _refuse_nonfinite(self, what: str, grads: torch.Tensor) -> None:
         """Before anything is sent: a push that only some of the servers take would leave them apart."""
-        if self.client.job.nonfinite == "skip":
-            return
-        is_finite = _native.all_finite(grads) if grads.device.type == "cpu" else bool(grads.isfinite().all())
-        if not is_finite:
-            raise UsageError(
-                f"{what}: the gradients of worker {self.client.worker}, step {self.num_steps} hold a NaN or an Inf; "
-                "nothing was sent. Set strategy.nonfinite_gradients = 'skip' to leave such rows out"
-            )
+        if self.client.job.nonfinite != "skip" and not _native.all_finite(grads):
+            raise UsageError(self._nonfinite(what))
+
+    def _nonfinite(self, what: str) -> str:
+        return (
+            f"{what}: the gradients of worker {self.client.worker}, step {self.num_steps} hold a NaN or an Inf; "
+            "nothing was sent. Set strategy.nonfinite_gradients = 'skip' to leave such rows out"
+        )

@@ -143,6 +143,7 @@ def start_worker(
         )
     used = sorted({group for _, _, group in found.dense})
     client = Client(connect(), who.index, job)
+    mode = None
     try:
         is_started, version = client.declare()
         flat = _flat(found, job, used)
@@ -170,6 +171,8 @@ def start_worker(
         mode.refresh()
     except BaseException:
         client.close()
+        if mode is not None:
+            mode.close()
         raise
     worker = Worker(client, mode, flat, device, version if job.mode == "sync" else 0)
     for module, indexes in found.modules:

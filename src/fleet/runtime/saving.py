@@ -70,6 +70,11 @@ def load(worker: Worker, folder: Folder) -> int:
     return sum(reply.rows for reply, _ in replies)
 
 
+def take_over(worker: Worker) -> None:
+    """Another worker has let the servers load: go on from what they have now."""
+    worker.restart_at(_version(worker))
+
+
 def shrink(
     worker: Worker,
     table: str | None,

@@ -25,7 +25,11 @@ class ASync(Group):
     )
     max_merge_var_num = whole(1, "is how many queued gradients are merged into one push at most.", least=1, built=True)
     send_queue_size = whole(
-        16, "is how many pushes may wait in a worker before training waits for them.", least=1, built=True
+        2,
+        "is how many pushes may wait in a worker before training waits for them. (The reference says 16: a fast worker "
+        "then runs many steps ahead of its own gradients.)",
+        least=1,
+        built=True,
     )
     independent_recv_thread = switch(False, "pulls fresh dense parameters in a thread of their own.", built=True)
     min_send_grad_num_before_recv = whole(

@@ -12,6 +12,7 @@ and `flush()` when everything it sent must have arrived, `stop()` once at the en
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from fleet.ps.flat import FlatParameters
     from fleet.ps.lookup import Lookup
     from fleet.ps.wire import Tensors
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ class Mode(ABC):
         self._client = setup.client
         self._flat = setup.flat
         self._pending: dict[int, PendingPull] = {}
+        self.version = setup.version
+        """Of the dense parameters that the model has."""
 
     @property
     def num_groups(self) -> int:
@@ -72,6 +78,10 @@ class Mode(ABC):
     def is_pending(self, lookup: Lookup) -> bool:
         """Whether the rows have been asked for."""
         return id(lookup) in self._pending
+
+    def forget(self, lookup: Lookup) -> None:
+        """The rows will not be used after all."""
+        self._pending.pop(id(lookup), None)
 
     def finish(self, lookups: Sequence[Lookup], with_grad: bool) -> None:
         """Wait until the rows of the lookups are there."""
@@ -86,29 +96,41 @@ class Mode(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Return when everything sent so far has been applied or, in sync mode, taken."""
+        """Return when everything sent so far has been applied."""
 
     def stop(self) -> None:
         """Send what is left; on return the dense parameters are the servers'."""
         self.flush()
         self.refresh()
 
+    def close(self) -> None:
+        """Let go of what the mode holds, whatever happened before; what was not sent is lost."""
+        self._pending.clear()
+
     def refresh(self) -> None:
         """Read the dense parameters from the servers."""
         if self._flat is not None:
-            _, dense = self._client.pull((), dense=True).finish(self._setup.device, False)
-            self._load(dense)
+            version, dense = self._client.pull((), dense=True).finish(self._setup.device, False)
+            self._load(dense, version)
 
     def restart_at(self, version: int) -> None:  # noqa: ARG002 - sync mode needs it
         """The servers were given another state, of this version."""
         self._pending.clear()
         self.refresh()
 
+    def _warn_of_loss(self, num_steps: int) -> None:
+        if num_steps:
+            _log.warning(
+                "the gradients of %d steps of worker %d were not sent; call fleet.stop_worker() when training ends",
+                num_steps,
+                self._client.worker,
+            )
+
     def _note(self, pending: PendingPull, lookups: Sequence[Lookup]) -> None:
         for lookup in lookups:
             self._pending[id(lookup)] = pending
 
-    def _load(self, dense: Sequence[Tensors]) -> None:
+    def _load(self, dense: Sequence[Tensors], version: int) -> None:
         """Write each server's dense parameters into the model."""
         if self._flat is None:
             return
@@ -118,3 +140,4 @@ class Mode(ABC):
                     raise CommunicationError(f"server {server} sent {len(tensors)} of {self.num_groups} dense groups")
                 for group, tensor in enumerate(tensors):
                     self._flat.load_values(server, group, tensor)
+        self.version = version

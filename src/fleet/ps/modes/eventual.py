@@ -5,7 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from fleet.ps.client import Gradients
 from fleet.ps.merge import merged
@@ -34,7 +35,7 @@ class Async(Mode):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._queue: queue.Queue[Gradients | None] = queue.Queue(setup.queue_size)
-        self._dense: list[Tensors] | None = None  # the newest that was received
+        self._dense: tuple[list[Tensors], int] | None = None  # the newest that was received, and its version
         self._error: BaseException | None = None
         self._lock = threading.Lock()
         self._sent = threading.Semaphore(0)
@@ -62,17 +63,24 @@ class Async(Mode):
 
     def stop(self) -> None:
         try:
-            self.flush()
-            self.refresh()
+            super().stop()
         finally:
-            self._is_stopped.set()
-            self._sent.release()
-            if self._error is None:
-                self._put(None)
-            for thread in self._threads:
-                thread.join(rpc_timeout_s() + 10)
+            self.close()
 
-    def _put(self, item: Gradients | None) -> None:
+    def close(self) -> None:
+        self._is_stopped.set()
+        self._sent.release()
+        num_lost = 0
+        with suppress(queue.Empty):
+            while True:
+                num_lost += self._queue.get_nowait() is not None
+        self._queue.put_nowait(None)  # whoever trains is here, so nothing else has come in
+        if self._error is None:
+            self._warn_of_loss(num_lost)
+        for thread in self._threads:
+            thread.join(rpc_timeout_s() + 10)
+
+    def _put(self, item: Gradients) -> None:
         while True:
             self._raise()
             try:
@@ -90,7 +98,12 @@ class Async(Mode):
         with self._lock:
             dense, self._dense = self._dense, None
         if dense is not None:
-            self._load(dense)
+            self._load(*dense)
+
+    def _keep(self, answers: Sequence[tuple[Any, Tensors]]) -> None:
+        version = max(header.version for header, _ in answers)
+        with self._lock:
+            self._dense = [tensors for _, tensors in answers], version
 
     def _run(self, work: Callable[[], None]) -> None:
         try:
@@ -107,8 +120,7 @@ class Async(Mode):
                 continue
             answers = self._client.push(merged(pushes, self._client.job), want_dense=rides).results()
             if rides:
-                with self._lock:
-                    self._dense = [tensors for _, tensors in answers]
+                self._keep(answers)
             self._sent.release()
             for _ in pushes:
                 self._queue.task_done()
@@ -135,6 +147,4 @@ class Async(Mode):
                 self._sent.acquire()
                 if self._is_stopped.is_set():
                     return
-            answers = self._client.pull((), dense=True).results()
-            with self._lock:
-                self._dense = [tensors for _, tensors in answers]
+            self._keep(self._client.pull((), dense=True).results())

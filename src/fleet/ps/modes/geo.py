@@ -40,8 +40,10 @@ class Geo(Mode):
         self._own = [make_table(spec) for spec in tables]
         self._base = [make_table(spec, rule="sum") for spec in tables]
         self._touched: list[list[torch.Tensor]] = [[] for _ in tables]
-        self._steps = 0
+        self._steps = self._exchanged = 0
+        """Steps made here, and those of them whose outcome the servers have."""
         self._dense_base = None if self._flat is None else self._flat.value_buffer.clone()
+        self._gradients = torch.empty(0)
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
         """Only rows that this worker has never seen come from the servers."""
@@ -62,25 +64,32 @@ class Geo(Mode):
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
         skip = self._client.job.nonfinite == "skip"
-        for part in gradients.tables:
-            self._own[part.table].push(
-                part.keys, part.grads, step=self._steps & 0xFFFFFFFF, lr=part.lr, skip_nonfinite=skip
-            )
-            self._touched[part.table].append(part.keys)
+        for table in sorted({part.table for part in gradients.tables}):
+            # Modules may share a table, and a step may have several batches: each row still has one update.
+            parts = [part for part in gradients.tables if part.table == table]
+            keys = torch.cat([part.keys for part in parts])
+            grads = torch.cat([part.grads for part in parts])
+            self._own[table].push(keys, grads, step=self._steps & 0xFFFFFFFF, lr=parts[0].lr, skip_nonfinite=skip)
+            self._touched[table].append(keys)
         self._steps += 1
         if self._steps % self._setup.k_steps == 0:
             self._exchange()
         if following:
             self.pull(following)
 
+    def close(self) -> None:
+        self._warn_of_loss(self._steps - self._exchanged)
+        self._exchanged = self._steps
+
     def flush(self) -> None:
-        if any(self._touched) or self._steps % self._setup.k_steps:
+        if self._steps > self._exchanged:
             self._exchange()
 
     def restart_at(self, version: int) -> None:
         for table in (*self._own, *self._base):
             table.clear()
         self._touched = [[] for _ in self._touched]
+        self._exchanged = self._steps
         super().restart_at(version)
 
     def refresh(self) -> None:
@@ -109,8 +118,10 @@ class Geo(Mode):
         for number, push in enumerate(pushes):
             self._merge_rows(push, [tensors[number] for _, tensors in answers])
         if dense:
-            self._merge_dense([tensors[len(pushes) :] for _, tensors in answers])
+            version = max(header.version for header, _ in answers)
+            self._merge_dense([tensors[len(pushes) :] for _, tensors in answers], version)
         self._touched = [[] for _ in self._touched]
+        self._exchanged = self._steps
 
     def _difference(self, table: int, found: Route) -> TablePush:
         keys = found.grouped
@@ -129,7 +140,8 @@ class Geo(Mode):
     def _dense_difference(self) -> list[list[Tensor]]:
         if self._flat is None or self._dense_base is None:
             return []
-        # The gradient buffer carries the difference: its spans are what servers expect.
+        # The gradient buffer carries the difference for a while: its spans are what servers expect.
+        self._gradients = self._flat.gradient_buffer.clone()
         difference = (self._flat.value_buffer - self._dense_base) / self._client.job.num_workers
         self._flat.gradient_buffer.copy_(difference)
         self._flat.to_host()
@@ -138,12 +150,12 @@ class Geo(Mode):
             for server in range(self._client.num_servers)
         ]
 
-    def _merge_dense(self, answers: Sequence[Tensors]) -> None:
+    def _merge_dense(self, answers: Sequence[Tensors], version: int) -> None:
         assert self._flat is not None
         assert self._dense_base is not None
         own = self._flat.value_buffer.clone()
         expected = self._dense_base + self._flat.gradient_buffer
-        self._load(answers)
+        self._load(answers, version)
         self._dense_base = self._flat.value_buffer.clone()
         self._flat.value_buffer.copy_(own + (self._dense_base - expected))
-        self._flat.zero_grad()
+        self._flat.gradient_buffer.copy_(self._gradients)

@@ -27,9 +27,12 @@ class HalfAsync(Mode):
         if following:
             self.pull(following)
 
+    def close(self) -> None:
+        self._warn_of_loss(len(self._waiting))
+
     def flush(self) -> None:
         if not self._waiting:
             return
         gradients, self._waiting = merged(self._waiting, self._client.job), []
         answers = self._client.push(gradients, want_dense=self._flat is not None).results()
-        self._load([tensors for _, tensors in answers])
+        self._load([tensors for _, tensors in answers], max(header.version for header, _ in answers))

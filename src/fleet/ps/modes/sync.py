@@ -36,12 +36,17 @@ class Sync(Mode):
             return
         pending = self._client.pull(following, version=self._version, dense=self._flat is not None)
         sent.results()
-        _, dense = pending.finish(self._setup.device, True)
-        self._load(dense)
+        version, dense = pending.finish(self._setup.device, True)
+        self._load(dense, version)
 
     def restart_at(self, version: int) -> None:
         self._version = version
         super().restart_at(version)
 
     def flush(self) -> None:
-        """Nothing is left behind: `step` has waited for the answers."""
+        """Return when the other workers, too, have pushed the last step.
+
+        With dense parameters `step` has waited for that; without any it has not, and a checkpoint would lack it.
+        """
+        if self._flat is None:
+            self._client.pull((), version=self._version).results()

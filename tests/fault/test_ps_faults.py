@@ -1,0 +1,312 @@
+"""Lost connections, servers that die or come back empty, full disks: what was pushed is applied once, or somebody is told.
+
+Workers are `Fleet` objects in threads of this process, servers are real ones, here or in processes of their own.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psutil
+import pytest
+import torch
+from torch import nn
+
+import fleet
+from fleet import checkpoint
+from fleet.errors import CheckpointError, CommunicationError, DeadlineError, NotReadyError
+from fleet.net import Endpoint, Hold
+from fleet.ps.grpc_server import GrpcServer
+from fleet.ps.service import Service
+from support.jobs import script
+from support.processes import wait_until
+from support.proxy import Cut, cutting
+from support.serving import REAL, server_process
+from support.training import dense_of, in_threads, joined, rows_of, served, started, strategy
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from fleet.ps.wire import Tensors
+
+pytestmark = pytest.mark.timeout(60)
+
+NUM_STEPS = 25
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "10")
+    monkeypatch.setenv("FLEET_STEP_TIMEOUT_S", "10")
+
+
+class Losing(Service):
+    """A server whose connections break at every second push, before or after it was applied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lose: Callable[[], None] = lambda: None
+        self._num_pushes = 0
+
+    def handle(self, method: str, header: Message, tensors: Tensors) -> tuple[Message, Tensors]:
+        """Answer, but not for all to hear."""
+        self._num_pushes += method == "Push"
+        loses = method == "Push" and self._num_pushes % 2
+        if loses and self._num_pushes % 4 == 1:
+            self.lose()
+        answer = super().handle(method, header, tensors)
+        if loses:
+            self.lose()
+        return answer
+
+
+def cuts(seed: int) -> Callable[[], Cut]:
+    """Connections that last for a few calls, ending on the way there or back."""
+    chance = random.Random(seed)
+    return lambda: Cut(chance.choice(("up", "down")), chance.randrange(1000, 8000))
+
+
+def train_all(endpoints: Sequence[Endpoint], num_workers: int, mode: str, **fields: Any) -> list[Trained]:
+    """Train with some workers."""
+
+    def work(index: int) -> Trained:
+        with joined(endpoints, index, num_workers, strategy=strategy(mode, **fields)) as one:
+            one.train(NUM_STEPS)
+            one.fleet.flush()
+            stats = one.stats()
+            one.fleet.stop_worker()
+            return Trained(dense_of(one.model), stats)
+
+    return in_threads(*(partial(work, index) for index in range(num_workers)))
+
+
+class Trained(NamedTuple):
+    """A worker in the end."""
+
+    dense: dict[str, bytes]
+    stats: list[dict[str, Any]]
+
+
+def test_pushes_whose_connection_is_cut_are_applied_once() -> None:
+    with served(2) as (endpoints, services):
+        expected = train_all(endpoints, 2, "sync")
+        rows = rows_of(services)
+    losing = [Losing(), Losing()]
+    with served(losing) as (endpoints, _):
+        with cutting(endpoints[0], cuts(1)) as first, cutting(endpoints[1], cuts(2)) as second:
+            losing[0].lose, losing[1].lose = first.cut_all, second.cut_all
+            got = train_all([first.endpoint, second.endpoint], 2, "sync")
+            losing[0].lose = losing[1].lose = lambda: None
+            assert first.num_cuts + second.num_cuts > 5
+        assert all(sum(each["repeated_pushes"] for each in one.stats) > 5 for one in got)
+        assert [one.dense for one in got] == [one.dense for one in expected]
+        assert rows_of(losing) == rows
+
+
+@pytest.mark.parametrize("mode", ["async", "half", "geo"])
+def test_pushes_whose_connection_is_cut_are_counted_once(mode: str) -> None:
+    fields = {"k_steps": 1} if mode == "geo" else {}
+    losing = Losing()
+    with served([losing]) as ([endpoint], _), cutting(endpoint, cuts(3)) as proxy:
+        losing.lose = proxy.cut_all
+        (one,) = train_all([proxy.endpoint], 1, mode, **fields)
+    (stats,) = one.stats
+    assert stats["pushes"] == stats["version"] == NUM_STEPS
+    assert stats["repeated_pushes"] > 5
+
+
+def test_a_server_that_is_down_at_the_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "0.5")
+    with served() as ([endpoint], _), Hold.any_port() as hold:
+        with pytest.raises(CommunicationError, match=f"server {hold.endpoint}: cannot be reached for Declare.*0.5 s"):
+            with joined([endpoint, hold.endpoint]):
+                pass
+
+
+@pytest.mark.parametrize("mode", ["sync", "async", "half", "geo"])
+def test_a_server_that_is_killed_is_named_by_its_workers(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
+    with served() as ([endpoint], _), server_process(REAL, token=None) as server:
+        with joined([endpoint, server.endpoint], strategy=strategy(mode)) as one:
+            one.train(3)
+            server.process.kill()
+            with pytest.raises(CommunicationError, match=f"server {server.endpoint}: .*1 s .FLEET_RPC_TIMEOUT_S"):
+                one.train(10)
+            with pytest.raises(CommunicationError, match=f"server {server.endpoint}"):
+                one.fleet.stop_worker()
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_server_that_came_back_empty_refuses(mode: str) -> None:
+    with Hold.any_port() as hold:
+        server = GrpcServer(Service(), hold.endpoint, None, is_held=True)
+        server.start()
+        with joined([hold.endpoint], strategy=strategy(mode)) as one:
+            one.train(3)
+            one.fleet.flush()
+            server.stop(1)
+            server = GrpcServer(Service(), hold.endpoint, None, is_held=True)
+            server.start()
+            with pytest.raises(NotReadyError, match=f"server {hold.endpoint}: it was started again and has lost"):
+                one.train(5)
+                one.fleet.flush()
+            with joined([hold.endpoint], strategy=strategy(mode)) as other:  # a new job may have it
+                other.train(2)
+            with pytest.raises(NotReadyError, match="was started again"):
+                one.stats()
+        server.stop(1)
+
+
+LOST = """
+    import sys, time
+    sys.path.insert(0, {tests!r})
+    from support.training import joined
+    from fleet.net import Endpoint
+    open("began", "w").close()
+    with joined([Endpoint.parse({endpoint!r})], 1, 3) as one:
+        one.train(5)
+        open("trained", "w").close()
+        time.sleep(60)
+"""
+
+
+def test_a_worker_that_is_killed_is_named_to_those_that_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(index: int) -> str:
+        with joined([endpoint], index, 3) as one:
+            with pytest.raises(DeadlineError) as caught:
+                one.train(10)
+            assert one.stats()[0]["version"] == 5  # it still serves
+            return str(caught.value)
+
+    monkeypatch.setenv("FLEET_STEP_TIMEOUT_S", "3")
+    with served() as ([endpoint], _):
+        text = LOST.format(tests=str(Path(__file__).parents[1]), endpoint=str(endpoint))
+        lost = subprocess.Popen([sys.executable, script(tmp_path, text)], cwd=tmp_path)
+        try:
+            wait_until((tmp_path / "began").exists, 40, "the worker to begin")
+            waiting = started(lambda: work(0), lambda: work(2))
+            wait_until((tmp_path / "trained").exists, 20, "the worker to train")
+        finally:
+            lost.kill()
+            lost.wait()
+        for each in waiting:
+            assert each.result(20) == (
+                f"server {endpoint}: waited 3 s for step 5: no gradients from worker 1. Is it slow or gone? "
+                "FLEET_STEP_TIMEOUT_S sets how long to wait"
+            )
+
+
+def test_a_worker_that_stops_early_blocks_nobody() -> None:
+    def work(index: int, num_steps: int) -> int:
+        with joined([endpoint], index, 3) as one:
+            one.train(num_steps)
+            version = int(one.stats()[0]["version"])
+            one.fleet.stop_worker()
+            return version
+
+    with served() as ([endpoint], [service]):
+        assert max(in_threads(lambda: work(0, 2), lambda: work(1, 9), lambda: work(2, 0))) == 9
+        assert service.finished.is_set()
+
+
+def test_a_full_disk_fails_the_save_alone(tmp_path: Path) -> None:
+    with served() as ([endpoint], _), server_process(REAL, token=None) as server:
+        with joined([endpoint, server.endpoint]) as one:
+            one.train(3)
+            one.fleet.save_persistables(tmp_path / "model")
+            before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+            one.train(3, 6)
+            limited = psutil.Process(server.process.pid)
+            limited.rlimit(psutil.RLIMIT_FSIZE, (200, psutil.RLIM_INFINITY))
+            with pytest.raises(CheckpointError, match=f"server {server.endpoint}: cannot write .*File too large; it ne"):
+                one.fleet.save_persistables(tmp_path / "model")
+            with pytest.raises(CheckpointError, match=f"server {server.endpoint}: cannot write .*File too large"):
+                one.fleet.save_inference_model(tmp_path / "inference")
+            one.train(6, 9)
+            # What was there is there, and nothing else.
+            assert [path.name for path in tmp_path.iterdir()] == ["model"]
+            assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
+            limited.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
+            one.fleet.save_persistables(tmp_path / "model")
+            assert checkpoint.read_manifest(tmp_path / "model").version == 9
+            one.fleet.stop_worker()
+        assert server.finish() == (0, "")
+
+
+def test_rows_are_saved_whole_while_others_train(tmp_path: Path) -> None:
+    """Equal gradients in all columns make equal columns in every row, and in its state."""
+    width, num_ids = 32, 2000
+    is_over = threading.Event()
+
+    def model() -> nn.Module:
+        zeros = fleet.initializers.Constant(0.0)
+        return fleet.nn.Embedding(width, table="ads", rule=fleet.rules.Adagrad(lr=0.1), initializer=zeros)
+
+    def train() -> int:
+        with joined(endpoints, 0, 2, strategy=strategy("async"), model=model()) as one:
+            number = 0
+            while not is_over.is_set():
+                ids = torch.randint(0, num_ids, (500,))
+                (one.model(ids) * torch.rand(500, 1)).sum().backward()
+                one.optimizer.step()
+                number += 1
+            one.fleet.stop_worker()
+            return number
+
+    def save() -> None:
+        try:
+            with joined(endpoints, 1, 2, strategy=strategy("async"), model=model()) as one:
+                wait_until(lambda: one.stats()[0]["version"] > 3, 20, "training to begin")
+                for number in range(5):
+                    one.fleet.save_persistables(tmp_path / str(number))
+        finally:
+            is_over.set()
+
+    with served(2) as (endpoints, _):
+        num_steps, _ = in_threads(train, save)  # type: ignore[func-returns-value]
+    assert num_steps > 5
+    for number in range(5):
+        folder = tmp_path / str(number)
+        num_rows = 0
+        for piece in checkpoint.read_manifest(folder).tables["ads"]:
+            rows = checkpoint.read_piece(folder / piece.file.name, piece.file)
+            num_rows += len(rows["keys"])
+            for name in ("values", "state"):
+                assert (rows[name] == rows[name][:, :1]).all()
+        assert num_rows > 0
+
+
+@pytest.mark.parametrize("way", ["model_dir", "load_model"])
+def test_training_goes_on_from_a_checkpoint_as_if_nothing_had_happened(tmp_path: Path, way: str) -> None:
+    folder = tmp_path / "model"
+
+    def work(index: int, begin: int, end: int, save: bool = False) -> dict[str, bytes]:
+        with joined(endpoints, index, 2, meeting=meeting) as one:
+            if begin and way == "load_model":
+                assert one.fleet.load_model(folder) == len(rows)
+            one.train(begin, end)
+            if save and index == 0:
+                one.fleet.save_persistables(folder)
+            one.fleet.stop_worker()
+            return dense_of(one.model)
+
+    with Hold.any_port() as first, Hold.any_port() as second:
+        meeting = [first.endpoint, second.endpoint]
+        with served(2) as (endpoints, services):
+            expected = in_threads(lambda: work(0, 0, 12), lambda: work(1, 0, 12))
+            rows = rows_of(services)
+        with served(2) as (endpoints, services):
+            in_threads(lambda: work(0, 0, 6, True), lambda: work(1, 0, 6, True))
+        assert checkpoint.read_manifest(folder).version == 6
+        with served(3, model_dir=folder if way == "model_dir" else None) as (endpoints, services):
+            assert in_threads(lambda: work(0, 6, 12), lambda: work(1, 6, 12)) == expected
+            assert rows_of(services) == rows

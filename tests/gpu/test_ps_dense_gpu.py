@@ -1,0 +1,52 @@
+"""Dense parameters of a server on a GPU: the rules give there the very bits that they give on the CPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fleet.ps.dense import HostGroup, dense_group
+from fleet.ps.dense_cuda import DeviceGroup
+from support.dense_rules import SIZE, STEPS, VARIANTS, assert_same, train, values
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
+
+
+@pytest.mark.parametrize(("rule", "args"), VARIANTS, ids=str)
+def test_as_the_native_rule(rule: str, args: dict[str, float]) -> None:
+    host, device = HostGroup(rule, args, SIZE), dense_group(rule, args, SIZE, "cuda")
+    for group in (host, device):
+        group.start(values())
+        train(group, 0, STEPS)
+    assert_same(device, host)
+    if args.get("lr_power", -0.5) == -0.5:
+        assert np.array_equal(device.read(), host.read())
+        assert np.array_equal(device.state(), host.state())
+
+
+def test_a_request_may_go_as_soon_as_it_was_taken() -> None:
+    group = DeviceGroup("sgd", {}, 1 << 22, "cuda")
+    grads = np.ones(1 << 22, np.float32)
+    for _ in range(20):
+        grads[:] = 1
+        group.apply(grads, 1.0)
+        grads[:] = 1e9
+    assert (group.read() == -20).all()
+
+
+def test_what_was_read_stays() -> None:
+    group = DeviceGroup("sgd", {}, 1 << 20, "cuda")
+    reads = []
+    for _ in range(5):
+        reads.append(group.read())
+        group.apply(np.ones(1 << 20, np.float32), 1.0)
+    assert [(read == -step).all() for step, read in enumerate(reads)] == [True] * 5
+
+
+def test_a_server_without_a_share_of_the_group() -> None:
+    group = DeviceGroup("adam", {}, 0, "cuda")
+    nothing = np.zeros(0, np.float32)
+    group.apply(nothing, 0.1)
+    group.restore(nothing, nothing)
+    assert group.state().tolist() == [0]

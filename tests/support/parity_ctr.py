@@ -1,0 +1,54 @@
+"""The CTR task at a small size: a model of any embedding, and how well it tells clicks from the rest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from fleet.metrics import AUC
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from examples.ctr.data import DENSE, SLOTS, Batch, batches
+
+WIDTH, HIDDEN, BATCH, SIGNAL = 8, 32, 500, 3.0
+NUM_WORKERS = 2
+NUM_BATCHES = 80
+"""Per worker."""
+DENSE_LR, TABLE_LR = 2e-3, 0.1
+
+
+class Clicks(nn.Module):
+    """26 rows and 13 numbers through one hidden layer."""
+
+    def __init__(self, rows: nn.Module) -> None:
+        super().__init__()
+        self.rows = rows
+        self.layers = nn.Sequential(nn.Linear(SLOTS * WIDTH + DENSE, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2))
+
+    def forward(self, ids: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.layers(torch.cat([self.rows(ids).flatten(1), dense], dim=1))
+        return logits
+
+
+def stream(worker: int, count: int = NUM_BATCHES) -> list[Batch]:
+    return list(batches(count, BATCH, worker=worker, signal=SIGNAL))
+
+
+def loss_of(model: nn.Module, batch: Batch) -> torch.Tensor:
+    return F.cross_entropy(model(batch.ids, batch.dense), batch.label)
+
+
+@torch.no_grad()
+def auc_of(model: nn.Module, data: Iterable[Batch]) -> float:
+    """Of batches that nobody trained on."""
+    metric = AUC()
+    model.eval()
+    for batch in data:
+        metric.update(model(batch.ids, batch.dense).softmax(dim=1)[:, 1], batch.label)
+    model.train()
+    return metric.compute()

@@ -41,11 +41,11 @@ $(VENV)/.native: $(VENV)/.requirements $(VENV)/.files $(NATIVE_SOURCES)
 	@touch $@
 
 demo: setup  ## Train a click model: 2 servers hold its rows, 2 workers train it
-	@$(BIN)/fleetrun --server_num 2 --worker_num 2 --log_dir build/demo-log \
+	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log \
 		examples/ctr/train.py --batches 200 --save build/demo-checkpoint
 
 demo-collective: setup  ## Train a small dense model on 2 CPU processes, by all-reduce
-	@$(BIN)/fleetrun --nproc_per_node 2 --device cpu --log_dir build/demo-log examples/quickstart/train.py
+	$(BIN)/fleetrun --quiet --nproc_per_node 2 --device cpu --log_dir build/demo-log examples/quickstart/train.py
 
 test: setup test-cpp  ## Run every test
 	$(BIN)/python -m pytest

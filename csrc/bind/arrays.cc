@@ -1,5 +1,7 @@
 #include "bind/arrays.h"
 
+#include <cmath>
+
 namespace fleet::bind {
 
 namespace {
@@ -14,6 +16,23 @@ bool is_contiguous(const AnyArray& array) {
   }
   return true;
 }
+
+// "[3, 4]"
+template <class Sizes>
+std::string shape_text(std::size_t n, const Sizes& size) {
+  std::string out = "[";
+  for (std::size_t d = 0; d < n; ++d) out += (d == 0 ? "" : ", ") + std::to_string(size(d));
+  return out + "]";
+}
+
+template <class T>
+constexpr const char* kTypeName = "";
+template <>
+constexpr const char* kTypeName<float> = "float32";
+template <>
+constexpr const char* kTypeName<std::uint32_t> = "uint32";
+template <>
+constexpr const char* kTypeName<std::uint16_t> = "uint16";
 
 }  // namespace
 
@@ -51,5 +70,52 @@ AnyArray as_int64(nb::handle object, const std::string& name) {
   if (array.ndim() != 1) value_error(name + " must have 1 dimension, got " + std::to_string(array.ndim()));
   return array;
 }
+
+std::uint64_t as_integer(nb::handle object, const std::string& name, std::uint64_t low, std::uint64_t high) {
+  const nb::object number = nb::steal(PyNumber_Index(object.ptr()));
+  if (!number.is_valid()) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) nb::raise_python_error();
+    PyErr_Clear();
+    type_error(name + " must be an integer, got " + text(nb::inst_name(object)));
+  }
+  const unsigned long long value = PyLong_AsUnsignedLongLong(number.ptr());
+  const bool is_outside = PyErr_Occurred() != nullptr;  // negative, or beyond 64 bits
+  PyErr_Clear();
+  if (is_outside || value < low || value > high) {
+    value_error(name + " must be in " + std::to_string(low) + ".." + std::to_string(high) + ", got " + text(number));
+  }
+  return value;
+}
+
+double as_number(nb::handle object, const std::string& name) {
+  const double value = PyFloat_AsDouble(object.ptr());
+  if (PyErr_Occurred() != nullptr) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_OverflowError)) {
+      nb::raise_python_error();
+    }
+    PyErr_Clear();
+    type_error(name + " must be a number, got " + text(nb::inst_name(object)));
+  }
+  if (!std::isfinite(value)) value_error(name + " must be finite, got " + text(nb::str(object)));
+  return value;
+}
+
+template <class T>
+const T* items(const AnyArray& array, nb::handle object, const std::string& name, std::vector<std::size_t> shape) {
+  if (array.dtype() != nb::dtype<T>()) {
+    type_error(name + " must be " + kTypeName<T> + ", got " + dtype_text(object));
+  }
+  bool fits = array.ndim() == shape.size();
+  for (std::size_t d = 0; fits && d < shape.size(); ++d) fits = array.shape(d) == shape[d];
+  if (!fits) {
+    value_error(name + " must have shape " + shape_text(shape.size(), [&](std::size_t d) { return shape[d]; }) +
+                ", got " + shape_text(array.ndim(), [&](std::size_t d) { return array.shape(d); }));
+  }
+  return static_cast<const T*>(array.data());
+}
+
+template const float* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);
+template const std::uint32_t* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);
+template const std::uint16_t* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);
 
 }  // namespace fleet::bind

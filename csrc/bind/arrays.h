@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "keys/array.h"
 
@@ -30,6 +31,14 @@ AnyArray as_array(nb::handle object, const std::string& name);
 
 // The same, of one dimension and int64.
 AnyArray as_int64(nb::handle object, const std::string& name);
+
+// An integer within bounds, or a number that is finite; the error is one line where nanobind's lists every overload.
+std::uint64_t as_integer(nb::handle object, const std::string& name, std::uint64_t low, std::uint64_t high);
+double as_number(nb::handle object, const std::string& name);
+
+// The items of an array that must be of type T and of this shape.
+template <class T>
+const T* items(const AnyArray& array, nb::handle object, const std::string& name, std::vector<std::size_t> shape);
 
 inline const std::int64_t* int64s(const AnyArray& array) { return static_cast<const std::int64_t*>(array.data()); }
 

@@ -1,9 +1,8 @@
 #include "rule/args.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
-#include <locale>
-#include <sstream>
 #include <stdexcept>
 
 namespace fleet {
@@ -50,10 +49,12 @@ std::string quoted(const std::string& name) {
 }
 
 std::string plain(double number) {
-  std::ostringstream out;
-  out.imbue(std::locale::classic());
-  out << number;
-  return out.str();
+  // Not with a stream: where a compiler links its C++ library statically, streams here and in torch share parts of
+  // their locales, and printing a number gives nothing or crashes.
+  char digits[32];
+  std::string text(digits, std::snprintf(digits, sizeof digits, "%g", number));
+  std::replace(text.begin(), text.end(), ',', '.');  // of a locale that writes it so
+  return text;
 }
 
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& known) {

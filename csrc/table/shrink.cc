@@ -10,6 +10,9 @@ namespace {
 
 using Found = std::vector<std::pair<std::int64_t, std::uint32_t>>;
 
+// The first bucket of an index.
+constexpr std::size_t kLeastIndex = 64;
+
 // Steps since a mark, also when a loaded table has a later step than the present.
 std::uint32_t age(const Mark& mark, std::uint32_t now) { return now > mark.step ? now - mark.step : 0; }
 
@@ -68,7 +71,7 @@ std::size_t Table::evict(Shard& shard) const {
   shard.waiting = Index();
   if (shard.bytes() <= ceiling) return 0;
   // Then rows, an eighth more than needed, so that the next push need not come back.
-  const std::size_t room = ceiling - ceiling / 8 - std::min(ceiling / 2, Index::kMinBytes);
+  const std::size_t room = ceiling - ceiling / 8 - std::min(ceiling / 2, kLeastIndex);
   const std::size_t fitting = room / (shard.rows.bytes_each() + Index::kMaxBytesEach);
   const std::size_t count = shard.index.size() - std::min(shard.index.size(), fitting);
   Found all;

@@ -132,13 +132,15 @@ class Fleet:
 
     @property
     def device(self) -> torch.device:
-        """The device of this worker in a collective job."""
+        """The device this worker trains on: what fleetrun said, else a GPU if torch sees one."""
         if self._device is None:
             if self._role_maker is None:
-                raise NotReadyError("fleet is not initialised; call fleet.init(is_collective=True) first")
-            raise NotReadyError(
-                "fleet.device belongs to collective jobs: those that call fleet.init(is_collective=True)"
-            )
+                raise NotReadyError("fleet is not initialised; call fleet.init() first")
+            if self.is_server():
+                raise RoleError(f"{self._identity().name} trains nothing; fleet.device is a worker's")
+            from fleet.collective.group import choose_device
+
+            self._device = choose_device(self._identity())
         return self._device
 
     def is_first_worker(self) -> bool:
@@ -207,13 +209,9 @@ class Fleet:
         torch.optim's SGD, Adagrad, Adam, AdamW and RMSprop work, with all their arguments. Learning-rate schedules may
         be made of either optimizer. A strategy given here replaces the one of `init`.
         """
-        from torch.optim import Optimizer
-
         from fleet.ps.optimizer import DistributedOptimizer
 
         self._refuse_collective("fleet.distributed_optimizer()", "use the optimizer as it is")
-        if not isinstance(optimizer, Optimizer):
-            raise UsageTypeError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
         if strategy is not None:
             strategy.require_supported()
             self._strategy = strategy
@@ -254,13 +252,13 @@ class Fleet:
         if self._worker is not None:
             raise NotReadyError("fleet.init_worker() was called before; call fleet.stop_worker() first")
         self._refuse_collective("fleet.init_worker()", "leave out is_collective=True")
-        from fleet.runtime.join import start_worker
+        from fleet.runtime.join import share_parameters, start_worker
         from fleet.runtime.servers import connect
 
         strategy = self._strategy or DistributedStrategy()
         is_averaged = strategy.dense == "allreduce"
-        if is_averaged and who.num_workers > 1:
-            self._share_first_parameters()
+        if is_averaged and who.num_workers > 1 and self._model is not None:
+            share_parameters(self._model, self.util.mean_, who)
         self._worker = start_worker(
             self._model,
             self._optimizer,
@@ -367,17 +365,6 @@ class Fleet:
         for module in () if self._model is None else self._model.modules():
             if isinstance(module, SparseModule):
                 module.bind(None)
-
-    def _share_first_parameters(self) -> None:
-        """Worker 0's dense parameters are everybody's: the others bring zeros to a sum."""
-        import torch
-
-        for parameter in () if self._model is None else self._model.parameters():
-            with torch.no_grad():
-                if not self.is_first_worker():
-                    parameter.zero_()
-                self.util.mean_(parameter.data)
-                parameter.mul_(self.worker_num())
 
     def _refuse_collective(self, what: str, remedy: str) -> None:
         if self._is_collective:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs import RunningJob, script
+from support.jobs import RunningJob, fleetrun, script
 from support.processes import exists, wait_until
 
 pytestmark = pytest.mark.timeout(90)
@@ -70,3 +70,22 @@ def test_kill_9_of_a_server_is_named_before_the_workers_that_lost_it(tmp_path: P
     report = result.err[result.err.index(" failed: ") - len("server 1") :]
     assert report.startswith(f"server 1 failed: signal SIGKILL (9), exit code 137 (pid {pids['server.1']}, ")
     assert not any(exists(pid) for pid in pids.values())
+
+
+def test_the_report_names_a_server_that_had_ended_by_itself(tmp_path: Path) -> None:
+    train = script(
+        tmp_path,
+        """
+        import os, time
+        if os.environ["TRAINING_ROLE"] == "TRAINER":
+            while not os.path.exists("gone"):
+                time.sleep(0.01)
+            time.sleep(0.5)  # until the launcher has seen it
+            raise SystemExit(3)
+        open("gone", "w")
+        """,
+    )
+    result = fleetrun("--server_num", 1, "--worker_num", 1, train, cwd=tmp_path)
+    assert result.code == 3
+    assert "worker 0 failed: exit code 3" in result.err
+    assert "ended by itself before that: server 0" in result.err

@@ -45,7 +45,7 @@ class Fuzz:
         self._server = server
         self._outcomes = outcomes
         self._channel = grpc.insecure_channel(str(server.endpoint), options=[("grpc.enable_http_proxy", 0)])
-        self._caller = ps_pb2.Caller(worker=2, incarnation=time.time_ns())
+        self._caller = ps_pb2.Caller(worker=JOB.num_workers - 1, incarnation=time.time_ns())
         self._has_job = False
         self._memory = psutil.Process(server.process.pid)
         self._first_bytes = self._memory.memory_info().rss
@@ -57,7 +57,9 @@ class Fuzz:
 
     def declare(self) -> None:
         """Give the server a job, so that the other calls get further."""
-        header, _ = wire.decode("DeclareReply", self._must("Declare"))
+        for worker in range(JOB.num_workers):  # the last one is the caller from then on
+            self._caller.worker = worker
+            header, _ = wire.decode("DeclareReply", self._must("Declare"))
         assert isinstance(header, ps_pb2.DeclareReply.Header)
         self._caller.instance = header.instance
         self._must("Start")
@@ -96,7 +98,7 @@ class Fuzz:
             if self._is_lost:
                 return
             code, details, _ = self._call(method, request)
-            self._outcomes[method, code.name] += 1
+            self._outcomes[method, "no message" if f"not a {method}Request" in details else code.name] += 1
             is_stuck = code is grpc.StatusCode.DEADLINE_EXCEEDED and details == "Deadline Exceeded"
             self._is_lost = is_stuck or code is grpc.StatusCode.UNAVAILABLE
             if self._is_lost or code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN):

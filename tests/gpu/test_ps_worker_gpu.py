@@ -116,7 +116,9 @@ def test_a_step_waits_for_the_gpu_only_for_its_gradients(monkeypatch: pytest.Mon
 
         def noted(stream: torch.cuda.Stream) -> None:
             waits.append(stream)
+            torch.cuda.set_sync_debug_mode("default")
             synchronize(stream)
+            torch.cuda.set_sync_debug_mode("error")
 
         monkeypatch.setattr(torch.cuda.Stream, "synchronize", noted)
         torch.cuda.set_sync_debug_mode("error")
@@ -142,7 +144,7 @@ def test_parameters_on_two_devices_are_refused() -> None:
 
 def test_a_model_moved_after_init_worker_is_refused() -> None:
     model = Net()
-    with pytest.raises(UsageError, match="was moved or converted after Fleet took it over"):
+    with pytest.raises(UsageError, match="EmbeddingCollection was moved from cpu to cuda:0 after fleet.init_worker"):
         with job(model) as optimizer:
             model.cuda()
             step_of(model, optimizer, 0, "cpu")

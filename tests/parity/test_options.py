@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim import SGD, Adagrad, Adam, Optimizer
 from torch.optim.lr_scheduler import LambdaLR, StepLR
 
-from support.parity import RULES, STEPS, batches, worst_error
+from support.parity import RULES, batches, worst_error
 from support.parity_fleet import Recipe, train
 from support.parity_plain import train_plain
 from support.parity_saved import differences, saved
@@ -19,9 +19,9 @@ from support.parity_saved import differences, saved
 TOLERANCE = 1e-5
 
 
-def check(tmp_path: Path, optimizer: Callable[[nn.Module], Optimizer], count: int = STEPS, **how: Any) -> None:
+def check(tmp_path: Path, optimizer: Callable[[nn.Module], Optimizer], **how: Any) -> None:
     """Two workers on two servers equal one process; so does one on three, and prefetching changes no bit."""
-    data = batches(count)
+    data = batches()
     expected, _ = train_plain(optimizer, data, **how)
     recipe = Recipe(optimizer, **how)
     losses = train(2, 2, recipe, data, save=tmp_path / "plain")
@@ -33,7 +33,7 @@ def check(tmp_path: Path, optimizer: Callable[[nn.Module], Optimizer], count: in
 
 @pytest.mark.parametrize("rule", RULES)
 def test_two_backward_passes_make_one_step(rule: str, tmp_path: Path) -> None:
-    check(tmp_path, RULES[rule], 2 * STEPS, accumulate=2)
+    check(tmp_path, RULES[rule], accumulate=2)
 
 
 @pytest.mark.parametrize("kind", [SGD, Adagrad, Adam])

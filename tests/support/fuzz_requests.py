@@ -128,14 +128,18 @@ def _one_value(field: FieldDescriptor, method: str, caller: ps_pb2.Caller) -> st
         # Worker 2 is the one whose calls shall work: nobody else declares for it, and it never leaves. (When all have
         # left the server ends, as it should.)
         "worker": lambda: st.sampled_from([0, 1, 3, 2**32 - 1, *([] if method in ("Declare", "Leave") else [2])]),
-        "incarnation": lambda: st.sampled_from([caller.incarnation, *_WORDS]),
+        # A life of a worker that is declared from the far future would make all its later calls those of a dead one.
+        "incarnation": lambda: st.sampled_from([caller.incarnation, 0, 1, *([] if method == "Declare" else _WORDS)]),
         "instance": lambda: st.sampled_from([caller.instance, *_WORDS]),
     }
     if field.name in special:
         return special[field.name]()
     if field.type == FieldDescriptor.TYPE_MESSAGE:
         assert field.message_type is not None
-        return _message(field.message_type, method, caller)
+        anything = _message(field.message_type, method, caller)
+        if field.name != "caller" or method in ("Declare", "Leave"):
+            return anything
+        return st.one_of(st.just(caller), anything)  # one that is not believed gets no further
     if field.type == FieldDescriptor.TYPE_BOOL:
         return st.booleans()
     if field.type == FieldDescriptor.TYPE_DOUBLE:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
+import fleet
 from fleet.metrics import AUC
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from examples.ctr.data import DENSE, SLOTS, Batch, batches
+from examples.ctr.data import DENSE, SLOTS, batches
+from examples.ctr.data import Batch as Batch
 
 WIDTH, HIDDEN, BATCH, SIGNAL = 8, 32, 500, 3.0
-NUM_WORKERS = 2
-NUM_BATCHES = 80
-"""Per worker."""
-DENSE_LR, TABLE_LR = 2e-3, 0.1
+NUM_WORKERS, NUM_BATCHES, NUM_HELD_OUT = 2, 100, 20
+"""Batches per worker."""
+DENSE_LR, TABLE_LR = 5e-4, 0.2
+INITIALIZER = fleet.initializers.Uniform(-0.01, 0.01)
 
 
 class Clicks(nn.Module):
@@ -35,8 +38,16 @@ class Clicks(nn.Module):
         return logits
 
 
-def stream(worker: int, count: int = NUM_BATCHES) -> list[Batch]:
-    return list(batches(count, BATCH, worker=worker, signal=SIGNAL))
+@cache
+def stream(worker: int) -> list[Batch]:
+    """What one worker trains on."""
+    return list(batches(NUM_BATCHES, BATCH, worker=worker, signal=SIGNAL))
+
+
+@cache
+def held_out() -> list[Batch]:
+    """What nobody trains on."""
+    return list(batches(NUM_HELD_OUT, BATCH, worker=7, signal=SIGNAL))
 
 
 def loss_of(model: nn.Module, batch: Batch) -> torch.Tensor:
@@ -45,7 +56,6 @@ def loss_of(model: nn.Module, batch: Batch) -> torch.Tensor:
 
 @torch.no_grad()
 def auc_of(model: nn.Module, data: Iterable[Batch]) -> float:
-    """Of batches that nobody trained on."""
     metric = AUC()
     model.eval()
     for batch in data:

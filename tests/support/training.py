@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -71,32 +71,28 @@ class Trainer:
     optimizer: DistributedOptimizer
     index: int
 
-    def step(self, step: int) -> float:
-        """Train on one batch."""
-        ids, target = batch(step, self.index)
-        self.optimizer.zero_grad()
-        loss = nn.functional.mse_loss(self.model(ids), target)
-        loss.backward()
-        self.optimizer.step()
-        return float(loss.detach())
-
-    def train(self, *steps: int) -> None:
-        """Train on some batches: `train(5)` on the first five, `train(5, 10)` on the next."""
-        for step in range(*steps):
-            self.step(step)
+    def train(self, *steps: int, ahead: bool = False) -> None:
+        """Train on some batches: `train(5)` on the first five, `train(5, 10)` on the next; `ahead` prefetches."""
+        batches: Iterable[tuple[torch.Tensor, torch.Tensor]] = (batch(step, self.index) for step in range(*steps))
+        if ahead:
+            batches = self.fleet.prefetch(batches, self.model, keys=lambda both: both[0])
+        for ids, target in batches:
+            self.optimizer.zero_grad()
+            nn.functional.mse_loss(self.model(ids), target).backward()
+            self.optimizer.step()
 
     def stats(self) -> list[dict[str, Any]]:
         return self.fleet.server_stats()
 
 
-def strategy(mode: str = "sync", **fields: Any) -> fleet.DistributedStrategy:
-    """A mode, and fields of the strategy or of its a_sync_configs."""
+def strategy(mode: str = "sync", k_steps: int = 2, **fields: Any) -> fleet.DistributedStrategy:
+    """A mode, with k_steps if it is geo, and fields of the strategy or of its a_sync_configs."""
     made = fleet.DistributedStrategy()
     made.a_sync = mode != "sync"
     if mode == "half":
         made.a_sync_configs.half_async = True
     if mode == "geo":
-        made.a_sync_configs.k_steps = fields.pop("k_steps", 2)
+        made.a_sync_configs.k_steps = k_steps
     for name, value in fields.items():
         setattr(made if name in ("nonfinite_gradients", "dense") else made.a_sync_configs, name, value)
     return made
@@ -117,7 +113,7 @@ def trainer(
     if endpoints:
         servers = [str(endpoint) for endpoint in endpoints]
         meet = {"worker_endpoints": list(map(str, meeting))} if meeting else {}
-        here.init(UserDefinedRoleMaker(index, Role.WORKER, num_workers, servers, **meet), strategy=strategy)  # type: ignore[call-overload]
+        here.init(UserDefinedRoleMaker(index, Role.WORKER, num_workers, servers, **meet), strategy=strategy)
     else:
         here.init(strategy=strategy)
     if model is None:

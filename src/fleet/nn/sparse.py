@@ -69,6 +69,7 @@ class SparseModule(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(0, width))
         self._worker: Worker | None = None
+        self._device = self.weight.device
         self._tables: tuple[int, ...] = ()
 
     def table_requests(self) -> Sequence[TableRequest]:
@@ -77,7 +78,7 @@ class SparseModule(nn.Module):
 
     def bind(self, worker: Worker | None, tables: Sequence[int] = ()) -> None:
         """`fleet.init_worker()` has joined the servers, or `fleet.stop_worker()` has left them."""
-        self._worker, self._tables = worker, tuple(tables)
+        self._worker, self._tables, self._device = worker, tuple(tables), self.weight.device
 
     def requests(self, inputs: Any) -> list[Request]:
         """What `forward(inputs)` will look up: for `fleet.prefetch`."""
@@ -89,6 +90,11 @@ class SparseModule(nn.Module):
             raise NotReadyError(
                 f"{type(self).__name__} has no table yet; pass the model to fleet.distributed_model(), then call "
                 "fleet.init_worker()"
+            )
+        if self.weight.device != self._device:
+            raise UsageError(
+                f"{type(self).__name__} was moved from {self._device} to {self.weight.device} after "
+                "fleet.init_worker(); move the model before that"
             )
         return self._worker
 

@@ -48,10 +48,9 @@ class Call:
                 now = time.monotonic()
                 deadline = now + self._patience_s if deadline is None else deadline
                 if now + pause_s > deadline:
-                    raise CommunicationError(
-                        f"{error}; tried for {self._patience_s:g} s (FLEET_RPC_TIMEOUT_S), "
-                        f"the last call was {self._request[0]}"
-                    ) from None
+                    given_up = CommunicationError(f"{error}; tried for {self._patience_s:g} s (FLEET_RPC_TIMEOUT_S)")
+                    given_up.retryable = True
+                    raise given_up from None
             time.sleep(pause_s * random.uniform(0.5, 1.0))  # not all workers at once
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             self._answer = self._transport.call(*self._request)

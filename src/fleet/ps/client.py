@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 # On top of what a server itself may wait before it answers.
 GRACE_S = 10.0
+# How long a worker that has finished, and whose gradients are all in, tries to say so.
+LEAVE_S = 5.0
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -135,7 +140,8 @@ class Client:
 
     def pull(self, lookups: Sequence[Lookup], *, version: int = 0, dense: bool = False) -> PendingPull:
         """Ask for the rows of some lookups, for dense parameters, or both; answered when `version` is reached."""
-        timeout_s = step_timeout_s()
+        # Only these may have to wait for other workers.
+        timeout_s = step_timeout_s() if version or dense else rpc_timeout_s()
         tables = [lookup.table for lookup in lookups]
         with measured("pull"):
             pieces = [lookup.route.pieces() for lookup in lookups]
@@ -191,8 +197,15 @@ class Client:
         return Pending(calls)
 
     def leave(self) -> None:
-        """Tell the servers that this worker has finished."""
-        self.ask("Leave", lambda server: ps_pb2.LeaveRequest.Header(caller=self.caller(server)))
+        """Tell the servers that this worker has finished; those that are gone, because all have, need not be told."""
+        for server, transport in enumerate(self.transports):
+            header = ps_pb2.LeaveRequest.Header(caller=self.caller(server))
+            try:
+                Call(transport, "Leave", header, (), rpc_timeout_s(), min(LEAVE_S, rpc_timeout_s())).result()
+            except CommunicationError as error:
+                if not error.retryable:
+                    raise
+                _log.warning("worker %d could not take leave: %s", self.worker, error)
 
     def ask(
         self,

@@ -111,6 +111,11 @@ def check_unchanged(optimizer: Optimizer, declared: Sequence[RuleSpec]) -> None:
 
     The servers learn each step's learning rate and nothing else: a schedule that moves a momentum cannot work.
     """
+    if len(optimizer.param_groups) != len(declared):
+        raise UsageError(
+            f"optimizer {type(optimizer).__name__} has {len(optimizer.param_groups)} parameter groups now, but had "
+            f"{len(declared)} in fleet.init_worker(); call fleet.stop_worker() and fleet.init_worker() again"
+        )
     for index, (group, rule) in enumerate(zip(optimizer.param_groups, declared, strict=True)):
         now = rule_of(optimizer, group)
         before, after = dict(rule.args), dict(now.args)

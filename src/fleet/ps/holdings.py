@@ -34,7 +34,8 @@ def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
             spec.seed,
         )
     except ValueError as error:
-        raise UsageError(f"table {spec.name!r}: {error}") from None
+        text = str(error)
+        raise UsageError(text if text.startswith("table ") else f"table {spec.name!r}: {text}") from None
 
 
 class Holdings:

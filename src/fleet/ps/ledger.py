@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 from fleet.errors import CommunicationError, NotReadyError
 
+# How many pushes of one worker may be taken ahead of one that is still missing.
+WINDOW = 1000
+
 
 @dataclass
 class _Worker:
@@ -57,6 +60,8 @@ class Ledger:
                 return
             yield True
             entry.later.add(sequence)
+            if len(entry.later) > WINDOW:  # whatever is missing before them was refused and will not come any more
+                entry.upto = min(entry.later) - 1
             while entry.upto + 1 in entry.later:
                 entry.upto += 1
                 entry.later.remove(entry.upto)

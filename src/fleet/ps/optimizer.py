@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.optim import Optimizer
 
-from fleet.errors import NotReadyError
+from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.ps.from_torch import check_unchanged
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ class DistributedOptimizer(Optimizer):
     """
 
     def __init__(self, inner: Optimizer) -> None:
+        if not isinstance(inner, Optimizer):
+            raise UsageTypeError(f"optimizer must be a torch.optim.Optimizer, got {type(inner).__name__}")
         # Not Optimizer.__init__, which would make groups of its own: everything is the inner one's.
         self.__dict__.update(inner.__dict__)
         self.inner = inner
@@ -35,6 +37,7 @@ class DistributedOptimizer(Optimizer):
         self._table_groups: dict[int, int] = {}
         self._table_lrs: dict[int, float] = {}
         self._average: Callable[[torch.Tensor], None] | None = None
+        self._frozen: Sequence[tuple[str, torch.Tensor]] = ()
 
     def bind(
         self,
@@ -44,14 +47,17 @@ class DistributedOptimizer(Optimizer):
         table_groups: dict[int, int],
         table_lrs: dict[int, float],
         average: Callable[[torch.Tensor], None] | None,
+        frozen: Sequence[tuple[str, torch.Tensor]] = (),
     ) -> None:
         """What `fleet.init_worker()` found out.
 
         `dense_groups`: the param_group of each dense group on the servers. `table_groups`: tables that follow a
-        param_group; `table_lrs`: tables with a rule of their own. `average`: dense gradients by all-reduce.
+        param_group; `table_lrs`: tables with a rule of their own. `average`: dense gradients by all-reduce. `frozen`:
+        parameters that have no place on the servers.
         """
         self._worker, self._rules, self._dense_groups = worker, rules, dense_groups
         self._table_groups, self._table_lrs, self._average = table_groups, table_lrs, average
+        self._frozen = frozen
 
     def unbind(self) -> None:
         """The worker has stopped."""
@@ -82,6 +88,12 @@ class DistributedOptimizer(Optimizer):
 
     def _check_unchanged(self) -> None:
         """Servers follow changes of lr only; anything else that moved is an error."""
+        for name, parameter in self._frozen:
+            if parameter.requires_grad:
+                raise UsageError(
+                    f"parameter {name!r} needs a gradient now, but was frozen in fleet.init_worker(); call "
+                    "fleet.stop_worker() and fleet.init_worker() to train it"
+                )
         settings = [
             [value for name, value in group.items() if name not in ("params", "lr")] for group in self.param_groups
         ]
@@ -102,7 +114,13 @@ class DistributedOptimizer(Optimizer):
         return self.inner.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """The inner optimizer's."""
+        """The inner optimizer's; UsageError if there is state that would have to be on the servers."""
+        worker = self._worker
+        if state_dict["state"] and worker is not None and self._average is None and not worker.mode.trains_locally:
+            raise UsageError(
+                "the state of this optimizer is on the servers and cannot be loaded from a state_dict; use "
+                "fleet.load_model() with what fleet.save_persistables() wrote"
+            )
         self.inner.load_state_dict(state_dict)
         self.param_groups = self.inner.param_groups
 

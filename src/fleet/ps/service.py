@@ -22,6 +22,7 @@ from fleet.ps.rounds import Rounds
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.stats import Stats
 from fleet.ps.update import Update, read_dense, read_keys, read_update, refuse_nonfinite, table_spec
+from fleet.ps.wire import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -101,7 +102,12 @@ class Service:
         return reply, ()
 
     def _begin(self, job: JobSpec, server: int) -> Holdings:
-        holdings = Holdings(job, server, self._device)
+        try:
+            holdings = Holdings(job, server, self._device)
+        except UsageError:
+            raise
+        except (MemoryError, ValueError) as error:  # numpy's, for sizes beyond all bounds
+            raise UsageError(f"server {server} cannot hold what the job declares: {error}") from None
         self._ledger, self._rounds = Ledger(job.num_workers), Rounds(job.num_workers)
         if self._model_dir is not None:
             self._rounds.version = storage.load(holdings, self._model_dir).version
@@ -140,6 +146,11 @@ class Service:
         for table in header.tables:
             table_spec(holdings.job, table, who)
         keys = [read_keys(tensor, who) for tensor in tensors]
+        widths = [holdings.job.tables[table].width for table in header.tables]
+        size = 4 * sum(len(part) * width for part, width in zip(keys, widths, strict=True))
+        if size > MAX_MESSAGE_BYTES:
+            most = MAX_MESSAGE_BYTES >> 20
+            raise UsageError(f"{who}: its rows take {size >> 20} MiB, an answer {most} at most; use smaller batches")
         version = self._wait_for(holdings, header)
         rows: list[Any] = [holdings.pull(table, part) for table, part in zip(header.tables, keys, strict=True)]
         if header.dense:
@@ -231,7 +242,7 @@ class Service:
             self._rounds.leave(header.caller.worker)
             is_last = len(self._left) == holdings.job.num_workers
         if holdings.job.mode == "sync":
-            self._apply_if_complete(holdings)
+            self._stats.count(skipped=self._apply_if_complete(holdings))
         if is_last:
             self.finished.set()
         return ps_pb2.LeaveReply.Header(), ()

@@ -27,6 +27,7 @@ T = TypeVar("T")
 DTYPES = ("float32", "float16", "bfloat16")
 MODES = tuple(str(mode) for mode in Mode if mode is not Mode.OFF)
 NONFINITE = ("error", "skip")
+MAX_PROCESSES = 65536  # of one role: what placement of keys allows (csrc/keys/hash.h)
 
 
 def checked(owner: str, name: str, value: object, check: Check[T]) -> T:
@@ -208,8 +209,8 @@ class JobSpec(JsonForm):
     def __post_init__(self) -> None:
         _set(
             self,
-            num_workers=checked("job", "num_workers", self.num_workers, Whole(least=1)),
-            num_servers=checked("job", "num_servers", self.num_servers, Whole(least=1)),
+            num_workers=checked("job", "num_workers", self.num_workers, Whole(least=1, most=MAX_PROCESSES)),
+            num_servers=checked("job", "num_servers", self.num_servers, Whole(least=1, most=MAX_PROCESSES)),
             mode=checked("job", "mode", self.mode, Text(MODES)),
             nonfinite=checked("job", "nonfinite", self.nonfinite, Text(NONFINITE)),
             tables=tuple(

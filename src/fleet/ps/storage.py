@@ -28,9 +28,9 @@ def checked_folder(folder: str | Path) -> Path:
 def save(holdings: Holdings, folder: str, version: int, *, values_only: bool) -> str:
     """Write this server's files into `folder`; an account of them as JSON. Tables are locked shard by shard."""
     path = Path(folder)
-    if not path.is_dir():
+    if not _is_folder(path):
         raise CheckpointError(
-            f"server {holdings.server} does not see the folder {folder}; servers and workers must share a file system"
+            f"server {holdings.server} does not see the folder {folder!r}; servers and workers must share a file system"
         )
     job, server = holdings.job, holdings.server
     if values_only:
@@ -50,6 +50,11 @@ def save(holdings: Holdings, folder: str, version: int, *, values_only: bool) ->
 
 def load(holdings: Holdings, folder: Path) -> Loaded:
     """Replace everything by this server's part of a checkpoint, which any number of servers may have written."""
+    if not _is_folder(folder):
+        raise CheckpointError(
+            f"server {holdings.server} does not see the folder {str(folder)!r}; servers and workers must share a file "
+            "system"
+        )
     where = checkpoint.find(folder)
     manifest = checkpoint.read_manifest(where)
     job, server = holdings.job, holdings.server
@@ -69,6 +74,14 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
         )
     holdings.restore([checkpoint.join_buffer([next(dense) for _ in blocks]) for blocks in _by_group(holdings)])
     return Loaded(rows, manifest.version)
+
+
+def _is_folder(path: Path) -> bool:
+    """Also for names that no folder can have: a NUL in it, or too long."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _rule(holdings: Holdings, name: str) -> str:

@@ -27,7 +27,8 @@ class Service(Protocol):
     def handle(self, method: str, header: Message, tensors: Tensors) -> tuple[Message, Tensors]:
         """Answer one call of proto/ps.proto, for example `Pull`. Called from many threads at once; may block.
 
-        Tensors are read only, on both sides, and the caller may use their memory again as soon as it has the answer.
+        Tensors are read only, on both sides. A push may keep them until its step is complete, so the caller never
+        writes to them again.
         An error that is meant for the caller is a FleetError.
         """
         ...

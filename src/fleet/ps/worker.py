@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from fleet import _native
-from fleet.errors import UsageError
+from fleet.errors import NotReadyError, UsageError
 from fleet.ps.client import Client, Gradients, TablePush
 from fleet.ps.lookup import Lookup, Request, make_lookup
 from fleet.ps.modes.base import Mode
@@ -38,6 +38,8 @@ class Worker:
         self.flat = flat
         self.device = device
         self.num_steps = step
+        self.has_optimizer = True
+        """Whether somebody will call `step`; without it, rows are looked up to be read only."""
         self._tables = {spec.name: index for index, spec in enumerate(client.job.tables)}
         # Keys need their number of occurrences where the entry policy counts.
         self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in client.job.tables]
@@ -59,6 +61,11 @@ class Worker:
 
     def lookups(self, requests: Sequence[Request], *, with_grad: bool) -> list[Lookup]:
         """Rows for some ids, in one request to each server; those that were prefetched for these ids are used."""
+        if with_grad and not self.has_optimizer:
+            raise NotReadyError(
+                "rows are looked up to be trained, but no optimizer would send their gradients; call "
+                "fleet.distributed_optimizer() before fleet.init_worker(), or model.eval() to only read them"
+            )
         found = [self._take_ahead(request) for request in requests]
         lookups = [lookup or self._make(request) for lookup, request in zip(found, requests, strict=True)]
         fresh = [lookup for lookup in lookups if lookup.rows is None and not self.mode.is_pending(lookup)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -47,6 +47,8 @@ class Declared:
     """Trained parameters; the group is that of the optimizer."""
     rules: list[RuleSpec]
     """Of every optimizer group."""
+    frozen: list[tuple[str, torch.Tensor]] = field(default_factory=list)
+    """Parameters that the optimizer has but that need no gradient."""
 
 
 def declare(model: nn.Module | None, optimizer: DistributedOptimizer | None) -> Declared:
@@ -67,8 +69,11 @@ def declare(model: nn.Module | None, optimizer: DistributedOptimizer | None) -> 
             found.modules.append((module, indexes))
     for index, group in enumerate(groups):
         for number, parameter in enumerate(group["params"]):
+            name = names.get(id(parameter), f"group{index}.{number}")
             if id(parameter) not in sparse and parameter.requires_grad:
-                found.dense.append((names.get(id(parameter), f"group{index}.{number}"), parameter, index))
+                found.dense.append((name, parameter, index))
+            elif id(parameter) not in sparse:
+                found.frozen.append((name, parameter))
     found.dense = distinct(found.dense)
     return found
 
@@ -175,6 +180,7 @@ def start_worker(
             mode.close()
         raise
     worker = Worker(client, mode, flat, device, version if job.mode == "sync" else 0)
+    worker.has_optimizer = optimizer is not None
     for module, indexes in found.modules:
         module.bind(worker, indexes)
     if optimizer is not None:
@@ -185,8 +191,19 @@ def start_worker(
             found.table_groups,
             found.table_lrs,
             average if strategy.dense == "allreduce" else None,
+            found.frozen,
         )
     return worker
+
+
+@torch.no_grad()
+def share_parameters(model: nn.Module, mean: Callable[[torch.Tensor], None], who: Identity) -> None:
+    """Worker 0's dense parameters become everybody's: the others bring zeros to a mean."""
+    for parameter in model.parameters():
+        if who.index:
+            parameter.zero_()
+        mean(parameter.data)
+        parameter.mul_(who.num_workers)
 
 
 def _flat(found: Declared, job: JobSpec, used: Sequence[int]) -> FlatParameters | None:

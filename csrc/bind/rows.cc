@@ -1,0 +1,111 @@
+#include "bind/rows.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bind/arrays.h"
+
+namespace fleet::bind {
+
+namespace {
+
+template <class T>
+nb::object vector_to_numpy(std::vector<T>&& values) {
+  auto* kept = new std::vector<T>(std::move(values));
+  const nb::capsule owner(kept, [](void* data) noexcept { delete static_cast<std::vector<T>*>(data); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
+}
+
+void put_marks(nb::dict& out, const std::string& prefix, Marks&& marks, bool has_clicks) {
+  out[(prefix + "keys").c_str()] = vector_to_numpy(std::move(marks.keys));
+  out[(prefix + "seen").c_str()] = vector_to_numpy(std::move(marks.seen));
+  out[(prefix + "step").c_str()] = vector_to_numpy(std::move(marks.step));
+  if (!has_clicks) return;
+  out[(prefix + "shows").c_str()] = vector_to_numpy(std::move(marks.shows));
+  out[(prefix + "clicks").c_str()] = vector_to_numpy(std::move(marks.clicks));
+}
+
+// Keeps the arrays of a restore alive while the GIL is away.
+struct Kept {
+  std::vector<AnyArray> arrays;
+
+  template <class T>
+  const T* get(const nb::dict& rows, const std::string& name, std::vector<std::size_t> shape) {
+    if (!rows.contains(name.c_str())) value_error("rows lack '" + name + "'");
+    const nb::object object = rows[name.c_str()];
+    arrays.push_back(as_array(object, name));
+    return items<T>(arrays.back(), object, name, std::move(shape));
+  }
+
+  RowsView::MarksView marks(const nb::dict& rows, const std::string& prefix, bool has_clicks) {
+    const std::string name = prefix + "keys";
+    if (!rows.contains(name.c_str())) value_error("rows lack '" + name + "'");
+    arrays.push_back(as_int64(rows[name.c_str()], name));
+    RowsView::MarksView view{};
+    view.keys = int64s(arrays.back());
+    view.n = arrays.back().size();
+    view.seen = get<std::uint32_t>(rows, prefix + "seen", {view.n});
+    view.step = get<std::uint32_t>(rows, prefix + "step", {view.n});
+    if (has_clicks) {
+      view.shows = get<float>(rows, prefix + "shows", {view.n});
+      view.clicks = get<float>(rows, prefix + "clicks", {view.n});
+    }
+    return view;
+  }
+};
+
+}  // namespace
+
+nb::dict dump(const Table& table, nb::handle first_shard, nb::handle last_shard) {
+  const std::size_t last = as_integer(last_shard, "last_shard", 0, Table::kShards);
+  const std::size_t first = as_integer(first_shard, "first_shard", 0, last);
+  Rows rows;
+  {
+    nb::gil_scoped_release release;
+    rows = table.dump(first, last);
+  }
+  const Format& format = table.format();
+  const std::size_t n = rows.marks.keys.size();
+  const bool has_clicks = table.entry().has_clicks();
+  nb::dict out;
+  auto* values = new std::vector<std::byte>(std::move(rows.values));
+  const nb::capsule value_owner(values, [](void* data) noexcept { delete static_cast<std::vector<std::byte>*>(data); });
+  if (format.dtype == Dtype::kFloat32) {
+    out["values"] =
+        nb::cast(nb::ndarray<nb::numpy, float, nb::ndim<2>>(values->data(), {n, format.width}, value_owner));
+  } else {
+    out["values"] =
+        nb::cast(nb::ndarray<nb::numpy, std::uint16_t, nb::ndim<2>>(values->data(), {n, format.width}, value_owner));
+  }
+  auto* state = new std::vector<float>(std::move(rows.state));
+  const nb::capsule state_owner(state, [](void* data) noexcept { delete static_cast<std::vector<float>*>(data); });
+  out["state"] =
+      nb::cast(nb::ndarray<nb::numpy, float, nb::ndim<2>>(state->data(), {n, format.state_width}, state_owner));
+  put_marks(out, "", std::move(rows.marks), has_clicks);
+  put_marks(out, "waiting_", std::move(rows.waiting), has_clicks);
+  return out;
+}
+
+std::size_t restore(Table& table, nb::handle given, nb::handle server, nb::handle num_servers) {
+  if (!nb::isinstance<nb::dict>(given)) type_error("rows must be a dict of arrays, got " + text(nb::inst_name(given)));
+  const auto rows = nb::borrow<nb::dict>(given);
+  const auto servers = static_cast<std::uint32_t>(as_integer(num_servers, "num_servers", 1, kMaxServers));
+  const auto own = static_cast<std::uint32_t>(as_integer(server, "server", 0, servers - 1));
+  const Format& format = table.format();
+  Kept kept;
+  RowsView view{};
+  view.marks = kept.marks(rows, "", table.entry().has_clicks());
+  view.waiting = kept.marks(rows, "waiting_", table.entry().has_clicks());
+  const std::size_t n = view.marks.n;
+  if (format.dtype == Dtype::kFloat32) {
+    view.values = reinterpret_cast<const std::byte*>(kept.get<float>(rows, "values", {n, format.width}));
+  } else {
+    view.values = reinterpret_cast<const std::byte*>(kept.get<std::uint16_t>(rows, "values", {n, format.width}));
+  }
+  view.state = kept.get<float>(rows, "state", {n, format.state_width});
+  nb::gil_scoped_release release;
+  return table.restore(view, own, servers);
+}
+
+}  // namespace fleet::bind

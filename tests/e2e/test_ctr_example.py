@@ -1,0 +1,91 @@
+"""The CTR example, which is `make demo` too: it learns, in one process and in several, and goes on where it stopped."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.jobs import clean_environ, fleetrun
+
+pytestmark = pytest.mark.timeout(240)
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "examples" / "ctr"
+
+
+def alone(script: str, *arguments: object, cwd: Path) -> str:
+    """Run a script of the example in one process."""
+    done = subprocess.run(
+        [sys.executable, FOLDER / script, *map(str, arguments)],
+        cwd=cwd,
+        env={**clean_environ(), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def together(*arguments: object, cwd: Path) -> str:
+    """Run train.py on two servers and two workers."""
+    result = fleetrun("--server_num", 2, "--worker_num", 2, FOLDER / "train.py", *arguments, cwd=cwd, limit_s=200)
+    assert result.code == 0, result.err
+    assert "WARNING" not in result.err
+    return result.out
+
+
+def aucs(output: str) -> tuple[float, float]:
+    found = re.search(r"AUC on unseen data +([0-9.]+) before, ([0-9.]+) after", output)
+    assert found is not None, output
+    return float(found[1]), float(found[2])
+
+
+def test_it_learns_in_one_process_and_goes_on_in_four(tmp_path: Path) -> None:
+    output = alone("train.py", "--batches", 30, "--save", "saved", cwd=tmp_path)
+    before, after = aucs(output)
+    assert before == pytest.approx(0.5, abs=0.03)
+    assert after > 0.7
+    assert "training 30/30" in output
+    assert re.search(r"tables +[0-9,]+ rows, [0-9]+ MB in this process", output)
+    assert (tmp_path / "saved" / "manifest.json").exists()
+
+    output = together("--batches", 20, "--load", "saved", "--save", "saved", cwd=tmp_path)
+    assert aucs(output)[0] == pytest.approx(after, abs=1e-4)  # the same rows, now on two servers
+    assert aucs(output)[1] > after
+    assert re.search(r"speed +[0-9,]+ samples/s over 2 worker\(s\)", output)
+    assert re.search(rf"checkpoint +{tmp_path}/saved", output)
+
+
+@pytest.mark.parametrize("mode", ["async", "half_async", "geo"])
+def test_it_learns_and_goes_on_in_every_mode(tmp_path: Path, mode: str) -> None:
+    learned = aucs(together("--batches", 30, "--mode", mode, "--save", "saved", cwd=tmp_path))
+    assert learned[1] > 0.65
+    went_on = aucs(together("--batches", 5, "--mode", mode, "--load", "saved", "--save", "again", cwd=tmp_path))
+    assert went_on[0] == pytest.approx(learned[1], abs=0.02)
+
+
+def core(script: str) -> list[str]:
+    """The model and the loop, without blank lines."""
+    text = (FOLDER / script).read_text()
+    begin, end = text.index("from watch"), text.index("\n\n\ndef ", text.index("def main"))
+    return [line for line in text[begin:end].splitlines() if line.strip()]
+
+
+def test_ten_lines_make_it_distributed_and_the_readme_shows_them() -> None:
+    lines = list(difflib.unified_diff(core("single.py"), core("train.py"), n=1, lineterm=""))[2:]
+    assert len([line for line in lines if line.startswith("+")]) == 10
+    shown = "\n".join("@@" if line.startswith("@@") else line for line in lines[1:])
+    found = re.search(r"```diff\n(.*?)\n```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert found is not None
+    assert found[1] == shown, f"put this into the README:\n{shown}"
+
+
+def test_plain_pytorch_learns_the_same(tmp_path: Path) -> None:
+    plain = aucs(alone("single.py", "--batches", 30, cwd=tmp_path))
+    ours = aucs(alone("train.py", "--batches", 30, "--save", "saved", cwd=tmp_path))
+    assert plain[1] == pytest.approx(ours[1], abs=0.02)

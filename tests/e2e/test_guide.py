@@ -1,0 +1,57 @@
+"""The Python of docs/parameter_server.md is one program; a reader who copies it gets one that runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.jobs import clean_environ, fleetrun, script
+
+pytestmark = pytest.mark.timeout(180)
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def program(page: str) -> str:
+    return "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL))
+
+
+@pytest.mark.parametrize("num_servers", [0, 2])
+def test_the_guide_runs(tmp_path: Path, num_servers: int) -> None:
+    guide = script(tmp_path, program("parameter_server.md"), "guide.py")
+    if num_servers:
+        result = fleetrun("--server_num", num_servers, "--worker_num", 2, guide, cwd=tmp_path, limit_s=120)
+        assert result.code == 0, result.err
+        output = result.out
+    else:
+        done = subprocess.run(
+            [sys.executable, guide],
+            cwd=tmp_path,
+            env={**clean_environ(), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        output = done.stdout
+    losses = [float(loss) for loss in re.findall(r"loss ([0-9.]+)", output)]
+    assert len(losses) == 2
+    assert losses[-1] < 0.2
+    assert "half_async\n" in output
+    assert "1000 rows\n" in output
+    assert "{'rows': " in output
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    root = DOCS.parent
+    for page in [*root.glob("*.md"), *DOCS.rglob("*.md")]:
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", page.read_text()):
+            where = (page.parent / target).resolve() if target else page
+            assert where.exists(), f"{page.name} links to {target}"
+            if anchor:
+                headings = re.findall(r"^#+ (.*)$", where.read_text(), flags=re.MULTILINE)
+                anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+                assert anchor in anchors, f"{page.name} links to {target}#{anchor}"

@@ -1,0 +1,98 @@
+"""The other ways the README names to start its program: by hand, and on two machines."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from fleet.net import Endpoint, Hold
+from support.hosts import two_hosts, why_not
+from support.jobs import RunningJob, clean_environ, script
+
+pytestmark = pytest.mark.timeout(150)
+README = Path(__file__).parents[2] / "README.md"
+NO_HOSTS = why_not()
+LEARNED = r"mean loss over the workers: 0\.0[0-9]+, saved in "
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    found = re.search(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    assert found is not None
+    return script(tmp_path, found[1])
+
+
+@contextmanager
+def started(*command: object, cwd: Path, environ: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """A process that is ended, whatever the test does."""
+    process = subprocess.Popen(
+        [sys.executable, *map(str, command)],
+        cwd=cwd,
+        env={**clean_environ(), "OMP_NUM_THREADS": "1", **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def free_endpoints(count: int) -> list[str]:
+    """Endpoints that nobody has just now; a server that is started by hand takes its port by itself."""
+    with ExitStack() as stack:
+        return [str(stack.enter_context(Hold(Endpoint("127.0.0.1", 0))).endpoint) for _ in range(count)]
+
+
+def test_by_hand(tmp_path: Path, program: Path) -> None:
+    token = {"FLEET_JOB_TOKEN": "a word that all processes share"}
+    with ExitStack() as stack:
+        endpoints = free_endpoints(2)
+        servers = [
+            stack.enter_context(started("-m", "fleet.ps.server", "--endpoint", endpoint, cwd=tmp_path, environ=token))
+            for endpoint in endpoints
+        ]
+        meeting = [stack.enter_context(Hold(Endpoint("127.0.0.1", 0))) for _ in range(2)]
+        environ = token | {
+            "TRAINING_ROLE": "TRAINER",
+            "PADDLE_TRAINERS_NUM": "2",
+            "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(endpoints),
+            "PADDLE_TRAINER_ENDPOINTS": ",".join(str(hold.endpoint) for hold in meeting),
+        }
+        workers = [
+            stack.enter_context(started(program, cwd=tmp_path, environ=environ | {"PADDLE_TRAINER_ID": str(index)}))
+            for index in range(2)
+        ]
+        outputs = [worker.communicate(timeout=120)[0] for worker in workers]
+        assert [worker.returncode for worker in workers] == [0, 0], outputs
+        assert re.search(LEARNED, outputs[0]), outputs[0]
+        assert [server.wait(timeout=20) for server in servers] == [0, 0]  # by themselves: every worker has left
+
+
+@pytest.mark.netns
+@pytest.mark.skipif(NO_HOSTS is not None, reason=NO_HOSTS or "")
+def test_on_two_machines(tmp_path: Path, program: Path) -> None:
+    with two_hosts() as hosts, ExitStack() as stack:
+        servers = ",".join(f"{host.address}:6170" for host in hosts)
+        workers = ",".join(host.address for host in hosts)
+        jobs = [
+            stack.enter_context(
+                RunningJob(
+                    ("--servers", servers, "--workers", workers, "--log_dir", f"log{number}", program),
+                    tmp_path,  # a folder that both machines see
+                    prefix=host.prefix,
+                )
+            )
+            for number, host in enumerate(hosts)
+        ]
+        results = [job.finish(limit_s=120) for job in jobs]
+    assert [result.code for result in results] == [0, 0], results
+    assert re.search(LEARNED, results[0].out), results[0]

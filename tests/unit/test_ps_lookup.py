@@ -1,0 +1,91 @@
+"""Lookups of a worker: what was prefetched and is not used is let go, and a module stays on its device."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import nn
+
+import fleet
+from fleet.api import Fleet
+from fleet.errors import UsageError
+from fleet.ps.lookup import Request, make_lookup
+from fleet.ps.staging import download, host_buffer, upload, wait_for
+
+CPU = torch.device("cpu")
+
+
+@contextmanager
+def job(model: nn.Module, *, is_async: bool) -> Iterator[tuple[Fleet, torch.optim.Optimizer]]:
+    strategy = fleet.DistributedStrategy()
+    strategy.a_sync = is_async
+    own = Fleet()
+    own.init(strategy=strategy)
+    own.distributed_model(model)
+    optimizer = own.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    try:
+        own.init_worker()
+        yield own, optimizer
+        own.stop_worker()
+    finally:
+        own.shutdown()
+
+
+def model_of_one_table() -> nn.Sequential:
+    rows = fleet.nn.Embedding(4, table="ads", rule=fleet.rules.SGD(lr=0.1))
+    return nn.Sequential(rows, nn.Flatten(), nn.Linear(8, 1))
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_unused_rows_are_let_go_with_one_warning(is_async: bool, caplog: pytest.LogCaptureFixture) -> None:
+    model = model_of_one_table()
+    with caplog.at_level(logging.WARNING), job(model, is_async=is_async) as (own, optimizer):
+        for ids in own.prefetch([torch.randint(0, 9, (5, 2)) for _ in range(8)], model):
+            model(ids.clone()).sum().backward()  # as a copy to a GPU would be: other tensors than were prefetched
+            optimizer.step()
+            optimizer.zero_grad()
+        rows = model[0]
+        assert isinstance(rows, fleet.nn.Embedding)
+        worker = rows.worker
+        assert len(worker._ahead) <= 2
+        assert len(worker.mode._pending) <= 2
+    (record,) = caplog.records
+    assert "rows of table 'ads' were prefetched but not used" in record.getMessage()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_used_rows_warn_of_nothing(is_async: bool, caplog: pytest.LogCaptureFixture) -> None:
+    model = model_of_one_table()
+    with caplog.at_level(logging.WARNING), job(model, is_async=is_async) as (own, optimizer):
+        for ids in own.prefetch([torch.randint(0, 9, (5, 2)) for _ in range(8)], model):
+            model(ids).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert not caplog.records
+
+
+def test_a_module_that_moved_says_so() -> None:
+    model = model_of_one_table()
+    with job(model, is_async=False):
+        model.to("meta")
+        with pytest.raises(UsageError, match="Embedding was moved from cpu to meta after fleet.init_worker"):
+            model(torch.ones(5, 2, dtype=torch.int64))
+        model.to_empty(device="cpu")
+
+
+def test_keys_of_several_sources() -> None:
+    sources = (torch.tensor([[7, 3], [7, 9]]), torch.tensor([3]))
+    lookup = make_lookup(Request(0, sources), 2, num_servers=2, counts=False)
+    assert lookup.route.grouped[lookup.inverse].tolist() == [7, 3, 7, 9, 3]
+
+
+def test_nothing_is_copied_in_host_memory() -> None:
+    tensor = torch.ones(3)
+    assert upload(tensor, CPU) is tensor
+    assert download(tensor) is tensor
+    assert not host_buffer((2, 3), CPU).is_pinned()
+    wait_for(CPU)

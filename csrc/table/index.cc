@@ -13,25 +13,27 @@ namespace {
 
 constexpr std::size_t kFirstBuckets = 4;
 constexpr std::size_t kLargePage = std::size_t{2} << 20;
-constexpr std::size_t kMapped = kLargePage;
+constexpr std::size_t kMapped = std::size_t{64} << 10;
 
-// Large indexes are mapped: they are gone at once when they have grown, and lie in large pages, for which they must
-// begin at a multiple of one.
+// All but small indexes are mapped: they are gone at once when they have grown, where the heap would keep the holes.
+// Large ones lie in large pages, for which they must begin at a multiple of one.
 void* allocate(std::size_t bytes) {
   if (bytes < kMapped) {
     void* data = std::aligned_alloc(64, bytes);
     if (data == nullptr) throw std::bad_alloc();
     return data;
   }
-  void* data = mmap(nullptr, bytes + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const std::size_t spare = bytes < kLargePage ? 0 : kLargePage;
+  void* data = mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) throw std::bad_alloc();
+  if (spare == 0) return data;
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   const std::size_t before = (kLargePage - address % kLargePage) % kLargePage;
   const std::size_t page = 4096;
   const std::size_t end = before + (bytes + page - 1) / page * page;
   auto* start = static_cast<std::byte*>(data) + before;
   if (before != 0) munmap(data, before);
-  if (end < bytes + kLargePage) munmap(static_cast<std::byte*>(data) + end, bytes + kLargePage - end);
+  if (end < bytes + spare) munmap(static_cast<std::byte*>(data) + end, bytes + spare - end);
   madvise(start, bytes, MADV_HUGEPAGE);
   return start;
 }
@@ -88,7 +90,7 @@ bool Index::erase(std::int64_t key, std::uint32_t place) {
   }
 }
 
-std::size_t Index::grown() const { return std::max(kFirstBuckets, num_buckets_ + num_buckets_ * 15 / 100 + 4); }
+std::size_t Index::grown() const { return std::max(kFirstBuckets, num_buckets_ + num_buckets_ * 12 / 100 + 4); }
 
 void Index::reserve(std::size_t size) {
   // At least as much as growing does: pieces that reserve room one after the other must not move all keys each time.

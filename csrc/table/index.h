@@ -2,7 +2,7 @@
 //
 // A bucket holds five keys with their row numbers, so that a look-up usually costs one line of memory besides the row.
 // Where a key goes is monotone in its hash, so growing reads and writes memory in order, and growing often costs
-// little: the buckets stay between 78% and 90% full, which is 14 to 16.4 bytes for each key.
+// little: the buckets stay between 80% and 90% full, which is 14.2 to 16 bytes for each key.
 #pragma once
 
 #include <cstddef>

@@ -238,7 +238,7 @@ class Fleet:
 
         device = "cuda" if env.FLEET_DEVICE.get() == "CUDA" else "cpu"
         service = Service(device=device, model_dir=self._model_dir)
-        serve(service, who.server_endpoints[who.index], env.FLEET_JOB_TOKEN.text())
+        serve(service, who.server_endpoints[who.index], env.FLEET_JOB_TOKEN.get())
 
     def init_worker(self, dispatcher: Dispatcher | Dispatch | None = None) -> None:
         """Join the servers: declare tables, agree on the first dense parameters (worker 0's are everybody's).

@@ -166,7 +166,8 @@ FLEET_TERMINAL_WIDTH = _count(
     "FLEET_TERMINAL_WIDTH", "Columns of the terminal that follows this child; unset when nobody looks."
 )
 FLEET_INIT_TIMEOUT_S = _seconds(
-    "FLEET_INIT_TIMEOUT_S", "How long `fleet.init()` waits for the other processes; 300 when unset."
+    "FLEET_INIT_TIMEOUT_S",
+    "How long `fleet.init()` waits for the other processes, and `init_worker()` for servers that load; 300 when unset.",
 )
 FLEET_RPC_TIMEOUT_S = _seconds(
     "FLEET_RPC_TIMEOUT_S", "How long a worker keeps trying to reach a server before it gives up; 60 when unset."

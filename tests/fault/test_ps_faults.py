@@ -6,6 +6,7 @@ Workers are `Fleet` objects in threads of this process, servers are real ones, h
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import psutil
 import pytest
 import torch
@@ -24,6 +26,7 @@ from fleet import checkpoint
 from fleet.errors import CheckpointError, CommunicationError, DeadlineError, NotReadyError
 from fleet.net import Endpoint, Hold
 from fleet.ps import client
+from fleet.ps.client import Gradients
 from fleet.ps.grpc_server import GrpcServer
 from fleet.ps.service import Service
 from support.jobs import script
@@ -75,13 +78,18 @@ def cuts(seed: int) -> Callable[[], Cut]:
 
 
 def train_all(
-    endpoints: Sequence[Endpoint], num_workers: int, mode: str, ahead: bool = False, **fields: Any
+    endpoints: Sequence[Endpoint],
+    num_workers: int,
+    mode: str,
+    ahead: bool = False,
+    num_steps: int = NUM_STEPS,
+    **fields: Any,
 ) -> list[Trained]:
     """Train with some workers; with `ahead` the first of them prefetches."""
 
     def work(index: int) -> Trained:
         with joined(endpoints, index, num_workers, strategy=strategy(mode, **fields)) as one:
-            one.train(NUM_STEPS, ahead=ahead and index == 0)
+            one.train(num_steps, ahead=ahead and index == 0)
             one.fleet.flush()
             stats = one.stats()
             one.fleet.stop_worker()
@@ -171,6 +179,21 @@ def test_a_server_that_is_killed_is_named_by_its_workers(mode: str, monkeypatch:
                 one.fleet.stop_worker()
 
 
+@pytest.mark.parametrize("mode", ["sync", "async", "half", "geo"])
+def test_a_server_that_hangs_is_named(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
+    monkeypatch.setenv("FLEET_STEP_TIMEOUT_S", "1")
+    monkeypatch.setattr(client, "GRACE_S", 0.2)
+    with server_process(REAL, token=None) as server, joined([server.endpoint], strategy=strategy(mode)) as one:
+        one.train(2)
+        one.fleet.flush()
+        server.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(DeadlineError, match=f"server {server.endpoint}: no answer to (Pull|Push) within 1"):
+            one.train(10)
+        server.process.send_signal(signal.SIGCONT)
+        assert one.stats()[0]["pushes"] >= 1  # it is back, and so are we
+
+
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_server_that_came_back_empty_refuses(mode: str) -> None:
     with Hold.any_port() as hold:
@@ -244,6 +267,39 @@ def test_a_worker_that_stops_early_blocks_nobody() -> None:
     with served() as ([endpoint], [service]):
         assert max(in_threads(lambda: work(0, 2), lambda: work(1, 9), lambda: work(2, 0))) == 9
         assert service.finished.is_set()
+
+
+def test_a_worker_that_is_started_again_goes_on_where_the_others_are() -> None:
+    """What its former life had pushed of a step that was not complete is pushed again, and counts once."""
+    is_back = threading.Event()
+
+    def steady() -> dict[str, bytes]:
+        with joined([endpoint], 0, 2) as one:
+            one.train(4)
+            is_back.wait(20)
+            one.train(4, 8)
+            one.fleet.stop_worker()
+            return dense_of(one.model)
+
+    def unsteady() -> dict[str, bytes]:
+        with joined([endpoint], 1, 2) as one:
+            one.train(4)
+            worker = one.fleet._worker
+            assert worker is not None
+            lost = Gradients(4, dense=[[9 * np.ones(5, np.float32)]], lrs=[0.1])
+            assert worker.client.push(lost).results()[0][0].version == 4
+        with joined([endpoint], 1, 2) as one:
+            is_back.set()
+            one.train(4, 8)
+            one.fleet.stop_worker()
+            return dense_of(one.model)
+
+    with served() as (endpoints, [service]):
+        expected = [one.dense for one in train_all(endpoints, 2, "sync", num_steps=8)]
+        rows = rows_of([service])
+    with served() as ([endpoint], [service]):
+        assert in_threads(steady, unsteady) == expected
+        assert rows_of([service]) == rows
 
 
 def test_a_full_disk_fails_the_save_alone(tmp_path: Path) -> None:

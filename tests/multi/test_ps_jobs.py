@@ -138,6 +138,14 @@ def test_a_worker_without_the_token_is_refused_at_once(
             one.train(2)
 
 
+def test_a_token_that_cannot_travel_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_JOB_TOKEN", "schlüssel")
+    with serving(Service(), TOKEN) as server:
+        with pytest.raises(UsageError, match="FLEET_JOB_TOKEN must be printable ASCII text, the value .* is not shown"):
+            with joined([server.endpoint]):
+                pass
+
+
 @pytest.mark.parametrize("mode", ["sync", "async", "half", "geo"])
 def test_a_batch_too_large_to_send_is_refused_here(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with served() as ([endpoint], _), joined([endpoint], strategy=strategy(mode, k_steps=1)) as one:

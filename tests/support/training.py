@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,8 +149,13 @@ def served(
 
 
 def in_threads(*functions: Callable[[], T]) -> list[T]:
-    """Run workers side by side; their results, or the first error."""
-    return [future.result(LIMIT_S) for future in started(*functions)]
+    """Run workers side by side; their results, or the first error that occurred."""
+    futures = started(*functions)
+    done, _ = wait(futures, LIMIT_S, FIRST_EXCEPTION)
+    for future in done:
+        if future.exception() is not None:
+            future.result()
+    return [future.result(LIMIT_S) for future in futures]
 
 
 def started(*functions: Callable[[], T]) -> list[Future[T]]:

@@ -26,5 +26,5 @@ def connect(who: Identity, model_dir: str | None = None) -> Sequence[Transport]:
         return [LocalTransport(Service(model_dir=model_dir))]
     from fleet.ps.grpc_client import GrpcTransport
 
-    token = env.FLEET_JOB_TOKEN.text()
+    token = env.FLEET_JOB_TOKEN.get()
     return [GrpcTransport(str(endpoint), token) for endpoint in who.server_endpoints]

@@ -79,6 +79,8 @@ fuzz: setup  ## Send nonsense to a real server for FUZZ_S seconds (default 60)
 bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/keys.py --json benchmarks/results/keys.json
 	$(BIN)/python benchmarks/launch.py --json benchmarks/results/launch.json
+	$(BIN)/python benchmarks/table.py --json benchmarks/results/table.json
+	$(BIN)/python benchmarks/ctr.py --json benchmarks/results/ctr.json
 
 sanitize: setup  ## Run the C++ tests under ASan + UBSan, then TSan
 	@for kind in address,undefined thread; do \

@@ -17,11 +17,12 @@ from support.parity_plain import train_plain
 from support.parity_saved import differences, saved
 
 TOLERANCE = 1e-5
+NUM_STEPS = 30
 
 
 def check(tmp_path: Path, optimizer: Callable[[nn.Module], Optimizer], **how: Any) -> None:
     """Two workers on two servers equal one process; so does one on three, and prefetching changes no bit."""
-    data = batches()
+    data = batches(NUM_STEPS)
     expected, _ = train_plain(optimizer, data, **how)
     recipe = Recipe(optimizer, **how)
     losses = train(2, 2, recipe, data, save=tmp_path / "plain")

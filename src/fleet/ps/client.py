@@ -213,11 +213,14 @@ class Client:
         header: Callable[[int], Message],
         tensors: Callable[[int], Tensors] = lambda _: (),
         timeout_s: float | None = None,
+        is_repeatable: bool = True,
     ) -> list[tuple[Any, Tensors]]:
-        """Call every server and wait for all."""
+        """Call every server and wait for all; a call that may not be repeated fails when its connection does."""
         limit_s = rpc_timeout_s() if timeout_s is None else timeout_s
+        patience_s = rpc_timeout_s() if is_repeatable else 0.0
         calls = [
-            self._call(server, method, header(server), tensors(server), limit_s) for server in range(self.num_servers)
+            Call(self.transports[server], method, header(server), tensors(server), limit_s, patience_s)
+            for server in range(self.num_servers)
         ]
         return results(calls)
 

@@ -114,7 +114,13 @@ def own_endpoint() -> Endpoint:
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110, "help_option_names": ["-h", "--help"]})
 @click.option("--endpoint", metavar="HOST:PORT", help="Where to listen.  [default: what the environment says]")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True, help="Where rows live.")
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="Where dense parameters live; rows of tables are always in host memory.",
+)
 @click.option("--model_dir", metavar="DIR", help="A checkpoint to begin with.  [default: begin anew]")
 @click.option(
     "--allow_anonymous", is_flag=True, help="Serve other machines without a token (FLEET_JOB_TOKEN): trust the network."

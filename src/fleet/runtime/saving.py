@@ -95,6 +95,7 @@ def shrink(
             decay=decay,
         ),
         timeout_s=SAVE_TIMEOUT_S,
+        is_repeatable=decay == 0,
     )
     return sum(reply.deleted for reply, _ in replies)
 

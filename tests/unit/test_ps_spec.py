@@ -161,7 +161,7 @@ def test_a_table_that_cannot_be(change: dict[str, Any], line: str) -> None:
 @pytest.mark.parametrize(
     ("make", "line"),
     [
-        (lambda: replace(JOB, num_workers=0), "job: num_workers must be >= 1, got 0"),
+        (lambda: replace(JOB, num_workers=0), "job: num_workers must be >= 1 and <= 65536, got 0"),
         (lambda: replace(JOB, nonfinite="maybe"), 'job: nonfinite must be "error" or "skip", got \'maybe\''),
         (lambda: replace(JOB, tables=(ADS, ADS)), "table 'ads' is declared twice"),
         (lambda: replace(JOB, num_servers=1), "server must be below the number of servers, 1, got 1"),

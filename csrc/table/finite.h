@@ -1,20 +1,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 
 namespace fleet {
 
-// Whether no value is a NaN or an Inf. Works on the bits, so that the compiler may check several at once.
-inline bool all_finite(const float* values, std::size_t n) {
-  std::uint32_t found = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    std::uint32_t bits;
-    std::memcpy(&bits, values + i, sizeof bits);
-    found |= static_cast<std::uint32_t>((bits & 0x7f800000u) == 0x7f800000u);
-  }
-  return found == 0;
-}
+// Whether no value is a NaN or an Inf.
+bool all_finite(const float* values, std::size_t n);
 
 }  // namespace fleet

@@ -82,11 +82,12 @@ class Pending:
         return all(call.is_done() for call in self._calls)
 
 
-class PendingPull(Pending):
+class PendingPull:
     """Rows on their way; `finish` puts them into the lookups."""
 
-    def __init__(self, calls: Sequence[Call], lookups: Sequence[Lookup]) -> None:
-        super().__init__(calls)
+    def __init__(self, results: Callable[[], list[tuple[Any, Tensors]]], lookups: Sequence[Lookup]) -> None:
+        """`results` waits for one answer per server, whose tensors begin with the rows of the lookups."""
+        self.results = results
         self._lookups = lookups
 
     def finish(self, device: torch.device, with_grad: bool) -> tuple[int, list[Tensors]]:
@@ -161,13 +162,25 @@ class Client:
                 )
                 for server in range(self.num_servers)
             ]
-        return PendingPull(calls, lookups)
+        return PendingPull(Pending(calls).results, lookups)
 
     def push(
-        self, gradients: Gradients, *, want_dense: bool = False, want_rows: bool = False, is_delta: bool = False
+        self,
+        gradients: Gradients,
+        *,
+        want_dense: bool = False,
+        want_rows: bool = False,
+        is_delta: bool = False,
+        lookups: Sequence[Lookup] = (),
+        is_awaited: bool = False,
     ) -> Pending:
-        """Send gradients; each server applies them once."""
+        """Send gradients; each server applies them once. A pull may ride along: answers begin with its rows.
+
+        `is_awaited`: servers answer when the step is complete, that is when every worker has pushed it.
+        """
         self._sequence += 1
+        timeout_s = step_timeout_s() if is_awaited else 0.0
+        keys = [lookup.route.pieces() for lookup in lookups]
         with measured("push"):
             calls = []
             for server in range(self.num_servers):
@@ -189,11 +202,15 @@ class Client:
                     want_dense=want_dense,
                     want_rows=want_rows,
                     is_delta=is_delta,
+                    pull_tables=[lookup.table for lookup in lookups],
+                    timeout_ms=int(timeout_s * 1000),
                 )
                 tensors: list[Tensor] = [tensor for part in gradients.tables for tensor in part.part(server)]
                 if gradients.dense:
                     tensors += gradients.dense[server]
-                calls.append(self._call(server, "Push", header, tensors, rpc_timeout_s()))
+                tensors += [pieces[server].numpy() for pieces in keys]
+                limit_s = timeout_s + GRACE_S if is_awaited else rpc_timeout_s()
+                calls.append(self._call(server, "Push", header, tensors, limit_s))
         return Pending(calls)
 
     def leave(self) -> None:

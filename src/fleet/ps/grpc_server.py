@@ -6,7 +6,6 @@ import hmac
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -126,7 +125,7 @@ class _Running:
     """The calls inside the service."""
 
     def __init__(self) -> None:
-        self._methods: Counter[str] = Counter()
+        self._methods: dict[str, int] = dict.fromkeys(METHODS, 0)
         self._change = threading.Condition()
 
     @contextmanager
@@ -137,14 +136,15 @@ class _Running:
             yield
         finally:
             with self._change:
-                self._methods -= Counter([method])
-                self._change.notify_all()
+                self._methods[method] -= 1
+                if not self._methods[method]:
+                    self._change.notify_all()
 
     def wait(self, timeout_s: float) -> set[str]:
         """Wait until there are none; returns the methods of those that are left."""
         with self._change:
-            self._change.wait_for(lambda: not self._methods, timeout_s)
-            return set(self._methods)
+            self._change.wait_for(lambda: not any(self._methods.values()), timeout_s)
+            return {method for method, count in self._methods.items() if count}
 
 
 class _Guard(grpc.ServerInterceptor):

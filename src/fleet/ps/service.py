@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,9 @@ from fleet.ps.update import Update, read_dense, read_keys, read_update, refuse_n
 from fleet.ps.wire import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
+    import numpy as np
     from google.protobuf.message import Message
+    from numpy.typing import NDArray
 
     from fleet.ps.wire import Tensors
 
@@ -140,40 +142,30 @@ class Service:
 
     def _pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        who = f"pull of worker {header.caller.worker}"
-        if len(header.tables) != len(tensors):
-            raise UsageError(f"{who}: {len(tensors)} tensors of keys for {len(header.tables)} tables")
-        for table in header.tables:
-            table_spec(holdings.job, table, who)
-        keys = [read_keys(tensor, who) for tensor in tensors]
-        widths = [holdings.job.tables[table].width for table in header.tables]
-        size = 4 * sum(len(part) * width for part, width in zip(keys, widths, strict=True))
-        if size > MAX_MESSAGE_BYTES:
-            most = MAX_MESSAGE_BYTES >> 20
-            raise UsageError(f"{who}: its rows take {size >> 20} MiB, an answer {most} at most; use smaller batches")
-        version = self._wait_for(holdings, header)
+        keys = _keys_of(header.tables, tensors, holdings.job, f"pull of worker {header.caller.worker}")
+        version = self._wait_for(holdings, header.version, header.timeout_ms, wants_dense=header.dense)
         rows: list[Any] = [holdings.pull(table, part) for table, part in zip(header.tables, keys, strict=True)]
         if header.dense:
             rows += holdings.read_dense()
         self._stats.count(pulls=1, pulled_rows=sum(map(len, keys)))
         return ps_pb2.PullReply.Header(version=version), rows
 
-    def _wait_for(self, holdings: Holdings, header: ps_pb2.PullRequest.Header) -> int:
+    def _wait_for(self, holdings: Holdings, version: int, timeout_ms: int, *, wants_dense: bool) -> int:
         """Return the version when it is the wanted one, and dense parameters are there if they are wanted."""
 
         def is_ready() -> bool:
-            has_values = holdings.is_started or not header.dense
-            return self._is_closed or (has_values and self._rounds.version >= header.version)
+            has_values = holdings.is_started or not wants_dense
+            return self._is_closed or (has_values and self._rounds.version >= version)
 
         with self._changed:
-            if not self._changed.wait_for(is_ready, header.timeout_ms / 1000):
-                raise DeadlineError(self._why_not_ready(holdings, header))
+            if not self._changed.wait_for(is_ready, timeout_ms / 1000):
+                raise DeadlineError(self._why_not_ready(holdings, timeout_ms))
             if self._is_closed:
                 raise CommunicationError("the server is stopping")
             return self._rounds.version
 
-    def _why_not_ready(self, holdings: Holdings, header: ps_pb2.PullRequest.Header) -> str:
-        waited = f"waited {header.timeout_ms / 1000:g} s"
+    def _why_not_ready(self, holdings: Holdings, timeout_ms: int) -> str:
+        waited = f"waited {timeout_ms / 1000:g} s"
         if not holdings.is_started:
             return f"{waited} for worker 0 to send the first values of the dense parameters"
         missing = ", ".join(map(str, self._rounds.missing()))
@@ -188,7 +180,13 @@ class Service:
             raise UsageError(
                 f"a job in {holdings.job.mode} mode takes {'differences' if not header.is_delta else 'gradients'} only"
             )
-        update = read_update(header, tensors, holdings.job, holdings.server)
+        who = f"push of worker {header.caller.worker}, step {header.step}"
+        num_pulls = len(header.pull_tables)
+        if num_pulls > len(tensors):
+            raise UsageError(f"{who}: {len(tensors)} tensors, too few for rows of {num_pulls} tables")
+        num_pushed = len(tensors) - num_pulls
+        keys = _keys_of(header.pull_tables, tensors[num_pushed:], holdings.job, who)
+        update = read_update(header, tensors[:num_pushed], holdings.job, holdings.server)
         if holdings.job.nonfinite == "error":
             refuse_nonfinite(update, holdings.job)
         caller = header.caller
@@ -207,14 +205,18 @@ class Service:
             self._stats.pushed(update, staleness, skipped)
         else:
             self._stats.count(repeated_pushes=1)
+        version = self._rounds.version
+        if holdings.job.mode == "sync" and header.timeout_ms:
+            version = self._wait_for(holdings, header.step + 1, header.timeout_ms, wants_dense=header.want_dense)
         rows: list[Any] = []
         if header.want_rows:
             rows += [holdings.pull(part.table, part.keys) for part in update.tables]
+        if keys:
+            rows += [holdings.pull(table, part) for table, part in zip(header.pull_tables, keys, strict=True)]
+            self._stats.count(pulls=1, pulled_rows=sum(map(len, keys)))
         if header.want_dense:
             rows += holdings.read_dense()
-        reply = ps_pb2.PushReply.Header(
-            version=self._rounds.version, was_repeated=not is_new, staleness=staleness, skipped=skipped
-        )
+        reply = ps_pb2.PushReply.Header(version=version, was_repeated=not is_new, staleness=staleness, skipped=skipped)
         return reply, rows
 
     def _collect(self, holdings: Holdings, update: Update) -> int:
@@ -287,3 +289,16 @@ class Service:
     def _report(self, header: ps_pb2.StatsRequest.Header, _: Tensors) -> Answered:
         holdings = self._known(header.caller)
         return ps_pb2.StatsReply.Header(stats=self._stats.to_json(holdings, self._rounds.version)), ()
+
+
+def _keys_of(tables: Sequence[int], tensors: Tensors, job: JobSpec, who: str) -> list[NDArray[np.int64]]:
+    """The keys whose rows a request wants, checked: one tensor per table, and an answer that can be sent."""
+    if len(tables) != len(tensors):
+        raise UsageError(f"{who}: {len(tensors)} tensors of keys for {len(tables)} tables")
+    widths = [table_spec(job, table, who).width for table in tables]
+    keys = [read_keys(tensor, who) for tensor in tensors]
+    size = 4 * sum(len(part) * width for part, width in zip(keys, widths, strict=True))
+    if size > MAX_MESSAGE_BYTES:
+        most = MAX_MESSAGE_BYTES >> 20
+        raise UsageError(f"{who}: its rows take {size >> 20} MiB, an answer {most} at most; use smaller batches")
+    return keys

@@ -84,8 +84,13 @@ class Worker:
         lookups = [self._make(request) for request in requests]
         self._ahead += lookups
         self._newest = lookups
+        self.mode.expects_pull = True
         if self.mode.pulls_ahead:
             self.mode.pull(lookups)
+
+    def end_prefetch(self) -> None:
+        """No more batches are known ahead."""
+        self.mode.expect_no_pull()
 
     def step(self, lrs: Sequence[float], table_lrs: Mapping[int, float], has_dense: bool = True) -> None:
         """Send the gradients of the lookups since the last step, and of the dense parameters."""

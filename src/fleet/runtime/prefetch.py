@@ -46,9 +46,13 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
         current = next(batches)
     except StopIteration:
         return
-    ask(current)
-    for following in batches:
-        ask(following)
+    try:
+        ask(current)
+        for following in batches:
+            ask(following)
+            yield current
+            current = following
+        worker.end_prefetch()
         yield current
-        current = following
-    yield current
+    finally:
+        worker.end_prefetch()

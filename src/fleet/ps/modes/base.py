@@ -64,6 +64,8 @@ class Mode(ABC):
         self._client = setup.client
         self._flat = setup.flat
         self._pending: dict[int, PendingPull] = {}
+        self.expects_pull = False
+        """Whether each step is followed at once by a pull: `fleet.prefetch` is at work."""
         self.version = setup.version
         """Of the dense parameters that the model has."""
 
@@ -74,6 +76,10 @@ class Mode(ABC):
     def pull(self, lookups: Sequence[Lookup]) -> None:
         """Ask for the rows of some lookups, in one request to each server."""
         self._note(self._client.pull(lookups), lookups)
+
+    def expect_no_pull(self) -> None:
+        """`fleet.prefetch` has come to its end."""
+        self.expects_pull = False
 
     def is_pending(self, lookup: Lookup) -> bool:
         """Whether the rows have been asked for."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYetError
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fleet.ps.client import Gradients
+from fleet.ps.client import Gradients, PendingPull
 from fleet.ps.merge import merged
 from fleet.ps.meters import measured
 from fleet.ps.modes.base import Mode, Setup
@@ -20,6 +23,17 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.2
 
+Answers = list[tuple[Any, "Tensors"]]
+
+
+@dataclass
+class _Push:
+    """One entry of the queue: gradients, and a pull that rides along."""
+
+    gradients: Gradients
+    lookups: Sequence[Lookup] = ()
+    answers: Future[Answers] = field(default_factory=Future)
+
 
 class Async(Mode):
     """A queue of pushes and a thread that sends them.
@@ -28,13 +42,17 @@ class Async(Mode):
     of them at once and waits `send_wait_times` x 10 ms for one more to merge. Fresh dense parameters ride on the
     answers, or, with `independent_recv_thread`, are pulled by a second thread after every
     `min_send_grad_num_before_recv` pushes. Either way the model changes only inside `step`.
+
+    While `fleet.prefetch` runs, a step is followed at once by the pull of a later batch. The push is kept back for it,
+    and both travel as one request to each server.
     """
 
     pulls_ahead = True
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self._queue: queue.Queue[Gradients | None] = queue.Queue(setup.queue_size)
+        self._queue: queue.Queue[_Push | None] = queue.Queue(setup.queue_size)
+        self._kept_back: Gradients | None = None
         self._dense: tuple[list[Tensors], int] | None = None  # the newest that was received, and its version
         self._error: BaseException | None = None
         self._lock = threading.Lock()
@@ -48,13 +66,31 @@ class Async(Mode):
             thread.start()
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
-        with measured("wait"):
-            self._put(gradients)
+        self._let_go()
+        if self.expects_pull and self._setup.max_merge == 1:
+            self._kept_back = gradients
+        else:
+            self._put(_Push(gradients))
         self._take_dense()
         if following:
             self.pull(following)
 
+    def pull(self, lookups: Sequence[Lookup]) -> None:
+        if self._kept_back is None:
+            super().pull(lookups)
+            return
+        push = _Push(self._kept_back, lookups)
+        self._kept_back = None
+        self._note(PendingPull(lambda: self._answers_of(push), lookups), lookups)
+        self._put(push)
+
+    def expect_no_pull(self) -> None:
+        super().expect_no_pull()
+        if self._error is None:  # otherwise the next call says so
+            self._let_go()
+
     def flush(self) -> None:
+        self._let_go()
         with measured("wait"), self._queue.all_tasks_done:
             while self._queue.unfinished_tasks and self._error is None:
                 self._queue.all_tasks_done.wait(_POLL_S)
@@ -70,7 +106,8 @@ class Async(Mode):
     def close(self) -> None:
         self._is_stopped.set()
         self._sent.release()
-        num_lost = 0
+        num_lost = int(self._kept_back is not None)
+        self._kept_back = None
         with suppress(queue.Empty):
             while True:
                 num_lost += self._queue.get_nowait() is not None
@@ -80,14 +117,30 @@ class Async(Mode):
         for thread in self._threads:
             thread.join(rpc_timeout_s() + 10)
 
-    def _put(self, item: Gradients) -> None:
-        while True:
-            self._raise()
-            try:
-                self._queue.put(item, timeout=_POLL_S)
-            except queue.Full:
-                continue
-            return
+    def _let_go(self) -> None:
+        """Send what was kept back for a pull that did not come."""
+        gradients, self._kept_back = self._kept_back, None
+        if gradients is not None:
+            self._put(_Push(gradients))
+
+    def _answers_of(self, push: _Push) -> Answers:
+        with measured("wait"):
+            while True:
+                self._raise()
+                try:
+                    return push.answers.result(timeout=_POLL_S)
+                except NotYetError:
+                    continue
+
+    def _put(self, push: _Push) -> None:
+        with measured("wait"):
+            while True:
+                self._raise()
+                try:
+                    self._queue.put(push, timeout=_POLL_S)
+                except queue.Full:
+                    continue
+                return
 
     def _raise(self) -> None:
         """An error of a thread belongs to whoever trains."""
@@ -100,10 +153,11 @@ class Async(Mode):
         if dense is not None:
             self._load(*dense)
 
-    def _keep(self, answers: Sequence[tuple[Any, Tensors]]) -> None:
+    def _keep(self, answers: Answers, num_before: int = 0) -> None:
+        """Note dense parameters that came with answers, after so many other tensors."""
         version = max(header.version for header, _ in answers)
         with self._lock:
-            self._dense = [tensors for _, tensors in answers], version
+            self._dense = [tensors[num_before:] for _, tensors in answers], version
 
     def _run(self, work: Callable[[], None]) -> None:
         try:
@@ -118,14 +172,17 @@ class Async(Mode):
             pushes, is_last = self._next()
             if not pushes:
                 continue
-            answers = self._client.push(merged(pushes, self._client.job), want_dense=rides).results()
+            lookups = pushes[0].lookups  # pushes that are merged have none
+            gradients = merged([push.gradients for push in pushes], self._client.job)
+            answers = self._client.push(gradients, want_dense=rides, lookups=lookups).results()
             if rides:
-                self._keep(answers)
+                self._keep(answers, len(lookups))
+            pushes[0].answers.set_result(answers)
             self._sent.release()
             for _ in pushes:
                 self._queue.task_done()
 
-    def _next(self) -> tuple[list[Gradients], bool]:
+    def _next(self) -> tuple[list[_Push], bool]:
         """Some queued pushes, oldest first, and whether the end was among them."""
         first = self._queue.get()
         if first is None:

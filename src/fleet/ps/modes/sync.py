@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleet.ps.client import Gradients
+from fleet.ps.client import Gradients, PendingPull
 from fleet.ps.modes.base import Mode, Setup
 
 if TYPE_CHECKING:
@@ -24,20 +24,19 @@ class Sync(Mode):
         self._note(self._client.pull(lookups, version=self._version), lookups)
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
-        """Push, then pull what the next batch needs: the servers answer when the step is complete.
+        """Push; the servers answer when the step is complete, with what the next batch needs.
 
-        Rows of the next batch, where they are known, ride on the same request as the dense parameters.
+        That is the dense parameters and, where they are known, the rows of the next batch: one request per server and
+        step. Without either the answer is not worth waiting for; the next pull does.
         """
         gradients.step = self._version
-        sent = self._client.push(gradients)
+        has_dense = self._flat is not None
+        is_awaited = has_dense or bool(following)
+        sent = self._client.push(gradients, want_dense=has_dense, lookups=following, is_awaited=is_awaited)
         self._version += 1
-        if self._flat is None and not following:
-            sent.results()
-            return
-        pending = self._client.pull(following, version=self._version, dense=self._flat is not None)
-        sent.results()
-        version, dense = pending.finish(self._setup.device, True)
-        self._load(dense, version)
+        version, dense = PendingPull(sent.results, following).finish(self._setup.device, True)
+        if has_dense:
+            self._load(dense, version)
 
     def restart_at(self, version: int) -> None:
         self._version = version

@@ -16,6 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 import fleet
 from fleet.net import LOOPBACK, Endpoint
 from fleet.ps.optimizer import DistributedOptimizer
+from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.transport import LocalTransport
 from fleet.ps.worker import Worker
@@ -96,7 +97,7 @@ class Turns:
         self._arrived: dict[int, list[int]] = {}
         self._changed = threading.Condition()
 
-    def take(self, server: int, worker: int, send: Callable[[], Answer]) -> Answer:
+    def take(self, server: int, worker: int, send: Callable[[], object]) -> None:
         with self._changed:
             arrived = self._arrived.setdefault(server, [])
 
@@ -105,24 +106,30 @@ class Turns:
                 return self._order(server, step)[position] == worker
 
             assert self._changed.wait_for(is_my_turn, LIMIT_S), f"worker {worker} never had its turn"
-            answer = send()
+            send()
             arrived.append(worker)
             self._changed.notify_all()
-            return answer
 
 
 class OrderedTransport(LocalTransport):
-    """Pushes wait for their turn."""
+    """Pushes wait for their turn.
+
+    A push is answered when its step is complete, which would keep the turn. So it is sent twice: once in its turn, not
+    to be waited for, and again for the answer; the server recognises the second.
+    """
 
     def __init__(self, service: Service, turns: Turns, server: int, worker: int) -> None:
         super().__init__(service)
         self._turns, self._server, self._worker = turns, server, worker
 
     def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:
-        def send() -> Answer:
-            return super(OrderedTransport, self).call(method, header, tensors, timeout_s)
-
-        return send() if method != "Push" else self._turns.take(self._server, self._worker, send)
+        if method == "Push":
+            first = ps_pb2.PushRequest.Header()
+            first.CopyFrom(header)
+            first.timeout_ms = 0
+            send = super().call
+            self._turns.take(self._server, self._worker, lambda: send(method, first, tensors, timeout_s).result())
+        return super().call(method, header, tensors, timeout_s)
 
 
 class Mean:

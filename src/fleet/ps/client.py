@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fleet.ps.transport import Transport
     from fleet.ps.wire import Tensor, Tensors
 
+DECLARE_PAUSE_S = 0.1
 # On top of what a server itself may wait before it answers.
 GRACE_S = 10.0
 # How long a worker that has finished, and whose gradients are all in, tries to say so.
@@ -119,6 +120,17 @@ class Client:
 
     def declare(self) -> tuple[bool, int]:
         """Tell every server what is trained; whether dense parameters have values, and the version."""
+        deadline = time.monotonic() + rpc_timeout_s()
+        while True:
+            is_started, versions = self._declare_once()
+            if len(versions) == 1 or self.job.mode != "sync":
+                return is_started, max(versions)
+            # Another worker may be loading a checkpoint into the servers right now.
+            if time.monotonic() > deadline:
+                raise CommunicationError(f"the servers are at different steps: {sorted(versions)}; load one checkpoint")
+            time.sleep(DECLARE_PAUSE_S)
+
+    def _declare_once(self) -> tuple[bool, set[int]]:
         text = self.job.to_json()
         replies = self.ask(
             "Declare",
@@ -126,10 +138,7 @@ class Client:
             timeout_s=start_timeout_s(),
         )
         self._instances = [reply.instance for reply, _ in replies]
-        versions = {reply.version for reply, _ in replies}
-        if len(versions) > 1 and self.job.mode == "sync":
-            raise CommunicationError(f"the servers are at different steps: {sorted(versions)}; load one checkpoint")
-        return all(reply.is_started for reply, _ in replies), max(versions)
+        return all(reply.is_started for reply, _ in replies), {reply.version for reply, _ in replies}
 
     def start(self, values: Sequence[Tensors]) -> None:
         """Send the first values of the dense parameters: for each server, one buffer per group."""

@@ -123,7 +123,7 @@ class OrderedTransport(LocalTransport):
         self._turns, self._server, self._worker = turns, server, worker
 
     def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:
-        if method == "Push":
+        if isinstance(header, ps_pb2.PushRequest.Header):
             first = ps_pb2.PushRequest.Header()
             first.CopyFrom(header)
             first.timeout_ms = 0

@@ -296,6 +296,8 @@ class Fleet:
         worker = self._joined("fleet.load_model()")
         if self.worker_num() == 1:
             return saving.load(worker, dirname)
+        worker.mode.flush()
+        self.barrier_worker()  # nothing that was computed before may reach what is loaded
         rows = saving.load(worker, dirname) if self.is_first_worker() else 0
         rows = int(self.util.all_reduce(rows))
         if not self.is_first_worker():

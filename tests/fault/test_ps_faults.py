@@ -188,7 +188,7 @@ def test_a_server_that_hangs_is_named(mode: str, monkeypatch: pytest.MonkeyPatch
         one.train(2)
         one.fleet.flush()
         server.process.send_signal(signal.SIGSTOP)
-        with pytest.raises(DeadlineError, match=f"server {server.endpoint}: no answer to (Pull|Push) within 1"):
+        with pytest.raises(DeadlineError, match=f"server {server.endpoint}: no answer to (Pull|Push) within"):
             one.train(10)
         server.process.send_signal(signal.SIGCONT)
         assert one.stats()[0]["pushes"] >= 1  # it is back, and so are we

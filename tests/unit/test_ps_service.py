@@ -334,3 +334,35 @@ def test_folders_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no table 'nothing'; the job declared 'ads', 'users'"):
         one.ask("Shrink", ps_pb2.ShrinkRequest.Header(caller=one.caller, table="nothing"))
     assert one.stats()["version"] == 0
+
+
+def test_a_worker_that_joins_waits_for_its_former_life_and_for_nobody_else() -> None:
+    """Locks are taken in one order: while a push of the former life is being applied, the others are served."""
+    service = Service()
+    Peer(service)
+    other = Peer(service, 1)
+    joined = threading.Thread(target=lambda: Peer(service, incarnation=2), daemon=True)
+    with service._ledger.once(0, 1, 1):  # what a push holds while it is applied
+        joined.start()
+        joined.join(0.2)
+        assert joined.is_alive()
+        answered = threading.Thread(target=lambda: other.pull(timeout_ms=5000), daemon=True)
+        answered.start()
+        answered.join(10)
+        assert not answered.is_alive()
+    joined.join(10)
+    assert not joined.is_alive()
+
+
+def test_a_step_that_cannot_be_applied_is_over_for_everybody_until_a_checkpoint_is_loaded() -> None:
+    service = Service()
+    first, second = Peer(service), Peer(service, 1)
+    large = np.full_like(ONES, 3e38)
+    first.push(large, None)  # each is finite; the sum is not
+    with pytest.raises(ValueError, match="NaN or an Inf"):
+        second.push(large, None)
+    with pytest.raises(CommunicationError, match="step 0 failed on this server: .*; load a checkpoint"):
+        first.pull(version=1, timeout_ms=60_000)
+    with pytest.raises(CommunicationError, match="step 0 failed"):
+        first.push()
+    second.leave()

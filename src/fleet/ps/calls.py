@@ -40,13 +40,15 @@ class Call:
         deadline: float | None = None
         pause_s = FIRST_PAUSE_S
         while True:
+            started = time.monotonic()
             try:
                 return self._answer.result()
             except CommunicationError as error:
                 if not getattr(error, "retryable", False):
                     raise
                 now = time.monotonic()
-                deadline = now + self._patience_s if deadline is None else deadline
+                if deadline is None or now - started > self._patience_s:  # the server was there in between
+                    deadline, pause_s = now + self._patience_s, FIRST_PAUSE_S
                 if now + pause_s > deadline:
                     given_up = CommunicationError(f"{error}; tried for {self._patience_s:g} s (FLEET_RPC_TIMEOUT_S)")
                     given_up.retryable = True

@@ -218,7 +218,7 @@ class Client:
                 if gradients.dense:
                     tensors += gradients.dense[server]
                 tensors += [pieces[server].numpy() for pieces in keys]
-                limit_s = timeout_s + GRACE_S if is_awaited else rpc_timeout_s()
+                limit_s = timeout_s + max(GRACE_S, rpc_timeout_s()) if is_awaited else rpc_timeout_s()
                 calls.append(self._call(server, "Push", header, tensors, limit_s))
         return Pending(calls)
 

@@ -47,6 +47,10 @@ class Rounds:
             return [self._updates[worker] for worker in sorted(self._updates)]
         return None
 
+    def drop(self) -> None:
+        """The present step could not be applied."""
+        self._updates.clear()
+
     def advance(self) -> None:
         """The present step has been applied."""
         self._updates.clear()

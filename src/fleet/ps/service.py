@@ -46,6 +46,7 @@ class Service:
         self._changed = threading.Condition()  # guards what follows, and is notified of each new version
         self._applying = threading.Lock()  # one step is applied at a time
         self._is_closed = False
+        self._failure: str | None = None  # why no step can be completed any more
         self._holdings: Holdings | None = None
         self._ledger = Ledger(0)
         self._rounds = Rounds(0)
@@ -96,7 +97,11 @@ class Service:
                     f"worker {caller.worker} takes this server for server {header.server_index}, others for "
                     f"server {holdings.server}; give every worker the same list of servers"
                 )
-            if self._ledger.greet(caller.worker, caller.incarnation):
+        # Locks are taken in one order everywhere: the worker's in the ledger, then _applying, then _changed. While a
+        # step is being applied nobody joins, or its first push would be thrown away with those that are done.
+        is_new = self._ledger.greet(caller.worker, caller.incarnation)
+        with self._applying, self._changed:
+            if is_new:
                 self._rounds.join(caller.worker)
                 self._left.discard(caller.worker)
             version = self._rounds.version
@@ -155,14 +160,20 @@ class Service:
 
         def is_ready() -> bool:
             has_values = holdings.is_started or not wants_dense
-            return self._is_closed or (has_values and self._rounds.version >= version)
+            is_over = self._is_closed or self._failure is not None
+            return is_over or (has_values and self._rounds.version >= version)
 
         with self._changed:
             if not self._changed.wait_for(is_ready, timeout_ms / 1000):
                 raise DeadlineError(self._why_not_ready(holdings, timeout_ms))
             if self._is_closed:
                 raise CommunicationError("the server is stopping")
+            self._refuse_failed()
             return self._rounds.version
+
+    def _refuse_failed(self) -> None:
+        if self._failure is not None:
+            raise CommunicationError(self._failure)
 
     def _why_not_ready(self, holdings: Holdings, timeout_ms: int) -> str:
         waited = f"waited {timeout_ms / 1000:g} s"
@@ -222,6 +233,7 @@ class Service:
     def _collect(self, holdings: Holdings, update: Update) -> int:
         """Keep a push until its step is complete, and apply the step if this was the last."""
         with self._changed:
+            self._refuse_failed()
             self._rounds.add(update)
         return self._apply_if_complete(holdings)
 
@@ -231,7 +243,15 @@ class Service:
                 updates = self._rounds.complete()
             if updates is None:
                 return 0
-            skipped = holdings.apply_mean(updates)
+            try:
+                skipped = holdings.apply_mean(updates)
+            except Exception as error:
+                # Some of it may have been applied: the step can neither be taken back nor done again.
+                with self._changed:
+                    self._failure = f"step {self._rounds.version} failed on this server: {error}; load a checkpoint"
+                    self._rounds.drop()
+                    self._changed.notify_all()
+                raise
             with self._changed:
                 self._rounds.advance()
                 self._changed.notify_all()
@@ -261,6 +281,7 @@ class Service:
         with self._applying:
             loaded = storage.load(holdings, Path(header.folder))
             with self._changed:
+                self._failure = None
                 self._rounds.version = loaded.version
                 self._changed.notify_all()
         return ps_pb2.LoadReply.Header(rows=loaded.rows, version=loaded.version), ()

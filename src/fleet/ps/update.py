@@ -94,6 +94,11 @@ def refuse_nonfinite(update: Update, job: JobSpec) -> None:
                 f"table {name!r}: the gradients of {who} hold a NaN or an Inf, for example of key {bad[0]}; "
                 "nothing was applied. Set strategy.nonfinite_gradients = 'skip' to leave such rows out"
             )
+        for values in (part.shows, part.clicks):
+            if values is not None and not _native.all_finite(values):
+                raise UsageError(
+                    f"table {job.tables[part.table].name!r}: shows or clicks of {who} hold a NaN or an Inf"
+                )
     for group, grads in enumerate(update.dense):
         if not _native.all_finite(grads):
             raise UsageError(

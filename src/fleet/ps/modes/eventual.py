@@ -26,13 +26,35 @@ _POLL_S = 0.2
 Answers = list[tuple[Any, "Tensors"]]
 
 
+# How long a push waits for the pull of a later batch: that comes at once, unless the data is slow.
+_RIDE_S = 0.01
+
+
 @dataclass
 class _Push:
-    """One entry of the queue: gradients, and a pull that rides along."""
+    """One entry of the queue: gradients, and a pull that may ride along."""
 
     gradients: Gradients
     lookups: Sequence[Lookup] = ()
     answers: Future[Answers] = field(default_factory=Future)
+    may_go: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    is_gone: bool = False
+
+    def take_along(self, lookups: Sequence[Lookup]) -> bool:
+        """Let a pull ride; False if the push has left."""
+        with self.lock:
+            if not self.is_gone:
+                self.lookups = lookups
+        self.may_go.set()
+        return self.lookups is lookups
+
+    def leave(self) -> Sequence[Lookup]:
+        """The push goes now; what rides along."""
+        self.may_go.wait(_RIDE_S)
+        with self.lock:
+            self.is_gone = True
+            return self.lookups
 
 
 class Async(Mode):
@@ -43,8 +65,8 @@ class Async(Mode):
     answers, or, with `independent_recv_thread`, are pulled by a second thread after every
     `min_send_grad_num_before_recv` pushes. Either way the model changes only inside `step`.
 
-    While `fleet.prefetch` runs, a step is followed at once by the pull of a later batch. The push is kept back for it,
-    and both travel as one request to each server.
+    While `fleet.prefetch` runs, a step is followed at once by the pull of a later batch. The push waits a moment for
+    it, and both travel as one request to each server.
     """
 
     pulls_ahead = True
@@ -52,7 +74,7 @@ class Async(Mode):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._queue: queue.Queue[_Push | None] = queue.Queue(setup.queue_size)
-        self._kept_back: Gradients | None = None
+        self._waiting: _Push | None = None  # the last push, if a pull may still ride on it
         self._dense: tuple[list[Tensors], int] | None = None  # the newest that was received, and its version
         self._error: BaseException | None = None
         self._lock = threading.Lock()
@@ -66,28 +88,32 @@ class Async(Mode):
             thread.start()
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
-        self._let_go()
+        push = _Push(gradients)
         if self.expects_pull and self._setup.max_merge == 1:
-            self._kept_back = gradients
+            self._waiting = push
         else:
-            self._put(_Push(gradients))
+            push.may_go.set()
+        self._put(push)
         self._take_dense()
         if following:
             self.pull(following)
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
-        if self._kept_back is None:
+        push, self._waiting = self._waiting, None
+        if push is not None and push.take_along(lookups):
+            self._note(PendingPull(lambda: self._answers_of(push), lookups), lookups)
+        else:
             super().pull(lookups)
-            return
-        push = _Push(self._kept_back, lookups)
-        self._kept_back = None
-        self._note(PendingPull(lambda: self._answers_of(push), lookups), lookups)
-        self._put(push)
 
     def expect_no_pull(self) -> None:
         super().expect_no_pull()
-        if self._error is None:  # otherwise the next call says so
-            self._let_go()
+        self._let_go()
+
+    def restart_at(self, version: int) -> None:
+        self._let_go()
+        with self._lock:
+            self._dense = None
+        super().restart_at(version)
 
     def flush(self) -> None:
         self._let_go()
@@ -106,8 +132,8 @@ class Async(Mode):
     def close(self) -> None:
         self._is_stopped.set()
         self._sent.release()
-        num_lost = int(self._kept_back is not None)
-        self._kept_back = None
+        self._let_go()
+        num_lost = 0
         with suppress(queue.Empty):
             while True:
                 num_lost += self._queue.get_nowait() is not None
@@ -118,10 +144,10 @@ class Async(Mode):
             thread.join(rpc_timeout_s() + 10)
 
     def _let_go(self) -> None:
-        """Send what was kept back for a pull that did not come."""
-        gradients, self._kept_back = self._kept_back, None
-        if gradients is not None:
-            self._put(_Push(gradients))
+        """No pull will come for the last push."""
+        push, self._waiting = self._waiting, None
+        if push is not None:
+            push.may_go.set()
 
     def _answers_of(self, push: _Push) -> Answers:
         with measured("wait"):
@@ -172,7 +198,7 @@ class Async(Mode):
             pushes, is_last = self._next()
             if not pushes:
                 continue
-            lookups = pushes[0].lookups  # pushes that are merged have none
+            lookups = pushes[0].leave()  # pushes that are merged have none
             gradients = merged([push.gradients for push in pushes], self._client.job)
             answers = self._client.push(gradients, want_dense=rides, lookups=lookups).results()
             if rides:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from fleet.errors import NotSupportedError
+from fleet.errors import FleetError, NotSupportedError
 from fleet.ps.client import Gradients, TablePush
 from fleet.ps.holdings import make_table
 from fleet.ps.keys import Route, route
@@ -42,6 +42,7 @@ class Geo(Mode):
         self._touched: list[list[torch.Tensor]] = [[] for _ in tables]
         self._steps = self._exchanged = 0
         """Steps made here, and those of them whose outcome the servers have."""
+        self._failure: FleetError | None = None
         self._dense_base = None if self._flat is None else self._flat.value_buffer.clone()
         self._gradients = torch.empty(0)
 
@@ -104,6 +105,15 @@ class Geo(Mode):
         return make_lookup(Request(lookup.table, (unknown,)), lookup.width, self._client.num_servers, counts=False)
 
     def _exchange(self) -> None:
+        if self._failure is not None:
+            raise self._failure  # some servers may have added the differences: they must not be sent again
+        try:
+            self._exchange_once()
+        except FleetError as error:
+            self._failure = error
+            raise
+
+    def _exchange_once(self) -> None:
         found = {
             table: route(torch.cat(keys), self._client.num_servers) for table, keys in enumerate(self._touched) if keys
         }

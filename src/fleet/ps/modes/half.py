@@ -30,6 +30,10 @@ class HalfAsync(Mode):
     def close(self) -> None:
         self._warn_of_loss(len(self._waiting))
 
+    def restart_at(self, version: int) -> None:
+        self._waiting = []
+        super().restart_at(version)
+
     def flush(self) -> None:
         if not self._waiting:
             return

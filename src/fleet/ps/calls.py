@@ -57,9 +57,6 @@ class Call:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             self._answer = self._transport.call(*self._request)
 
-    def is_done(self) -> bool:
-        return self._answer.done()
-
 
 def results(calls: Sequence[Call]) -> list[tuple[Message, Tensors]]:
     """Every answer, in order."""

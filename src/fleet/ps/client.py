@@ -79,9 +79,6 @@ class Pending:
         with measured("wait"):
             return results(self._calls)
 
-    def is_done(self) -> bool:
-        return all(call.is_done() for call in self._calls)
-
 
 class PendingPull:
     """Rows on their way; `finish` puts them into the lookups."""

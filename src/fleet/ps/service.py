@@ -273,7 +273,7 @@ class Service:
 
     def _save(self, header: ps_pb2.SaveRequest.Header, _: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        pieces = storage.save(holdings, header.folder, self._rounds.version, values_only=header.values_only)
+        pieces = storage.save(holdings, header.folder, values_only=header.values_only)
         return ps_pb2.SaveReply.Header(pieces=pieces), ()
 
     def _load(self, header: ps_pb2.LoadRequest.Header, _: Tensors) -> Answered:

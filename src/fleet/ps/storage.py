@@ -25,7 +25,7 @@ def checked_folder(folder: str | Path) -> Path:
     return checkpoint.find(folder)
 
 
-def save(holdings: Holdings, folder: str, version: int, *, values_only: bool) -> str:
+def save(holdings: Holdings, folder: str, *, values_only: bool) -> str:
     """Write this server's files into `folder`; an account of them as JSON. Tables are locked shard by shard."""
     path = Path(folder)
     if not _is_folder(path):
@@ -44,7 +44,6 @@ def save(holdings: Holdings, folder: str, version: int, *, values_only: bool) ->
             table, spec.name, path, server, job.num_servers, dtype=spec.dtype, rule=_rule(holdings, spec.rule.name)
         )
     pieces += checkpoint.save_dense(path, server, job.num_servers, _blocks_with_data(holdings))
-    del version  # the same for all servers: whoever commits writes it
     return checkpoint.pieces_to_text(pieces)
 
 

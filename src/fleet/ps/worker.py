@@ -40,7 +40,6 @@ class Worker:
         self.num_steps = step
         self.has_optimizer = True
         """Whether somebody will call `step`; without it, rows are looked up to be read only."""
-        self._tables = {spec.name: index for index, spec in enumerate(client.job.tables)}
         # Keys need their number of occurrences where the entry policy counts.
         self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in client.job.tables]
         self._clicks = [spec.entry.name == "show_click" for spec in client.job.tables]
@@ -49,15 +48,6 @@ class Worker:
         self._kept: list[Lookup] = []  # what was ahead when the last step ended
         self._has_warned = False
         self._used: list[Lookup] = []  # of this batch; their gradients are the next push
-
-    def table(self, name: str) -> int:
-        """The index of a table."""
-        if name not in self._tables:
-            raise UsageError(
-                f"there is no table {name!r}; tables are declared by the model that fleet.distributed_model() got: "
-                f"{', '.join(map(repr, self._tables)) or 'none'}"
-            )
-        return self._tables[name]
 
     def lookups(self, requests: Sequence[Request], *, with_grad: bool) -> list[Lookup]:
         """Rows for some ids, in one request to each server; those that were prefetched for these ids are used."""

@@ -45,7 +45,7 @@ class Setup:
     """Of the servers when this worker began."""
     k_steps: int = 0
     max_merge: int = 1
-    queue_size: int = 16
+    queue_size: int = 2
     wait_s: float = 0.01
     independent_receive: bool = False
     pushes_before_receive: int = 1

@@ -71,6 +71,28 @@ AnyArray as_int64(nb::handle object, const std::string& name) {
   return array;
 }
 
+AnyArray as_floats(nb::handle object, const std::string& name, std::size_t size) {
+  AnyArray array = as_array(object, name);
+  if (array.dtype() != nb::dtype<float>()) type_error(name + " must be float32, got " + dtype_text(object));
+  if (array.ndim() != 1) value_error(name + " must have 1 dimension, got " + std::to_string(array.ndim()));
+  if (array.size() != size) {
+    value_error(name + " must have " + std::to_string(size) + " elements, got " + std::to_string(array.size()));
+  }
+  return array;
+}
+
+void* writable(nb::handle object, const std::string& name, const AnyArray& checked) {
+  nb::ndarray<> array;
+  if (!nb::try_cast(object, array, false)) value_error(name + " must be writable; it is changed in place");
+  return const_cast<void*>(checked.data());
+}
+
+bool overlap(const AnyArray& a, const AnyArray& b) {
+  const auto* const a_begin = static_cast<const char*>(a.data());
+  const auto* const b_begin = static_cast<const char*>(b.data());
+  return a_begin < b_begin + b.nbytes() && b_begin < a_begin + a.nbytes();
+}
+
 std::uint64_t as_integer(nb::handle object, const std::string& name, std::uint64_t low, std::uint64_t high) {
   const nb::object number = nb::steal(PyNumber_Index(object.ptr()));
   if (!number.is_valid()) {

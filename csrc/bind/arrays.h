@@ -32,6 +32,15 @@ AnyArray as_array(nb::handle object, const std::string& name);
 // The same, of one dimension and int64.
 AnyArray as_int64(nb::handle object, const std::string& name);
 
+// The same, of `size` floats.
+AnyArray as_floats(nb::handle object, const std::string& name, std::size_t size);
+
+// The memory of an array that was checked, to be written to.
+void* writable(nb::handle object, const std::string& name, const AnyArray& checked);
+
+// Whether two arrays share memory.
+bool overlap(const AnyArray& a, const AnyArray& b);
+
 // An integer within bounds, or a number that is finite; the error is one line where nanobind's lists every overload.
 std::uint64_t as_integer(nb::handle object, const std::string& name, std::uint64_t low, std::uint64_t high);
 double as_number(nb::handle object, const std::string& name);
@@ -66,6 +75,7 @@ nb::object to_numpy(fleet::Array<T> array, std::size_t rows, std::size_t width) 
 }
 
 // One function for each file of this folder: what it adds to the module.
+void add_compress(nb::module_& m);
 void add_keys(nb::module_& m);
 void add_pool(nb::module_& m);
 void add_rule(nb::module_& m);

@@ -13,37 +13,13 @@ namespace fleet::bind {
 
 namespace {
 
-// One dimension of `size` floats.
-AnyArray as_floats(nb::handle object, const std::string& name, std::size_t size) {
-  AnyArray array = as_array(object, name);
-  if (array.dtype() != nb::dtype<float>()) type_error(name + " must be float32, got " + dtype_text(object));
-  if (array.ndim() != 1) value_error(name + " must have 1 dimension, got " + std::to_string(array.ndim()));
-  if (array.size() != size) {
-    value_error(name + " must have " + std::to_string(size) + " elements, got " + std::to_string(array.size()));
-  }
-  return array;
-}
-
-// The same, to be written to.
-float* writable(nb::handle object, const std::string& name, const AnyArray& checked) {
-  nb::ndarray<> array;
-  if (!nb::try_cast(object, array, false)) value_error(name + " must be writable; it is changed in place");
-  return static_cast<float*>(const_cast<void*>(checked.data()));
-}
-
-bool overlap(const AnyArray& a, const AnyArray& b) {
-  const auto* const a_begin = static_cast<const float*>(a.data());
-  const auto* const b_begin = static_cast<const float*>(b.data());
-  return a_begin < b_begin + b.size() && b_begin < a_begin + a.size();
-}
-
 void apply(const Rule& rule, nb::handle values, nb::handle state, nb::handle grads, double lr) {
   const std::size_t n = as_array(values, "values").size();
   const AnyArray value_array = as_floats(values, "values", n);
   const AnyArray state_array = as_floats(state, "state", rule.state_width(n));
   const AnyArray grad_array = as_floats(grads, "grads", n);
-  float* const value_data = writable(values, "values", value_array);
-  float* const state_data = writable(state, "state", state_array);
+  float* const value_data = static_cast<float*>(writable(values, "values", value_array));
+  float* const state_data = static_cast<float*>(writable(state, "state", state_array));
   if (overlap(value_array, grad_array) || overlap(value_array, state_array) || overlap(state_array, grad_array)) {
     value_error("values, state and grads must not share memory");
   }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from fleet._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fleet import metrics, nn
+    from fleet import data, metrics, nn, optim
     from fleet.api import (
         Fleet,
         barrier_worker,
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
         init,
         init_server,
         init_worker,
+        is_collective,
         is_first_worker,
         is_server,
         is_worker,
+        join,
         load_model,
         local_rank,
         node_num,
@@ -61,10 +63,12 @@ if TYPE_CHECKING:
         UserDefinedCollectiveRoleMaker,
         UserDefinedRoleMaker,
     )
+    from fleet.runtime.training.checkpoint import Checkpoint
     from fleet.strategy import DistributedStrategy
 
 _HOMES = {
     "AlwaysEntry": "fleet.ps.entries",
+    "Checkpoint": "fleet.runtime.training.checkpoint",
     "CountFilterEntry": "fleet.ps.entries",
     "DistributedStrategy": "fleet.strategy",
     "Fleet": "fleet.api",
@@ -84,9 +88,11 @@ _HOMES = {
     "init": "fleet.api",
     "init_server": "fleet.api",
     "init_worker": "fleet.api",
+    "is_collective": "fleet.api",
     "is_first_worker": "fleet.api",
     "is_server": "fleet.api",
     "is_worker": "fleet.api",
+    "join": "fleet.api",
     "load_model": "fleet.api",
     "local_rank": "fleet.api",
     "node_num": "fleet.api",
@@ -109,10 +115,12 @@ _HOMES = {
 }
 
 _MODULES = {
+    "data": "fleet.data",
     "entries": "fleet.ps.entries",
     "initializers": "fleet.ps.initializers",
     "metrics": "fleet.metrics",
     "nn": "fleet.nn",
+    "optim": "fleet.optim",
     "rules": "fleet.ps.rules",
 }
 """Parts of the package that are public under a shorter name."""
@@ -122,6 +130,7 @@ _LIVE = {"device", "util"}
 
 __all__ = [
     "AlwaysEntry",
+    "Checkpoint",
     "CountFilterEntry",
     "DistributedStrategy",
     "Fleet",
@@ -134,6 +143,7 @@ __all__ = [
     "UserDefinedCollectiveRoleMaker",
     "UserDefinedRoleMaker",
     "barrier_worker",
+    "data",
     "device",
     "distributed_model",
     "distributed_optimizer",
@@ -143,14 +153,17 @@ __all__ = [
     "init_server",
     "init_worker",
     "initializers",
+    "is_collective",
     "is_first_worker",
     "is_server",
     "is_worker",
+    "join",
     "load_model",
     "local_rank",
     "metrics",
     "nn",
     "node_num",
+    "optim",
     "prefetch",
     "progress",
     "rules",

@@ -14,6 +14,7 @@ import torch
 
 _Keys = npt.NDArray[np.int64] | torch.Tensor
 _Floats = npt.NDArray[np.float32] | torch.Tensor
+_Int32s = npt.NDArray[np.int32] | torch.Tensor
 
 def unique(keys: _Keys) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (distinct, inverse): the distinct keys in ascending order, and distinct[inverse] == keys."""
@@ -70,6 +71,29 @@ def unpool_bags(
     grad_out: _Floats, inverse: _Keys, offsets: _Keys, grad_rows: _Floats, mean: bool, include_last_offset: bool
 ) -> None:
     """Add to grad_rows the gradients of `pool_bags`, bag by bag: always the same bits."""
+
+def compress(
+    grad: _Floats,
+    weight: _Floats | None,
+    momentum: _Floats,
+    sum: _Floats,
+    index: _Int32s,
+    value: _Floats,
+    *,
+    scale: float,
+    decay: float,
+    mu: float,
+    nesterov: bool,
+    seed: int,
+) -> int:
+    """Add a gradient to what was not sent yet, take out the len(index) values farthest from zero; return how many.
+
+    With d = scale * grad + decay * weight: momentum = mu * momentum + d; sum += momentum, or with nesterov d + mu *
+    momentum. The places and values taken from `sum` are written to index and value in ascending order; momentum and sum
+    are zero there afterwards, grad everywhere. Fewer than len(index) are taken where fewer are not zero; of equals the
+    first. Arrays have one dimension and must not share memory; weight may be None if decay is 0. `seed` changes only
+    which values are looked at first.
+    """
 
 class Rule:
     """How a gradient changes values (csrc/rule/rule.h), on dense buffers of one dimension.

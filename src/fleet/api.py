@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import atexit
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, cast
 
-from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageTypeError
+from fleet.errors import NotReadyError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
     from os import PathLike
     from pathlib import Path
     from typing import Any, TypeVar
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from fleet.ps.optimizer import DistributedOptimizer
     from fleet.ps.placement import Dispatch, Dispatcher
     from fleet.ps.worker import Worker
+    from fleet.runtime.pairs import Pairs
 
     Model = TypeVar("Model", bound=nn.Module)
     Batch = TypeVar("Batch")
@@ -49,6 +52,7 @@ class Fleet:
         self._optimizer: DistributedOptimizer | None = None
         self._worker: Worker | None = None
         self._model_dir: str | None = None
+        self._pairs: Pairs | None = None
 
     def init(
         self,
@@ -70,12 +74,12 @@ class Fleet:
         if strategy is not None and not isinstance(strategy, DistributedStrategy):
             raise UsageTypeError(f"strategy must be a DistributedStrategy, got {type(strategy).__name__}")
         strategy = self._strategy if strategy is None else strategy
-        if strategy is not None:
-            strategy.require_supported()
         maker = role_maker or self._role_maker or discover(is_collective)
         self._refuse_another_role(maker.identity)
-        note_the_end()
         is_collective = is_collective or maker.is_collective or self._is_collective
+        if strategy is not None:
+            strategy.require_supported(is_collective)
+        note_the_end()
         if is_collective:
             if maker.identity.role is Role.SERVER:
                 raise RoleError(
@@ -104,6 +108,10 @@ class Fleet:
         self._let_go()
         if self._util is not None:
             self._util.close()
+        if self._is_collective:
+            from fleet.collective.quiet import let_gloo_rest
+
+            let_gloo_rest()
         if self._group is not None:
             from fleet.collective.group import stop_process_group
 
@@ -193,30 +201,63 @@ class Fleet:
         """Return when every worker has come here."""
         self.util.barrier("worker")
 
-    # The parameter server.
+    def is_collective(self) -> bool:
+        """Whether workers train by collectives, without servers."""
+        return self._is_collective
 
     def distributed_model(self, model: Model) -> Model:
-        """Say which model this job trains, and return it; its `fleet.nn` modules get their tables in `init_worker`."""
-        self._refuse_collective("fleet.distributed_model()", "wrap the model in DistributedDataParallel")
+        """The model to train.
+
+        In a collective job it comes back as a DistributedModel: on `fleet.device`, with the parameters of worker 0,
+        its gradients averaged over the workers as the strategy says. Beside servers it comes back as it is; its
+        `fleet.nn` modules get their tables in `init_worker`.
+        """
+        if self._is_collective:
+            return cast("Model", self._collective().add_model(model))
         self._model = model
         return model
 
     def distributed_optimizer(
         self, optimizer: torch.optim.Optimizer, strategy: DistributedStrategy | None = None
-    ) -> DistributedOptimizer:
-        """The optimizer to call `step()` on: it sends gradients to the servers, which apply `optimizer`'s rule.
+    ) -> torch.optim.Optimizer:
+        """The optimizer to call `step()` on; it may be made before or after the distributed model.
 
-        torch.optim's SGD, Adagrad, Adam, AdamW and RMSprop work, with all their arguments. Learning-rate schedules may
-        be made of either optimizer. A strategy given here replaces the one of `init`.
+        Beside servers it sends gradients there, where `optimizer`'s rule is applied: torch.optim's SGD, Adagrad, Adam,
+        AdamW and RMSprop work, with all their arguments. Learning-rate schedules may be made of either optimizer. A
+        strategy given here replaces the one of `init`.
         """
+        if strategy is not None:
+            self._replace_strategy(strategy)
+        if self._is_collective:
+            return self._collective().add_optimizer(optimizer)
         from fleet.ps.optimizer import DistributedOptimizer
 
-        self._refuse_collective("fleet.distributed_optimizer()", "use the optimizer as it is")
-        if strategy is not None:
-            strategy.require_supported()
-            self._strategy = strategy
         self._optimizer = DistributedOptimizer(optimizer)
         return self._optimizer
+
+    def _replace_strategy(self, strategy: DistributedStrategy) -> None:
+        strategy.require_supported(self._is_collective)
+        if self._pairs is not None and strategy != self._pairs.strategy:
+            raise UsageError(
+                "fleet.distributed_model() was called with another strategy; give the strategy to fleet.init(), "
+                "or call fleet.distributed_optimizer() first"
+            )
+        self._strategy = strategy
+
+    def _collective(self) -> Pairs:
+        if self._pairs is None:
+            from fleet.runtime.pairs import Pairs
+
+            self._pairs = Pairs(self._identity(), self._strategy or DistributedStrategy(), self.device)
+        return self._pairs
+
+    def join(self) -> AbstractContextManager[None]:
+        """Inside, workers of a collective job may have different numbers of batches; see `fleet.data.shard`."""
+        if self._is_collective and self.worker_num() > 1:
+            return self._collective().join()
+        return nullcontext()  # servers take what comes
+
+    # The parameter server.
 
     def init_server(self, model_dir: str | PathLike[str] | None = None) -> None:
         """Prepare this server; with `model_dir` it begins with a checkpoint of `save_persistables`."""
@@ -251,7 +292,8 @@ class Fleet:
             raise RoleError(f"{who.name} is no worker; call fleet.init_worker() where fleet.is_worker()")
         if self._worker is not None:
             raise NotReadyError("fleet.init_worker() was called before; call fleet.stop_worker() first")
-        self._refuse_collective("fleet.init_worker()", "leave out is_collective=True")
+        if self._is_collective:
+            raise UsageError("fleet.init_worker() joins servers, and a collective job has none; leave it out")
         from fleet.runtime.join import share_parameters, start_worker
         from fleet.runtime.servers import connect
 
@@ -368,10 +410,6 @@ class Fleet:
             if isinstance(module, SparseModule):
                 module.bind(None)
 
-    def _refuse_collective(self, what: str, remedy: str) -> None:
-        if self._is_collective:
-            raise NotSupportedError(f"{what} is not built for collective jobs yet; {remedy}")
-
 
 fleet = Fleet()
 """The one shared instance."""
@@ -390,6 +428,8 @@ server_endpoints = fleet.server_endpoints
 local_rank = fleet.local_rank
 node_num = fleet.node_num
 barrier_worker = fleet.barrier_worker
+is_collective = fleet.is_collective
+join = fleet.join
 distributed_model = fleet.distributed_model
 distributed_optimizer = fleet.distributed_optimizer
 init_server = fleet.init_server

@@ -123,6 +123,11 @@ def inherited() -> dict[str, str]:
     return dict(os.environ)
 
 
+def prefer(name: str, value: str) -> None:
+    """Set a variable that a library of this process reads, unless the user has set it."""
+    os.environ.setdefault(name, value)
+
+
 def without_roles(environ: Environ) -> dict[str, str]:
     """What is left when nothing tells a process its role any more.
 
@@ -174,6 +179,9 @@ FLEET_RPC_TIMEOUT_S = _seconds(
 )
 FLEET_STEP_TIMEOUT_S = _seconds(
     "FLEET_STEP_TIMEOUT_S", "How long a synchronous step waits for the other workers; 600 when unset."
+)
+FLEET_STALL_TIMEOUT_S = _seconds(
+    "FLEET_STALL_TIMEOUT_S", "How long a collective may take before the job ends with a report; 600 when unset."
 )
 
 # Roles as PaddlePaddle's launchers and documents write them.

@@ -12,6 +12,7 @@
     ├── NotReadyError   RuntimeError            a call that came before fleet.init()
     ├── CommunicationError RuntimeError         a peer went away or refused
     ├── CheckpointError OSError                 a checkpoint that cannot be written, found, trusted or used here
+    ├── DivergedError   ArithmeticError         a loss that is no number any more
     └── DeadlineError   TimeoutError            a wait that ran out; says what it waited for
 
 Each error is one line that names the thing, the value and the remedy. The built-in parent is there so that
@@ -74,6 +75,10 @@ class CommunicationError(FleetError, RuntimeError):
 
 class CheckpointError(FleetError, OSError):
     """A checkpoint cannot be written, is not there, is damaged, or does not fit what it is loaded into."""
+
+
+class DivergedError(FleetError, ArithmeticError):
+    """The loss is not a number any more, and no smaller scale would help."""
 
 
 class DeadlineError(FleetError, TimeoutError):

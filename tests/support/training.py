@@ -120,7 +120,9 @@ def trainer(
         model = first_model(index)
     net = here.distributed_model(model)
     make = optimizer or (lambda model: torch.optim.Adam(model.parameters(), lr=0.01))
-    return Trainer(here, net, here.distributed_optimizer(make(net)), index)
+    optimizer_of_it = here.distributed_optimizer(make(net))
+    assert isinstance(optimizer_of_it, DistributedOptimizer)
+    return Trainer(here, net, optimizer_of_it, index)
 
 
 @contextmanager

@@ -14,11 +14,12 @@ LAYERS = [
     {"_version", "_native", "errors"},
     {"env", "net"},
     {"strategy", "observe"},
-    {"checkpoint", "data", "metrics", "optim", "roles"},
+    {"checkpoint", "metrics", "optim", "roles"},
     {"collective", "ps", "static", "launch"},
     {"transpiler", "nn"},
     {"runtime"},
     {"api"},
+    {"data"},
     {"__init__", "selfcheck"},
 ]
 WITHOUT_TORCH = {"checkpoint", "errors", "env", "net", "strategy", "observe", "roles", "launch", "api", "__init__"}

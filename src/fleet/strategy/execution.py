@@ -62,6 +62,7 @@ class ExecutionFields(Record):
         False,
         "measures convolution kernels and keeps the fastest. "
         "(The reference: True in 2.0, False in 2.6; False is also what PyTorch does.)",
+        built=True,
     )
     conv_workspace_size_limit = whole(
         512,

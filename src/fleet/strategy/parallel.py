@@ -32,20 +32,24 @@ class Sharding(Group):
         "segment_broadcast_MB",
         "segment_anchors",
     )
-    segment_broadcast_MB = number(32.0, "is the size of a segment's parameters in MB.", above=0)  # noqa: N815
-    fuse_broadcast_MB = number(32.0, "is the 2.0 name of `segment_broadcast_MB`.", above=0)  # noqa: N815
+    segment_broadcast_MB = number(32.0, "is the size of a segment's parameters in MB.", above=0, built=True)  # noqa: N815
+    fuse_broadcast_MB = number(32.0, "is the 2.0 name of `segment_broadcast_MB`.", above=0, built=True)  # noqa: N815
     segment_anchors = words("names the variables at which segments end.")
-    sharding_degree = whole(8, "is the number of workers that share one copy of the model's state.", least=1)
-    sharding_group_size = whole(8, "is the 2.0 name of `sharding_degree`.", least=1)
+    sharding_degree = whole(
+        8, "is the number of workers that share one copy of the model's state.", least=1, built=True
+    )
+    sharding_group_size = whole(8, "is the 2.0 name of `sharding_degree`.", least=1, built=True)
     mp_degree = whole(1, "is the number of workers a layer is split over.", least=1)
     dp_degree = whole(1, "is the number of copies of the model.", least=1)
     pp_degree = whole(1, "is the number of pipeline stages.", least=1)
-    hybrid_dp = switch(False, "puts data parallelism around the sharding groups.")
-    gradient_merge_acc_step = whole(1, "is the number of batches whose gradients make one update.", least=1)
-    optimize_offload = switch(False, "keeps the optimizer's state in host memory.")
+    hybrid_dp = switch(False, "puts data parallelism around the sharding groups.", built=True)
+    gradient_merge_acc_step = whole(1, "is the number of batches whose gradients make one update.", least=1, built=True)
+    optimize_offload = switch(False, "keeps the optimizer's state in host memory.", built=True)
     optimize_cast = switch(False, "keeps half-precision parameters between steps instead of casting at each use.")
     pp_allreduce_in_optimize = switch(False, "reduces gradients of pipeline copies in the optimizer step.")
-    stage = whole(1, "is what is divided: 1 optimizer state, 2 gradients too, 3 parameters too.", least=1, most=3)
+    stage = whole(
+        1, "is what is divided: 1 optimizer state, 2 gradients too, 3 parameters too.", least=1, most=3, built=True
+    )
 
 
 class TensorParallel(Group):
@@ -72,13 +76,15 @@ class ParallelFields(Record):
 
     pipeline = switch(False, "puts consecutive layers on different workers and streams micro-batches through them.")
     pipeline_configs = GroupField(Pipeline, "tunes `pipeline`.")
-    sharding = switch(False, "divides parameters, gradients and optimizer state among workers to save memory.")
+    sharding = switch(
+        False, "divides parameters, gradients and optimizer state among workers to save memory.", built=True
+    )
     sharding_configs = GroupField(Sharding, "tunes `sharding`.")
     tensor_parallel = switch(False, "splits single layers over several workers.")
     tensor_parallel_configs = GroupField(TensorParallel, "tunes `tensor_parallel`.")
     hybrid_configs = GroupField(
         Hybrid, "combines the ways of splitting; the product of the degrees is the number of workers."
     )
-    auto = switch(False, "lets Fleet choose the strategy for the model and the roles.")
+    auto = switch(False, "lets Fleet choose the strategy for the model and the roles.", built=True)
     semi_auto = switch(False, "completes a strategy of which the user annotated some tensors.")
     auto_search = switch(False, "measures candidate strategies and keeps the fastest.")

@@ -19,7 +19,7 @@ from fleet.strategy.execution import ExecutionFields
 from fleet.strategy.mode import Mode, mode_of
 from fleet.strategy.parallel import ParallelFields
 from fleet.strategy.parameter_server import ParameterServerFields
-from fleet.strategy.support import refuse_unbuilt
+from fleet.strategy.support import refuse_elsewhere, refuse_unbuilt
 from fleet.strategy.text import read, write
 from fleet.strategy.training import TrainingFields
 
@@ -57,9 +57,14 @@ class DistributedStrategy(ParameterServerFields, CollectiveFields, TrainingField
                 raise StrategyError("strategy.mode cannot be set; it follows from a_sync and a_sync_configs")
             super().__setattr__(name, value)
 
-    def require_supported(self) -> None:
-        """Raise NotSupportedError if a field asks for something Fleet does not do yet."""
-        refuse_unbuilt(list(self.leaves()), self.mode)
+    def require_supported(self, is_collective: bool | None = None) -> None:
+        """Raise NotSupportedError if a field asks for something Fleet does not do yet, or not in such a job."""
+        leaves = list(self.leaves())
+        refuse_unbuilt(leaves, self.mode)
+        if is_collective is None:
+            return
+        others = (ParameterServerFields,) if is_collective else (CollectiveFields, TrainingFields, ParallelFields)
+        refuse_elsewhere(leaves, {name for fields in others for name in fields._members}, is_collective)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fields that differ from their defaults as a TOML file, atomically; StrategyError if that fails."""

@@ -6,7 +6,7 @@ and are supported when that mode is in BUILT_MODES.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from fleet.errors import NotSupportedError
 from fleet.strategy.mode import BUILT_MODES, MODE_FIELDS, Mode
@@ -22,6 +22,23 @@ def refuse_unbuilt(leaves: Sequence[Leaf], mode: Mode) -> None:
     refusals += [_refuse_fields(asked)] if asked else []
     if refusals:
         raise NotSupportedError("; ".join(refusals))
+
+
+def refuse_elsewhere(leaves: Sequence[Leaf], names: Collection[str], is_collective: bool) -> None:
+    """NotSupportedError that names a field of `leaves` which belongs to the other kind of job (`names` are its)."""
+    asked = [leaf for leaf in leaves if leaf.differs and leaf.path[0] in names]
+    if not asked:
+        return
+    first = asked[0]
+    if is_collective:
+        raise NotSupportedError(
+            f"strategy.{first.dotted} is for jobs with servers, and this one is collective; leave it at its default "
+            f"({first.field.show(first.field.default)})"
+        )
+    raise NotSupportedError(
+        f"strategy.{first.dotted} is for collective jobs; write fleet.init(is_collective=True), or leave it at its "
+        f"default ({first.field.show(first.field.default)})"
+    )
 
 
 def _refuse_mode(mode: Mode, choosing: Sequence[Leaf]) -> str:

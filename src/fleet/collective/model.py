@@ -1,0 +1,197 @@
+"""`fleet.distributed_model` in a collective job: the user's model, trained together with the other workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import torch
+from torch import nn
+
+from fleet.collective import precision, tuning
+from fleet.collective.agree import check_same_model, check_same_values, share_values
+from fleet.collective.amp import LossScale, ScaleRule
+from fleet.collective.compose import make_merge, make_mode, needs_optimizer
+from fleet.collective.recompute import recompute
+from fleet.collective.step import StepState
+from fleet.collective.sync_batch_norm import synchronise
+from fleet.errors import NotReadyError, UsageTypeError
+from fleet.strategy import DistributedStrategy
+
+if TYPE_CHECKING:
+    Call = Callable[..., Any]
+
+
+class DistributedModel(nn.Module):
+    """Behaves as the model inside, under its own names; gradients come out as the mean over the workers.
+
+        model = fleet.distributed_model(model)
+        loss = model.scale_loss(loss_fn(model(x), y))       # needed for float16 and adaptive LocalSGD, else optional
+        loss.backward()                                     # the mean, once
+        model.apply_collective_grads()                      # optional
+
+    `model.module` is the model itself. Without gradients (`torch.no_grad()`) nothing is sent, so one worker may
+    evaluate alone. A worker's parameters and buffers are replaced by those of worker 0 when it is wrapped.
+    """
+
+    def __init__(
+        self, module: nn.Module, strategy: DistributedStrategy, num_workers: int, device: torch.device
+    ) -> None:
+        super().__init__()
+        if not isinstance(module, nn.Module):
+            raise UsageTypeError(f"model must be a torch.nn.Module, got {type(module).__name__}")
+        if isinstance(module, DistributedModel):
+            raise UsageTypeError("this model is distributed already; call fleet.distributed_model() once")
+        self._strategy = strategy
+        self._tuning = tuning.choose(strategy, module, device)
+        module = self._prepare(module, device, num_workers)
+        if num_workers > 1:
+            check_same_model(module)
+            share_values(module)
+        self.module = module
+        self._originals = [ref(parameter) for parameter in module.parameters()]
+        mode = make_mode(module, strategy, num_workers, device)
+        scale = self._loss_scale()
+        self.step_state = StepState(mode, make_merge(strategy), scale, device, needs_optimizer(strategy, mode))
+        self._compiled: dict[int, Call] = {}
+        self._is_accumulating = False
+        self._has_unreduced = False
+
+    def _prepare(self, module: nn.Module, device: torch.device, num_workers: int) -> nn.Module:
+        strategy, chosen = self._strategy, self._tuning
+        module = module.to(device)
+        if chosen.channels_last:
+            module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if chosen.benchmark_kernels:
+            torch.backends.cudnn.benchmark = True
+        if strategy.sync_batch_norm and num_workers > 1:
+            module = synchronise(module, device)
+        configs = strategy.amp_configs
+        self._is_pure = chosen.amp and configs.use_pure_bf16
+        if self._is_pure:
+            module = module.to(torch.bfloat16)
+        self._precision: precision.Precision | None = None
+        if chosen.amp and not self._is_pure:
+            precision.keep_single(module, configs.custom_black_varnames, device.type)
+            lists = configs.custom_white_list, configs.custom_black_list
+            self._precision = precision.Precision(chosen.amp_dtype, device.type, *lists)
+        if strategy.recompute:
+            recompute(module, strategy.recompute_configs.checkpoints, strategy.recompute_configs.enable_offload)
+        return module
+
+    def known_parameters(self) -> set[int]:
+        """Ids of the parameters, those of now and those it was made with."""
+        alive = {id(old()) for old in self._originals if old() is not None}
+        return alive | {id(parameter) for parameter in self.module.parameters()}
+
+    @property
+    def fuses(self) -> bool:
+        """Whether its optimizer is to run in one kernel."""
+        return self._tuning.fused_optimizer
+
+    def _loss_scale(self) -> LossScale | None:
+        if not self._tuning.amp or self._tuning.amp_dtype is not torch.float16:
+            return None
+        configs = self._strategy.amp_configs
+        return LossScale(ScaleRule(**{name: configs[name] for name in ScaleRule.__dataclass_fields__}))
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Run the model. With gradients enabled this announces a backward, on every worker."""
+        state = self.step_state
+        if torch.is_grad_enabled():
+            state.require_optimizer()
+            reduces = state.merge.is_last and not self._is_accumulating
+            self._has_unreduced = self._is_accumulating
+            state.mode.expect(reduces)
+            call = state.mode.training_call
+        else:
+            call = self.module
+        if self._tuning.compile:
+            call = self._compile(call)
+        if self._tuning.channels_last:
+            inputs, kwargs = tuning.in_channels_last((inputs, kwargs))
+        if self._is_pure:
+            inputs, kwargs = precision.cast((inputs, kwargs), torch.bfloat16)
+            return precision.whole(call(*inputs, **kwargs))
+        if self._precision is None:
+            return call(*inputs, **kwargs)
+        with self._precision():
+            outputs = call(*inputs, **kwargs)
+        return precision.whole(outputs)
+
+    def _compile(self, call: Call) -> Call:
+        if id(call) not in self._compiled:
+            self._compiled[id(call)] = tuning.compiled(call, self._strategy)
+        return self._compiled[id(call)]
+
+    def scale_loss(self, loss: torch.Tensor) -> torch.Tensor:
+        """The loss to call `backward()` on: scaled up for float16, else as it is. Never divided by the workers."""
+        return self.step_state.see_loss(loss)
+
+    def apply_collective_grads(self) -> None:
+        """Average gradients that `no_sync` left unreduced. Those of an ordinary backward are averaged already."""
+        if self._has_unreduced and not self._is_accumulating:
+            self._has_unreduced = False
+            self.step_state.mode.reduce_now()
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Inside, backward only adds to the gradients of this worker; the next one outside reduces all of them."""
+        before, self._is_accumulating = self._is_accumulating, True
+        try:
+            yield
+        finally:
+            self._is_accumulating = before
+
+    @contextmanager
+    def join(self) -> Iterator[None]:
+        """Inside, workers may have different numbers of batches; who has no more takes part until nobody has.
+
+        The mean of a step is over the workers that have data. Afterwards all workers have the same parameters and the
+        same optimizer state.
+        """
+        with self.step_state.join():
+            yield
+
+    def settle(self) -> None:
+        """Make the parameters of all workers equal now, in the modes in which they may differ between steps."""
+        self.step_state.mode.settle()
+
+    def check_in_sync(self) -> None:
+        """UsageError on every worker if parameters or buffers differ between workers; for debugging."""
+        check_same_values(self.module)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients, unless they are part of an update that is still being merged."""
+        if self.step_state.merge.count == 0:
+            self.module.zero_grad(set_to_none)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
+        """The inner model's, whole tensors under its own names. With sharding every worker must call it."""
+        return self.step_state.mode.full_state_dict(self.module.state_dict(*args, **kwargs))
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Load whole tensors under the inner model's own names, on every worker."""
+        if assign:
+            raise NotReadyError("load_state_dict(assign=True) would replace parameters that are in use; leave it out")
+        return self.step_state.mode.load_full(state_dict, strict)
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, nn.Parameter]]:
+        return self.module.named_parameters(prefix, recurse, remove_duplicate)
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, torch.Tensor]]:
+        return self.module.named_buffers(prefix, recurse, remove_duplicate)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "module":
+                raise
+            return getattr(super().__getattr__("module"), name)

@@ -1,0 +1,85 @@
+"""The contract of a mode, and the mode of a job of one worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from fleet.errors import NotSupportedError
+
+Call = Callable[..., Any]
+
+
+class Mode:
+    """How one model's workers bring their gradients or parameters together.
+
+    Every method is called on all workers, in the same order and equally often, except where it says otherwise. This
+    class is the mode of a single worker, and the default of every other: nothing is sent, nothing is equalised.
+
+        forward         `training_call`, after `expect(reduces)`
+        backward        the mode reduces gradients while it runs, if it was told to
+        optimizer       `gradients_are_whole()`, the optimizer from `take(optimizer)` steps, then `stepped()`
+    """
+
+    name = "one worker"
+    steps_alone = False
+    """Whether each worker steps on gradients of its own."""
+
+    def __init__(self, module: nn.Module, num_workers: int = 1) -> None:
+        self.module = module
+        self.num_workers = num_workers
+
+    @property
+    def training_call(self) -> Call:
+        """What runs a batch that will be followed by backward."""
+        return self.module
+
+    def expect(self, reduces: bool) -> None:
+        """Whether the backward of the next batch brings gradients together, or only adds to what is there."""
+
+    def take(self, optimizer: Optimizer) -> Optimizer:
+        """The optimizer that steps on this worker, in the place of the user's; it shares its param_groups."""
+        return optimizer
+
+    def reduce_now(self) -> None:
+        """Average the gradients that were accumulated without being reduced."""
+
+    def before_step(self) -> None:
+        """The gradients are final; the optimizer is about to step."""
+
+    def stepped(self, loss: torch.Tensor | None) -> None:
+        """The optimizer has stepped; `loss` is the last one that `scale_loss` saw."""
+
+    def settle(self) -> None:
+        """Make the parameters equal on all workers, if they may differ."""
+
+    def agree_on_overflow(self, flag: torch.Tensor) -> None:
+        """Make `flag` (1 where a gradient overflowed) the same on the workers that must skip a step together."""
+
+    @contextmanager
+    def join(self) -> Iterator[None]:
+        """Inside, workers may have different numbers of batches."""
+        yield
+
+    def refuse_join(self, reason: str) -> NotSupportedError:
+        return NotSupportedError(f'uneven="join" does not go with {self.name}: {reason}; use "pad" or "drop"')
+
+    def full_state_dict(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The whole tensors of what `module.state_dict()` gave."""
+        return state
+
+    def load_full(self, state: Mapping[str, Any], strict: bool) -> Any:
+        """Load whole tensors into the module."""
+        return self.module.load_state_dict(state, strict=strict)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """What this worker alone knows, beside parameters and optimizer: for checkpoints."""
+        return {}
+
+    def load_state_dict(self, states: list[dict[str, torch.Tensor]], index: int) -> None:
+        """Take over what all workers of a job had saved, of which there may have been another number."""

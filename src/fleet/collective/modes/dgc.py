@@ -1,0 +1,55 @@
+"""DGC: of large gradients only the largest values are sent, the rest waits on the worker until it is large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+from torch.optim import SGD, Optimizer
+
+from fleet.collective.modes.reduce_grad import Buckets, ReduceGrad
+from fleet.collective.topk import Ramp, TopK
+
+
+class DGC(ReduceGrad):
+    """ReduceGrad whose buckets are compressed by `TopK` once the ramp has begun."""
+
+    name = "dgc"
+
+    def __init__(
+        self,
+        module: nn.Module,
+        num_workers: int,
+        device: torch.device,
+        buckets: Buckets,
+        ramp: Ramp,
+        clip_norm: float | None,
+    ) -> None:
+        super().__init__(module, num_workers, device, buckets)
+        names = {parameter: name for name, parameter in module.named_parameters()}
+        self.topk = TopK(names, ramp, clip_norm=clip_norm)
+        self.topk.attach(self.ddp)
+
+    def take(self, optimizer: Optimizer) -> Optimizer:
+        assert isinstance(optimizer, SGD)  # compose has refused any other
+        return self.topk.take(optimizer)
+
+    def reduce_now(self) -> None:
+        self.topk.reduce_now(one for one in self.module.parameters() if one.requires_grad)
+
+    def stepped(self, loss: torch.Tensor | None) -> None:  # noqa: ARG002
+        self.topk.advance()
+
+    @contextmanager
+    def join(self) -> Iterator[None]:
+        raise self.refuse_join("every worker sends as many values as the others")
+        yield
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """What this worker has not sent yet."""
+        return self.topk.state_dict()
+
+    def load_state_dict(self, states: list[dict[str, torch.Tensor]], index: int) -> None:
+        self.topk.load_state_dict(states, index)

@@ -1,0 +1,111 @@
+"""ReduceGrad: gradients are averaged over the workers while backward runs. The default."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+
+from fleet import env
+from fleet.collective.average import mean_
+from fleet.collective.modes.base import Call, Mode
+
+MB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """How gradients travel: in buckets of a size, cast or not."""
+
+    size_bytes: int = 32 * MB
+    last_bytes: int = MB
+    """Size of the bucket that is reduced last: nothing is left to hide it behind."""
+    dtype: torch.dtype | None = None
+    """What gradients are cast to on the way."""
+    find_unused: bool = False
+
+
+class ReduceGrad(Mode):
+    """DistributedDataParallel, its buckets set by the strategy; gradients are views of the buckets."""
+
+    name = "gradients averaged at every step"
+
+    def __init__(self, module: nn.Module, num_workers: int, device: torch.device, buckets: Buckets) -> None:
+        super().__init__(module, num_workers)
+        self.ddp = _make(module, device, buckets)
+        self._buckets = buckets
+        if buckets.dtype is not None:
+            # A lambda, since torch compares annotations as objects and ours are texts.
+            self.ddp.register_comm_hook(buckets.dtype, lambda dtype, bucket: _send_as(dtype, bucket))
+
+    @property
+    def training_call(self) -> Call:
+        return self.ddp
+
+    def expect(self, reduces: bool) -> None:
+        self.ddp.require_backward_grad_sync = reduces
+
+    def reduce_now(self) -> None:
+        gradients = [one.grad for one in self.module.parameters() if one.requires_grad and one.grad is not None]
+        mean_(gradients, self._buckets.size_bytes, self._buckets.dtype)
+
+    @contextmanager
+    def join(self) -> Iterator[None]:
+        if self._buckets.dtype is not None:
+            raise self.refuse_join("a compressed mean counts every worker")
+        with Join([self.ddp], enable=True, divide_by_initial_world_size=False):
+            yield
+
+
+def _send_as(dtype: torch.dtype, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Average a bucket in another type. torch's own hooks for this want NCCL for bfloat16."""
+    gradients = bucket.buffer()
+    # Divided before it is added up: a sum may leave the range of float16 where the mean does not.
+    sent = gradients.to(dtype).div_(dist.get_world_size())
+    arrived: torch.futures.Future[torch.Tensor] = dist.all_reduce(sent, async_op=True).get_future()
+    return arrived.then(lambda _: gradients.copy_(sent))
+
+
+class _Sized(DistributedDataParallel):
+    """DistributedDataParallel with a size of its own for the bucket that is reduced last."""
+
+    def __init__(self, module: nn.Module, last_bytes: int, **options: Any) -> None:
+        self.__dict__["last_bytes"] = last_bytes  # nn.Module.__init__ has not run yet
+        super().__init__(module, **options)
+
+    if TYPE_CHECKING:
+        last_bytes: int
+
+    def _ddp_init_helper(self, *arguments: Any, **options: Any) -> None:
+        # What torch calls the first bucket is the last to be reduced once DDP_SET_LAST_BUCKET_CAP says so.
+        if hasattr(self, "_bucket_config"):
+            self._bucket_config = dataclasses.replace(self._bucket_config, first_bucket_bytes_cap=self.last_bytes)
+            super()._ddp_init_helper(*arguments, **options)  # type: ignore[no-untyped-call]
+            return
+        usual = dist._DEFAULT_FIRST_BUCKET_BYTES  # torch before 2.13 has no other way in
+        self.bucket_bytes_cap_default = True
+        dist._DEFAULT_FIRST_BUCKET_BYTES = self.last_bytes
+        try:
+            super()._ddp_init_helper(*arguments, **options)  # type: ignore[no-untyped-call]
+        finally:
+            dist._DEFAULT_FIRST_BUCKET_BYTES = usual
+
+
+def _make(module: nn.Module, device: torch.device, buckets: Buckets) -> DistributedDataParallel:
+    env.prefer("DDP_SET_LAST_BUCKET_CAP", "1")
+    return _Sized(
+        module,
+        last_bytes=min(buckets.last_bytes, buckets.size_bytes),
+        device_ids=[device.index] if device.type == "cuda" else None,
+        bucket_cap_mb=buckets.size_bytes / MB,
+        find_unused_parameters=buckets.find_unused,
+        gradient_as_bucket_view=True,
+    )

@@ -1,0 +1,122 @@
+"""Sharding, stages 2 and 3: gradients, and then parameters, are divided among the workers too (torch's FSDP2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from weakref import ref
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.optim import Optimizer
+
+from fleet.collective.modes.base import Mode
+from fleet.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Division:
+    """What is divided, among whom, and in which pieces."""
+
+    stage: int
+    mesh: DeviceMesh
+    """One dimension: all workers share. Two: copies of the model, and the workers that share one."""
+    segment_bytes: int = 32 << 20
+    reduce_dtype: torch.dtype | None = None
+    offload: bool = False
+
+
+class Sharded(Mode):
+    """The model's modules, in segments of a size, each gathered before it is used.
+
+    Stage 3 lets go of a segment's parameters after forward and gathers them again for backward; stage 2 keeps them.
+    Between steps every worker holds only its share of parameters, gradients and state.
+    """
+
+    def __init__(self, module: nn.Module, num_workers: int, division: Division) -> None:
+        super().__init__(module, num_workers)
+        self.name = f"sharding stage {division.stage}"
+        before = [(ref(parameter), name) for name, parameter in module.named_parameters()]
+        policy = MixedPrecisionPolicy(reduce_dtype=division.reduce_dtype)
+        offload = CPUOffloadPolicy() if division.offload else OffloadPolicy()
+        for segment in (*segments(module, division.segment_bytes), module):
+            fully_shard(
+                segment,
+                mesh=division.mesh,
+                reshard_after_forward=division.stage == 3,
+                mp_policy=policy,
+                offload_policy=offload,
+            )
+        after = dict(module.named_parameters())
+        self._successors = [(old, after[name]) for old, name in before]
+
+    def expect(self, reduces: bool) -> None:
+        assert isinstance(self.module, FSDPModule)
+        self.module.set_requires_gradient_sync(reduces)
+
+    def take(self, optimizer: Optimizer) -> Optimizer:
+        """An optimizer that was made before the model was divided is given the parameters that took over."""
+        if optimizer.state:
+            raise UsageError(
+                f"this {type(optimizer).__name__} has state already, which {self.name} would have to divide; "
+                "call fleet.distributed_model() and fleet.distributed_optimizer() before the first step"
+            )
+        # Known by weak references: a parameter that nobody holds has given its memory back, and its id away.
+        successors = {id(old()): new for old, new in self._successors if old() is not None}
+        for group in optimizer.param_groups:
+            group["params"] = [successors.get(id(one), one) for one in group["params"]]
+        return optimizer
+
+    def agree_on_overflow(self, flag: torch.Tensor) -> None:
+        dist.all_reduce(flag, dist.ReduceOp.MAX)
+
+    @contextmanager
+    def join(self) -> Iterator[None]:
+        raise self.refuse_join("every worker holds a part that the others need at every step")
+        yield
+
+    def full_state_dict(self, state: dict[str, Any]) -> dict[str, Any]:
+        return {name: one.full_tensor() if isinstance(one, DTensor) else one for name, one in state.items()}
+
+    def load_full(self, state: Mapping[str, Any], strict: bool) -> Any:
+        own = self.module.state_dict()
+        divided = {}
+        for name, value in state.items():
+            mine = own.get(name)
+            if isinstance(mine, DTensor) and not isinstance(value, DTensor):
+                value = distribute_tensor(value.to(mine.device), mine.device_mesh, mine.placements)
+            divided[name] = value
+        return self.module.load_state_dict(divided, strict=strict)
+
+
+def segments(module: nn.Module, size_bytes: int) -> list[nn.Module]:
+    """Modules below `module` that are gathered as one: as small as possible, but not smaller than a size.
+
+    A module whose parameters are smaller than the size stays part of the segment around it. Modules that share a
+    parameter must not be torn apart, so a module with a shared one is not taken.
+    """
+    owners: dict[int, int] = {}
+    for one in module.modules():
+        for parameter in one.parameters(recurse=False):
+            owners[id(parameter)] = owners.get(id(parameter), 0) + 1
+    found: list[nn.Module] = []
+
+    def visit(parent: nn.Module) -> None:
+        for child in parent.children():
+            parameters = list(child.parameters())
+            is_large = sum(one.nbytes for one in parameters) >= size_bytes
+            if not is_large or any(owners[id(one)] > 1 for one in parameters):
+                continue
+            visit(child)
+            # Containers have no forward of their own to gather before.
+            if not isinstance(child, nn.ModuleList | nn.ModuleDict):
+                found.append(child)
+
+    visit(module)
+    return found

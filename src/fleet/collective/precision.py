@@ -1,0 +1,100 @@
+"""What runs in which precision: autocast, and the user's exceptions from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
+
+HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+class Precision:
+    """Runs a model in half precision where that is safe; what it returns is float32 again."""
+
+    def __init__(
+        self,
+        dtype: torch.dtype,
+        device_type: str,
+        always_half: Sequence[str] = (),
+        never_half: Sequence[str] = (),
+    ) -> None:
+        self.dtype = dtype
+        self._device_type = device_type
+        self._lists = _Lists(dtype, device_type, always_half, never_half) if always_half or never_half else None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.enter_context(torch.autocast(self._device_type, dtype=self.dtype))
+            if self._lists is not None:
+                stack.enter_context(self._lists)
+            yield
+
+
+class _Lists(TorchFunctionMode):
+    """Runs the functions that the user named in the precision that the user wants."""
+
+    def __init__(
+        self, dtype: torch.dtype, device_type: str, always_half: Sequence[str], never_half: Sequence[str]
+    ) -> None:
+        super().__init__()
+        self._dtype = dtype
+        self._device_type = device_type
+        self._half = frozenset(always_half)
+        self._single = frozenset(never_half)
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        wanted = torch.float32 if name in self._single else self._dtype if name in self._half else None
+        if wanted is None:
+            return func(*args, **(kwargs or {}))
+        with torch.autocast(self._device_type, enabled=False):
+            return func(*cast(args, wanted), **cast(dict(kwargs or {}), wanted))
+
+
+def cast(values: Any, dtype: torch.dtype) -> Any:
+    """Every tensor of fractions inside `values` as another type."""
+
+    def one(value: Any) -> Any:
+        return value.to(dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+    return tree_map(one, values)
+
+
+def whole(values: Any) -> Any:
+    """Tensors in half precision inside `values` as float32."""
+
+    def one(value: Any) -> Any:
+        is_half = isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
+        return value.float() if is_half else value
+
+    return tree_map(one, values)
+
+
+def keep_single(module: nn.Module, parts: Sequence[str], device_type: str) -> list[str]:
+    """Let the modules that own a parameter with one of `parts` in its name run in float32; returns their names."""
+    kept = []
+    for name, submodule in module.named_modules():
+        own = [
+            f"{name}.{parameter}" if name else parameter for parameter, _ in submodule.named_parameters(recurse=False)
+        ]
+        if any(part in parameter for part in parts for parameter in own):
+            submodule.forward = _in_single(submodule.forward, device_type)
+            kept.append(name)
+    return kept
+
+
+def _in_single(forward: Callable[..., Any], device_type: str) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device_type, enabled=False):
+            return forward(*cast(args, torch.float32), **cast(kwargs, torch.float32))
+
+    return run

@@ -1,0 +1,89 @@
+"""What makes the same training faster on the hardware at hand; `strategy.auto` switches on what fits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
+from torch.utils._pytree import tree_map
+
+from fleet.strategy import DistributedStrategy
+
+log = logging.getLogger(__name__)
+
+_IMAGES = (nn.Conv2d, nn.ConvTranspose2d)
+_FUSED = (SGD, Adagrad, Adam, AdamW)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The switches that change speed and not meaning, and half precision."""
+
+    amp: bool
+    amp_dtype: torch.dtype
+    compile: bool
+    channels_last: bool
+    fused_optimizer: bool
+    benchmark_kernels: bool
+
+
+def choose(strategy: DistributedStrategy, module: nn.Module, device: torch.device) -> Tuning:
+    """What the strategy says; with `strategy.auto` also what suits the model and the device.
+
+    On a GPU: bfloat16, torch.compile, channels-last for convolutions, measured convolution kernels. Everywhere: the
+    optimizer in one kernel. What the user has set stays.
+    """
+    auto, on_gpu = strategy.auto, device.type == "cuda"
+    has_images = any(isinstance(one, _IMAGES) for one in module.modules())
+    auto_half = auto and on_gpu and not strategy.amp and torch.cuda.is_bf16_supported()
+    dtype = torch.bfloat16 if auto_half or strategy.amp_configs.dtype == "bfloat16" else torch.float16
+    tuning = Tuning(
+        amp=strategy.amp or auto_half,
+        amp_dtype=dtype,
+        compile=strategy.compile or (auto and on_gpu),
+        channels_last=strategy.channels_last or (auto and has_images),
+        fused_optimizer=strategy.fused_optimizer or auto,
+        benchmark_kernels=strategy.cudnn_exhaustive_search or (auto and has_images),
+    )
+    if auto:
+        log.info("strategy.auto on %s: %s", device, tuning)
+    return tuning
+
+
+def in_channels_last(values: Any) -> Any:
+    """Images inside `values` in the order that convolutions prefer; those that are in it already are not copied."""
+
+    def one(value: Any) -> Any:
+        is_image = isinstance(value, torch.Tensor) and value.dim() == 4 and value.is_floating_point()
+        return value.contiguous(memory_format=torch.channels_last) if is_image else value
+
+    return tree_map(one, values)
+
+
+def fuse(optimizer: Optimizer) -> bool:
+    """Let the optimizer update all its parameters in one kernel, if torch has one for it; whether it has."""
+    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    if type(optimizer) not in _FUSED or optimizer.state or not all(map(_can_be_fused, parameters)):
+        return False
+    if any(group.get("differentiable") or group.get("capturable") for group in optimizer.param_groups):
+        return False
+    for settings in (optimizer.defaults, *optimizer.param_groups):
+        settings["fused"], settings["foreach"] = True, False
+    return True
+
+
+def _can_be_fused(parameter: torch.Tensor) -> bool:
+    return parameter.is_floating_point() and parameter.device.type in ("cpu", "cuda") and not parameter.is_sparse
+
+
+def compiled(call: Callable[..., Any], strategy: DistributedStrategy) -> Callable[..., Any]:
+    """`call` through torch.compile; the first batches are slow."""
+    configs = strategy.compile_configs
+    mode = None if configs.mode == "default" else configs.mode
+    compiled: Callable[..., Any] = torch.compile(call, mode=mode, dynamic=True if configs.dynamic else None)
+    return compiled

@@ -1,0 +1,99 @@
+"""What every shard is: an iterable over one worker's batches of an epoch, with a position that can be saved."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from typing import Any, ClassVar, Literal
+
+from fleet.data.workers import Workers
+from fleet.errors import UsageError, UsageTypeError
+
+Uneven = Literal["pad", "drop", "join"]
+
+
+class Shard(ABC):
+    """This worker's batches. A loop over it reads to the end of the epoch; the next loop reads the next epoch.
+
+    It is a reader with one position. A loop that is left early leaves the position behind the batch it had in hand, and
+    the next loop goes on from there. With `uneven="join"` a loop that has reached the end takes part in the steps of
+    the workers that still have batches; one that is left early does not, so all workers leave theirs at the same step.
+
+    In a collective job positions are compared when a loop begins: a worker that did not load the checkpoint, or has
+    read a batch more than the others, is named before anything is trained.
+    """
+
+    _kind: ClassVar[str]
+    _unit: ClassVar[str]
+    """What the position counts, by its name in the state."""
+    _same_again: ClassVar[str]
+    """What to do about a state that was saved with other settings."""
+
+    def __init__(self, workers: Workers, uneven: Uneven) -> None:
+        self._workers = workers
+        self._uneven: Uneven = uneven
+        self._epoch = 0
+        self._count = 0
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is being read, or is the next to be: how many were read to their end."""
+        return self._epoch
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of this worker's batches in a whole epoch. A stream does not know it: TypeError."""
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._workers.is_collective:
+            position = {"epoch": self._epoch, self._unit: self._count}
+            remedy = "load the same state on every worker, and leave a loop early on all of them at the same step"
+            self._workers.compare(position, remedy)
+        # A loop that is left early closes this generator: the context sees GeneratorExit and waits for nobody.
+        with self._workers.join() if self._needs_join() else nullcontext():
+            yield from self._batches()
+        self._go_to(self._epoch + 1, 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position, as plain values for JSON, the same on every worker.
+
+        Every batch that was handed out counts, also the one that the loop has in hand: call it after that one's step.
+        """
+        return {"kind": self._kind, "epoch": self._epoch, self._unit: self._count, **self._settings()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on behind the last batch that `state` counts; every worker loads it. Other data is refused."""
+        if not isinstance(state, Mapping):
+            raise UsageTypeError(f"load_state_dict takes what state_dict gave, got {type(state).__name__}")
+        own = self.state_dict()
+        if state.get("kind") != self._kind or not own.keys() <= state.keys():
+            found = ", ".join(f"{name} {value!r}" for name, value in state.items()) or "nothing"
+            raise UsageError(
+                f"the state of a reader of {self._kind} has {', '.join(own)}, this one has {found}; load what "
+                "state_dict() of the same data gave"
+            )
+        for name, value in self._settings().items():
+            if state[name] != value:
+                raise UsageError(f"{name} was {state[name]!r} when saved and is {value!r} now; {self._same_again}")
+        for name in ("epoch", self._unit):
+            count = state[name]
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise UsageError(f"{name} of a reader's state must be a count, got {count!r}; the state is damaged")
+        self._go_to(state["epoch"], state[self._unit])
+
+    def _go_to(self, epoch: int, count: int) -> None:
+        """Take up a position."""
+        self._epoch, self._count = epoch, count
+
+    @abstractmethod
+    def _batches(self) -> Iterator[Any]:
+        """The batches from the position to the end of the epoch; each is counted before it is handed out."""
+
+    @abstractmethod
+    def _needs_join(self) -> bool:
+        """Whether some workers may have fewer batches left than others, and the others' steps go on without them."""
+
+    @abstractmethod
+    def _settings(self) -> dict[str, Any]:
+        """What must be the same when the state is loaded, or the position would mean something else."""

@@ -1,0 +1,92 @@
+"""What a reader knows of its job: which worker this is, and short questions to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+
+from fleet.errors import CommunicationError, RoleError, UsageError
+
+
+class _Util(Protocol):
+    def all_gather(self, input: Any) -> list[Any]: ...
+
+
+class Job(Protocol):
+    """The part of `fleet.api.Fleet` that is used here."""
+
+    @property
+    def util(self) -> _Util: ...
+    def worker_index(self) -> int: ...
+    def worker_num(self) -> int: ...
+    def is_server(self) -> bool: ...
+    def is_collective(self) -> bool: ...
+    def join(self) -> AbstractContextManager[Any]: ...
+
+
+class Workers:
+    """The workers of a job, as one of them sees them. Every question is asked by all, in the same order.
+
+    In a job of one worker nothing is ever sent.
+    """
+
+    def __init__(self, job: Job) -> None:
+        if job.is_server():
+            raise RoleError("fleet.data.shard divides data among workers; this process is a server")
+        self.index = job.worker_index()
+        self.num = job.worker_num()
+        self.is_collective = self.num > 1 and job.is_collective()
+        self._job = job
+
+    def join(self) -> AbstractContextManager[Any]:
+        """The context in which workers may run out of batches at different times."""
+        return self._job.join()
+
+    def compare(self, values: Mapping[str, Any], remedy: str) -> None:
+        """Raise on every worker, with who has what, unless all have the same values."""
+        if self.num == 1:
+            return
+        told = self._job.util.all_gather(dict(values))
+        for name in values:
+            holders: dict[str, list[int]] = {}
+            for worker, other in enumerate(told):
+                holders.setdefault(str(other.get(name, "missing")), []).append(worker)
+            if len(holders) > 1:
+                listed = ", ".join(f"{value} on {name_workers(of)}" for value, of in holders.items())
+                raise UsageError(f"fleet.data.shard: {name} is not the same on all workers: {listed}; {remedy}")
+
+    def ask(self, state: int) -> Callable[[], list[int]]:
+        """Tell the others a small number; the function that comes back waits for theirs, by worker.
+
+        In a collective job the numbers travel while this worker trains. The default group is used, from the thread that
+        trains, so that the order of its operations is the same everywhere.
+        """
+        if not self.is_collective:
+            told = self._job.util.all_gather(state)
+            return lambda: told
+        states = torch.zeros(self.num, dtype=torch.uint8)
+        states[self.index] = state
+        work = dist.all_reduce(states, async_op=True)
+        assert work is not None
+
+        def answer() -> list[int]:
+            try:
+                work.wait()
+            except RuntimeError as error:
+                first = str(error).splitlines()[0]
+                raise CommunicationError(
+                    f"worker {self.index} of {self.num} waited to hear which workers have another batch: {first}"
+                ) from error
+            return [int(told) for told in states]
+
+        return answer
+
+
+def name_workers(workers: list[int], most: int = 8) -> str:
+    """`worker 3`, or `workers 0, 2`; a long list is cut short."""
+    listed = ", ".join(map(str, workers[:most])) + (f" and {len(workers) - most} more" if len(workers) > most else "")
+    return f"worker{'s' if len(workers) > 1 else ''} {listed}"

@@ -1,0 +1,72 @@
+"""The models and optimizers of a collective job, linked by the parameters they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from fleet.collective.compose import refuse_contradictions
+from fleet.collective.model import DistributedModel
+from fleet.collective.optimizer import DistributedOptimizer
+from fleet.errors import NotReadyError, NotSupportedError, UsageError
+from fleet.roles import Identity
+from fleet.strategy import DistributedStrategy
+
+
+class Pairs:
+    """Made by the first of `distributed_model` and `distributed_optimizer`, which may come in any order.
+
+    A job may train several models, each with an optimizer of its own.
+    """
+
+    def __init__(self, identity: Identity, strategy: DistributedStrategy, device: torch.device) -> None:
+        refuse_contradictions(strategy)
+        self.strategy = strategy
+        self._num_workers = identity.num_workers
+        self._device = device
+        self.models: list[DistributedModel] = []
+        self.optimizers: list[DistributedOptimizer] = []
+
+    def add_model(self, module: nn.Module) -> DistributedModel:
+        model = DistributedModel(module, self.strategy, self._num_workers, self._device)
+        self.models.append(model)
+        for optimizer in self.optimizers:
+            self._link(model, optimizer)
+        return model
+
+    def add_optimizer(self, users: Optimizer) -> DistributedOptimizer:
+        optimizer = DistributedOptimizer(users, self.strategy)
+        self.optimizers.append(optimizer)
+        for model in self.models:
+            self._link(model, optimizer)
+        return optimizer
+
+    def _link(self, model: DistributedModel, optimizer: DistributedOptimizer) -> None:
+        known = model.known_parameters()
+        mine = [parameter for parameter in optimizer.parameters if id(parameter) in known]
+        if not mine:
+            return
+        if len(mine) < len(optimizer.parameters):
+            raise UsageError(
+                f"this optimizer trains {len(optimizer.parameters)} parameters, of which this model has {len(mine)}; "
+                "make one model of all, or an optimizer for each"
+            )
+        if model.step_state.optimizer is not None:
+            raise NotSupportedError("this model has an optimizer already; put the parameters of both into one")
+        optimizer.link(model)
+
+    @contextmanager
+    def join(self) -> Iterator[None]:
+        """`DistributedModel.join` of the job's model."""
+        if not self.models:
+            raise NotReadyError("there is no model yet; call fleet.distributed_model() before joining")
+        if len(self.models) > 1:
+            raise NotSupportedError(
+                f'uneven="join" takes one model, and this job has {len(self.models)}; use "pad" or "drop"'
+            )
+        with self.models[0].join():
+            yield

@@ -1,0 +1,154 @@
+"""What each collective strategy does, seen by two workers (one test by four) over Gloo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support import collective_behaviour
+from support.collective_job import LIMIT_S, run_cases
+
+pytestmark = pytest.mark.timeout(LIMIT_S + 20)
+
+Seen = dict[str, list[Any]]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """One job for all of them."""
+    folder = tmp_path_factory.mktemp("strategies")
+    return run_cases("support.collective_behaviour", collective_behaviour.CASES, 2, folder)
+
+
+def same(seen: Seen, case: str) -> Any:
+    """What both workers saw."""
+    first, second = seen[case]
+    assert first == second
+    return first
+
+
+def refused(seen: Seen, case: str, kind: str, *words: str) -> None:
+    """Both workers raised an error of a kind that says certain words."""
+    for worker in seen[case]:
+        assert worker is not None
+        assert worker["error"] == kind, worker
+        assert all(word in worker["says"] for word in words), worker
+        assert "\n" not in worker["says"]
+
+
+def test_everybody_starts_as_worker_0(seen: Seen) -> None:
+    found = same(seen, "starts_from_worker_0")
+    assert found["gap"] == 0.0
+    assert found["mean"] == 0.0
+    assert found["names"] == ["0.weight", "0.bias", "1.weight"]
+    assert found["named"] == ["0.weight"]
+
+
+def test_parameters_that_drift_apart_are_named(seen: Seen) -> None:
+    refused(seen, "drifted", "UsageError", "'2.bias'", "worker 0 and worker 1")
+
+
+def test_gradients_are_accumulated_and_reduced_once(seen: Seen) -> None:
+    for worker in seen["accumulates"]:
+        assert worker["backward apart"] > 1e-3 or worker["apply apart"] > 1e-3
+        assert worker["backward"] < 1e-7
+        assert worker["apply"] < 1e-7
+
+
+def test_one_worker_evaluates_alone(seen: Seen) -> None:
+    assert same(seen, "evaluates_alone") is True
+
+
+def test_local_sgd_averages_when_it_should(seen: Seen) -> None:
+    found = same(seen, "local_sgd")
+    assert found["equal"] == [1, 2, 5, 8]  # at every step up to begin_step 2, then every 3
+    assert found["settled"] == 0.0
+    assert 0.0 < same(seen, "local_sgd_half")["far"] < 1e-3
+
+
+def test_adaptive_local_sgd_follows_loss_and_rate(seen: Seen) -> None:
+    found = same(seen, "adaptive")
+    assert found["intervals"][0] == 2  # sqrt(4) at the first average
+    assert found["after a lower rate"] == 16  # sqrt(4 x 100), cut
+    refused(seen, "adaptive_without_loss", "UsageError", "model.scale_loss(loss)")
+
+
+def test_post_local_joins_workers_by_an_outer_optimizer(seen: Seen) -> None:
+    found = same(seen, "post_local")
+    assert found["equal"] == [1, 2, 3, 4, 6, 8]
+    assert found["first"] < 1e-5
+    assert found["diloco"] < 0.5
+
+
+def test_gradients_travel_in_half_precision(seen: Seen) -> None:
+    found = same(seen, "half_all_reduce")
+    assert 0.0 < found["float16"] < 1e-3
+    assert 0.0 < found["bfloat16"] < 1e-2
+
+
+def test_gradients_are_summed_if_asked(seen: Seen) -> None:
+    assert same(seen, "summed") < 1e-5
+
+
+def test_gradients_are_clipped_after_they_are_averaged(seen: Seen) -> None:
+    assert max(same(seen, "clipped").values()) < 1e-5
+
+
+def test_lars_and_lamb_use_the_mean_gradient(seen: Seen) -> None:
+    assert max(same(seen, "large_batch").values()) < 1e-5
+
+
+def test_batch_norm_sees_the_batch_of_all_workers(seen: Seen) -> None:
+    found = same(seen, "sync_batch_norm")
+    assert found["on"] < 1e-5
+    assert found["off"] > 1e-3
+
+
+def test_parameters_may_be_unused(seen: Seen) -> None:
+    assert same(seen, "unused_parameters") < 1e-5
+
+
+def test_buckets_have_the_sizes_of_the_strategy(seen: Seen) -> None:
+    sizes = same(seen, "buckets")["sizes"]
+    assert sum(sizes) == 16 * (256 * 256 + 256) * 4
+    assert sizes[1] == 4 * (256 * 256 + 256) * 4  # the first layers that fill 1 MB
+    assert sizes[-1] < sizes[1]  # 0.3 MB, rounded up to whole layers
+
+
+def test_half_precision_trains_like_single(seen: Seen) -> None:
+    found = same(seen, "half_precision")
+    assert 0.0 < found["fp16"] < found["bf16"] < 0.02
+    assert found["pure"] < 0.1
+    assert found["single"] < 1e-5
+    assert found["named"] < 1e-5
+
+
+def test_steps_that_overflow_are_left_out_everywhere(seen: Seen) -> None:
+    found = same(seen, "overflow")
+    assert found["moved"] == [False, False, False, True]
+    assert found["factors"][0] == pytest.approx(1e21)
+    assert found["gap"] == 0.0
+    refused(seen, "forgot_to_scale", "UsageError", "model.scale_loss(loss)", "bfloat16")
+
+
+def test_a_loss_that_is_no_number_is_named_on_every_worker(seen: Seen) -> None:
+    refused(seen, "not_a_number", "DivergedError", "worker 1", "not finite")
+
+
+def test_another_model_is_named_on_every_worker(seen: Seen) -> None:
+    refused(seen, "another_model", "UsageError", "worker 1", "'weight'", "[5, 3]", "[4, 3]")
+    refused(seen, "another_layer", "UsageError", "only worker 1 has")
+
+
+def test_compressed_gradients_train(seen: Seen) -> None:
+    found = same(seen, "compressed")
+    assert found["gap"] == 0.0
+    assert found["fell"] < 0.7
+
+
+def test_copies_of_a_divided_model(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("hybrid")
+    for worker in run_cases("support.collective_behaviour", ["hybrid_sharding"], 4, folder)["hybrid_sharding"]:
+        assert "error" not in worker, worker
+        assert max(worker.values()) < 1e-5

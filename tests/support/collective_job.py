@@ -1,0 +1,47 @@
+"""Runs cases in a collective job: `collective_job.py OUT MODULE CASE...`; each worker writes what it got to OUT."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import fleet
+from support.jobs import fleetrun
+
+LIMIT_S = 120.0
+
+
+def run_cases(module: str, cases: list[str], num_workers: int, folder: Path) -> dict[str, list[Any]]:
+    """What each worker got from each case: its value, or `{"error": class, "says": message}`."""
+    here = Path(__file__)
+    result = fleetrun(
+        *("--nproc_per_node", num_workers, "--device", "cpu", "--quiet", here, folder, module, *cases),
+        cwd=folder,
+        environ={"PYTHONPATH": str(here.parents[1]), "OMP_NUM_THREADS": "1"},
+        limit_s=LIMIT_S,
+    )
+    assert result.code == 0, result.err
+    workers = [json.loads((folder / f"worker{index}.json").read_text()) for index in range(num_workers)]
+    return {case: [worker[case] for worker in workers] for case in cases}
+
+
+def main(out: str, module: str, *cases: str) -> None:
+    torch.set_num_threads(1)
+    fleet.init(is_collective=True)
+    home = importlib.import_module(module)
+    got: dict[str, Any] = {}
+    for case in cases:
+        try:
+            got[case] = getattr(home, case)()
+        except Exception as error:
+            got[case] = {"error": type(error).__name__, "says": str(error)}
+    Path(out, f"worker{fleet.worker_index()}.json").write_text(json.dumps(got))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -13,15 +13,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 from harness import write_results
-from peers import ALWAYS, BIN, PEERS, Command, Rate, RunError, run, version
+from peers import ALWAYS, BIN, PEERS, Command, Rate, run, version
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
+from turns import pythons_option, scripts_option, take_turns
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "benchmarks" / "scripts" / "ctr_fleet.py"
@@ -38,26 +37,6 @@ def ours(mode: str, runs: list[Workers], folder: Path) -> float:
     runs.append(workers)
     seconds = max(worker["end"] for worker in workers) - min(worker["begin"] for worker in workers)
     return float(sum(worker["samples"] for worker in workers) / seconds)
-
-
-def measure(contestants: Mapping[str, Rate], rounds: int) -> tuple[dict[str, list[float]], dict[str, str]]:
-    """Samples/s of each contestant by round, and why those failed that did; one that failed is not run again."""
-    rates: dict[str, list[float]] = {name: [] for name in contestants}
-    failures: dict[str, str] = {}
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=rounds * len(contestants))
-        for turn in range(rounds):
-            for name, contestant in contestants.items():
-                progress.update(task, description=f"round {turn + 1} of {rounds}: {name}")
-                if name not in failures:
-                    with TemporaryDirectory() as folder:
-                        try:
-                            rates[name].append(contestant(Path(folder)))
-                        except RunError as failure:
-                            failures[name] = str(failure)
-                            progress.console.print(f"{name} failed: {failure}", markup=False)
-                progress.advance(task)
-    return rates, failures
 
 
 def median_of(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -125,35 +104,10 @@ def show(cases: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
             )
 
 
-def _pythons(_context: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Path]:
-    pythons = {}
-    for pair in pairs:
-        name, _, path = pair.partition("=")
-        if name not in PEERS:
-            raise click.BadParameter(f"{name!r} is none of {', '.join(PEERS)}; give NAME=PATH")
-        if not Path(path).is_file():
-            raise click.BadParameter(f"{name}: {path!r} is not a file; give the path of a Python")
-        pythons[name] = Path(path).absolute()  # not resolved: a venv's Python is a link
-    return pythons
-
-
 @click.command()
 @click.option("--rounds", default=5, show_default=True, help="How often each contestant is run.")
-@click.option(
-    "--peers-python",
-    "pythons",
-    multiple=True,
-    metavar="NAME=PATH",
-    callback=_pythons,
-    help=f"The Python that has a system installed: one of {', '.join(PEERS)}. May be repeated.",
-)
-@click.option(
-    "--peers-scripts",
-    "scripts",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=ROOT.parent / "shared" / "peers",
-    help="The folder of the other systems' scripts; ours are measured alone when it is not there.",
-)
+@pythons_option(PEERS)
+@scripts_option
 @click.option("--only", multiple=True, metavar="TEXT", help="Only contestants whose name contains it. May be repeated.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
 def main(rounds: int, pythons: dict[str, Path], scripts: Path, only: tuple[str, ...], path: Path | None) -> None:
@@ -168,9 +122,9 @@ def main(rounds: int, pythons: dict[str, Path], scripts: Path, only: tuple[str, 
     chosen = {name: run for name, run in contestants.items() if not only or any(text in name for text in only)}
     if not chosen:
         raise click.UsageError(f"--only {only[0]} fits none of: {', '.join(contestants)}")
-    versions = {peer: version(PEERS[peer], python) for peer, python in pythons.items()}
+    versions = {peer: version(PEERS[peer].module, python) for peer, python in pythons.items()}
 
-    rates, failures = measure(chosen, rounds)
+    rates, failures = take_turns(chosen, rounds)
     mine = {name: found for name, found in runs.items() if found}
     cases = cases_of(rates, mine)
     show(cases, list(mine))

@@ -142,10 +142,10 @@ PEERS: Mapping[str, Peer] = {
 }
 
 
-def version(peer: Peer, python: Path) -> str:
-    """The version of a peer, as it says itself."""
-    program = f"import {peer.module}; print({peer.module}.__version__)"
+def version(module: str, python: Path) -> str:
+    """The version of a peer's module, as it says itself."""
+    program = f"import {module}; print({module}.__version__)"
     done = subprocess.run([python, "-c", program], env=ENVIRON, capture_output=True, text=True, timeout=LIMIT_S)
     if done.returncode:
-        raise RunError(f"{python} cannot import {peer.module}:\n{done.stderr[-2000:]}")
+        raise RunError(f"{python} cannot import {module}:\n{done.stderr[-2000:]}")
     return done.stdout.split()[-1]

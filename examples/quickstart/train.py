@@ -3,12 +3,11 @@
     python examples/quickstart/train.py                                          one process
     fleetrun --nproc_per_node 2 --device cpu examples/quickstart/train.py        two
 
-Lines marked (1) to (3) are all that distributed training adds.
+Lines marked (1) to (4) are all that distributed training adds.
 """
 
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 import fleet
 
@@ -27,13 +26,12 @@ def main(num_steps: int = 1500, batch_size: int = 256) -> float:
     fleet.init(is_collective=True)  # (1) who am I, where are the others
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(2, 128), nn.Tanh(), nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, 2))
-    network.to(fleet.device)
-    model = DistributedDataParallel(network)  # (2) gradients are averaged over the workers
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    model = fleet.distributed_model(network)  # (2) gradients are averaged over the workers
+    optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=3e-3))  # (3)
 
     bar = fleet.progress(range(num_steps), "training", enabled=fleet.is_first_worker())
     for step in bar:
-        seed = step * fleet.worker_num() + fleet.worker_index()  # (3) each worker sees its own data
+        seed = step * fleet.worker_num() + fleet.worker_index()  # (4) each worker sees its own data
         points, label = (part.to(fleet.device) for part in spirals(batch_size, seed))
         loss = nn.functional.cross_entropy(model(points), label)
         optimizer.zero_grad()
@@ -43,7 +41,8 @@ def main(num_steps: int = 1500, batch_size: int = 256) -> float:
             bar.show(loss=loss.item())
 
     points, label = (part.to(fleet.device) for part in spirals(10_000, seed=-1))
-    accuracy = float((network(points).argmax(dim=1) == label).float().mean())
+    with torch.no_grad():
+        accuracy = float((model(points).argmax(dim=1) == label).float().mean())
     if fleet.is_first_worker():
         print(f"{fleet.worker_num()} worker(s), loss {loss.item():.4f}, accuracy on unseen points {accuracy:.3f}")
     return accuracy

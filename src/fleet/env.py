@@ -51,6 +51,10 @@ class Variable(Generic[T]):
         """Whether the variable is there at all, be it empty: some programs read something into that."""
         return self.name in (os.environ if environ is None else environ)
 
+    def put(self, value: str) -> None:
+        """Set it for this process, the libraries in it, and its children."""
+        os.environ[self.name] = value
+
     def require(self, why: str, environ: Environ | None = None) -> T:
         """The value; VariableError with the reason when unset."""
         value = self.get(environ)
@@ -259,6 +263,6 @@ MPI_LOCALNRANKS = _count("MPI_LOCALNRANKS", "Processes on this machine (MPICH, I
 CUDA_VISIBLE_DEVICES = _text(
     "CUDA_VISIBLE_DEVICES", "GPUs a job may use; `--gpus` chooses among them. Set but empty: none."
 )
-GLOO_SOCKET_IFNAME = _text("GLOO_SOCKET_IFNAME", "Network interface of Gloo; chosen by `fleetrun` when unset.")
-NCCL_SOCKET_IFNAME = _text("NCCL_SOCKET_IFNAME", "Network interface of NCCL; chosen by `fleetrun` when unset.")
+GLOO_SOCKET_IFNAME = _text("GLOO_SOCKET_IFNAME", "Network interface of Gloo; chosen when unset, and told.")
+NCCL_SOCKET_IFNAME = _text("NCCL_SOCKET_IFNAME", "Network interface of NCCL; chosen when unset, and told.")
 OMP_NUM_THREADS = _count("OMP_NUM_THREADS", "Threads of each process; `fleetrun` divides the cores when unset.")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet import net
 from support.jobs import FLEETRUN, RunningJob, clean_environ, fleetrun, script
 
 pytestmark = pytest.mark.timeout(90)
@@ -145,7 +146,7 @@ def test_dry_run_starts_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--ips", "127.0.0.1,203.0.113.1", "--device", "cpu"],
+        ["--ips", f"{net.outward_address()},203.0.113.1", "--device", "cpu"],
         ["--servers", "127.0.0.1:6170", "--workers", "203.0.113.1,203.0.113.2"],
     ],
 )

@@ -92,7 +92,22 @@ MISTAKES = {
         ["--master", "127.0.0.1:6000", "--device", "cpu", "train.py"],
         "--master needs --nnodes",
     ),
-    "elastic": (["--nnodes", "2:4", "train.py"], "not supported yet"),
+    "elastic without a meeting point": (["--nnodes", "2:4", "train.py"], "--nnodes 2:4 needs --master HOST:PORT"),
+    "elastic on named machines": (
+        ["--nnodes", "1:2", "--ips", "127.0.0.1,203.0.113.1", "train.py"],
+        "--nnodes 1:2: --ips names the machines, so their number cannot change",
+    ),
+    "elastic with servers": (
+        ["--nnodes", "1:2", "--master", "127.0.0.1:6000", "--server_num", "1", "--worker_num", "1", "train.py"],
+        "--nnodes 1:2: a changing number of machines is not supported with parameter servers",
+    ),
+    "elastic, the wrong way round": (["--nnodes", "3:2", "train.py"], "--nnodes 3:2: the least comes first; write 2:3"),
+    "elastic, down to nothing": (["--nnodes", "0:2", "train.py"], "--nnodes 0:2: a job has at least 1 machine"),
+    "elastic, not numbers": (["--nnodes", "x:2", "train.py"], "--nnodes 'x:2' is neither a number of machines"),
+    "a machine that others cannot reach": (
+        ["--ips", "127.0.0.1,203.0.113.1", "--device", "cpu", "train.py"],
+        "--ips names 127.0.0.1, which other machines cannot reach",
+    ),
     "an option of torchrun": (["--node_rank", "1", "train.py"], "--node_rank: use --rank"),
     "another option of torchrun": (["--rdzv-endpoint", "a:1", "train.py"], "use --master HOST:PORT with --nnodes"),
     "workers by another name": (["--nproc-per-node", "gpu", "train.py"], "leave it out for one worker per GPU"),
@@ -115,7 +130,7 @@ MISTAKES = {
     "selfcheck and script": (["--selfcheck", "--device", "cpu", "train.py"], "leave out train.py"),
     "restarts on several machines": (
         ["--servers", "127.0.0.1:6170", "--workers", "203.0.113.9", "--max_restart", "3", "train.py"],
-        "--max_restart on several machines is not supported yet",
+        "--max_restart on several machines is not supported with parameter servers",
     ),
     "a machine by two addresses": (
         ["--servers", "127.0.0.1:6170", "--workers", "localhost,203.0.113.9", "train.py"],

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from queue import SimpleQueue
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,10 +15,10 @@ from hypothesis import strategies as st
 
 from fleet.errors import CommunicationError, EndpointError, UsageError
 from fleet.launch.job_token import own_token
-from fleet.launch.lobby import PROTOCOL, Lobby
-from fleet.launch.meeting import meet
+from fleet.launch.lobby import PROTOCOL
 from fleet.launch.messages import AllDone, NodeFailed, Offer
-from fleet.launch.team import Team
+from fleet.launch.options import Nodes
+from fleet.launch.team import Round, Team
 from fleet.net import Endpoint, Hold
 
 pytestmark = pytest.mark.timeout(60)
@@ -42,10 +41,25 @@ def launchers(count: int) -> Iterator[tuple[ThreadPoolExecutor, ExitStack, Endpo
         yield pool, resources, free_point()
 
 
+Joined = tuple[Team, Round]
+
+
 def join(
-    pool: ThreadPoolExecutor, resources: ExitStack, point: Endpoint, name: int, rank: int | None = None, of: int = 3
-) -> Future[Team]:
-    return pool.submit(meet, point, of, rank, TOKEN, lambda _: offer(name), resources)
+    pool: ThreadPoolExecutor,
+    resources: ExitStack,
+    point: Endpoint,
+    name: int,
+    rank: int | None = None,
+    of: int = 3,
+    terms: str = TERMS,
+) -> Future[Joined]:
+    team = Team(TOKEN, 0)
+    resources.callback(team.close)
+    return pool.submit(lambda: (team, team.meet(point, Nodes(of, of), rank, lambda _: offer(name, terms))))
+
+
+def rounds(joined: list[Future[Joined]]) -> list[Round]:
+    return [future.result(timeout=20)[1] for future in joined]
 
 
 def wait_for_host(point: Endpoint) -> None:
@@ -62,9 +76,10 @@ def test_everybody_gets_the_same_list_in_the_order_of_ranks() -> None:
         joined = [join(pool, resources, point, 7, 0)]
         wait_for_host(point)
         joined += [join(pool, resources, point, 5, 2), join(pool, resources, point, 6, None)]
-        teams = [future.result(timeout=20) for future in joined]
-    assert [team.node_index for team in teams] == [0, 2, 1]
-    assert {team.offers for team in teams} == {(offer(7), offer(6), offer(5))}
+        met = rounds(joined)
+    assert [one.node_index for one in met] == [0, 2, 1]
+    assert {one.offers for one in met} == {(offer(7), offer(6), offer(5))}
+    assert {(one.restart, one.num_failures, one.num_nodes) for one in met} == {(0, 0, 3)}
 
 
 def test_done_is_said_when_all_are_and_failure_at_once() -> None:
@@ -73,10 +88,8 @@ def test_done_is_said_when_all_are_and_failure_at_once() -> None:
             joined = [join(pool, resources, point, 0, 0)]
             wait_for_host(point)
             joined += [join(pool, resources, point, rank, rank) for rank in (1, 2)]
-            teams = [future.result(timeout=20) for future in joined]
-            queues: list[SimpleQueue[object]] = [SimpleQueue() for _ in teams]
-            for team, queue in zip(teams, queues, strict=True):
-                team.listen(queue)
+            teams = [future.result(timeout=20)[0] for future in joined]
+            queues = [one.news for one in rounds(joined)]
             if how == "done":
                 for team in teams[:2]:
                     team.done()
@@ -110,16 +123,16 @@ def test_a_machine_that_does_not_fit_is_told_and_the_others_wait_on(
     with launchers(4) as (pool, resources, point):
         joined = [join(pool, resources, point, 0, 0)]
         wait_for_host(point)
-        misfit = pool.submit(meet, point, of, rank, TOKEN, lambda _: offer(9, terms), resources)
+        misfit = join(pool, resources, point, 9, rank, of, terms)
         with pytest.raises(UsageError) as caught:
             misfit.result(timeout=20)
         assert complaint in str(caught.value)
         joined += [join(pool, resources, point, number, number) for number in (1, 2)]
-        assert len({future.result(timeout=20).offers for future in joined}) == 1
+        assert len({one.offers for one in rounds(joined)}) == 1
 
 
 OFFER = {"host": "a", "servers": [], "workers": ["a"], "master": 0}
-HELLO = {"protocol": PROTOCOL, "nnodes": 2, "rank": 1, "offer": OFFER}
+HELLO = {"protocol": PROTOCOL, "nnodes": "2", "rank": 1, "offer": OFFER}
 BYTES = st.binary(max_size=200)
 NEARLY = st.sampled_from([b"GET / HTTP/1.1\r\n\r\n", b"\n", b"[]\n", b"null\n", b"{}\n"])
 WRONG_FIELDS = st.dictionaries(
@@ -137,13 +150,13 @@ def test_strangers_at_the_meeting_point_do_no_harm(noise: list[bytes]) -> None:
             with socket.create_connection((point.host, point.port)) as stranger:
                 stranger.sendall(data)
         guest = join(pool, resources, point, 1, 1, of=2)
-        assert host.result(timeout=20).offers == guest.result(timeout=20).offers == (offer(0), offer(1))
+        assert {one.offers for one in rounds([host, guest])} == {(offer(0), offer(1))}
 
 
 def test_a_program_that_is_not_fleetrun_at_the_meeting_point() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as resources, ThreadPoolExecutor(1) as pool:
         point = Endpoint(*listener.getsockname())
-        guest = pool.submit(meet, point, 2, 1, TOKEN, lambda _: offer(1), resources)
+        guest = join(pool, resources, point, 1, 1, of=2)
         connection, _ = listener.accept()
         with connection:
             connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -152,7 +165,7 @@ def test_a_program_that_is_not_fleetrun_at_the_meeting_point() -> None:
 
 
 def test_a_machine_that_leaves_before_the_start_may_come_again() -> None:
-    hello = {"protocol": PROTOCOL, "nnodes": 3, "rank": 1, "offer": offer(1).to_json()}
+    hello = {"protocol": PROTOCOL, "nnodes": "3", "rank": 1, "offer": offer(1).to_json()}
     with launchers(3) as (pool, resources, point):
         joined = [join(pool, resources, point, 0, 0)]
         wait_for_host(point)
@@ -160,28 +173,21 @@ def test_a_machine_that_leaves_before_the_start_may_come_again() -> None:
             first_try.sendall(json.dumps(hello).encode() + b"\n")
             assert b"welcome" in first_try.recv(1000)
         joined += [join(pool, resources, point, rank, rank) for rank in (1, 2)]
-        assert {future.result(timeout=20).offers for future in joined} == {(offer(0), offer(1), offer(2))}
+        assert {one.offers for one in rounds(joined)} == {(offer(0), offer(1), offer(2))}
 
 
-def test_guests_learn_why_a_meeting_is_off() -> None:
+def test_guests_learn_why_a_meeting_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     with launchers(2) as (pool, resources, point):
-        host = pool.submit(_host_that_gives_up, point)
+        monkeypatch.setenv("FLEET_INIT_TIMEOUT_S", "1")
+        host = join(pool, resources, point, 0, 0)
         wait_for_host(point)
         guest = join(pool, resources, point, 1, 1)
-        with pytest.raises(CommunicationError, match="the meeting at .* ended: gave up"):
-            guest.result(timeout=20)
-        with pytest.raises(RuntimeError, match="gave up"):
-            host.result(timeout=20)
-
-
-def _host_that_gives_up(point: Endpoint) -> None:
-    """A host that is interrupted once the first guest is there."""
-    with socket.create_server((point.host, point.port)) as listener:
-        lobby = Lobby(listener, 3, 0, offer(0), TOKEN)
-        while lobby.num_missing == 2:
-            lobby.serve(timeout_s=0.1)
-        lobby.dismiss("gave up")
-    raise RuntimeError("gave up")
+        reason = f"waited for 1 of 3 machines at {point}"
+        for joined, message in ((host, reason), (guest, f"the meeting at {point} ended: {reason}")):
+            with pytest.raises(CommunicationError) as caught:
+                joined.result(timeout=20)
+            assert str(caught.value).startswith(message)
+            assert "127.0.0.1 is loopback on this machine" in str(caught.value)
 
 
 @pytest.mark.parametrize("address", ["::1", "127.0.0.1"])
@@ -190,7 +196,7 @@ def test_machines_can_meet_at_either_family_of_addresses(address: str) -> None:
         point = hold.endpoint
     with ExitStack() as resources, ThreadPoolExecutor(2) as pool:
         joined = [join(pool, resources, point, number, None, of=2) for number in range(2)]
-        assert len({future.result(timeout=20).offers for future in joined}) == 1
+        assert len({one.offers for one in rounds(joined)}) == 1
 
 
 def test_a_visitor_that_trickles_does_not_hold_the_host_up() -> None:
@@ -200,4 +206,4 @@ def test_a_visitor_that_trickles_does_not_hold_the_host_up() -> None:
         with socket.create_connection((point.host, point.port)) as slow:
             slow.sendall(b"{")
             guest = join(pool, resources, point, 1, 1, of=2)
-            assert host.result(timeout=3).offers == guest.result(timeout=3).offers
+            assert host.result(timeout=3)[1].offers == guest.result(timeout=3)[1].offers

@@ -15,9 +15,9 @@ import pytest
 from fleet.errors import EndpointError, UsageError
 from fleet.launch.job_token import JobToken, new_nonce, own_token
 from fleet.launch.lobby import PROTOCOL
-from fleet.launch.meeting import meet
 from fleet.launch.messages import Offer
-from fleet.launch.team import Team
+from fleet.launch.options import Nodes
+from fleet.launch.team import Round, Team
 from fleet.net import Endpoint, Hold
 
 pytestmark = pytest.mark.timeout(60)
@@ -28,6 +28,9 @@ def offer(name: int) -> Offer:
     return Offer("127.0.0.1", (Endpoint("127.0.0.1", 1000 + name),), (), None, "--nnodes 2")
 
 
+Joined = tuple[Team, Round]
+
+
 class Launchers:
     """Threads that meet."""
 
@@ -35,14 +38,19 @@ class Launchers:
         self._resources = resources
         self._pool = resources.enter_context(ThreadPoolExecutor(8))
 
-    def join(self, point: Endpoint, rank: int, token: JobToken, of: int = 2) -> Future[Team]:
-        return self._pool.submit(meet, point, of, rank, token, lambda _: offer(rank), self._resources)
+    def join(self, point: Endpoint, rank: int, token: JobToken, of: int = 2, max_restart: int = 0) -> Future[Joined]:
+        team = Team(token, max_restart)
+        self._resources.callback(team.close)
+        return self.meet(team, point, rank, of)
 
-    def host(self, token: JobToken, of: int = 2) -> tuple[Endpoint, Future[Team]]:
+    def meet(self, team: Team, point: Endpoint, rank: int, of: int = 2) -> Future[Joined]:
+        return self._pool.submit(lambda: (team, team.meet(point, Nodes(of, of), rank, lambda _: offer(rank))))
+
+    def host(self, token: JobToken, of: int = 2, max_restart: int = 0) -> tuple[Endpoint, Future[Joined]]:
         """A launcher that listens already, and where."""
         with Hold.any_port() as hold:
             point = hold.endpoint
-        host = self.join(point, 0, token, of)
+        host = self.join(point, 0, token, of, max_restart)
         while True:
             with suppress(ConnectionRefusedError):
                 socket.create_connection((point.host, point.port)).close()
@@ -93,20 +101,20 @@ def test_a_given_token_admits_and_never_travels(launchers: Launchers) -> None:
     point, host = launchers.host(SESAME)
     with tapped(point) as (tap, heard):
         guest = launchers.join(tap, 1, SESAME)
-        teams = [host.result(timeout=20), guest.result(timeout=20)]
+        (here, ours), (there, theirs) = host.result(timeout=20), guest.result(timeout=20)
         assert b"welcome" in heard
         assert b"sesame" not in heard
-        for team in teams:
+        for team in (here, there):
             team.close()
-    assert [team.token for team in teams] == [SESAME, SESAME]
-    assert teams[0].offers == teams[1].offers == (offer(0), offer(1))
+    assert [here.token, there.token] == [SESAME, SESAME]
+    assert ours.offers == theirs.offers == (offer(0), offer(1))
 
 
 def test_without_a_given_token_everybody_gets_the_host_s(launchers: Launchers) -> None:
     made = [own_token({}) for _ in range(3)]
     point, host = launchers.host(made[0], of=3)
     joined = [host, *(launchers.join(point, rank, made[rank], of=3) for rank in (1, 2))]
-    assert [future.result(timeout=20).token for future in joined] == [made[0]] * 3
+    assert [future.result(timeout=20)[0].token for future in joined] == [made[0]] * 3
 
 
 @pytest.mark.parametrize(
@@ -126,7 +134,7 @@ def test_a_machine_with_another_token_is_told_and_the_host_waits_on(
     assert f"the meeting point {point} refused this machine: {complaint}; " in f"{caught.value}; "
     assert not any(token.value in str(caught.value) for token in (at_host, at_guest))
     right = launchers.join(point, 1, at_host)
-    assert host.result(timeout=20).offers == right.result(timeout=20).offers
+    assert host.result(timeout=20)[1].offers == right.result(timeout=20)[1].offers
 
 
 def test_what_was_overheard_opens_nothing(launchers: Launchers) -> None:
@@ -134,7 +142,7 @@ def test_what_was_overheard_opens_nothing(launchers: Launchers) -> None:
     point, host = launchers.host(SESAME)
     with tapped(point) as (tap, heard):
         guest = launchers.join(tap, 1, SESAME)
-        for team in (host.result(timeout=20), guest.result(timeout=20)):
+        for team, _ in (host.result(timeout=20), guest.result(timeout=20)):
             team.close()
     lines = [json.loads(line) for line in bytes(heard).splitlines()]
     hello = next(line for line in lines if "nnodes" in line)
@@ -155,19 +163,19 @@ def test_what_was_overheard_opens_nothing(launchers: Launchers) -> None:
 @pytest.mark.parametrize("after_hello", [False, True])
 def test_strangers_do_no_harm_where_a_token_is_given(launchers: Launchers, noise: bytes, after_hello: bool) -> None:
     point, host = launchers.host(SESAME)
-    hello = {"protocol": PROTOCOL, "nnodes": 2, "rank": 1, "offer": offer(1).to_json(), "nonce": new_nonce()}
+    hello = {"protocol": PROTOCOL, "nnodes": "2", "rank": 1, "offer": offer(1).to_json(), "nonce": new_nonce()}
     with socket.create_connection((point.host, point.port)) as stranger:
         if after_hello:
             stranger.sendall(json.dumps(hello).encode() + b"\n")
             assert b"challenge" in stranger.recv(1000)
         stranger.sendall(noise)
         guest = launchers.join(point, 1, SESAME)
-        assert guest.result(timeout=20).token == host.result(timeout=20).token
+        assert guest.result(timeout=20)[0].token == host.result(timeout=20)[0].token
 
 
 def test_a_stranger_learns_nothing_of_the_job(launchers: Launchers) -> None:
     point, host = launchers.host(SESAME)
-    hello = {"protocol": PROTOCOL, "nnodes": 7, "rank": 0, "offer": offer(1).to_json()}
+    hello = {"protocol": PROTOCOL, "nnodes": "7", "rank": 0, "offer": offer(1).to_json()}
     for nonce in ({}, {"nonce": new_nonce()}):
         with socket.create_connection((point.host, point.port)) as stranger:
             stranger.sendall(json.dumps(hello | nonce).encode() + b"\n")
@@ -182,8 +190,9 @@ def test_an_impostor_at_the_meeting_point_is_not_believed(launchers: Launchers, 
     """It says whatever a host says, and sends the workers to servers of its own, but it does not know the token."""
     messages: list[dict[str, object]] = [
         {"say": "welcome"},
-        {"rank": 1, "host": 0, "offers": [offer(0).to_json(), offer(1).to_json()], "token": own_token({}).value},
+        {"say": "begin", "rank": 1, "host": 0, "restart": 0, "failures": 0, "why": "", "token": own_token({}).value},
     ]
+    messages[-1]["offers"] = [offer(0).to_json(), offer(1).to_json()]
     if asks:
         messages.insert(0, {"say": "prove", "challenge": new_nonce()})
         messages[-1]["proof"] = new_nonce()
@@ -200,7 +209,7 @@ def test_an_impostor_at_the_meeting_point_is_not_believed(launchers: Launchers, 
 def test_a_visitor_that_never_proves_is_forgotten(launchers: Launchers) -> None:
     """It neither counts as a machine nor keeps its rank."""
     point, host = launchers.host(SESAME)
-    hello = {"protocol": PROTOCOL, "nnodes": 2, "rank": 1, "offer": offer(1).to_json(), "nonce": new_nonce()}
+    hello = {"protocol": PROTOCOL, "nnodes": "2", "rank": 1, "offer": offer(1).to_json(), "nonce": new_nonce()}
     with socket.create_connection((point.host, point.port)) as silent:
         silent.sendall(json.dumps(hello).encode() + b"\n")
         assert b"challenge" in silent.recv(1000)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.hosts import Host, two_hosts, why_not
+from support.hosts import Host, hosts_with_two_cables, two_hosts, why_not
 from support.jobs import Result, RunningJob, script
 
 REASON = why_not()
@@ -231,3 +231,28 @@ def test_a_machine_with_another_token_is_refused(hosts: tuple[Host, Host], tmp_p
     assert "refused this machine: FLEET_JOB_TOKEN is not the one of the meeting point" in refused.err
     assert waiting.code == 143
     assert "open-" not in refused.err + waiting.err
+
+
+def test_of_two_cables_the_one_that_leads_to_the_peer_is_chosen(tmp_path: Path) -> None:
+    names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "MASTER_ADDR")
+    train = script(tmp_path, f"import os; print(*map(os.environ.get, {names}))")
+    with hosts_with_two_cables() as hosts, ExitStack() as stack:
+        arguments = ["--master", f"{hosts[0].address}:6000", "--nnodes", 2, "--nproc_per_node", 1, "--device", "cpu"]
+        results = Pair(stack, hosts, tmp_path, [[*arguments, train]] * 2).finish()
+        refused = []
+        for number, name in enumerate(("lo", "wire2", "wire1")):
+            environ = {"GLOO_SOCKET_IFNAME": name, "FLEET_INIT_TIMEOUT_S": "1"}
+            with RunningJob([*arguments, train], tmp_path, environ, hosts[number % 2].prefix) as job:
+                refused.append(job.finish())
+    assert [result.code for result in results] == [0, 0], results
+    for number, result in enumerate(results):
+        assert result.out == f"wire0 wire0 {hosts[0].address}\n"
+        own, peer = hosts[number].address, hosts[1 - number].address
+        assert (
+            f"network interface wire0 ({own}) leads to {peer}; also here: wire1 (198.19.0.{number + 1}); "
+            "set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME to use another" in result.err
+        )
+    assert [result.code for result in refused] == [2, 2, 1]
+    assert refused[0].err.startswith("fleetrun: GLOO_SOCKET_IFNAME is lo, loopback, which leads to no other machine")
+    assert refused[1].err.startswith("fleetrun: GLOO_SOCKET_IFNAME is wire2, but there is no interface 'wire2'")
+    assert "waited for 1 of 2 machines" in refused[2].err

@@ -77,11 +77,11 @@ def pair(
 
 def own(here: Fleet, whole: torch.Tensor) -> torch.Tensor:
     """This worker's part of a batch."""
-    return whole.chunk(here.worker_num())[here.worker_index()]
+    return whole.chunk(here.worker_num())[here.worker_index()].to(here.device)
 
 
 def mean(value: torch.Tensor) -> float:
-    value = value.detach().clone()
+    value = value.detach().cpu().clone()
     if dist.is_initialized() and dist.get_world_size() > 1:
         dist.all_reduce(value)
         value /= dist.get_world_size()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,16 @@ from support.jobs import fleetrun
 LIMIT_S = 120.0
 
 
-def run_cases(module: str, cases: list[str], num_workers: int, folder: Path) -> dict[str, list[Any]]:
+def run_cases(
+    module: str, cases: list[str], num_workers: int, folder: Path, where: tuple[str, str] = ("--device", "cpu")
+) -> dict[str, list[Any]]:
     """What each worker got from each case: its value, or `{"error": class, "says": message}`."""
     here = Path(__file__)
+    path = [str(here.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     result = fleetrun(
-        *("--nproc_per_node", num_workers, "--device", "cpu", "--quiet", here, folder, module, *cases),
+        *("--nproc_per_node", num_workers, *where, "--quiet", here, folder, module, *cases),
         cwd=folder,
-        environ={"PYTHONPATH": str(here.parents[1]), "OMP_NUM_THREADS": "1"},
+        environ={"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"},
         limit_s=LIMIT_S,
     )
     assert result.code == 0, result.err

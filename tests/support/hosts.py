@@ -1,4 +1,4 @@
-"""Two hosts on one machine: network namespaces joined by a cable (a veth pair), each with an address of its own."""
+"""Hosts on one machine: network namespaces joined by cables (veth pairs), each with an address of its own."""
 
 from __future__ import annotations
 
@@ -40,34 +40,79 @@ def why_not() -> str | None:
     return None
 
 
+def _plug(ends: tuple[tuple[Host, str], tuple[Host, str]]) -> None:
+    """Lay a cable between two hosts; each end is a host and the interface's name there."""
+    (one, name), (other, other_name) = ends
+    _ip(
+        "link",
+        "add",
+        name,
+        "netns",
+        one.namespace,
+        "type",
+        "veth",
+        "peer",
+        "name",
+        other_name,
+        "netns",
+        other.namespace,
+    )
+
+
+def _turn_on(host: Host, interface: str, address: str) -> None:
+    if address:
+        _ip("-n", host.namespace, "addr", "add", f"{address}/24", "dev", interface)
+    _ip("-n", host.namespace, "link", "set", interface, "up")
+
+
 @contextmanager
-def two_hosts() -> Iterator[tuple[Host, Host]]:
-    """Make two hosts and remove them afterwards."""
+def _namespaces(count: int) -> Iterator[list[Host]]:
     tag = uuid4().hex[:6]
-    hosts = tuple(Host(f"fleet-{tag}-{number}", f"198.18.0.{number}") for number in (1, 2))
-    cables = [f"fl{tag}{number}" for number in (1, 2)]
+    hosts = [Host(f"fleet-{tag}-{number}", f"198.18.0.{number}") for number in range(1, count + 1)]
     try:
         for host in hosts:
             _ip("netns", "add", host.namespace)
-        _ip(
-            "link",
-            "add",
-            cables[0],
-            "netns",
-            hosts[0].namespace,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            cables[1],
-            "netns",
-            hosts[1].namespace,
-        )
-        for host, cable in zip(hosts, cables, strict=True):
-            _ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", cable)
-            _ip("-n", host.namespace, "link", "set", cable, "up")
-            _ip("-n", host.namespace, "link", "set", "lo", "up")
-        yield hosts[0], hosts[1]
+            _turn_on(host, "lo", "")
+        yield hosts
     finally:
         for host in hosts:
             subprocess.run(["ip", "netns", "delete", host.namespace], capture_output=True, timeout=10)
+
+
+@contextmanager
+def two_hosts() -> Iterator[tuple[Host, Host]]:
+    """Make two hosts and remove them afterwards."""
+    with _namespaces(2) as hosts:
+        cables = [f"fl{host.namespace[6:12]}{number}" for number, host in enumerate(hosts, 1)]
+        _plug(((hosts[0], cables[0]), (hosts[1], cables[1])))
+        for host, cable in zip(hosts, cables, strict=True):
+            _turn_on(host, cable, host.address)
+        yield hosts[0], hosts[1]
+
+
+@contextmanager
+def hosts_at_a_switch(count: int) -> Iterator[list[Host]]:
+    """Make hosts that all reach each other, and remove them afterwards."""
+    with _namespaces(count + 1) as (*hosts, switch):
+        _ip("-n", switch.namespace, "link", "add", "switch", "type", "bridge")
+        _turn_on(switch, "switch", "")
+        for number, host in enumerate(hosts):
+            _plug(((host, "eth0"), (switch, f"port{number}")))
+            _ip("-n", switch.namespace, "link", "set", f"port{number}", "master", "switch")
+            _turn_on(switch, f"port{number}", "")
+            _turn_on(host, "eth0", host.address)
+        yield hosts
+
+
+@contextmanager
+def hosts_with_two_cables() -> Iterator[tuple[Host, Host]]:
+    """Two hosts with two cables: `wire0` in the network of their addresses, and `wire1` in another one.
+
+    `wire1` comes first in the order of the system, so that who just takes the first takes the wrong one.
+    """
+    with _namespaces(2) as (one, other):
+        for cable, network in (("wire1", "198.19.0"), ("wire0", "198.18.0")):
+            _plug(((one, cable), (other, cable)))
+            for number, host in enumerate((one, other), 1):
+                _turn_on(host, cable, f"{network}.{number}")
+        yield one, other

@@ -127,3 +127,63 @@ def test_this_machine_knows_itself() -> None:
     assert net.interface_of("127.0.0.1") == "lo"
     assert net.interface_of("203.0.113.1") is None
     assert net.local_addresses()[-1] in ("127.0.0.1", "::1")
+
+
+ETH0 = net.Interface("eth0", ("10.0.0.1", "fd00::1"))
+ETH1 = net.Interface("eth1", ("10.1.0.1",))
+LO = net.Interface("lo", ("127.0.0.1", "::1", "10.9.9.9"))  # data centres give lo addresses that others reach
+HERE = (LO, ETH1, ETH0)
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A made-up network: what each host resolves to; the way to 10.N.* begins at 10.N.0.1, to 10.9.* at lo."""
+    names: dict[str, str] = {}
+
+    def resolve(host: str) -> tuple[str, ...]:
+        return (names.get(host, host),)
+
+    def address_toward(host: str) -> str | None:
+        ways = {"10.0.": "10.0.0.1", "10.1.": "10.1.0.1", "10.9.": "10.9.9.9"}
+        return ways.get(resolve(host)[0][:5])
+
+    monkeypatch.setattr("fleet.net.machine.resolve", resolve)
+    monkeypatch.setattr("fleet.net.interface.address_toward", address_toward)
+    monkeypatch.setattr("fleet.net.interface.interfaces", lambda: HERE)
+    monkeypatch.setattr("fleet.net.interface.outward_address", lambda: "10.1.0.1")
+    return names
+
+
+@pytest.mark.usefixtures("network")
+def test_the_interface_that_leads_to_the_peer_is_chosen(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "fleet.net.interface")
+    assert net.choose_interface("10.0.0.2") == "eth0"
+    assert net.choose_interface("10.1.0.2") == "eth1"
+    assert net.choose_interface("10.0.0.1") == "eth0"  # the peer may be this machine
+    assert caplog.messages[0] == (
+        "network interface eth0 (10.0.0.1) leads to 10.0.0.2; also here: eth1 (10.1.0.1); "
+        "set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME to use another"
+    )
+
+
+def test_loopback_is_never_chosen(network: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+    network["own-name"] = "127.0.1.1"
+    assert net.choose_interface("own-name") == "eth1"  # the way out
+    assert net.choose_interface("127.0.0.1") is None
+    assert net.choose_interface("192.0.2.1") is None  # no route
+    assert net.choose_interface("10.9.0.2") is None
+    assert "begins at 10.9.9.9 on lo, the loopback interface" in caplog.text
+
+
+def test_a_peer_that_resolves_to_loopback_is_refused(network: dict[str, str]) -> None:
+    network["node-2"] = "127.0.1.1"
+    with pytest.raises(
+        EndpointError, match=r"node-2 is another machine but resolves to 127\.0\.1\.1 here; correct /etc/"
+    ):
+        net.way_to("node-2")
+
+
+def test_the_interfaces_of_this_machine() -> None:
+    found = {one.name: one for one in net.interfaces()}
+    assert found["lo"].is_loopback
+    assert found["lo"].addresses[0] == "127.0.0.1"

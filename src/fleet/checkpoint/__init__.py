@@ -8,13 +8,15 @@
     manifest = read_manifest(where)
     load_table(...), load_dense(...)
 
-An inference copy is the same with `InferenceIndex`, `export_table` and `export_dense`.
+An inference copy is the same with `InferenceIndex`, `export_table` and `export_dense`. The checkpoints of a training
+run without servers are `Steps`: tensors in spans (`write_spans`, `map_spans`) and a `TrainingManifest`, which is made
+of the `Account` of each worker.
 """
 
 from fleet.checkpoint.buffers import BlockData, join_buffer, split_buffer, state_form
 from fleet.checkpoint.dense import load_dense, save_dense
 from fleet.checkpoint.export import export_dense, export_table
-from fleet.checkpoint.files import FileInfo
+from fleet.checkpoint.files import FileInfo, check_file
 from fleet.checkpoint.folder import abort, begin, check_files, commit, find, read_manifest
 from fleet.checkpoint.forms import (
     Block,
@@ -36,24 +38,36 @@ from fleet.checkpoint.inference import (
 )
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import read_piece, write_piece
+from fleet.checkpoint.spans import DTYPES, Form, Span, SpanData, SpanPiece, map_spans, write_spans
+from fleet.checkpoint.steps import Steps
 from fleet.checkpoint.tables import Table, load_table, save_table
+from fleet.checkpoint.training import Account, TrainingManifest
 
 __all__ = [
+    "DTYPES",
+    "Account",
     "Block",
     "BlockData",
     "DenseArray",
     "DensePiece",
     "FileInfo",
+    "Form",
     "Inference",
     "InferenceIndex",
     "Manifest",
     "Piece",
+    "Span",
+    "SpanData",
+    "SpanPiece",
+    "Steps",
     "Table",
     "TableForm",
     "TablePart",
     "TablePiece",
+    "TrainingManifest",
     "abort",
     "begin",
+    "check_file",
     "check_files",
     "commit",
     "export_dense",
@@ -62,6 +76,7 @@ __all__ = [
     "join_buffer",
     "load_dense",
     "load_table",
+    "map_spans",
     "parts_from_text",
     "parts_to_text",
     "pieces_from_text",
@@ -74,4 +89,5 @@ __all__ = [
     "split_buffer",
     "state_form",
     "write_piece",
+    "write_spans",
 ]

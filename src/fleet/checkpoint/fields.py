@@ -69,12 +69,16 @@ class Fields:
             raise self._wrong(name, "a list of whole numbers from 0", value)
         return tuple(value)
 
-    def objects(self, name: str) -> Iterator[Fields]:
-        """A list of objects."""
+    def items(self, name: str) -> list[Any]:
+        """A list, as it is."""
         value = self._get(name)
         if not isinstance(value, list):
             raise self._wrong(name, "a list", value)
-        return (Fields(item, f"{self.where}, {name}[{number}]") for number, item in enumerate(value))
+        return value
+
+    def objects(self, name: str) -> Iterator[Fields]:
+        """A list of objects."""
+        return (Fields(item, f"{self.where}, {name}[{number}]") for number, item in enumerate(self.items(name)))
 
     def _get(self, name: str) -> object:
         if name not in self.value:

@@ -127,6 +127,18 @@ def read_file(path: Path, info: FileInfo) -> npt.NDArray[np.uint8]:
     return data
 
 
+def check_file(path: Path, info: FileInfo) -> None:
+    """Read a file from end to end, in little memory; CheckpointError unless it has the size and sum of `info`."""
+    with reading(path) as descriptor:
+        size = check_size(path, descriptor, info)
+        buffer, crc, done = bytearray(_CHUNK_BYTES), 0, 0
+        while done < size and (count := os.readv(descriptor, [buffer])):
+            crc = zlib.crc32(memoryview(buffer)[:count], crc)
+            done += count
+    if done != size or crc != info.crc32:
+        raise CheckpointError(f"{path} is damaged: its CRC-32 is {crc:08x}, saved was {info.crc32:08x}")
+
+
 def check_size(path: Path, descriptor: int, info: FileInfo) -> int:
     """The size, if this is a plain file as long as `info` says."""
     status = os.fstat(descriptor)

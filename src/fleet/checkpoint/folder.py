@@ -55,9 +55,7 @@ def begin(folder: str | os.PathLike[str], contents: type[Contents] = Manifest) -
         if os.path.ismount(folder):
             raise CheckpointError(f"cannot save into {folder}: it is a mount point; name a folder inside it")
         _refuse_strangers(folder, contents)
-        _recover(folder, contents)
-        for sibling in _siblings(folder, "writing", "old", "trash"):
-            _discard(sibling)
+        tidy(folder, contents)
         writing = _sibling(folder, "writing")
         writing.mkdir()
         sync_folder(folder.parent)
@@ -91,6 +89,23 @@ def abort(writing: Path) -> None:
     """Delete all that a save wrote, if it is still there; writers that have not noticed fail from now on."""
     with _trouble(f"cannot delete {writing}"):
         _discard(writing)
+
+
+def tidy(folder: Path, contents: type[Contents]) -> None:
+    """Finish the commit that a crash has interrupted, and delete what else earlier saves into `folder` have left."""
+    with _trouble(f"cannot clear up behind {folder}"):
+        _recover(folder, contents)
+        for sibling in _siblings(folder, "writing", "old", "trash"):
+            _discard(sibling)
+
+
+def remove(folder: Path, contents: type[Contents]) -> None:
+    """Delete a checkpoint; CheckpointError, and all of it stays, if its folder holds anything else."""
+    with _trouble(f"cannot delete {folder}"):
+        _refuse_strangers(folder, contents)
+        trash = _sibling(folder, "trash")
+        os.rename(folder, trash)
+        _discard(trash)
 
 
 def find(folder: str | os.PathLike[str], contents: type[Contents] = Manifest) -> Path:

@@ -2,7 +2,7 @@
 
 We write the format ourselves, for the library's writer neither forces a file to the disk, nor sums it on the way, nor
 says how much room a full disk lacks; the library reads our files and we read its files. bfloat16 is unknown to numpy:
-values of 16 bits travel as uint16, and the metadata says what the bits mean.
+values of 16 bits travel as uint16, and either the metadata or the dtype's code says what the bits mean.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.checkpoint.fields import Fields, parse_json
-from fleet.checkpoint.files import Bytes, FileInfo, read_file, write_file
+from fleet.checkpoint.files import Bytes, FileInfo, check_size, read_file, reading, write_file
 from fleet.errors import CheckpointError
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
@@ -29,20 +29,31 @@ _DTYPES = {
         "U16": "<u2", "I8": "i1", "U8": "u1",
     }.items()
 }  # fmt: skip
-_BY_NAME = {name: dtype for dtype, name in _DTYPES.items()}
+# Types that numpy does not have, or not under a size of its own: read as their bits.
+_BITS = {"BF16": "<u2", "BOOL": "u1", "F8_E4M3": "u1", "F8_E5M2": "u1", "C64": "<u8"}
+_BY_NAME = {name: dtype for dtype, name in _DTYPES.items()} | {name: np.dtype(bits) for name, bits in _BITS.items()}
 _METADATA = "__metadata__"
 _MAX_HEADER_BYTES = 100_000_000  # what the library accepts, too
 
 
-def write_piece(path: Path, tensors: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> FileInfo:
-    """Write the tensors into a new file; CheckpointError, and no file, if that fails."""
+def write_piece(
+    path: Path,
+    tensors: Mapping[str, npt.NDArray[Any]],
+    metadata: Mapping[str, str],
+    codes: Mapping[str, str] | None = None,
+) -> FileInfo:
+    """Write the tensors into a new file; CheckpointError, and no file, if that fails.
+
+    `codes` has the format's name of a type for tensors whose array holds only the bits of it.
+    """
     # The widest first, so that every tensor begins at a multiple of its item; the format allows no gaps.
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     header: dict[str, Any] = {_METADATA: dict(metadata)}
     end = 0
     for name, array in ordered:
         begin, end = end, end + array.nbytes
-        header[name] = {"dtype": _DTYPES[array.dtype], "shape": list(array.shape), "data_offsets": [begin, end]}
+        code = (codes or {}).get(name) or _DTYPES[array.dtype]
+        header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     parts: list[Bytes] = [len(text).to_bytes(8, "little"), text, *(array for _, array in ordered)]
@@ -55,6 +66,17 @@ def read_piece(path: Path, info: FileInfo) -> Arrays:
     The arrays are writable views of one buffer that was read in one pass.
     """
     return decode(read_file(path, info), str(path))
+
+
+def map_piece(path: Path, info: FileInfo) -> Arrays:
+    """The tensors of a file that was checked before, in memory that is read from the file where it is touched.
+
+    They may be written to, which changes nothing on the disk.
+    """
+    with reading(path) as descriptor:
+        check_size(path, descriptor, info)
+        with open(descriptor, "rb", closefd=False) as file:
+            return decode(np.memmap(file, np.uint8, "c"), str(path))
 
 
 def decode(data: npt.NDArray[np.uint8], where: str) -> Arrays:

@@ -84,6 +84,10 @@ def _can_be_fused(parameter: torch.Tensor) -> bool:
 def compiled(call: Callable[..., Any], strategy: DistributedStrategy) -> Callable[..., Any]:
     """`call` through torch.compile; the first batches are slow."""
     configs = strategy.compile_configs
-    mode = None if configs.mode == "default" else configs.mode
-    compiled: Callable[..., Any] = torch.compile(call, mode=mode, dynamic=True if configs.dynamic else None)
+    how: dict[str, Any] = {"dynamic": True if configs.dynamic else None}
+    if configs.mode != "default":
+        how["mode"] = configs.mode
+    elif strategy.auto:  # a longer search for fast kernels than the default's, which pays after a few hundred steps
+        how["options"] = {"coordinate_descent_tuning": True}
+    compiled: Callable[..., Any] = torch.compile(call, **how)
     return compiled

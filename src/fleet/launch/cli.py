@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import signal
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any
 
 import click
 
 from fleet import net
 from fleet._version import __version__
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotSupportedError, UsageError
-from fleet.launch.options import Options
-
-if TYPE_CHECKING:
-    from fleet.launch.guard import Guard
+from fleet.launch.messages import JobOverError
+from fleet.launch.options import Nodes, Options
+from fleet.launch.output import say
 
 EPILOG = """
 \b
@@ -27,6 +25,7 @@ Examples:
   fleetrun --gpus 0,1 train.py                                    two GPUs of this machine
   fleetrun --ips 10.0.0.1,10.0.0.2 --gpus 0,1 train.py            two machines; run it on both
   fleetrun --master 10.0.0.1:6000 --nnodes 2 train.py             the same, machines meet at an address
+  fleetrun --master 10.0.0.1:6000 --nnodes 1:4 --max_restart 3 train.py    machines may come, fail and go
   fleetrun --server_num 2 --worker_num 2 train.py                 parameter servers, all on this machine
   fleetrun --servers 10.0.0.1:6170 --workers 10.0.0.2,10.0.0.3 train.py    parameter servers, several machines
   fleetrun --nproc_per_node 2 --selfcheck                         does this machine work?
@@ -48,10 +47,8 @@ def _gpus(_context: click.Context, _parameter: click.Parameter, text: str | None
     return numbers
 
 
-def _nnodes(_context: click.Context, parameter: click.Parameter, text: str) -> int:
-    if ":" in text:
-        raise NotSupportedError(f"--nnodes {text}: a changing number of machines is not supported yet; give one number")
-    return _POSITIVE.convert(text, parameter, None)
+def _nnodes(_context: click.Context, _parameter: click.Parameter, text: str) -> Nodes:
+    return Nodes.parse(text)
 
 
 def _ips(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
@@ -127,8 +124,8 @@ _PORT = _Whole(1, 65535)
     default="1",
     show_default=True,
     callback=_nnodes,
-    metavar="N",
-    help="Number of machines that meet at --master.",
+    metavar="N|A:B",
+    help="Number of machines that meet at --master; A:B: at least A, at most B, which come and go.",
 )
 @click.option("--rank", type=_INDEX, help="Index of this machine.  [default: by address or by arrival]")
 @click.option("--server_num", "--server-num", type=_POSITIVE, help="Parameter servers to start on this machine.")
@@ -204,6 +201,8 @@ def run(arguments: list[str]) -> int:
         )
     except click.ClickException as error:
         return _complain(error.format_message())
+    except JobOverError as error:
+        return _complain(str(error), code=1 if error.code is None else error.code)
     except (DeadlineError, CommunicationError) as error:
         return _complain(str(error), code=1)
     except FleetError as error:
@@ -213,14 +212,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _complain(message: str, code: int = 2) -> int:
-    _say(f"fleetrun: {message}")
+    say(f"fleetrun: {message}")
     return code
-
-
-def _say(text: str, stream: TextIO | None = None) -> None:
-    """Print to stderr; a terminal that is gone is no reason to end a job."""
-    with contextlib.suppress(OSError, ValueError):
-        print(text, file=stream or sys.stderr, flush=True)
 
 
 def _launch(options: Options) -> int:
@@ -230,37 +223,30 @@ def _launch(options: Options) -> int:
 
     refuse_mistakes(options)
     _set_up_logging()
+    if options.dry_run:
+        return _show_plan(options)
+    from fleet.launch.job import Job
+
     job_id = new_job_id()
     with ExitStack() as resources:
         _leave_on_signals()
-        guard = None
-        if not options.dry_run:
-            guard = Guard(job_id)
-            resources.callback(guard.dismiss)
-        return _run_job(options, job_id, guard, resources)
+        guard = Guard(job_id)
+        resources.callback(guard.dismiss)
+        return Job(options, job_id, guard).run()
 
 
-def _run_job(options: Options, job_id: str, guard: Guard | None, resources: ExitStack) -> int:
+def _show_plan(options: Options) -> int:
     from fleet.launch import banner
-    from fleet.launch.logs import open_log
-    from fleet.launch.plan import make_plan, sharing_note
-    from fleet.launch.watch import Job
+    from fleet.launch.job import announce
+    from fleet.launch.job_token import own_token
+    from fleet.launch.plan import make_plan
+    from fleet.launch.team import Team
 
-    log = logging.getLogger("fleetrun")
-    plan = make_plan(options, resources)
-    if guard is not None:
-        logs = [open_log(process.log_path, resources) for process in plan.processes]
-    if not options.quiet:
-        _say(banner.argument_block(options))
-        log.info("%s", plan.headline)
-    if note := sharing_note(plan):
-        log.warning("%s", note)
-    if guard is None:
-        _say(f"{banner.variable_table(plan.processes[0].variables)}\n{banner.dry_run_table(plan)}", sys.stdout)
-        return 0
-    if not options.quiet:
-        log.info("%s", banner.start_line(plan))
-    return Job(plan, logs, job_id, guard, options.max_restart).run()
+    with ExitStack() as holds:
+        plan = make_plan(options, Team(own_token(), 0), holds)
+    announce(options, plan)
+    say(f"{banner.variable_table(plan.processes[0].variables)}\n{banner.dry_run_table(plan)}", sys.stdout)
+    return 0
 
 
 def _leave_on_signals() -> None:

@@ -13,11 +13,12 @@ _CHUNK = 1 << 16
 
 
 class Follower:
-    """Shows what is added to `path` on the descriptor `out` until `finish()`."""
+    """Shows what `path` holds from byte `start` on, and what is added, on the descriptor `out` until `finish()`."""
 
-    def __init__(self, path: Path, out: int) -> None:
+    def __init__(self, path: Path, out: int, start: int = 0) -> None:
         self._path = path
         self._out = out
+        self._start = start
         self._progress = 0
         self._finishing = threading.Event()
         self._is_abandoned = False
@@ -51,6 +52,7 @@ class Follower:
     def _run(self) -> None:
         try:
             with open(self._path, "rb", buffering=0) as file:
+                file.seek(self._start)
                 while True:
                     is_last = self._finishing.is_set()
                     if os.fstat(file.fileno()).st_size < file.tell():  # somebody has cut the log

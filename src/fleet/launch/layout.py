@@ -7,12 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from fleet import env, net
-from fleet.errors import EndpointError, NotSupportedError, UsageError
-from fleet.launch.job_token import JobToken
-from fleet.launch.meeting import meet
+from fleet.errors import EndpointError, UsageError
 from fleet.launch.messages import Offer
-from fleet.launch.options import Options
-from fleet.launch.team import Team
+from fleet.launch.options import Nodes, Options
+from fleet.launch.team import Round, Team
 from fleet.net import Endpoint, Hold
 
 DEFAULT_START_PORT = 6070
@@ -34,7 +32,9 @@ class Layout:
     node_index: int
     num_nodes: int
     team: Team
-    """The launchers of the other machines."""
+    """The launchers of all machines."""
+    round: Round
+    """The attempt that this layout is for: the next one may have other machines and other ports."""
 
     @property
     def host(self) -> str:
@@ -43,9 +43,10 @@ class Layout:
         return mine[0].host
 
     @property
-    def other_host(self) -> str | None:
-        """The address of some other machine in the job; None if there is none."""
-        return next((one.host for one in (*self.servers, *self.workers) if not net.is_local(one.host)), None)
+    def peers(self) -> tuple[str, ...]:
+        """The addresses of the other machines."""
+        listed = dict.fromkeys(endpoint.host for endpoint in (*self.servers, *self.workers))
+        return tuple(host for host in listed if host != self.host)
 
 
 def start_port(options: Options) -> int:
@@ -53,18 +54,18 @@ def start_port(options: Options) -> int:
     return options.start_port or env.FLAGS_START_PORT.get() or DEFAULT_START_PORT
 
 
-def collective_layout(options: Options, num_local: int, token: JobToken, holds: ExitStack) -> Layout:
+def collective_layout(options: Options, num_local: int, team: Team, holds: ExitStack) -> Layout:
     """Workers only: on this machine, on the machines of `--ips`, or on those that meet at `--master`."""
     if options.master is not None:
-        return met_layout(options, 0, num_local, token, holds)
+        return met_layout(options, 0, num_local, team, holds)
     ips = options.ips or (net.LOOPBACK,)
     if len(ips) == 1:
-        return lone_layout(options, ips[0], 0, num_local, token, holds)
+        return lone_layout(options, ips[0], 0, num_local, team, holds)
 
-    refuse_restarts(options)
     first = start_port(options)
     refuse_impossible_ports(first + MASTER_OFFSET, first + num_local - 1)
     node = own_node(ips, options.rank)
+    refuse_unreachable(ips, node)
     workers = tuple(Endpoint(ip, first + i) for ip in ips for i in range(num_local))
     local = tuple(range(node * num_local, (node + 1) * num_local))
     master = Endpoint(ips[0], first + MASTER_OFFSET)
@@ -72,11 +73,27 @@ def collective_layout(options: Options, num_local: int, token: JobToken, holds: 
         holds.enter_context(Hold(workers[i]))
     if node == 0:
         holds.enter_context(Hold(master, plain=True))
-    terms = f"--ips {','.join(ips)}, {num_local} workers each"
+    terms = f"--max_restart {options.max_restart}, --ips {','.join(ips)}, {num_local} workers each"
     offer = Offer(ips[node], (), tuple(workers[i] for i in local), None, terms)
     point = Endpoint(ips[0], first + MEETING_OFFSET)
-    team = Team(token) if options.dry_run else meet(point, len(ips), node, token, lambda _: offer, holds)
-    return Layout((), workers, (), local, master, node, len(ips), team)
+    nodes = Nodes(len(ips), len(ips))
+    this = team.alone() if options.dry_run else team.meet(point, nodes, node, lambda _: offer)
+    return Layout((), workers, (), local, master, node, len(ips), team, this)
+
+
+def refuse_unreachable(hosts: Sequence[str], node: int) -> None:
+    """Raise if one of the job's machines is called by what leads nowhere but to the machine that hears it."""
+    loopback = [host for host in hosts if net.is_loopback(host)]
+    if loopback and len(loopback) < len(hosts):
+        raise UsageError(
+            f"--ips names {loopback[0]}, which other machines cannot reach; give the machine's address in their network"
+        )
+    for number, host in enumerate(hosts):
+        if number != node and (found := net.means_loopback(host)):
+            raise UsageError(
+                f"--ips names {host}, which resolves to {found} on this machine though it is another; "
+                "correct /etc/hosts, or give its address"
+            )
 
 
 def own_node(hosts: Sequence[str], rank: int | None) -> int:
@@ -93,13 +110,20 @@ def own_node(hosts: Sequence[str], rank: int | None) -> int:
         )
     if len(mine) > 1:
         raise UsageError(
-            f"--ips {','.join(hosts)}: {len(mine)} of them are addresses of this machine; say which with --rank"
+            f"--ips {','.join(hosts)}: {len(mine)} of them are addresses of this machine"
+            f"{loopback_note([hosts[i] for i in mine])}; say which with --rank"
         )
     return mine[0]
 
 
+def loopback_note(hosts: Sequence[str]) -> str:
+    """Why names are taken for this machine, where the reason is a line in /etc/hosts; else nothing."""
+    found = [f"{host} resolves to {address} here" for host in hosts if (address := net.means_loopback(host))]
+    return f" ({'; '.join(found)})" if found else ""
+
+
 def lone_layout(
-    options: Options, host: str, num_servers: int, num_workers: int, token: JobToken, holds: ExitStack
+    options: Options, host: str, num_servers: int, num_workers: int, team: Team, holds: ExitStack
 ) -> Layout:
     """One machine: ports from the operating system, or from `--start_port` on."""
     own_node((host,), options.rank)
@@ -119,27 +143,28 @@ def lone_layout(
         master=master,
         node_index=0,
         num_nodes=1,
-        team=Team(token),
+        team=team,
+        round=team.alone(),
     )
 
 
-def met_layout(options: Options, num_servers: int, num_workers: int, token: JobToken, holds: ExitStack) -> Layout:
+def met_layout(options: Options, num_servers: int, num_workers: int, team: Team, holds: ExitStack) -> Layout:
     """Several machines that meet at `--master` and tell each other the ports they hold."""
     assert options.master is not None
-    refuse_restarts(options)
-    if options.rank is not None and options.rank >= options.nnodes:
-        raise UsageError(f"--rank {options.rank}: --nnodes {options.nnodes}, so the last rank is {options.nnodes - 1}")
+    nodes = options.nnodes
+    if options.rank is not None and options.rank >= nodes.most:
+        raise UsageError(f"--rank {options.rank}: --nnodes {nodes}, so the last rank is {nodes.most - 1}")
     is_collective = num_servers == 0
 
     def hold_ports(host: str) -> Offer:
         held = [holds.enter_context(Hold.any_port(host)).endpoint for _ in range(num_servers + num_workers)]
         master = holds.enter_context(Hold.any_port(host, plain=True)).endpoint if is_collective else None
-        terms = f"--nnodes {options.nnodes}, {'collective' if is_collective else 'parameter servers'}"
+        kind = "collective" if is_collective else "parameter servers"
+        terms = f"--nnodes {nodes}, --max_restart {options.max_restart}, {kind}"
         return Offer(host, tuple(held[:num_servers]), tuple(held[num_servers:]), master, terms)
 
-    meeting_point = Endpoint.parse(options.master, "--master")
-    team = meet(meeting_point, options.nnodes, options.rank, token, hold_ports, holds)
-    offers, me = team.offers, team.node_index
+    this = team.meet(Endpoint.parse(options.master, "--master"), nodes, options.rank, hold_ports)
+    offers, me = this.offers, this.node_index
     servers_before = sum(len(offer.servers) for offer in offers[:me])
     workers_before = sum(len(offer.workers) for offer in offers[:me])
     return Layout(
@@ -151,13 +176,8 @@ def met_layout(options: Options, num_servers: int, num_workers: int, token: JobT
         node_index=me,
         num_nodes=len(offers),
         team=team,
+        round=this,
     )
-
-
-def refuse_restarts(options: Options) -> None:
-    """Called for every job on several machines."""
-    if options.max_restart:
-        raise NotSupportedError("--max_restart on several machines is not supported yet; leave it out")
 
 
 def refuse_impossible_ports(first: int, last: int) -> None:

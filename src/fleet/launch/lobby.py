@@ -1,4 +1,4 @@
-"""The meeting point while machines arrive: never blocks on one visitor, and forgets those who leave again."""
+"""The door of the meeting point: hears who knocks, lets in who belongs to the job, and never blocks on one visitor."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ import json
 import selectors
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from fleet.errors import CommunicationError
 from fleet.launch.job_token import JobToken, is_nonce, new_nonce
-from fleet.launch.messages import MAX_LINE_BYTES, Offer
+from fleet.launch.messages import Offer
+from fleet.launch.options import Nodes
 
-PROTOCOL = "fleetrun/3"
+PROTOCOL = "fleetrun/4"
 _HELLO_S = 5.0
+_MAX_STRANGERS = 256
+"""How many may stand at the door without having said who they are; then the one who came first is sent away."""
+_MAX_HELLO_BYTES = 1 << 18
+_SEND_S = 5.0
+"""How long a launcher may take nothing of what it is told; then it counts as gone."""
 
 
-@dataclass
-class _Visitor:
-    """A connection that has not been admitted yet, or has."""
+@dataclass(eq=False)
+class Visitor:
+    """A connection that has not been admitted yet."""
 
     socket: socket.socket
     deadline: float
@@ -28,110 +35,103 @@ class _Visitor:
     hello: dict[str, Any] | None = None
     """Its first message, kept while it proves that it knows the token."""
     challenge: str = ""
-    rank: int | None = None
-    offer: Offer | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Guest:
-    """A launcher that was admitted."""
+    """A launcher that was admitted, as the meeting point sees it."""
 
     socket: socket.socket
     session: str
     """Names the conversation, for seals; empty where no token was given."""
+    rank: int | None
+    """The index it asked for."""
+    offer: Offer | None
+    """What it brings to the next round; None while it is in one."""
+    place: int | None = None
+    """Its index in the round that runs."""
+    is_done: bool = False
+    heard: bytes = b""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is ready for the next round."""
+        return self.offer is not None
 
 
 class Lobby:
-    """Admits launchers that fit the job until there are as many as it needs.
+    """Admits the launchers that fit the job.
 
     Where the user gave a token, a launcher must first prove that it has the same, and learns nothing of the job before.
     """
 
-    def __init__(self, listener: socket.socket, num_nodes: int, own_rank: int, own: Offer, token: JobToken) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        selector: selectors.BaseSelector,
+        nodes: Nodes,
+        own: Offer,
+        token: JobToken,
+        holder_of: Callable[[int], str | None],
+    ) -> None:
+        """`holder_of` says which machine has a rank already, if that is reason enough to refuse another."""
         self._listener = listener
-        self._num_nodes = num_nodes
-        self._own_rank = own_rank
+        self._selector = selector
+        self._nodes = nodes
         self._own = own
         self._token = token
-        self._visitors: list[_Visitor] = []
-        self._selector = selectors.DefaultSelector()
+        self._holder_of = holder_of
+        self._visitors: list[Visitor] = []
         listener.setblocking(False)
-        self._selector.register(listener, selectors.EVENT_READ)
+        selector.register(listener, selectors.EVENT_READ)
 
-    @property
-    def _admitted(self) -> list[_Visitor]:
-        return [visitor for visitor in self._visitors if visitor.offer is not None]
+    def serve(self, visitor: Visitor | None) -> Guest | None:
+        """Open the door (None) or hear a visitor, of whom the selector has told; the guest, if one was admitted."""
+        if visitor is not None:
+            return self._read(visitor) if visitor in self._visitors else None
+        with contextlib.suppress(OSError):
+            self._let_in(self._listener.accept()[0])
+        return None
 
-    @property
-    def num_missing(self) -> int:
-        return self._num_nodes - 1 - len(self._admitted)
-
-    def is_complete(self) -> bool:
-        """Whether all machines are here, now: those who left again are forgotten first."""
-        if self.num_missing == 0:
-            self.serve(timeout_s=0)
-        return self.num_missing == 0
-
-    def serve(self, timeout_s: float) -> None:
-        """Let in who comes, read who speaks, drop who leaves, for at most about `timeout_s`."""
-        for key, _ in self._selector.select(timeout_s):
-            if key.fileobj is self._listener:
-                with contextlib.suppress(OSError):
-                    self._let_in(self._listener.accept()[0])
-            else:
-                self._read(key.data)
-        for visitor in [one for one in self._visitors if one.offer is None and time.monotonic() > one.deadline]:
+    def forget_the_silent(self) -> None:
+        """Send away who has not introduced itself in time."""
+        for visitor in [one for one in self._visitors if time.monotonic() > one.deadline]:
             self._drop(visitor)
 
-    def dismiss(self, reason: str) -> None:
-        """The meeting is off: tell everybody why."""
+    def close(self, reason: str) -> None:
+        """Nobody is let in any more; those at the door are told why."""
         for visitor in list(self._visitors):
-            self._say(visitor, error=reason)
+            say(visitor.socket, error=reason)
             self._drop(visitor)
-        self._selector.close()
-
-    def close(self) -> tuple[tuple[Offer, ...], dict[int, Guest]]:
-        """The offers by rank, and the other machines' launchers; ranks not asked for go by arrival."""
-        offers = {self._own_rank: self._own}
-        guests: dict[int, Guest] = {}
-        free = iter(sorted(set(range(self._num_nodes)) - {self._own_rank, *(one.rank for one in self._admitted)}))
-        for visitor in self._admitted:
-            rank = visitor.rank if visitor.rank is not None else next(free)
-            assert visitor.offer is not None
-            offers[rank], guests[rank] = visitor.offer, Guest(visitor.socket, _session(visitor))
-        for visitor in list(self._visitors):
-            if visitor.offer is None:
-                self._drop(visitor)
-        self._selector.close()
-        for guest in guests.values():
-            guest.socket.setblocking(True)
-        return tuple(offers[rank] for rank in range(self._num_nodes)), guests
+        self._selector.unregister(self._listener)
+        self._listener.close()
 
     def _let_in(self, connection: socket.socket) -> None:
-        connection.setblocking(False)
-        visitor = _Visitor(connection, time.monotonic() + _HELLO_S)
+        connection.settimeout(_SEND_S)  # for what we say; we listen only when something was said
+        visitor = Visitor(connection, time.monotonic() + _HELLO_S)
         self._visitors.append(visitor)
         self._selector.register(connection, selectors.EVENT_READ, visitor)
+        if len(self._visitors) > _MAX_STRANGERS:
+            self._drop(self._visitors[0])
 
-    def _drop(self, visitor: _Visitor) -> None:
-        self._visitors.remove(visitor)
-        self._selector.unregister(visitor.socket)
+    def _drop(self, visitor: Visitor) -> None:
+        self._forget(visitor)
         visitor.socket.close()
 
-    def _read(self, visitor: _Visitor) -> None:
-        try:
-            chunk = visitor.socket.recv(1 << 16)
-        except BlockingIOError:
-            return
-        except OSError:
-            chunk = b""
-        visitor.heard += chunk
-        if not chunk or visitor.offer is not None or len(visitor.heard) > MAX_LINE_BYTES:
-            self._drop(visitor)  # gone, or speaking out of turn
-        elif visitor.heard.endswith(b"\n"):
-            self._answer(visitor)
+    def _forget(self, visitor: Visitor) -> None:
+        self._visitors.remove(visitor)
+        self._selector.unregister(visitor.socket)
 
-    def _answer(self, visitor: _Visitor) -> None:
+    def _read(self, visitor: Visitor) -> Guest | None:
+        chunk = hear(visitor.socket)
+        visitor.heard += chunk
+        if not chunk or len(visitor.heard) > _MAX_HELLO_BYTES:
+            self._drop(visitor)
+        elif visitor.heard.endswith(b"\n"):
+            return self._answer(visitor)
+        return None
+
+    def _answer(self, visitor: Visitor) -> Guest | None:
         """Admit a launcher of this job; tell another one what differs; drop what is not a launcher."""
         try:
             message = _read_message(visitor)
@@ -140,19 +140,20 @@ class Lobby:
                 complaint = self._one_sided_token(message)
                 if complaint is None and self._token.is_given:
                     visitor.challenge = new_nonce()
-                    self._say(visitor, say="prove", challenge=visitor.challenge)
-                    return
+                    say(visitor.socket, say="prove", challenge=visitor.challenge)
+                    return None
             else:
                 complaint = self._check_proof(visitor, message)
-            complaint = complaint or self._judge(visitor, visitor.hello)
+            guest = complaint or self._judge(visitor, visitor.hello)
         except CommunicationError:
             self._drop(visitor)
-            return
-        if complaint is None:
-            self._say(visitor, say="welcome")
-        else:
-            self._say(visitor, error=complaint)
-            self._drop(visitor)
+            return None
+        if isinstance(guest, Guest):
+            self._forget(visitor)
+            return guest
+        say(visitor.socket, error=guest)
+        self._drop(visitor)
+        return None
 
     def _one_sided_token(self, hello: dict[str, Any]) -> str | None:
         if (hello.get("nonce") is not None) == self._token.is_given:
@@ -162,44 +163,52 @@ class Lobby:
         )
         return f"FLEET_JOB_TOKEN is set on {has} but not on {lacks}; set the same on every machine"
 
-    def _check_proof(self, visitor: _Visitor, message: dict[str, Any]) -> str | None:
+    def _check_proof(self, visitor: Visitor, message: dict[str, Any]) -> str | None:
         assert visitor.hello is not None
         if self._token.fits(message.get("proof"), "guest", _session(visitor), visitor.hello):
             return None
         return "FLEET_JOB_TOKEN is not the one of the meeting point; set the same on every machine"
 
-    def _judge(self, visitor: _Visitor, hello: dict[str, Any]) -> str | None:
+    def _judge(self, visitor: Visitor, hello: dict[str, Any]) -> Guest | str:
+        """The guest, or what speaks against it."""
         offer = Offer.from_json(hello.get("offer") or {})
-        rank = hello.get("rank")
-        taken = {self._own_rank: self._own.host}
-        taken |= {one.rank: one.offer.host for one in self._admitted if one.rank is not None and one.offer is not None}
-        if hello.get("nnodes") != self._num_nodes:
-            theirs = hello.get("nnodes")
-            return f"this machine expects {theirs} machines, the meeting point {self._num_nodes}; make them equal"
+        rank, nodes = hello.get("rank"), hello.get("nnodes")
+        if nodes != str(self._nodes):
+            return f"this machine expects {nodes} machines, the meeting point {self._nodes}; make them equal"
         if offer.terms != self._own.terms:
             own = self._own.terms
             return f"this machine was started with {offer.terms}, the meeting point with {own}; make them equal"
-        if rank is not None and (type(rank) is not int or not 0 <= rank < self._num_nodes):
-            return f"--rank {rank} does not fit {self._num_nodes} machines"
-        if rank in taken:
-            return f"--rank {rank} is taken by {taken[rank]}; give each machine its own rank"
-        if self.num_missing == 0:
-            return f"all {self._num_nodes} machines are here already"
-        visitor.rank, visitor.offer = rank, offer
-        return None
-
-    def _say(self, visitor: _Visitor, **message: str) -> None:
-        with contextlib.suppress(OSError):
-            visitor.socket.sendall(json.dumps({"protocol": PROTOCOL, **message}).encode() + b"\n")
+        if rank is not None and (type(rank) is not int or not 0 <= rank < self._nodes.most):
+            return f"--rank {rank} does not fit {self._nodes} machines"
+        if rank is not None and (holder := self._holder_of(rank)) is not None:
+            return f"--rank {rank} is taken by {holder}; give each machine its own rank"
+        return Guest(visitor.socket, _session(visitor), rank, offer)
 
 
-def _session(visitor: _Visitor) -> str:
+def say(connection: socket.socket, **message: Any) -> bool:
+    """Send one line; False if nobody takes it."""
+    try:
+        connection.sendall(json.dumps({"protocol": PROTOCOL, **message}).encode() + b"\n")
+    except OSError:
+        return False
+    return True
+
+
+def hear(connection: socket.socket) -> bytes:
+    """What a connection has to say, of which the selector has told; nothing if it is gone."""
+    try:
+        return connection.recv(1 << 16)
+    except OSError:
+        return b""
+
+
+def _session(visitor: Visitor) -> str:
     """Both sides have said a part of it, so neither can be made to repeat an old conversation."""
     assert visitor.hello is not None
     return visitor.challenge + (visitor.hello.get("nonce") or "")
 
 
-def _read_message(visitor: _Visitor) -> dict[str, Any]:
+def _read_message(visitor: Visitor) -> dict[str, Any]:
     """Take what a visitor has said; CommunicationError if it is not a launcher."""
     try:
         message = json.loads(visitor.heard)

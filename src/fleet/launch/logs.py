@@ -26,8 +26,8 @@ def check_folder(path: Path) -> None:
         raise UsageError(f"--log_dir {path}: {nearest} cannot be written to; choose another")
 
 
-def open_log(path: Path, resources: ExitStack) -> int:
-    """An empty log, for appending; the descriptor stays open until `resources` close."""
+def open_log(path: Path, resources: ExitStack, *, is_continued: bool = False) -> int:
+    """A log for appending, empty unless it is continued; the descriptor stays open until `resources` close."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -43,7 +43,8 @@ def open_log(path: Path, resources: ExitStack) -> int:
         raise UsageError(f"{path} belongs to another job that is still running; choose another --log_dir") from None
     except OSError:
         pass  # a file system without locks
-    os.ftruncate(log, 0)
+    if not is_continued:
+        os.ftruncate(log, 0)
     return log
 
 

@@ -1,11 +1,10 @@
-"""How the launchers of several machines find each other and tell each other their ports.
+"""How a launcher comes to the meeting point: it listens there itself, or connects to the one that does.
 
-The launcher on the machine of the meeting point listens (`lobby`), the others connect. A guest sends its offer as one
-JSON line and is welcomed or refused at once; when all are there, everybody receives the list of offers, in the order of
-the machines' ranks. Then they are a team.
+The launcher on the machine of the meeting point listens (`host`, with `lobby` as its door), the others connect. A guest
+sends its offer as one JSON line and is welcomed or refused at once. What follows, round by round, is `team`'s.
 
-Where the user gave the job a token, a guest is asked to prove that it has it before anything else, and the list comes
-with the host's own proof; the token itself stays where it is. Otherwise the host's token travels with the list.
+Where the user gave the job a token, a guest is asked to prove that it has it before anything else; the token itself
+stays where it is.
 """
 
 from __future__ import annotations
@@ -15,15 +14,16 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from fleet import env, net
 from fleet.errors import CommunicationError, DeadlineError, EndpointError, UsageError
+from fleet.launch.host import Host
 from fleet.launch.job_token import JobToken, is_nonce, new_nonce
-from fleet.launch.lobby import PROTOCOL, Lobby
-from fleet.launch.messages import Line, Offer
-from fleet.launch.team import GuestTeam, HostTeam, Team
+from fleet.launch.lobby import PROTOCOL
+from fleet.launch.messages import Line, Offer, notice_dead_machines
+from fleet.launch.options import Nodes
 from fleet.net import Endpoint
 
 log = logging.getLogger("fleetrun")
@@ -36,26 +36,58 @@ _OWN_REFUSALS_S = 2.0
 """How long our own port may be taken by another launcher of the job that does not listen yet."""
 
 
-def meet(
+@dataclass(frozen=True)
+class Link:
+    """A launcher's connection to the meeting point."""
+
+    point: Endpoint
+    address: str
+    """This machine's address in the job."""
+    line: Line
+    session: str
+    """Names the conversation, for seals; empty where no token was given, and on the machine of the meeting point."""
+    host: Host | None = None
+    """The meeting point itself, if it is here."""
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the other side has a token to prove."""
+        return self.session != ""
+
+    def close(self) -> None:
+        self.line.close()
+        if self.host is not None:
+            self.host.close()
+
+
+def timeout_s() -> float:
+    """How long launchers wait for each other."""
+    return env.FLEET_INIT_TIMEOUT_S.get() or DEFAULT_TIMEOUT_S
+
+
+def join(
     point: Endpoint,
-    num_nodes: int,
+    nodes: Nodes,
+    max_restart: int,
     rank: int | None,
     token: JobToken,
     make_offer: Callable[[str], Offer],
-    resources: ExitStack,
-) -> Team:
-    """Join the other launchers at `point`.
+) -> Link:
+    """Come to `point` with an offer; the launcher on the machine of `point` becomes the host.
 
-    `make_offer` is given this machine's address in the job and holds its ports. The launcher on the machine of `point`
-    is the host (the first one, where several run there), and has rank 0 unless it was given another. `token` is this
-    launcher's own; the team's is the host's. Whatever stays open goes to `resources`.
+    `make_offer` is given this machine's address in the job and holds its ports. Where several launchers run on the
+    machine of `point` the first is the host; it has rank 0 unless it was given another.
     """
-    deadline = time.monotonic() + (env.FLEET_INIT_TIMEOUT_S.get() or DEFAULT_TIMEOUT_S)
     listener = _try_to_host(point) if net.is_local(point.host) else None
     if listener is None:
-        return _join_as_guest(point, num_nodes, rank, token, make_offer, resources, deadline)
-    with listener:
-        return _join_as_host(listener, point, num_nodes, rank or 0, token, make_offer, resources, deadline)
+        return _join_as_guest(point, nodes, rank, token, make_offer)
+    try:
+        offer = make_offer(point.host)
+    except BaseException:
+        listener.close()
+        raise
+    host = Host(listener, point, nodes, max_restart, rank or 0, offer, token, timeout_s())
+    return Link(point, point.host, Line(host.own_end), "", host)
 
 
 def _try_to_host(point: Endpoint) -> socket.socket | None:
@@ -70,87 +102,25 @@ def _try_to_host(point: Endpoint) -> socket.socket | None:
         raise EndpointError(f"cannot listen at the meeting point {point}: {error.strerror or error}") from error
 
 
-def _join_as_host(
-    listener: socket.socket,
-    point: Endpoint,
-    num_nodes: int,
-    own_rank: int,
-    token: JobToken,
-    make_offer: Callable[[str], Offer],
-    resources: ExitStack,
-    deadline: float,
-) -> Team:
-    own = make_offer(point.host)
-    lobby = Lobby(listener, num_nodes, own_rank, own, token)
-    try:
-        remind_at = time.monotonic() + _REMIND_S
-        while not lobby.is_complete():
-            now = time.monotonic()
-            if now > deadline:
-                raise DeadlineError(
-                    f"waited for {lobby.num_missing} of {num_nodes} machines at {point}; start fleetrun there, "
-                    "or check that they can reach this address"
-                )
-            if now > remind_at:
-                log.info("waiting at %s for %d of %d machines", point, lobby.num_missing, num_nodes)
-                remind_at += _REMIND_S
-            lobby.serve(timeout_s=min(1.0, deadline - now + 0.01))
-    except BaseException as error:
-        lobby.dismiss(str(error) if isinstance(error, Exception) else "fleetrun was stopped at the meeting point")
-        raise
-    offers, guests = lobby.close()
-    lines = {rank: Line(guest.socket) for rank, guest in guests.items()}
-    for line in lines.values():
-        resources.callback(line.close)
-    listed = [offer.to_json() for offer in offers]
-    for rank, line in lines.items():
-        answer: dict[str, Any] = {"protocol": PROTOCOL, "rank": rank, "host": own_rank, "offers": listed}
-        if token.is_given:
-            line.send(**answer, proof=token.seal("host", guests[rank].session, answer))
-        else:
-            line.send(**answer, token=token.value)
-    team = HostTeam(token, offers, own_rank, lines)
-    resources.callback(team.close)
-    return team
-
-
 def _join_as_guest(
-    point: Endpoint,
-    num_nodes: int,
-    rank: int | None,
-    token: JobToken,
-    make_offer: Callable[[str], Offer],
-    resources: ExitStack,
-    deadline: float,
-) -> Team:
-    connection = _connect(point, deadline)
+    point: Endpoint, nodes: Nodes, rank: int | None, token: JobToken, make_offer: Callable[[str], Offer]
+) -> Link:
+    connection = _connect(point, time.monotonic() + timeout_s())
     line = Line(connection)
-    resources.callback(line.close)
-    offer = make_offer(connection.getsockname()[0])
-    hello = {"protocol": PROTOCOL, "nnodes": num_nodes, "rank": rank, "offer": offer.to_json()}
-    connection.settimeout(_HANDSHAKE_S)
-    session = _introduce(line, point, token, hello)
-    connection.settimeout(max(0.1, deadline - time.monotonic()))
     try:
-        answer = line.receive()
-    except CommunicationError as error:
-        if time.monotonic() >= deadline:
-            raise DeadlineError(f"waited at {point} for the other machines; start fleetrun on all of them") from error
-        raise CommunicationError(f"the meeting at {point} ended before all machines had come ({error})") from error
-    if "error" in answer:
-        raise CommunicationError(f"the meeting at {point} ended: {answer['error']}")
-    if token.is_given:
-        if not token.fits(answer.pop("proof", None), "host", session, answer):
-            raise EndpointError(
-                f"what listens at the meeting point {point} did not prove that it knows FLEET_JOB_TOKEN; "
-                "set the same on every machine, or choose another port"
-            )
-    else:
-        token = JobToken.from_host(answer.get("token"))
-    offers = tuple(Offer.from_json(item) for item in answer["offers"])
-    team = GuestTeam(token, offers, int(answer["rank"]), int(answer["host"]), line)
-    resources.callback(team.close)
-    return team
+        address = connection.getsockname()[0]
+        if net.is_loopback(address):  # beside the host: others reach this machine by the name they reach the host by
+            address = point.host
+        offer = make_offer(address)
+        hello = {"protocol": PROTOCOL, "nnodes": str(nodes), "rank": rank, "offer": offer.to_json()}
+        connection.settimeout(_HANDSHAKE_S)
+        session = _introduce(line, point, token, hello)
+        notice_dead_machines(connection)
+        connection.settimeout(None)
+    except BaseException:
+        line.close()
+        raise
+    return Link(point, address, line, session)
 
 
 def _introduce(line: Line, point: Endpoint, token: JobToken, hello: dict[str, Any]) -> str:

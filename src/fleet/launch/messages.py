@@ -61,10 +61,13 @@ class NodeFailed:
     code: int
     began_at: float
     """When, by this machine's clock: the earliest of several is the cause."""
+    is_final: bool = False
+    """The user stopped it: the job is not to be started again."""
 
     def to_json(self) -> dict[str, Any]:
         # How long ago, not when: machines need not agree on the time.
-        return {"say": "failed", "what": self.what, "code": self.code, "age_s": time.time() - self.began_at}
+        age_s = time.time() - self.began_at
+        return {"say": "failed", "what": self.what, "code": self.code, "age_s": age_s, "is_final": self.is_final}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> NodeFailed:
@@ -74,12 +77,28 @@ class NodeFailed:
             what=str(data.get("what")),
             code=code if isinstance(code, int) and 0 < code < 256 else 1,
             began_at=time.time() - (age_s if isinstance(age_s, int | float) else 0.0),
+            is_final=data.get("is_final") is True,
         )
 
 
 @dataclass(frozen=True)
 class AllDone:
     """The workers of every machine have finished."""
+
+
+@dataclass(frozen=True)
+class Regroup:
+    """Everybody stops and meets again, though nothing failed: a machine has come."""
+
+    why: str
+
+
+class JobOverError(CommunicationError):
+    """There is no other round; `code` is what to exit with, None for that of the last round."""
+
+    def __init__(self, reason: str, code: int | None) -> None:
+        super().__init__(reason)
+        self.code = code
 
 
 class Line:
@@ -106,18 +125,18 @@ class Line:
             raise CommunicationError("not a message of fleetrun" if text else "the connection closed")
         return message
 
-    def notice_dead_machines(self) -> None:
-        """Let the kernel probe a silent connection, so that a machine without power is noticed within half a minute."""
-        self.socket.settimeout(None)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-        # Probes are sent on a silent connection only; this limits how long sent data may stay unanswered.
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 25_000)
-
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self._file.close()
         self.socket.close()
+
+
+def notice_dead_machines(connection: socket.socket) -> None:
+    """Let the kernel probe a silent connection, so that a machine without power is noticed within half a minute."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    # Probes are sent on a silent connection only; this limits how long sent data may stay unanswered.
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 25_000)

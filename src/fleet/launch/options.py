@@ -5,8 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from fleet.errors import UsageError
+
 Device = Literal["auto", "cpu", "cuda"]
 ServerDevice = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """How many machines a job may have; prints as it was written, `2` or `1:2`."""
+
+    least: int
+    most: int
+
+    def __str__(self) -> str:
+        return f"{self.least}:{self.most}" if self.is_range else str(self.most)
+
+    @property
+    def is_range(self) -> bool:
+        return self.least < self.most
+
+    @classmethod
+    def parse(cls, text: str) -> Nodes:
+        """Read `N` or `A:B`; UsageError if it is neither."""
+        numbers = text.split(":")
+        if len(numbers) > 2 or not all(number.isascii() and number.isdigit() for number in numbers):
+            raise UsageError(f"--nnodes {text!r} is neither a number of machines, such as 2, nor a range, such as 2:4")
+        nodes = cls(int(numbers[0]), int(numbers[-1]))
+        if nodes.least < 1:
+            raise UsageError(f"--nnodes {text}: a job has at least 1 machine; write 1 or more before the colon")
+        if nodes.least > nodes.most:
+            raise UsageError(f"--nnodes {text}: the least comes first; write {nodes.most}:{nodes.least}")
+        return nodes
 
 
 @dataclass(frozen=True)
@@ -22,7 +52,7 @@ class Options:
     ips: tuple[str, ...] | None = None
     start_port: int | None = None
     master: str | None = None
-    nnodes: int = 1
+    nnodes: Nodes = Nodes(1, 1)
     rank: int | None = None
     servers: str | None = None
     workers: str | None = None

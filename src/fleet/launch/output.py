@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import select
+import sys
 import time
+from typing import TextIO
 
 # A pipe that poll() calls writable takes this much without blocking.
 _PIECE = 4096
@@ -24,6 +27,12 @@ def write_within(descriptor: int, data: bytes, patience_s: float) -> bool:
         except OSError:  # nobody there, or no room
             return False
     return True
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print to stderr; a terminal that is gone is no reason to end a job."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=stream or sys.stderr, flush=True)
 
 
 class PatientHandler(logging.Handler):

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet import env, net
-from fleet.errors import UsageError
+from fleet.errors import NotSupportedError, UsageError
 from fleet.launch import devices
-from fleet.launch.job_token import JobToken, own_token
 from fleet.launch.layout import Layout, collective_layout
 from fleet.launch.logs import check_folder
+from fleet.launch.network import check_given, network_variables
 from fleet.launch.options import Options
 from fleet.launch.server_layout import roles_here, server_layout
+from fleet.launch.team import Team
 
 SELFCHECK_MODULE = "fleet.selfcheck"
 
@@ -62,17 +63,15 @@ def refuse_mistakes(options: Options) -> None:
     check_folder(Path(options.log_dir))
 
 
-def make_plan(options: Options, holds: ExitStack) -> Plan:
-    """Check the options against this machine, hold its ports and lay out its processes.
+def make_plan(options: Options, team: Team, holds: ExitStack) -> Plan:
+    """Check the options against this machine, meet the others for the next round, and lay out this machine's processes.
 
-    Ports and connections to other machines are left in `holds`. Any mistake is a FleetError of one line, and then
-    nothing has been started.
+    Its ports are left in `holds`. Any mistake is a FleetError of one line, and then nothing has been started.
     """
     command = _command(options)
-    token = own_token()
     if options.is_server_job:
-        return _server_plan(options, command, token, holds)
-    return _collective_plan(options, command, token, holds)
+        return _server_plan(options, command, team, holds)
+    return _collective_plan(options, command, team, holds)
 
 
 def _command(options: Options) -> tuple[str, ...]:
@@ -109,15 +108,17 @@ def _refuse_contradictions(options: Options) -> None:
     if options.master is not None and (options.ips is not None or is_listed):
         other = "--ips" if options.ips is not None else "--servers and --workers"
         raise UsageError(f"--master and {other} both say where the machines are; give one of them")
-    if options.master is not None and options.nnodes == 1:
+    if options.nnodes.is_range:
+        _refuse_range(options)
+    if options.master is not None and options.nnodes.most == 1:
         raise UsageError("--master needs --nnodes: the number of machines that will meet there, 2 or more")
     if options.master is not None and options.start_port is not None:
         raise UsageError(
             "--start_port has no meaning with --master: ports come from the operating system; leave it out"
         )
-    if options.nnodes > 1 and options.master is None and options.ips is None and not is_listed:
+    if options.nnodes.most > 1 and options.master is None and options.ips is None and not is_listed:
         raise UsageError(f"--nnodes {options.nnodes} needs --master HOST:PORT, where the machines meet, or --ips")
-    if options.ips is not None and options.nnodes not in (1, len(options.ips)):
+    if options.ips is not None and options.nnodes.most not in (1, len(options.ips)):
         raise UsageError(f"--nnodes {options.nnodes}: --ips names {len(options.ips)} machines; leave --nnodes out")
     if options.rank is not None and options.master is None and options.ips is None:
         raise UsageError(f"--rank {options.rank} goes with --master or --ips; leave it out")
@@ -127,13 +128,30 @@ def _refuse_contradictions(options: Options) -> None:
         raise UsageError(f"--selfcheck takes the place of a script; leave out {options.script}")
 
 
-def _collective_plan(options: Options, command: tuple[str, ...], token: JobToken, holds: ExitStack) -> Plan:
+def _refuse_range(options: Options) -> None:
+    """Where the number of machines cannot change."""
+    if options.is_server_job:
+        raise NotSupportedError(
+            f"--nnodes {options.nnodes}: a changing number of machines is not supported with parameter servers; "
+            "give one number"
+        )
+    if options.ips is not None:
+        raise UsageError(
+            f"--nnodes {options.nnodes}: --ips names the machines, so their number cannot change; "
+            "use --master HOST:PORT instead of --ips"
+        )
+    if options.master is None:
+        raise UsageError(f"--nnodes {options.nnodes} needs --master HOST:PORT, where machines come and go")
+
+
+def _collective_plan(options: Options, command: tuple[str, ...], team: Team, holds: ExitStack) -> Plan:
     num_gpus = 0 if options.device == "cpu" else devices.count_gpus()
     gpus = devices.assign_gpus(options, devices.visible_gpus(num_gpus))
     num_local = devices.num_local_workers(options, gpus)
-    layout = collective_layout(options, num_local, token, holds)
+    check_given(options, has_gpus=gpus is not None)
+    layout = collective_layout(options, num_local, team, holds)
     assert layout.master is not None
-    common = _common_variables(layout, num_local) | {
+    common = _common_variables(layout, num_local, has_gpus=gpus is not None) | {
         "PADDLE_TRAINERS_NUM": str(len(layout.workers)),
         "PADDLE_TRAINER_ENDPOINTS": _join(layout.workers),
         "PADDLE_TRAINING_ROLE": "TRAINER",
@@ -176,10 +194,12 @@ def _collective_plan(options: Options, command: tuple[str, ...], token: JobToken
     return Plan(tuple(processes), layout, headline)
 
 
-def _server_plan(options: Options, command: tuple[str, ...], token: JobToken, holds: ExitStack) -> Plan:
+def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: ExitStack) -> Plan:
     gpus, server_gpus = _server_job_gpus(options)
-    layout = server_layout(options, token, holds)
-    common = _common_variables(layout, len(layout.local_servers) + len(layout.local_workers)) | {
+    check_given(options, has_gpus=bool(gpus))
+    layout = server_layout(options, team, holds)
+    num_local = len(layout.local_servers) + len(layout.local_workers)
+    common = _common_variables(layout, num_local, has_gpus=bool(gpus)) | {
         "PADDLE_PSERVERS_IP_PORT_LIST": _join(layout.servers),
         "PADDLE_TRAINER_ENDPOINTS": _join(layout.workers),
         "PADDLE_TRAINERS_NUM": str(len(layout.workers)),
@@ -238,16 +258,9 @@ def _server_job_gpus(options: Options) -> tuple[tuple[str, ...], tuple[str, ...]
     return gpus if wanted[0] else (), gpus if wanted[1] else ()
 
 
-def _common_variables(layout: Layout, num_local: int) -> dict[str, str]:
+def _common_variables(layout: Layout, num_local: int, has_gpus: bool) -> dict[str, str]:
     """What every process gets unless the user has set it: the network interface and a share of the cores."""
-    variables = {}
-    other = layout.other_host
-    address = layout.host if other is None else net.address_toward(other)
-    interface = None if address is None else net.interface_of(net.own_address(address))
-    if interface is not None:
-        for variable in (env.GLOO_SOCKET_IFNAME, env.NCCL_SOCKET_IFNAME):
-            if variable.text() is None:
-                variables[variable.name] = interface
+    variables = network_variables(layout, has_gpus)
     if env.OMP_NUM_THREADS.text() is None:
         variables[env.OMP_NUM_THREADS.name] = str(max(1, len(os.sched_getaffinity(0)) // num_local))
     return variables

@@ -5,20 +5,18 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from fleet import net
-from fleet.errors import EndpointError, UsageError
-from fleet.launch.job_token import JobToken
+from fleet.errors import EndpointError, NotSupportedError, UsageError
 from fleet.launch.layout import (
     MEETING_OFFSET,
     Layout,
     lone_layout,
+    loopback_note,
     met_layout,
     refuse_impossible_ports,
-    refuse_restarts,
     start_port,
 )
-from fleet.launch.meeting import meet
 from fleet.launch.messages import Offer
-from fleet.launch.options import Options
+from fleet.launch.options import Nodes, Options
 from fleet.launch.team import Team
 from fleet.net import Endpoint, Hold
 
@@ -26,20 +24,21 @@ from fleet.net import Endpoint, Hold
 _WORKER_OFFSET = 100
 
 
-def server_layout(options: Options, token: JobToken, holds: ExitStack) -> Layout:
+def server_layout(options: Options, team: Team, holds: ExitStack) -> Layout:
     """Servers and workers, by number or by endpoint."""
     if options.servers is not None or options.workers is not None:
-        return _listed_layout(options, token, holds)
+        return _listed_layout(options, team, holds)
     if options.server_num is None or options.worker_num is None:
         given, missing = ("server_num", "worker_num") if options.worker_num is None else ("worker_num", "server_num")
         value = getattr(options, given)
         raise UsageError(f"--{given} {value} needs --{missing} too; a parameter-server job has servers and workers")
     if options.master is not None:
-        return met_layout(options, options.server_num, options.worker_num, token, holds)
-    return lone_layout(options, net.LOOPBACK, options.server_num, options.worker_num, token, holds)
+        _refuse_restarts(options)
+        return met_layout(options, options.server_num, options.worker_num, team, holds)
+    return lone_layout(options, net.LOOPBACK, options.server_num, options.worker_num, team, holds)
 
 
-def _listed_layout(options: Options, token: JobToken, holds: ExitStack) -> Layout:
+def _listed_layout(options: Options, team: Team, holds: ExitStack) -> Layout:
     """`--servers` and `--workers` name every process; those with an address of this machine start here."""
     servers, workers = _read_lists(options)
     hosts = tuple(dict.fromkeys(endpoint.host for endpoint in (*servers, *workers)))
@@ -51,14 +50,14 @@ def _listed_layout(options: Options, token: JobToken, holds: ExitStack) -> Layou
         )
     num_nodes = len(hosts) - len(mine) + 1
     if num_nodes > 1:
-        refuse_restarts(options)
+        _refuse_restarts(options)
         refuse_impossible_ports(start_port(options) + MEETING_OFFSET, start_port(options))
         if len(mine) > 1:
             raise UsageError(
-                f"--servers and --workers name this machine {len(mine)} times, as {', '.join(mine)}; "
-                "name each machine by one address"
+                f"--servers and --workers name this machine {len(mine)} times, as {', '.join(mine)}"
+                f"{loopback_note(mine)}; name each machine by one address"
             )
-    if options.nnodes not in (1, num_nodes):
+    if options.nnodes.most not in (1, num_nodes):
         raise UsageError(f"--nnodes {options.nnodes}: --servers and --workers name {num_nodes}; leave --nnodes out")
 
     local_servers = tuple(i for i, endpoint in enumerate(servers) if endpoint.host in mine)
@@ -67,12 +66,21 @@ def _listed_layout(options: Options, token: JobToken, holds: ExitStack) -> Layou
     for endpoint in (*held[0], *held[1]):
         holds.enter_context(Hold(endpoint))
     if num_nodes == 1:
-        return Layout(servers, workers, local_servers, local_workers, None, 0, 1, Team(token))
+        return Layout(servers, workers, local_servers, local_workers, None, 0, 1, team, team.alone())
     offer = Offer(mine[0], *held, None, f"--servers {options.servers} --workers {options.workers}")
     node = hosts.index(mine[0])
     point = Endpoint(hosts[0], start_port(options) + MEETING_OFFSET)
-    team = Team(token) if options.dry_run else meet(point, num_nodes, node, token, lambda _: offer, holds)
-    return Layout(servers, workers, local_servers, local_workers, None, node, num_nodes, team)
+    nodes = Nodes(num_nodes, num_nodes)
+    this = team.alone() if options.dry_run else team.meet(point, nodes, node, lambda _: offer)
+    return Layout(servers, workers, local_servers, local_workers, None, node, num_nodes, team, this)
+
+
+def _refuse_restarts(options: Options) -> None:
+    """Called for every job on several machines: what the servers of a lost machine knew is lost with it."""
+    if options.max_restart:
+        raise NotSupportedError(
+            "--max_restart on several machines is not supported with parameter servers; leave it out"
+        )
 
 
 def roles_here(options: Options) -> tuple[bool, bool]:

@@ -1,141 +1,188 @@
-"""The launchers of a job's machines, joined by open connections, so that they fail together and end together.
+"""The launchers of a job's machines, joined by open connections, so that they start, fail and end together.
 
-`done` says that a machine's workers have finished, `failed` that one of its processes failed; a connection that
-closes before the end says that a machine is gone. So no machine waits for one that will not come back. The host relays:
-every other launcher (a guest) has one connection, to the host. `Team` itself is the team of a single machine.
+A `Round` is one attempt at the job: who takes part, and how often it was started before. A team meets for a round, runs
+it, and meets again if the job goes on. In a round, `done` says that a machine's workers have finished, `failed` that
+one of its processes failed; a connection that closes says that a machine is gone. What this launcher learns arrives as
+news of the round it is about. The meeting point (`host`) decides; on a single machine, the team itself does.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Mapping
-from queue import SimpleQueue
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from fleet.errors import CommunicationError
+from fleet.errors import CommunicationError, DeadlineError, EndpointError
+from fleet.launch import meeting
+from fleet.launch.host import STOPPING_S
 from fleet.launch.job_token import JobToken
-from fleet.launch.messages import AllDone, Line, NodeFailed, Offer
+from fleet.launch.messages import AllDone, JobOverError, NodeFailed, Offer, Regroup
+from fleet.launch.options import Nodes
+from fleet.net import Endpoint
+
+log = logging.getLogger("fleetrun")
+
+
+@dataclass(frozen=True)
+class Round:
+    """One attempt at the job, as one launcher sees it."""
+
+    restart: int
+    """How often the job was started before."""
+    num_failures: int
+    """How many of these starts were after a failure; a machine that came is none."""
+    why: str = ""
+    """What ended the round before."""
+    offers: tuple[Offer, ...] = ()
+    """What each machine brings, in the order of their indexes; empty on a single machine."""
+    node_index: int = 0
+    news: SimpleQueue[Any] = field(default_factory=SimpleQueue)
+    """NodeFailed, Regroup and AllDone, about this round alone; the launcher adds events of its own."""
+
+    @property
+    def num_nodes(self) -> int:
+        return max(1, len(self.offers))
 
 
 class Team:
-    """The launchers of a job, seen from one of them. This one is alone: all are done when it is."""
+    """The launchers of a job, seen from one of them."""
 
-    def __init__(self, token: JobToken, offers: tuple[Offer, ...] = (), node_index: int = 0) -> None:
+    def __init__(self, token: JobToken, max_restart: int) -> None:
         self.token = token
-        """That of the job: the same on every machine."""
-        self.offers = offers
-        self.node_index = node_index
-        self._news: SimpleQueue[Any] = SimpleQueue()
+        """This launcher's own until the first round, then that of the job: the same on every machine."""
+        self._max_restart = max_restart
+        self._nodes = Nodes(1, 1)
+        self._link: meeting.Link | None = None
+        self._round: Round | None = None
+        self._num_failures = 0
+        self._answers: SimpleQueue[tuple[dict[str, Any], SimpleQueue[Any]]] = SimpleQueue()
+        self._reader: threading.Thread | None = None
+        self._host_name = "the machine of the meeting point"
 
-    def listen(self, news: SimpleQueue[Any]) -> None:
-        """From now on put AllDone, and NodeFailed for every failure elsewhere, into `news`."""
-        self._news = news
+    @property
+    def goes_on(self) -> bool:
+        """Whether it makes sense to meet again after a round that ended too early."""
+        if self._link is None:
+            return self._num_failures <= self._max_restart
+        return self._max_restart > 0 or self._nodes.is_range
+
+    def alone(self) -> Round:
+        """The next round of a job on one machine."""
+        restart = 0 if self._round is None else self._round.restart + 1
+        self._round = Round(restart, self._num_failures)
+        return self._round
+
+    def meet(self, point: Endpoint, nodes: Nodes, rank: int | None, make_offer: Callable[[str], Offer]) -> Round:
+        """The next round of a job on several machines, once they have met at `point`; JobOverError if there is none.
+
+        `make_offer` is given this machine's address in the job and holds its ports for this round.
+        """
+        if self._link is None:
+            self._nodes = nodes
+            self._link = meeting.join(point, nodes, self._max_restart, rank, self.token, make_offer)
+            self._reader = threading.Thread(target=self._read, args=(self._link,), name="team", daemon=True)
+            self._reader.start()
+        else:
+            assert self._round is not None
+            log.info("meeting the other machines again at %s", point)
+            offer = make_offer(self._link.address)
+            message = {"say": "again", "restart": self._round.restart + 1, "offer": offer.to_json()}
+            if self._link.is_sealed:
+                message["proof"] = self.token.seal("guest", self._link.session, message)
+            self._link.line.send(**message)
+        return self._await_round(self._link)
 
     def done(self) -> None:
         """Tell the others that this machine's workers have finished."""
-        self._news.put(AllDone())
+        if self._link is not None:
+            self._link.line.send(say="done")
+        elif self._round is not None:
+            self._round.news.put(AllDone())
 
     def failed(self, failure: NodeFailed) -> None:
         """Tell the others that a process of this machine failed."""
+        self._num_failures += 1
+        if self._link is not None:
+            self._link.line.send(**failure.to_json())
 
     def close(self) -> None:
         """Leave the team."""
+        if self._link is not None:
+            self._link.close()
+        if self._reader is not None:
+            self._reader.join(timeout=5)
 
+    def _await_round(self, link: meeting.Link) -> Round:
+        """Wait for the list of machines, at most as long as launchers wait for each other.
 
-class _ConnectedTeam(Team):
-    """Reads every line in a thread of its own and turns what comes into news."""
+        One for whom the job has no room now waits as long as the job runs, whose end is the end of the waiting.
+        """
+        timeout_s: float | None = (
+            meeting.timeout_s() + 1.0 + STOPPING_S
+        )  # the meeting point, which knows more, gives up before
+        while True:
+            try:
+                answer, news = self._answers.get(timeout=timeout_s)
+            except Empty:
+                raise DeadlineError(
+                    f"waited at {link.point} for the other machines; start fleetrun on all of them"
+                ) from None
+            if answer.get("say") != "wait":
+                break
+            log.info("the job at %s is running; this machine waits until it starts again and takes it in", link.point)
+            timeout_s = None
+        if answer.get("say") == "over":
+            reason, code = str(answer.get("reason")), answer.get("code")
+            where = "" if link.host is not None else f"the meeting at {link.point} ended: "
+            raise JobOverError(f"{where}{reason}", code if isinstance(code, int) and 0 <= code < 256 else None)
+        if link.is_sealed:
+            if not self.token.fits(answer.pop("proof", None), "host", link.session, answer):
+                raise EndpointError(
+                    f"what listens at the meeting point {link.point} did not prove that it knows FLEET_JOB_TOKEN; "
+                    "set the same on every machine, or choose another port"
+                )
+        elif link.host is None:
+            self.token = JobToken.from_host(answer.get("token"))
+        self._round = self._read_round(answer, news)
+        return self._round
 
-    def __init__(self, token: JobToken, offers: tuple[Offer, ...], node_index: int, lines: Mapping[int, Line]) -> None:
-        super().__init__(token, offers, node_index)
-        self._lines = dict(lines)
-        self._is_over = threading.Event()
-        """The job has ended, well or badly: from now on a connection may close."""
-        self._readers: list[threading.Thread] = []
+    def _read_round(self, answer: dict[str, Any], news: SimpleQueue[Any]) -> Round:
+        """What the meeting point said; CommunicationError if it makes no sense."""
+        try:
+            offers = tuple(map(Offer.from_json, answer["offers"]))
+            self._host_name = f"machine {answer['host']} ({offers[int(answer['host'])].host})"
+            restart, num_failures, index = (int(answer[name]) for name in ("restart", "failures", "rank"))
+            this = Round(restart, num_failures, str(answer["why"]), offers, index, news)
+        except (LookupError, TypeError, ValueError) as error:
+            raise CommunicationError(f"the meeting point sent a list that cannot be read: {error}") from error
+        is_old = self._round is not None and restart <= self._round.restart
+        if is_old or index not in range(len(offers)):
+            raise CommunicationError(f"the meeting point sent round {restart} with index {index}")
+        return this
 
-    def listen(self, news: SimpleQueue[Any]) -> None:
-        super().listen(news)
-        for node, line in self._lines.items():
-            line.notice_dead_machines()
-            reader = threading.Thread(target=self._read, args=(node, line), name=f"node-{node}", daemon=True)
-            reader.start()
-            self._readers.append(reader)
-
-    def _read(self, node: int, line: Line) -> None:
+    def _read(self, link: meeting.Link) -> None:
+        """Turn what the meeting point says into news of the round it is about, or into an answer of a meeting."""
+        news: SimpleQueue[Any] = SimpleQueue()
         try:
             while True:
-                self._hear(node, line.receive())
-        except CommunicationError:
-            if not self._is_over.is_set():
-                where = f"machine {node} ({self.offers[node].host})"
-                gone = NodeFailed(f"{where} is gone: its fleetrun ended or the network broke", 1, time.time())
-                self._hear(node, gone.to_json())
-
-    def _hear(self, node: int, message: dict[str, Any]) -> None:
-        raise NotImplementedError
-
-    def _tell(self, message: dict[str, Any], but: int | None = None) -> None:
-        for node, line in self._lines.items():
-            if node != but:
-                line.send(**message)
-
-    def failed(self, failure: NodeFailed) -> None:
-        self._is_over.set()
-        self._tell(failure.to_json())
-
-    def close(self) -> None:
-        self._is_over.set()
-        for line in self._lines.values():
-            line.close()
-        for reader in self._readers:
-            reader.join(timeout=5)
-
-
-class GuestTeam(_ConnectedTeam):
-    """A launcher whose one line goes to the host."""
-
-    def __init__(
-        self, token: JobToken, offers: tuple[Offer, ...], node_index: int, host_index: int, line: Line
-    ) -> None:
-        super().__init__(token, offers, node_index, {host_index: line})
-
-    def done(self) -> None:
-        self._tell({"say": "done"})
-
-    def _hear(self, node: int, message: dict[str, Any]) -> None:  # noqa: ARG002
-        if message.get("say") == "failed":
-            self._is_over.set()
-            self._news.put(NodeFailed.from_json(message))
-        elif message.get("say") == "all done":
-            self._is_over.set()
-            self._news.put(AllDone())
-
-
-class HostTeam(_ConnectedTeam):
-    """The launcher at the meeting point: counts who is done and passes failures on."""
-
-    def __init__(self, token: JobToken, offers: tuple[Offer, ...], node_index: int, lines: Mapping[int, Line]) -> None:
-        super().__init__(token, offers, node_index, lines)
-        self._done: set[int] = set()
-        self._lock = threading.Lock()
-
-    def done(self) -> None:
-        self._count(self.node_index)
-
-    def _hear(self, node: int, message: dict[str, Any]) -> None:
-        if message.get("say") == "done":
-            self._count(node)
-        elif message.get("say") == "failed":
-            self._is_over.set()
-            failure = NodeFailed.from_json(message)
-            self._tell(failure.to_json(), but=node)
-            self._news.put(failure)
-
-    def _count(self, node: int) -> None:
-        with self._lock:
-            self._done.add(node)
-            if len(self._done) < len(self.offers):
-                return
-        self._is_over.set()
-        self._tell({"say": "all done"})
-        self._news.put(AllDone())
+                message = link.line.receive()
+                match message.get("say"):
+                    case "failed":
+                        news.put(NodeFailed.from_json(message))
+                    case "regroup":
+                        news.put(Regroup(str(message.get("why"))))
+                    case "all done":
+                        news.put(AllDone())
+                    case "begin":
+                        news = SimpleQueue()
+                        self._answers.put((message, news))
+                    case "wait" | "over":
+                        self._answers.put((message, news))
+        except CommunicationError as error:
+            gone = f"{self._host_name} is gone: its fleetrun ended or the network broke"
+            news.put(NodeFailed(gone, 1, time.time()))
+            self._answers.put(({"say": "over", "reason": f"{self._host_name} is gone ({error})"}, news))

@@ -1,7 +1,7 @@
-"""The life of a job as a small state machine: start, run, stop, and perhaps start again.
+"""One attempt at a job, on this machine: start, watch, stop.
 
 Everything that can happen arrives in one queue: a child's exit, a signal to the launcher, news from other machines. The
-first failure ends the job; so does the last worker's success. Whatever way it ends, nothing is left.
+first failure ends the attempt; so does the last worker's success. Whatever way it ends, nothing is left.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import Empty
 
 from fleet.errors import UsageError
 from fleet.launch import guard, report
 from fleet.launch.child import Child, exit_code
 from fleet.launch.follow import Follower
 from fleet.launch.guard import Guard
-from fleet.launch.messages import AllDone, NodeFailed
+from fleet.launch.messages import AllDone, NodeFailed, Regroup
 from fleet.launch.output import write_within
 from fleet.launch.plan import Plan
 
@@ -47,7 +47,7 @@ class Signalled:
     number: int
 
 
-Event = Child | Signalled | NodeFailed | AllDone
+Event = Child | Signalled | NodeFailed | Regroup | AllDone
 
 
 @dataclass(frozen=True)
@@ -57,68 +57,43 @@ class Outcome:
     code: int
     complaints: tuple[str, ...] = ()
     """Said after the last line of the followed process."""
-    may_restart: bool = False
+    is_final: bool = True
+    """It is not to be tried again, whatever is left of `--max_restart`."""
 
 
-class Job:
+class Attempt:
     """Runs a plan to its end."""
 
-    def __init__(self, plan: Plan, logs: list[int], job_id: str, watchman: Guard, max_restart: int) -> None:
+    def __init__(self, plan: Plan, logs: list[int], job_id: str, watchman: Guard) -> None:
         self._plan = plan
         self._logs = logs
         self._job_id = job_id
         self._guard = watchman
-        self._max_restart = max_restart
-        self._signalled: Signalled | None = None
-        self._follower: Follower | None = None
-        self._events: SimpleQueue[Event] = SimpleQueue()
+        self._events = plan.layout.round.news
+        self._was_signalled = False
         self._children: list[Child] = []
 
-    def run(self) -> int:
-        """Start everything, wait for the end, report; returns the exit code of the job.
+    def signalled(self, number: int) -> None:
+        """The launcher was told to stop; may be called by a signal handler."""
+        self._was_signalled = True
+        self._events.put(Signalled(number))
 
-        Signals that end a process stay in our hands afterwards: what comes after the outcome does not change it.
-        """
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
-                signal.signal(number, self._on_signal)
-        guard.adopt_orphans()
-        for restart in range(self._max_restart + 1):
-            outcome = self._attempt(restart)
-            is_last = not outcome.may_restart or self._signalled is not None or restart == self._max_restart
-            if is_last and self._follower is not None:
-                self._finish_following(outcome)
-            for complaint in outcome.complaints:
-                log.error("%s", complaint)
-            if is_last:
-                break
-            log.warning("restarting the job, attempt %d of %d", restart + 1, self._max_restart)
-        if outcome.code == 0:
-            log.info("Local processes completed.")
-        return outcome.code
-
-    def _on_signal(self, number: int, _frame: object) -> None:
-        self._signalled = Signalled(number)
-        self._events.put(self._signalled)
-
-    def _attempt(self, restart: int) -> Outcome:
+    def run(self) -> Outcome:
+        """Start everything, wait for the end, leave nothing."""
+        followed = self._plan.followed
+        shown_from = os.fstat(self._logs[self._plan.processes.index(followed)]).st_size
         try:
-            self._start(restart)
-            if self._follower is None:
-                self._follower = Follower(self._plan.followed.log_path, STDOUT)
-            return self._watch()
+            self._start()
+            follower = Follower(followed.log_path, STDOUT, shown_from)
+            outcome = self._watch()
         finally:
             self._clean_up()
+        self._finish_following(follower, outcome)
+        return outcome
 
-    def _start(self, restart: int) -> None:
-        self._children = []
-        if restart:  # what the last attempt left unheard is not about this one, unless it is about us
-            self._events = SimpleQueue()
-            if self._signalled is not None:
-                self._events.put(self._signalled)
-        self._plan.layout.team.listen(self._events)
+    def _start(self) -> None:
         width = os.get_terminal_size(STDOUT).columns if os.isatty(STDOUT) else None
-        token = self._plan.layout.team.token.value
+        token, restart = self._plan.layout.team.token.value, self._plan.layout.round.restart
         for process, log_file in zip(self._plan.processes, self._logs, strict=True):
             seen_at = width if process is self._plan.followed else None
             try:
@@ -140,6 +115,8 @@ class Job:
                     return self._obey(number)
                 case NodeFailed():
                     return self._fail(event)
+                case Regroup():
+                    return self._regroup(event)
                 case AllDone():
                     return self._finish()
                 case Child(status=0) if event.plan.role == "server":
@@ -155,7 +132,8 @@ class Job:
     def _next_event(self) -> Event:
         while True:
             try:
-                return self._events.get(timeout=REAP_EVERY_S)
+                event: Event = self._events.get(timeout=REAP_EVERY_S)
+                return event
             except Empty:
                 guard.reap_orphans(spare=self._not_orphans() | {child.pid for child in self._children})
 
@@ -168,9 +146,14 @@ class Job:
         for child in running:  # before a word: the terminal may take its time
             child.signal(number)
         log.warning("%s: stopping %d processes", name, len(running))
-        self._plan.layout.team.failed(NodeFailed(f"fleetrun was stopped by {name}", 128 + number, time.time()))
+        self._plan.layout.team.failed(stopped_by(number, self._plan.layout.host))
         self._stop(number)
         return Outcome(128 + number)
+
+    def _regroup(self, event: Regroup) -> Outcome:
+        log.warning("%s: stopping %d processes, to start again with it", event.why, len(self._running()))
+        self._stop(signal.SIGTERM)
+        return Outcome(0, is_final=False)
 
     def _finish(self) -> Outcome:
         if any(child.has_failed for child in self._children):
@@ -188,25 +171,25 @@ class Job:
         return Outcome(0)
 
     def _fail(self, *elsewhere: NodeFailed) -> Outcome:
-        """End the job over a failure here or on other machines; whichever began first is the cause."""
-        failures = list(elsewhere)
+        """End the attempt over a failure here or on other machines; whichever began first is the cause."""
+        heard: list[NodeFailed | Regroup] = list(elsewhere)
         # A child that has begun to end but is not gone may be the cause of what we saw; its exit comes in moments.
-        self._drain(lambda: not any(child.is_leaving for child in self._children), SETTLE_S, failures)
+        self._drain(lambda: not any(child.is_leaving for child in self._children), SETTLE_S, heard)
         if not any(child.has_failed for child in self._children):
             self._stop(signal.SIGTERM)
-            return _failed_elsewhere(failures)
+            return _failed_elsewhere(heard)
         cause, began_at = report.find_cause(self._children)
         assert cause.status is not None
         what = f"{report.one_line(cause)} on {self._plan.layout.host} (pid {cause.pid})"
         self._plan.layout.team.failed(NodeFailed(what, exit_code(cause.status), began_at))
         if self._plan.layout.num_nodes > 1:
-            self._drain(lambda: any(failure.began_at < began_at for failure in failures), HEARSAY_S, failures)
+            self._drain(lambda: any(_is_before(one, began_at) for one in heard), HEARSAY_S, heard)
         self._stop(signal.SIGTERM)
         text = report.failure_report(cause, self._children)
-        if any(failure.began_at < began_at for failure in failures):
-            return _failed_elsewhere(failures, f"after it, on this machine: {text}")
+        if any(_is_before(one, began_at) for one in heard):
+            return _failed_elsewhere(heard, f"after it, on this machine: {text}")
         complaints = (text, report.abort_line(self._children, len(self._plan.layout.workers)))
-        return Outcome(exit_code(cause.status), tuple(filter(None, complaints)), may_restart=True)
+        return Outcome(exit_code(cause.status), tuple(filter(None, complaints)), is_final=_is_any_final(heard))
 
     def _stop(self, number: int) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""
@@ -228,12 +211,12 @@ class Job:
         self,
         is_enough: Callable[[], bool],
         timeout_s: float,
-        failures: list[NodeFailed] | None = None,
+        heard: list[NodeFailed | Regroup] | None = None,
         until_signal: bool = False,
     ) -> None:
         """Let events pass until `is_enough`, the time is up, or (if asked) the launcher is signalled again.
 
-        Other machines' failures are kept in `failures`.
+        What comes from other machines is kept in `heard`.
         """
         deadline = time.monotonic() + timeout_s
         while not is_enough() and time.monotonic() < deadline:
@@ -241,8 +224,8 @@ class Job:
                 event = self._events.get(timeout=TICK_S)
             except Empty:
                 continue
-            if isinstance(event, NodeFailed) and failures is not None:
-                failures.append(event)
+            if isinstance(event, NodeFailed | Regroup) and heard is not None:
+                heard.append(event)
             if isinstance(event, Signalled) and until_signal:
                 return
 
@@ -259,16 +242,33 @@ class Job:
         self._guard.forget(child.pid)
         child.reap()
 
-    def _finish_following(self, outcome: Outcome) -> None:
-        assert self._follower is not None
-        patience_s = None if outcome.code == 0 else PATIENCE_S
-        is_shown = self._follower.finish(patience_s, lambda: self._signalled is not None)
+    def _finish_following(self, follower: Follower, outcome: Outcome) -> None:
+        patience_s = None if outcome.code == 0 and outcome.is_final else PATIENCE_S
+        is_shown = follower.finish(patience_s, lambda: self._was_signalled)
         if os.isatty(STDOUT):  # a progress bar that was killed leaves no cursor, and a line without an end
-            write_within(STDOUT, b"\x1b[?25h" + (b"\n" if self._follower.is_mid_line else b""), patience_s=0.5)
+            write_within(STDOUT, b"\x1b[?25h" + (b"\n" if follower.is_mid_line else b""), patience_s=0.5)
         if not is_shown:
             log.warning("nobody reads this output; all of it is in %s", self._plan.followed.log_path)
 
 
-def _failed_elsewhere(failures: list[NodeFailed], *more: str) -> Outcome:
-    cause = min(failures, key=lambda failure: failure.began_at)
-    return Outcome(cause.code, (f"the job failed on another machine: {cause.what}", *more))
+def stopped_by(number: int, host: str) -> NodeFailed:
+    """What other machines hear when a user stops the launcher of this one."""
+    name = signal.Signals(number).name
+    return NodeFailed(f"fleetrun was stopped by {name} on {host}", 128 + number, time.time(), is_final=True)
+
+
+def _is_before(one: NodeFailed | Regroup, began_at: float) -> bool:
+    """Whether it explains a failure that began then; when all are stopped to start again, that explains everything."""
+    return isinstance(one, Regroup) or one.began_at < began_at
+
+
+def _is_any_final(heard: list[NodeFailed | Regroup]) -> bool:
+    return any(isinstance(one, NodeFailed) and one.is_final for one in heard)
+
+
+def _failed_elsewhere(heard: list[NodeFailed | Regroup], *more: str) -> Outcome:
+    if any(isinstance(one, Regroup) for one in heard):
+        return Outcome(0, is_final=False)
+    cause = min((one for one in heard if isinstance(one, NodeFailed)), key=lambda failure: failure.began_at)
+    what = f"the job failed on another machine: {cause.what}"
+    return Outcome(cause.code, (what, *more), is_final=_is_any_final(heard))

@@ -1,7 +1,8 @@
-"""Endpoints, held ports, and this machine's addresses: one idea of them for the launcher, the roles and the servers."""
+"""Endpoints, held ports, this machine's addresses and interfaces: one idea of them for all who need one."""
 
 from fleet.net.endpoint import Endpoint, parse_endpoints, parse_host, parse_hosts, refuse_duplicates
 from fleet.net.hold import Hold, family_of, listen
+from fleet.net.interface import Interface, Way, choose_interface, interfaces, way_to
 from fleet.net.machine import (
     LOOPBACK,
     address_toward,
@@ -9,6 +10,7 @@ from fleet.net.machine import (
     is_local,
     is_loopback,
     local_addresses,
+    means_loopback,
     outward_address,
     own_address,
     resolve,
@@ -18,13 +20,18 @@ __all__ = [
     "LOOPBACK",
     "Endpoint",
     "Hold",
+    "Interface",
+    "Way",
     "address_toward",
+    "choose_interface",
     "family_of",
     "interface_of",
+    "interfaces",
     "is_local",
     "is_loopback",
     "listen",
     "local_addresses",
+    "means_loopback",
     "outward_address",
     "own_address",
     "parse_endpoints",
@@ -32,4 +39,5 @@ __all__ = [
     "parse_hosts",
     "refuse_duplicates",
     "resolve",
+    "way_to",
 ]

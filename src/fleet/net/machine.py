@@ -46,6 +46,18 @@ def interface_of(host: str) -> str | None:
     return next((name for name, address in _addresses_by_interface() if address == host), None)
 
 
+def means_loopback(host: str) -> str | None:
+    """What `host` resolves to, if it is a name that leads to loopback alone, as /etc/hosts has it for own names.
+
+    >>> means_loopback("localhost"), means_loopback("127.0.0.1")  # loopback by intention
+    (None, None)
+    """
+    if is_loopback(host):
+        return None
+    addresses = resolve(host)
+    return addresses[0] if addresses and all(map(is_loopback, addresses)) else None
+
+
 def is_local(host: str) -> bool:
     """Whether `host` (an address or a name) is this machine; a name that means loopback here is."""
     if is_loopback(host):

@@ -33,6 +33,13 @@ def note_the_end() -> None:
     atexit.register(recorder.note)
 
 
+def note_now() -> None:
+    """Note that this process ends, for one that is about to end without an exception or the interpreter's exit."""
+    path = env.FLEET_NOTE_FILE.get()
+    if path is not None:
+        _write(f"{path}.{os.getpid()}")
+
+
 class _Recorder:
     """Writes the note of this process, once; its name carries the process id, for children inherit the variable."""
 
@@ -50,5 +57,9 @@ class _Recorder:
     def note(self) -> None:
         if os.getpid() != self._pid:  # a forked child's end is not ours
             return
-        with contextlib.suppress(OSError), open(self._path, "x") as file:  # the first note stays
-            file.write(json.dumps({"time": time.time()}))
+        _write(self._path)
+
+
+def _write(path: str) -> None:
+    with contextlib.suppress(OSError), open(path, "x") as file:  # the first note stays
+        file.write(json.dumps({"time": time.time()}))

@@ -118,4 +118,5 @@ class LocalSGD(Mode):
 
     def load_state_dict(self, states: list[dict[str, torch.Tensor]], index: int) -> None:  # noqa: ARG002
         self._step = self._last = int(states[0]["step"])
-        torch._foreach_copy_(self._anchor, self._parameters[: len(self._anchor)])
+        if self._anchor:
+            torch._foreach_copy_(self._anchor, self._parameters)

@@ -1,0 +1,36 @@
+"""ResNet-50 or BERT-base on one GPU through Fleet, as a user writes it who leaves the tuning to `strategy.auto`.
+
+python benchmarks/scripts/gpu_fleet.py --model resnet50 < LINES
+"""
+
+from __future__ import annotations
+
+import torch
+from gpu_workload import arguments, serve
+
+import fleet
+
+
+def main() -> None:
+    task, batch_size = arguments(__doc__)
+    strategy = fleet.DistributedStrategy()
+    strategy.auto = True
+    fleet.init(is_collective=True, strategy=strategy)
+    torch.manual_seed(0)
+    model = task.model()
+    optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9))
+    distributed = fleet.distributed_model(model)
+    batch = task.batch(batch_size, fleet.device)
+
+    def step() -> torch.Tensor:
+        loss: torch.Tensor = distributed(*batch)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    serve(task, step, batch_size, fleet.device)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The checkpoints of a training run: FOLDER/step-00000100, FOLDER/step-00000200, ..., of which the newest are kept."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from pathlib import Path
+
+from fleet.checkpoint.folder import begin, commit, find, read_contents, remove, tidy
+from fleet.checkpoint.training import TrainingManifest
+from fleet.errors import CheckpointError
+
+log = logging.getLogger(__name__)
+
+# The folder of a step, or a hidden sibling of it that a crash may have left.
+_NAME = re.compile(r"step-(\d{8,18})|\.step-(\d{8,18})\.(?:writing|old|trash)-[0-9a-f]{8}")
+
+
+class Steps:
+    """A folder of checkpoints. Other things may lie in it too; they are never touched."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(os.path.realpath(folder))
+
+    def path(self, step: int) -> Path:
+        return self.folder / f"step-{step:08}"
+
+    def complete(self) -> list[int]:
+        """The steps of which there is a complete checkpoint, the newest first."""
+        return [step for step in self._mentioned() if self._is_complete(step)]
+
+    def read(self, step: int) -> tuple[Path, TrainingManifest]:
+        """Where a step's files are, and its manifest."""
+        where = find(self.path(step), TrainingManifest)
+        return where, read_contents(where, TrainingManifest)
+
+    def begin(self, step: int) -> Path:
+        """Make the hidden folder that a save of `step` writes to, after clearing up behind saves that did not end.
+
+        CheckpointError if there is a newer checkpoint: a later load would take that one for the end of this run.
+        """
+        for mentioned in self._mentioned():
+            if mentioned != step:
+                tidy(self.path(mentioned), TrainingManifest)
+        if (newest := max(self.complete(), default=step)) > step:
+            raise CheckpointError(
+                f"cannot save step {step} into {self.folder}: it has step {newest}, which a load would prefer; "
+                "load that one, delete it, or name another folder"
+            )
+        return begin(self.path(step), TrainingManifest)
+
+    def commit(self, writing: Path, manifest: TrainingManifest) -> Path:
+        return commit(writing, self.path(manifest.step), manifest)
+
+    def prune(self, keep: int) -> None:
+        """Delete all but the newest; one that holds files of somebody else stays, with a warning."""
+        for step in self.complete()[keep:]:
+            try:
+                remove(self.path(step), TrainingManifest)
+            except CheckpointError as error:
+                log.warning("an old checkpoint stays: %s", error)
+
+    def _mentioned(self) -> list[int]:
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise CheckpointError(f"cannot look into {self.folder}: {error.strerror or error}") from error
+        found = filter(None, map(_NAME.fullmatch, names))
+        return sorted({int(match[1] or match[2]) for match in found}, reverse=True)
+
+    def _is_complete(self, step: int) -> bool:
+        try:
+            find(self.path(step), TrainingManifest)
+        except CheckpointError:
+            return False
+        return True

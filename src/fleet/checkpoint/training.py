@@ -1,0 +1,147 @@
+"""The manifest of a training checkpoint: tensors in spans, and everything else as JSON.
+
+Each worker gives an account of what it wrote; whoever commits makes one manifest of all accounts. `shared` is state of
+the job, `workers` has what each worker alone knew. This package does not look into either.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from fleet._version import __version__
+from fleet.checkpoint.fields import Fields, parse_json
+from fleet.checkpoint.files import FileInfo
+from fleet.checkpoint.manifest import check_format
+from fleet.checkpoint.spans import Form, SpanPiece, check_cover
+from fleet.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class Account:
+    """What one worker says to whoever commits: the tensors it knows of, the files it wrote, its own state."""
+
+    step: int
+    forms: Mapping[str, Form]
+    pieces: Sequence[SpanPiece]
+    own: dict[str, Any]
+    shared: dict[str, Any]
+    """By name; an object that several workers give is put together from what each has of it."""
+
+    def to_text(self) -> str:
+        return json.dumps(
+            {
+                "step": self.step,
+                "tensors": _forms_to_json(self.forms),
+                "pieces": [piece.to_json() for piece in self.pieces],
+                "own": self.own,
+                "shared": self.shared,
+            }
+        )
+
+    @classmethod
+    def from_text(cls, text: str, where: str) -> Account:
+        fields = parse_json(text, where)
+        pieces = tuple(SpanPiece.from_json(item) for item in fields.objects("pieces"))
+        return cls(fields.integer("step"), _read_forms(fields), pieces, fields.table("own"), fields.table("shared"))
+
+
+@dataclass(frozen=True)
+class TrainingManifest:
+    """A training checkpoint: its tensors and their pieces, and what is no tensor."""
+
+    FILE: ClassVar[str] = "manifest.json"
+    WHAT: ClassVar[str] = "training checkpoint"
+    FORMAT: ClassVar[str] = "fleet-training-checkpoint"
+    FORMAT_VERSION: ClassVar[int] = 1
+
+    step: int
+    forms: Mapping[str, Form]
+    pieces: tuple[SpanPiece, ...]
+    shared: dict[str, Any]
+    workers: tuple[dict[str, Any], ...]
+    """What each worker alone knew, by its index."""
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    fleet_version: str = __version__
+
+    @classmethod
+    def of(cls, accounts: Sequence[Account]) -> TrainingManifest:
+        """The manifest of what all workers wrote, in their order; CheckpointError where they contradict each other."""
+        forms: dict[str, Form] = {}
+        shared: dict[str, Any] = {}
+        for worker, account in enumerate(accounts):
+            if account.step != accounts[0].step:
+                raise CheckpointError(
+                    f"worker {worker} saves step {account.step} while worker 0 saves step {accounts[0].step}; "
+                    "save the same step on every worker"
+                )
+            for key, form in account.forms.items():
+                if forms.setdefault(key, form) != form:
+                    raise CheckpointError(f"{key!r} is {form} on worker {worker} and {forms[key]} on another")
+            for name, value in account.shared.items():
+                known = shared.get(name)
+                shared[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+        pieces = tuple(piece for account in accounts for piece in account.pieces)
+        return cls(accounts[0].step, forms, pieces, shared, tuple(account.own for account in accounts))
+
+    @property
+    def files(self) -> tuple[FileInfo, ...]:
+        return tuple(piece.file for piece in self.pieces)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    def check(self, where: str) -> None:
+        """Raise a CheckpointError that names the first thing missing or doubled."""
+        for name, count in Counter(file.name for file in self.files).items():
+            if count > 1:
+                raise CheckpointError(f"{where} names piece {name} {count} times")
+        check_cover(self.forms, self.pieces, where)
+
+    def to_text(self) -> str:
+        return json.dumps(
+            {
+                "format": self.FORMAT,
+                "format_version": self.FORMAT_VERSION,
+                "fleet_version": self.fleet_version,
+                "created": self.created,
+                "step": self.step,
+                "shared": self.shared,
+                "workers": list(self.workers),
+                "tensors": _forms_to_json(self.forms),
+                "pieces": [piece.to_json() for piece in self.pieces],
+            },
+            allow_nan=False,
+        )
+
+    @classmethod
+    def from_text(cls, text: str | bytes, where: str) -> TrainingManifest:
+        fields = parse_json(text, where)
+        check_format(fields, cls.FORMAT, cls.FORMAT_VERSION)
+        manifest = cls(
+            step=fields.integer("step"),
+            forms=_read_forms(fields),
+            pieces=tuple(SpanPiece.from_json(item) for item in fields.objects("pieces")),
+            shared=fields.table("shared"),
+            workers=tuple(item.value for item in fields.objects("workers")),
+            created=fields.text("created"),
+            fleet_version=fields.text("fleet_version"),
+        )
+        if not manifest.workers:
+            raise CheckpointError(f"{where} is damaged: nobody has written it")
+        manifest.check(where)
+        return manifest
+
+
+def _forms_to_json(forms: Mapping[str, Form]) -> dict[str, Any]:
+    return {key: form.to_json() for key, form in forms.items()}
+
+
+def _read_forms(fields: Fields) -> dict[str, Form]:
+    found = fields.table("tensors")
+    return {key: Form.from_json(Fields(value, f"{fields.where}, tensor {key!r}")) for key, value in found.items()}

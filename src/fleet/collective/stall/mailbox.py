@@ -1,0 +1,116 @@
+"""The watches' way to each other: the job's store, over a connection of its own and with a limit on every call.
+
+A store's client waits without limit for a host that is there but does not answer, and prints a page of C++ frames when
+the host has gone. The first must not stop a watch, whose business is just such a host, and the second is no news at the
+end of a job, where worker 0 may leave first. So each call runs in a short-lived thread, and a look at a connection that
+nobody uses comes before it: that one is closed when the host goes.
+"""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import torch.distributed as dist
+
+from fleet.errors import CommunicationError
+
+T = TypeVar("T")
+
+LIMIT_S = 3.0
+RETRY_S = 0.05
+
+
+class Mailbox:
+    """Keys and values that all workers see. Every call raises CommunicationError if the store's host is silent."""
+
+    def __init__(self, store: dist.Store, limit_s: float = LIMIT_S) -> None:
+        clone: Callable[[], dist.Store] | None = getattr(store, "clone", None)
+        if clone is None:
+            raise CommunicationError(f"a {type(store).__name__} of this torch cannot have a second connection")
+        self._store = dist.PrefixStore("stall", clone())
+        self._line = _open_line(store)
+        self._limit_s = limit_s
+        self._unanswered: threading.Thread | None = None
+
+    def close(self) -> None:
+        """Nothing may be called afterwards."""
+        if self._line is not None:
+            self._line.close()
+
+    def put(self, key: str, value: str, limit_s: float | None = None) -> None:
+        self._call(lambda: self._store.set(key, value), limit_s)
+
+    def put_first(self, key: str, value: str) -> str:
+        """Put a value unless somebody has; return the one that stands."""
+        return self._call(lambda: self._store.compare_set(key, "", value)).decode()
+
+    def get(self, key: str) -> str | None:
+        """The value, or None while there is none."""
+        return self.get_all([key]).get(key)
+
+    def get_all(self, keys: Iterable[str]) -> dict[str, str]:
+        """Those of the keys that have a value."""
+
+        def look() -> dict[str, str]:
+            return {key: self._store.get(key).decode() for key in keys if self._store.check([key])}
+
+        return self._call(look)
+
+    def wait(self, keys: Sequence[str], limit_s: float) -> None:
+        """Return when all keys have a value, or the time is up."""
+        deadline = time.monotonic() + limit_s
+        while not self._call(lambda: self._store.check(list(keys))) and time.monotonic() < deadline:
+            time.sleep(RETRY_S)
+
+    def count(self, key: str, more: int) -> int:
+        """Add to a counter and return what it says now."""
+        return self._call(lambda: self._store.add(key, more))
+
+    def _call(self, what: Callable[[], T], limit_s: float | None = None) -> T:
+        limit_s = self._limit_s if limit_s is None else limit_s
+        if self._unanswered is not None and self._unanswered.is_alive():
+            raise CommunicationError("the store's host still owes an answer to an earlier call")
+        answers: queue.SimpleQueue[T | Exception] = queue.SimpleQueue()
+
+        def ask() -> None:
+            try:
+                self._refuse_if_hung_up()
+                answers.put(what())
+            except Exception as error:  # of whatever kind: it is raised where the answer is awaited
+                answers.put(error)
+
+        thread = self._unanswered = threading.Thread(target=ask, name="fleet-stall-mail", daemon=True)
+        thread.start()
+        try:
+            answer = answers.get(timeout=limit_s)
+        except queue.Empty:
+            raise CommunicationError(f"the store's host has not answered for {limit_s:.0f} s") from None
+        if isinstance(answer, Exception):
+            raise CommunicationError(f"the store cannot be used: {str(answer).splitlines()[0]}") from answer
+        return answer
+
+    def _refuse_if_hung_up(self) -> None:
+        if self._line is None:
+            return
+        try:
+            closed = self._line.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            closed = False
+        if closed:
+            raise ConnectionError("its host has closed the connection")
+
+
+def _open_line(store: dist.Store) -> socket.socket | None:
+    """A connection to the store's host; None for a store that has no host."""
+    while isinstance(store, dist.PrefixStore):
+        store = store.underlying_store
+    if not isinstance(store, dist.TCPStore):
+        return None
+    line = socket.create_connection((store.host, store.port), timeout=LIMIT_S)
+    line.setblocking(False)
+    return line

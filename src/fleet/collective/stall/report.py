@@ -1,0 +1,182 @@
+"""Who did not come to a collective, and the text that says so; functions of data, without a process in sight."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+
+from fleet.collective.stall.state import Stall, State
+
+EXIT_CODE = 124
+"""How a worker ends after a stall: the code that `timeout` has for a command that took too long."""
+
+SILENCE = "its process is stopped or stuck outside Python, or its machine is gone"
+MAX_STACKS = 3
+# Their sizes must be equal on all workers; those of the others may differ.
+_SAME_SIZES = ("all_reduce", "broadcast", "reduce")
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the workers said of a stall.
+
+    `left` are the workers that have left the job, and `addresses` says where each one runs. `trouble` says why the
+    others could not be asked, if so; then the silence of a worker means nothing.
+    """
+
+    stall: Stall
+    states: Mapping[int, State]
+    left: Set[int]
+    addresses: Mapping[int, str]
+    trouble: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What every worker needs to end: the report, who did not come, and how many write the report."""
+
+    text: str
+    behind: tuple[int, ...]
+    num_answers: int
+
+    @classmethod
+    def of(cls, findings: Findings, timeout_s: float) -> Outcome:
+        return cls(report(findings, timeout_s), judge(findings).behind, len(findings.states))
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Outcome:
+        found = json.loads(text)
+        return cls(**{**found, "behind": tuple(found["behind"])})
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The members of a stalled group, by what they did; `behind` and `silent` did not come."""
+
+    waiting: tuple[int, ...]
+    behind: tuple[int, ...]
+    silent: tuple[int, ...]
+    left: tuple[int, ...]
+    differing: Mapping[str, tuple[int, ...]]
+    """The workers by what they called, if that is not the same everywhere; else empty."""
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        return tuple(sorted((*self.behind, *self.silent, *self.left)))
+
+
+def judge(findings: Findings) -> Verdict:
+    """Work out who did not come."""
+    stall, states = findings.stall, findings.states
+    came = [one for one in stall.members if one in states and states[one].reached >= stall.number]
+    gone = {one for one in findings.left if one not in states}
+    called: dict[str, list[int]] = {}
+    for worker in came:
+        if title := states[worker].own_title:
+            called.setdefault(_essence(title), []).append(worker)
+    return Verdict(
+        waiting=tuple(came),
+        behind=tuple(one for one in stall.members if one in states and one not in came),
+        silent=tuple(one for one in stall.members if one not in states and one not in gone),
+        left=tuple(one for one in stall.members if one in gone),
+        differing={title: tuple(workers) for title, workers in called.items()} if len(called) > 1 else {},
+    )
+
+
+def notice(findings: Findings, timeout_s: float) -> str:
+    """One line about a collective that takes long, while there is still hope."""
+    verdict = judge(findings)
+    late = verdict.absent
+    wheres = {findings.states[one].where for one in verdict.behind} - {""}
+    place = f", at {wheres.pop()}" if len(wheres) == 1 else ""
+    return (
+        f"{_has_waited(findings.stall)}{f' for {_workers(late)}' if late else ''}{place}; "
+        f"after {timeout_s:g} s the job ends (FLEET_STALL_TIMEOUT_S)"
+    )
+
+
+def report(findings: Findings, timeout_s: float) -> str:
+    """The whole text: stacks first, then what happened, since the end of a log is what is shown of it."""
+    stall, states, trouble = findings.stall, findings.states, findings.trouble
+    verdict = judge(findings)
+    lines = ["a collective has stalled"]
+    lines += _stacks([states[one] for one in verdict.behind or verdict.waiting])
+    lines.append(_has_waited(stall) + (f" for {_workers(verdict.absent)}" if verdict.absent and not trouble else ""))
+    lines += [_behind(states[one]) for one in verdict.behind]
+    lines += [f"worker {one} did not come: its script has ended or has called fleet.shutdown()" for one in verdict.left]
+    if trouble:
+        lines.append(trouble)
+    else:
+        lines += [_silent(one, findings.addresses) for one in verdict.silent]
+    if verdict.differing:
+        lines.append("the workers called different operations, or one with different sizes:")
+        lines += [
+            f"  {_workers(workers)}: {states[workers[0]].own_title} at {states[workers[0]].where}"
+            for workers in verdict.differing.values()
+        ]
+    elif not verdict.absent:
+        lines.append("every worker of the group came: look at the network, and at devices that are stuck")
+    elif others := [one for one in verdict.waiting if one != stall.worker]:
+        lines.append(f"also waiting: {_workers(others)}")
+    lines.append(
+        f"the job ends with exit code {EXIT_CODE}; "
+        f"FLEET_STALL_TIMEOUT_S says how long a collective may take (now {timeout_s:g})"
+    )
+    return "\n".join(lines)
+
+
+def _has_waited(stall: Stall) -> str:
+    return f"worker {stall.worker} has waited {stall.waited_s:.0f} s in {stall.title} of {stall.group_title}"
+
+
+def _behind(state: State) -> str:
+    if not state.reached:
+        done = "it has not been in this group lately"
+    elif state.waits_in == state.reached_title:
+        done = f"it still waits in {state.waits_in}"
+    else:
+        done = f"it finished {state.reached_title} {state.quiet_s:.0f} s ago"
+        done += f", waits in {state.waits_in} of another group" if state.waits_in else ""
+    return f"worker {state.worker} did not come: {done}" + (f" and is at {state.where}" if state.where else "")
+
+
+def _silent(worker: int, addresses: Mapping[int, str]) -> str:
+    at = f" ({addresses[worker]})" if worker in addresses else ""
+    return (
+        f"worker {worker}{at} does not answer: its process is stopped or stuck outside Python, or its machine is gone"
+    )
+
+
+def _stacks(states: Sequence[State]) -> list[str]:
+    """Each stack once, with those who share it."""
+    shared: dict[tuple[str, ...], list[State]] = {}
+    for state in states:
+        shared.setdefault(state.stack, []).append(state)
+    lines = []
+    for stack, owners in list(shared.items())[:MAX_STACKS]:
+        first = owners[0]
+        lines.append(f"stack of {_workers([one.worker for one in owners])} (pid {first.pid} on {first.host}):")
+        lines += [f"  {line}" for line in stack]
+    if len(shared) > MAX_STACKS:
+        lines.append(f"and {len(shared) - MAX_STACKS} other stacks")
+    return lines
+
+
+def _essence(title: str) -> str:
+    """What must be equal on all workers: the operation, and for some also the sizes."""
+    name = title.split(" ", 1)[0]
+    return title if name in _SAME_SIZES else name
+
+
+def _workers(workers: Sequence[int]) -> str:
+    """`worker 1`, `workers 1, 2 and 7`, `workers 1, 2, 3, 4, 5, 6 and 12 more`."""
+    shown = [str(one) for one in workers[:6]]
+    if len(workers) > 7:
+        shown.append(f"{len(workers) - 6} more")
+    elif len(workers) == 7:
+        shown.append(str(workers[6]))
+    return f"worker {shown[0]}" if len(shown) == 1 else f"workers {', '.join(shown[:-1])} and {shown[-1]}"

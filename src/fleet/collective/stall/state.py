@@ -1,0 +1,123 @@
+"""What one worker knows of itself when a collective stalls, as data that travels to the others."""
+
+from __future__ import annotations
+
+import json
+import linecache
+import os
+import socket
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+
+from fleet.collective.stall.flight import Operation
+
+NUM_FRAMES = 12
+MAX_CODE = 100
+# Frames under these are not what the user wrote.
+_LIBRARIES = (
+    *(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")),
+    *(str(Path(__file__).parents[2]), "<frozen"),
+)
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A collective that waits, in one group: what the report is about. The same on every worker."""
+
+    backend: str
+    group: str
+    group_title: str
+    members: tuple[int, ...]
+    number: int
+    title: str
+    worker: int
+    waited_s: float
+
+    def is_same(self, other: Stall) -> bool:
+        """Whether both mean one operation, whoever noticed it."""
+        return (self.backend, self.group, self.number) == (other.backend, other.group, other.number)
+
+
+@dataclass(frozen=True)
+class State:
+    """Where one worker is, seen from a stall.
+
+    `reached` and `reached_title` are the last collective it enqueued in the stalled group, `own_title` the one that it
+    has under the stalled number, `waits_in` what it waits for itself, in whichever group.
+    """
+
+    worker: int
+    host: str
+    pid: int
+    reached: int = 0
+    reached_title: str = ""
+    own_title: str = ""
+    waits_in: str = ""
+    quiet_s: float = 0.0
+    where: str = ""
+    stack: tuple[str, ...] = ()
+
+
+def to_json(value: Stall | State) -> str:
+    return json.dumps(asdict(value))
+
+
+def stall_from_json(text: str) -> Stall:
+    found = json.loads(text)
+    return Stall(**{**found, "members": tuple(found["members"])})
+
+
+def state_from_json(text: str) -> State:
+    found = json.loads(text)
+    return State(**{**found, "stack": tuple(found["stack"])})
+
+
+def look_around(
+    worker: int, stall: Stall, found: Iterable[Operation], waiting: Operation | None, quiet_s: float
+) -> State:
+    """The state of this process. `waiting` is what it waits for itself."""
+    here = [one for one in found if (one.backend, one.group) == (stall.backend, stall.group)]
+    last = max(here, key=lambda one: one.number, default=None)
+    own = next((one for one in here if one.number == stall.number), None)
+    stack, where = _whereabouts(waiting)
+    return State(
+        worker=worker,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        reached=0 if last is None else last.number,
+        reached_title="" if last is None else last.title,
+        own_title="" if own is None else own.title,
+        waits_in="" if waiting is None else waiting.title,
+        quiet_s=quiet_s,
+        where=where,
+        stack=stack,
+    )
+
+
+def _whereabouts(waiting: Operation | None) -> tuple[tuple[str, ...], str]:
+    """The stack of the thread that waits, else of the main thread, and the innermost line that the user wrote."""
+    frames = sys._current_frames()
+    main = frames.get(threading.main_thread().ident or 0)
+    frame = frames.get(waiting.thread, main) if waiting is not None else main
+    walked = list(_walk(frame))
+    own = next((one for one in walked if not one.f_code.co_filename.startswith(_LIBRARIES)), None)
+    stack = tuple(_line(one, one.f_code.co_filename) for one in reversed(walked[:NUM_FRAMES]))
+    return stack, "" if own is None else _line(own, Path(own.f_code.co_filename).name)
+
+
+def _walk(frame: FrameType | None) -> Iterable[FrameType]:
+    """From the innermost frame outwards."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _line(frame: FrameType, path: str) -> str:
+    """`train.py:33 in main: time.sleep(60)`."""
+    code = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()[:MAX_CODE]
+    return f"{path}:{frame.f_lineno} in {frame.f_code.co_name}" + (f": {code}" if code else "")

@@ -1,0 +1,240 @@
+"""The watch of one worker: sees that a collective stalls, lets all workers say where they are, reports, ends the job.
+
+Nothing here takes part in a collective or needs the main thread, which may be stuck in C++. The watches talk through
+the store: whoever has waited too long makes a call (`call/0`, `call/1`, ...), everybody answers with its state, and
+the caller makes one report of the answers. A call is a notice, after which the job goes on, or an alarm, after which
+everybody writes the report and ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from typing import Literal, NoReturn
+
+import torch.distributed as dist
+
+from fleet import env
+from fleet.collective.stall import flight
+from fleet.collective.stall.mailbox import RETRY_S, Mailbox
+from fleet.collective.stall.progress import Progress
+from fleet.collective.stall.report import EXIT_CODE, SILENCE, Findings, Outcome, notice
+from fleet.collective.stall.state import Stall, State, look_around, stall_from_json, state_from_json, to_json
+from fleet.errors import CommunicationError
+from fleet.observe.ending import note_now
+from fleet.roles.base import Identity
+
+log = logging.getLogger(__name__)
+
+DEFAULT_TIMEOUT_S = 600.0
+SHORTEST_NOTICE_S = 10.0
+# While a job starts, machines are busy and every worker asks the store's host for something.
+_START_S = 30.0
+# Time for the others to see that all have reported, before the store's host goes.
+_FAREWELL_S = 0.3
+Kind = Literal["notice", "alarm"]
+
+
+def timeout_s() -> float:
+    """How long a collective may take."""
+    return env.FLEET_STALL_TIMEOUT_S.get() or DEFAULT_TIMEOUT_S
+
+
+class StallWatch(threading.Thread):
+    """One per process, from `start()` to `stop()`, or until the process group it was started for is gone."""
+
+    def __init__(self, store: dist.Store, identity: Identity, timeout_s: float) -> None:
+        super().__init__(name="fleet-stall-watch", daemon=True)
+        self._mailbox = Mailbox(store)
+        self._worker = identity.index
+        self._everybody = range(identity.num_workers)
+        is_hosted = identity.rendezvous is not None and identity.rendezvous.is_hosted
+        host = "the launcher" if is_hosted else "worker 0"
+        self._host_is_silent = f"{host}, where all meet, does not answer, so nobody can be asked: {SILENCE}"
+        self._timeout_s = timeout_s
+        self._notice_s = max(SHORTEST_NOTICE_S, timeout_s / 4)
+        self._interval_s = min(5.0, max(0.2, timeout_s / 30))
+        self._answer_s = 2 * self._interval_s + 2.0
+        self.group = dist.group.WORLD
+        self._progress = Progress(flight.statuses(), self._interval_s)
+        self._noticed: Stall | None = None
+        self._next_call = 0
+        self._stopping = threading.Event()
+        address = f"pid {os.getpid()} on {socket.gethostname()}"
+        self._mailbox.put(f"address/{self._worker}", address, limit_s=_START_S)
+        atexit.register(self.stop)
+
+    @staticmethod
+    def running() -> StallWatch | None:
+        """The watch of this process, if there is one."""
+        return next((thread for thread in threading.enumerate() if isinstance(thread, StallWatch)), None)
+
+    def stop(self) -> None:
+        """End the watch, and let the others know that this worker left on purpose."""
+        atexit.unregister(self.stop)
+        self._stopping.set()
+        if threading.current_thread() is not self:
+            self.join(timeout=3 * self._answer_s)
+
+    def run(self) -> None:
+        last = time.monotonic()
+        while not self._stopping.wait(self._interval_s) and dist.is_initialized() and dist.group.WORLD is self.group:
+            now = time.monotonic()
+            self._progress.look(flight.statuses(), now - last)
+            last = now
+            self._answer_calls()
+            self._look_for_a_stall()
+        with contextlib.suppress(CommunicationError):
+            self._mailbox.put(f"left/{self._worker}", "on purpose")
+        self._mailbox.close()
+
+    def _look_for_a_stall(self) -> None:
+        shortest_s = min(self._notice_s, self._timeout_s)
+        long = {key: waited_s for key, waited_s in self._progress.waits().items() if waited_s >= shortest_s}
+        if not long:
+            return
+        found = flight.operations()
+        for key, waited_s in long.items():
+            operation = flight.first_pending(found, key)
+            members = flight.members(operation.group) if operation is not None else []
+            if operation is None or not members:
+                self._progress.forget(key)
+                continue
+            stall = Stall(
+                backend=operation.backend,
+                group=operation.group,
+                group_title=flight.group_title(operation.group),
+                members=tuple(members),
+                number=operation.number,
+                title=operation.title,
+                worker=self._worker,
+                waited_s=waited_s,
+            )
+            if waited_s >= self._timeout_s:
+                self._call("alarm", stall)
+            elif not self._is_noticed(stall):
+                self._call("notice", stall)
+
+    def _is_noticed(self, stall: Stall) -> bool:
+        return self._noticed is not None and self._noticed.is_same(stall)
+
+    def _call(self, kind: Kind, stall: Stall) -> None:
+        """Call everybody; if somebody else has just called, that call is answered first."""
+        call = json.dumps([kind, to_json(stall)])
+        try:
+            while self._mailbox.put_first(f"call/{self._next_call}", call) != call:
+                self._answer_calls()
+                if kind == "notice" and self._is_noticed(stall):
+                    return
+        except CommunicationError:
+            if kind == "alarm":
+                self._end(self._alone(stall, self._host_is_silent))
+            return
+        self._answer(kind, stall)
+
+    def _answer_calls(self) -> None:
+        with contextlib.suppress(CommunicationError):
+            while (call := self._mailbox.get(f"call/{self._next_call}")) is not None:
+                kind, stall = json.loads(call)
+                self._answer(kind, stall_from_json(stall))
+
+    def _answer(self, kind: Kind, stall: Stall) -> None:
+        """Say where this worker is. The caller collects what all say; in an alarm the others wait for its report."""
+        number = self._next_call
+        self._next_call += 1
+        self._noticed = stall
+        own = self._state(stall)
+        try:
+            self._mailbox.put(f"state/{number}/{self._worker}", to_json(own))
+            if stall.worker == self._worker:
+                findings = self._collect(number, stall, own)
+                if kind == "notice":
+                    log.warning("%s", notice(findings, self._timeout_s))
+                    return
+                outcome = Outcome.of(findings, self._timeout_s)
+                self._mailbox.put(f"outcome/{number}", outcome.to_json())
+            elif kind == "alarm":
+                outcome = self._await_outcome(number, stall)
+            else:
+                return
+        except CommunicationError:
+            if kind == "notice":
+                return
+            outcome = self._alone(stall, self._host_is_silent)
+        self._end(outcome)
+
+    def _collect(self, number: int, stall: Stall, own: State) -> Findings:
+        """The states of all, as far as they come in time."""
+        others = [one for one in self._everybody if one != self._worker]
+        keys = [f"state/{number}/{one}" for one in others]
+        self._mailbox.wait(keys, self._answer_s)
+        states = [state_from_json(text) for text in self._mailbox.get_all(keys).values()]
+        return Findings(
+            stall,
+            states={self._worker: own, **{state.worker: state for state in states}},
+            left=set(self._by_worker("left", others)),
+            addresses=self._by_worker("address", others),
+        )
+
+    def _by_worker(self, what: str, workers: list[int]) -> dict[int, str]:
+        found = self._mailbox.get_all([f"{what}/{one}" for one in workers])
+        return {int(key.rpartition("/")[2]): value for key, value in found.items()}
+
+    def _await_outcome(self, number: int, stall: Stall) -> Outcome:
+        key = f"outcome/{number}"
+        self._mailbox.wait([key], 2 * self._answer_s)
+        text = self._mailbox.get(key)
+        if text is None:
+            return self._alone(stall, f"worker {stall.worker} should report and does not answer: {SILENCE}")
+        return Outcome.from_json(text)
+
+    def _alone(self, stall: Stall, trouble: str) -> Outcome:
+        """What can be said when the others cannot be asked."""
+        states = {self._worker: self._state(stall)}
+        return Outcome.of(Findings(stall, states, left=set(), addresses={}, trouble=trouble), self._timeout_s)
+
+    def _state(self, stall: Stall) -> State:
+        found = flight.operations()
+        waiting = next(filter(None, (flight.first_pending(found, key) for key in self._progress.waits())), None)
+        keys = {one.key for one in found if (one.backend, one.group) == (stall.backend, stall.group)}
+        quiet_s = max((self._progress.still_s(key) for key in keys), default=0.0)
+        return look_around(self._worker, stall, found, waiting, quiet_s)
+
+    def _end(self, outcome: Outcome) -> NoReturn:
+        """Report and end this process; nobody ends before all who answered have reported, for the first end ends all.
+
+        Those who did not come note their end first: of several workers that fail, the first is named as the cause.
+        """
+        sys.excepthook = lambda *_: None  # the report is the cause; that a peer has ended by now is a consequence
+        _flush()
+        os.write(2, f"{outcome.text}\n".encode())
+        if self._worker in outcome.behind:
+            note_now()
+        with contextlib.suppress(CommunicationError):
+            self._mailbox.count("reported", 1)
+            deadline = time.monotonic() + self._answer_s
+            while self._mailbox.count("reported", 0) < outcome.num_answers and time.monotonic() < deadline:
+                time.sleep(RETRY_S)
+        note_now()
+        time.sleep(_FAREWELL_S)
+        os._exit(EXIT_CODE)
+
+
+def _flush() -> None:
+    """Write out what Python holds back; the main thread may be stuck with a lock on it, so this does not wait long."""
+
+    def flush() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+
+    thread = threading.Thread(target=flush, daemon=True)
+    thread.start()
+    thread.join(timeout=1.0)

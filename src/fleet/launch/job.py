@@ -1,0 +1,131 @@
+"""The life of a job on this machine: meet, run a round, and if that ended too early, meet again.
+
+Which rounds there are is decided where the machines meet (`host`); how a round goes is `watch`'s. Here are the loop
+around both, the signals, and what is said between two rounds.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from contextlib import ExitStack
+
+from fleet.launch import banner, guard
+from fleet.launch.guard import Guard
+from fleet.launch.job_token import own_token
+from fleet.launch.logs import open_log
+from fleet.launch.messages import JobOverError
+from fleet.launch.options import Options
+from fleet.launch.output import say
+from fleet.launch.plan import Plan, make_plan, sharing_note
+from fleet.launch.team import Team
+from fleet.launch.watch import Attempt, Outcome, stopped_by
+
+log = logging.getLogger("fleetrun")
+
+
+class Job:
+    """Runs rounds until one ends well, or there is no other."""
+
+    def __init__(self, options: Options, job_id: str, watchman: Guard) -> None:
+        self._options = options
+        self._job_id = job_id
+        self._guard = watchman
+        self._team = Team(own_token(), options.max_restart)
+        self._plan: Plan | None = None
+        """That of the round that runs, or ran last."""
+        self._attempt: Attempt | None = None
+        self._is_meeting = False
+        self._signalled: int | None = None
+
+    def run(self) -> int:
+        """Start everything, wait for the end, report; returns the exit code of the job.
+
+        Signals that end a process stay in our hands afterwards: what comes after the outcome does not change it.
+        """
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+                signal.signal(number, self._on_signal)
+        guard.adopt_orphans()
+        outcome: Outcome | None = None
+        with ExitStack() as resources:
+            resources.callback(self._team.close)
+            while outcome is None or (not outcome.is_final and self._team.goes_on):
+                try:
+                    outcome = self._run_round()
+                except JobOverError as over:
+                    if outcome is None:
+                        raise
+                    log.error("%s", over)
+                    return (outcome.code or 1) if over.code is None else over.code
+        if outcome.code == 0:
+            log.info("Local processes completed.")
+        return outcome.code
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._signalled = number
+        if self._is_meeting:  # nothing of ours runs; what Python ignores in a callback is seen before the start
+            sys.exit(128 + number)
+        if self._attempt is not None:
+            self._attempt.signalled(number)
+
+    def _run_round(self) -> Outcome:
+        with ExitStack() as holds:
+            plan = self._meet(holds)
+            is_continued = plan.layout.round.restart > 0
+            logs = [open_log(process.log_path, holds, is_continued=is_continued) for process in plan.processes]
+            self._tell_of(plan)
+            self._plan = plan
+            self._attempt = Attempt(plan, logs, self._job_id, self._guard)
+            if self._signalled is not None:
+                self._attempt.signalled(self._signalled)
+            try:
+                outcome = self._attempt.run()
+            finally:
+                self._attempt = None
+        for complaint in outcome.complaints:
+            log.error("%s", complaint)
+        if self._signalled is not None and not outcome.is_final:
+            self._team.failed(stopped_by(self._signalled, plan.layout.host))
+            return Outcome(outcome.code or 128 + self._signalled)
+        return outcome
+
+    def _meet(self, holds: ExitStack) -> Plan:
+        """Meet the others for the next round; a signal ends the waiting at once, and for all once there was a round."""
+        self._is_meeting = True
+        try:
+            if self._signalled is not None:
+                sys.exit(128 + self._signalled)
+            return make_plan(self._options, self._team, holds)
+        except SystemExit as stop:
+            if self._plan is not None and isinstance(stop.code, int):
+                self._team.failed(stopped_by(stop.code - 128, self._plan.layout.host))
+            raise
+        finally:
+            self._is_meeting = False
+
+    def _tell_of(self, plan: Plan) -> None:
+        this = plan.layout.round
+        if self._plan is None:
+            announce(self._options, plan)
+            if not self._options.quiet:
+                log.info("%s", banner.start_line(plan))
+            if this.restart:
+                log.info("joined a running job: machine %d of %d", this.node_index, this.num_nodes)
+            return
+        machines = f"{this.num_nodes} machine{'s' if this.num_nodes > 1 else ''}"
+        if this.num_failures > self._plan.layout.round.num_failures:
+            where = f", with {machines}" if this.offers else ""
+            log.warning("restarting the job, attempt %d of %d%s", this.num_failures, self._options.max_restart, where)
+        else:
+            log.warning("%s: starting the job again with %s; this is no failure and is not counted", this.why, machines)
+
+
+def announce(options: Options, plan: Plan) -> None:
+    """What is said before the first process starts, or a dry run shows what would."""
+    if not options.quiet:
+        say(banner.argument_block(options))
+        log.info("%s", plan.headline)
+    if note := sharing_note(plan):
+        log.warning("%s", note)

@@ -1,0 +1,224 @@
+"""The thread that writes a checkpoint while training goes on, in agreement with the threads of the other workers.
+
+Every worker writes its own files; worker 0 makes the folder before and the manifest after, when all have written. What
+fails on one worker ends the save on all of them, and what was written is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fleet.checkpoint import Account, SpanData, Steps, TrainingManifest, abort, write_spans
+from fleet.errors import CheckpointError, CommunicationError, DeadlineError, FleetError
+from fleet.runtime.training.board import POLL_S, Board
+
+log = logging.getLogger(__name__)
+
+# A folder that another machine has made may take a moment to be seen here.
+APPEARS_S = 5.0
+SEEN_S = 10.0
+# How much longer those wait who are told the outcome than the one who tells it.
+LATER_S = 30.0
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What this worker writes of one step."""
+
+    account: Account
+    """Without pieces: they are not written yet."""
+    parts: Sequence[SpanData]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a checkpoint goes, and who writes it."""
+
+    steps: Steps
+    keep: int
+    worker: int
+    num_workers: int
+    board: Board | None
+    """None where there is nobody to agree with."""
+    timeout_s: float
+    """How long nobody may have written a file before the save is given up."""
+
+
+class Writer(threading.Thread):
+    """Writes one step, then is over; `finish` tells how it ended."""
+
+    def __init__(self, place: Place, number: int, step: int, captured: Captured | str) -> None:
+        """`number` counts the saves of this run. A text instead of what was captured: why there is nothing."""
+        super().__init__(name="fleet-checkpoint", daemon=True)
+        self.step = step
+        self._place = place
+        self._number = number
+        self._captured: Captured | str = captured
+        self._failure: CheckpointError | None = None
+        self._started_at = self._moved_at = time.monotonic()
+        self._doing = "its start"
+
+    def finish(self) -> None:
+        """Wait for the end; CheckpointError on every worker if the checkpoint could not be written."""
+        limit_s = self._place.timeout_s + 2 * LATER_S
+        while self.is_alive():
+            self.join(timeout=1.0)
+            if self.is_alive() and time.monotonic() - self._moved_at > limit_s:
+                raise DeadlineError(f"checkpoint step {self.step}: waited {limit_s:.0f} s for {self._doing}")
+        if self._failure is not None:
+            raise self._failure
+
+    def run(self) -> None:
+        try:
+            if (board := self._place.board) is None:
+                self._save_alone()
+            else:
+                with board.watching_host():
+                    self._lead(board) if self._place.worker == 0 else self._follow(board)
+        except Exception as error:  # of whatever kind: it is raised where the save is waited for
+            self._failure = CheckpointError(f"checkpoint step {self.step} was not written: {_text(error)}")
+            self._failure.__cause__ = error
+            log.error("%s", self._failure)
+        finally:
+            self._captured = ""
+
+    def _save_alone(self) -> None:
+        writing = self._place.steps.begin(self.step)
+        try:
+            self._commit(writing, [self._write(writing)])
+        except BaseException:
+            abort(writing)
+            raise
+        self._place.steps.prune(self._place.keep)
+
+    def _lead(self, board: Board) -> None:
+        number, steps = self._number, self._place.steps
+        try:
+            writing = steps.begin(self.step)
+        except Exception as error:
+            board.put(f"{number}/folder", json.dumps({"error": _text(error)}))
+            raise
+        try:
+            board.put(f"{number}/folder", json.dumps({"path": str(writing)}))
+            self._commit(writing, [self._write_first(writing), *self._collect(board)])
+        except BaseException as error:
+            with contextlib.suppress(CheckpointError):
+                abort(writing)
+            self._tell(board, _text(error))
+            raise
+        self._tell(board, "")
+        steps.prune(self._place.keep)
+
+    def _follow(self, board: Board) -> None:
+        number, worker, limit_s = self._number, self._place.worker, self._place.timeout_s
+        self._wait(board, f"{number}/folder", limit_s, "worker 0 to make the folder")
+        said = json.loads(board.get(f"{number}/folder") or "{}")
+        if "error" in said:
+            raise CheckpointError(said["error"])
+        answer: dict[str, object] = {"save": number}
+        try:
+            writing = Path(said["path"])
+            self._wait_to_see(writing)
+            answer["account"] = self._write(writing).to_text()
+        except Exception as error:  # of whatever kind: worker 0 waits for an answer
+            answer["error"] = f"worker {worker}: {_text(error)}"
+        board.put(f"account/{worker}", json.dumps(answer))
+        board.count(f"{number}/done", 1)
+        self._wait(board, f"{number}/outcome", limit_s + LATER_S, "worker 0 to say that all have written")
+        outcome = board.get(f"{number}/outcome")
+        board.count(f"{number}/seen", 1)
+        if outcome:
+            raise CheckpointError(outcome)
+
+    def _write_first(self, writing: Path) -> Account:
+        try:
+            return self._write(writing)
+        except Exception as error:
+            raise CheckpointError(f"worker 0: {_text(error)}") from error
+
+    def _write(self, writing: Path) -> Account:
+        captured = self._captured
+        if isinstance(captured, str):
+            raise CheckpointError(captured)
+        self._move("this worker's files to be written")
+        place = self._place
+        pieces = write_spans(
+            writing, place.worker, place.num_workers, captured.parts, moved=lambda: self._move(None, place.board)
+        )
+        return replace(captured.account, pieces=pieces)
+
+    def _commit(self, writing: Path, accounts: Sequence[Account]) -> None:
+        self._move("the manifest to be written")
+        manifest = TrainingManifest.of(accounts)
+        self._place.steps.commit(writing, manifest)
+        took_s = time.monotonic() - self._started_at
+        log.info("checkpoint step %d: %.3g MB in %.1f s", self.step, manifest.size_bytes / 1e6, took_s)
+
+    def _collect(self, board: Board) -> list[Account]:
+        """What the other workers have written, in their order."""
+        number, others = self._number, range(1, self._place.num_workers)
+        keys = {f"account/{worker}": worker for worker in others}
+
+        def answers() -> dict[int, dict[str, str]]:
+            texts = {keys[key]: json.loads(text) for key, text in board.get_all(keys).items()}
+            return {worker: answer for worker, answer in texts.items() if answer["save"] == number}
+
+        def missing() -> str:
+            absent = [f"worker {worker}" for worker in others if worker not in answers()]
+            return f"{', '.join(absent) or 'the other workers'} to write; is it still there, and does it save too?"
+
+        def all_done() -> bool:
+            self._move("the other workers to write")
+            return board.count(f"{number}/done", 0) >= len(others)
+
+        board.wait_for(all_done, number, self._place.timeout_s, missing)
+        given = answers()
+        for worker in others:
+            if "error" in given[worker]:
+                raise CheckpointError(given[worker]["error"])
+        return [Account.from_text(given[worker]["account"], f"worker {worker}") for worker in others]
+
+    def _tell(self, board: Board, outcome: str) -> None:
+        """Let the others know, and stay until they do: with this worker the store may go."""
+        self._move("the other workers to see the outcome")
+        with contextlib.suppress(CommunicationError):
+            board.put(f"{self._number}/outcome", outcome)
+            deadline = time.monotonic() + min(SEEN_S, self._place.timeout_s)
+            others = self._place.num_workers - 1
+            while board.count(f"{self._number}/seen", 0) < others and time.monotonic() < deadline:
+                time.sleep(POLL_S)
+
+    def _wait(self, board: Board, key: str, limit_s: float, what: str) -> None:
+        def is_there() -> bool:
+            self._move(what)
+            return board.get(key) is not None
+
+        board.wait_for(is_there, self._number, limit_s, lambda: what)
+
+    def _wait_to_see(self, writing: Path) -> None:
+        deadline = time.monotonic() + APPEARS_S
+        while not writing.is_dir():
+            if time.monotonic() > deadline:
+                raise CheckpointError(
+                    f"{writing.parent} is not the folder that worker 0 sees; "
+                    "give a folder on a file system that all machines share"
+                )
+            time.sleep(POLL_S)
+
+    def _move(self, doing: str | None, board: Board | None = None) -> None:
+        """This thread is alive; what it waits for next, and whether the others should know that a file is written."""
+        self._doing = doing or self._doing
+        self._moved_at = time.monotonic()
+        if board is not None:
+            board.count(f"{self._number}/moved", 1)
+
+
+def _text(error: BaseException) -> str:
+    return str(error) if isinstance(error, FleetError) else repr(error)

@@ -81,6 +81,8 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/launch.py --json benchmarks/results/launch.json
 	$(BIN)/python benchmarks/table.py --json benchmarks/results/table.json
 	$(BIN)/python benchmarks/ctr.py --json benchmarks/results/ctr.json
+	$(BIN)/python benchmarks/collective.py --json benchmarks/results/collective.json
+	$(BIN)/python benchmarks/slow_link.py --json benchmarks/results/slow_link.json
 
 sanitize: setup  ## Run the C++ tests under ASan + UBSan, then TSan
 	@for kind in address,undefined thread; do \

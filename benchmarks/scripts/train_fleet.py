@@ -13,11 +13,13 @@ from workload import WORKLOADS, train
 
 import fleet
 
-MODES = ("reduce_grad", "localsgd", "dgc", "fp16_allreduce")
+MODES = ("reduce_grad", "auto", "localsgd", "dgc", "fp16_allreduce")
+"""`auto` is reduce_grad with whatever makes it fast on the device."""
 
 
 def strategy_of(mode: str, k_steps: int) -> fleet.DistributedStrategy:
     strategy = fleet.DistributedStrategy()
+    strategy.auto = mode == "auto"
     strategy.localsgd = mode == "localsgd"
     strategy.localsgd_configs.k_steps = k_steps
     strategy.dgc = mode == "dgc"

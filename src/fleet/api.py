@@ -79,6 +79,7 @@ class Fleet:
         is_collective = is_collective or maker.is_collective or self._is_collective
         if strategy is not None:
             strategy.require_supported(is_collective)
+            self._refuse_another_strategy(strategy)
         note_the_end()
         if is_collective:
             if maker.identity.role is Role.SERVER:
@@ -237,12 +238,15 @@ class Fleet:
 
     def _replace_strategy(self, strategy: DistributedStrategy) -> None:
         strategy.require_supported(self._is_collective)
+        self._refuse_another_strategy(strategy)
+        self._strategy = strategy
+
+    def _refuse_another_strategy(self, strategy: DistributedStrategy) -> None:
         if self._pairs is not None and strategy != self._pairs.strategy:
             raise UsageError(
                 "fleet.distributed_model() was called with another strategy; give the strategy to fleet.init(), "
                 "or call fleet.distributed_optimizer() first"
             )
-        self._strategy = strategy
 
     def _collective(self) -> Pairs:
         if self._pairs is None:

@@ -56,6 +56,32 @@ def test_gradients_are_accumulated_and_reduced_once(seen: Seen) -> None:
         assert worker["apply"] < 1e-7
 
 
+def test_a_reduction_that_was_forgotten_is_made_by_the_step(seen: Seen) -> None:
+    assert same(seen, "forgotten_reduction") == 0.0
+    assert same(seen, "unused_in_turn") == [1.0, 2.0]  # the mean of 2 and nothing, of nothing and 4
+
+
+def test_a_batch_around_the_distributed_model_is_refused(seen: Seen) -> None:
+    refused(seen, "around_the_model", "UsageError", "did not go through the distributed model")
+
+
+def test_what_is_loaded_stays(seen: Seen) -> None:
+    assert same(seen, "loads_after_wrapping") == 10.0
+    for worker in seen["state_of_a_share"]:
+        assert worker == {"entries": True, "far": 0.0}
+
+
+def test_divided_models(seen: Seen) -> None:
+    assert max(same(seen, "looks_between_backward_and_step").values()) < 1e-5
+    assert same(seen, "attention_is_divided") > 0.0
+
+
+def test_joining_is_refused_where_somebody_without_data_could_not_answer(seen: Seen) -> None:
+    messages = same(seen, "joins_refused")
+    assert len(messages) == 5
+    assert all('use "pad" or "drop"' in message for message in messages)
+
+
 def test_one_worker_evaluates_alone(seen: Seen) -> None:
     assert same(seen, "evaluates_alone") is True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from fleet.optim import Lamb, Lars
 from support.collective_cases import (
     alone,
     batches,
-    mean,
+    means,
     network,
     own,
     pair,
@@ -37,14 +38,16 @@ def _gap(model: Any) -> float:
 
 
 def _steps(here: Fleet, model: Any, optimizer: Any, num_steps: int, gaps: bool = False) -> list[float]:
-    found = []
+    losses, found = [], []
     for x, y in batches(num_steps):
         loss = cross_entropy(model(own(here, x)), own(here, y))
         model.scale_loss(loss).backward()
         optimizer.step()
         optimizer.zero_grad()
-        found.append(_gap(model) if gaps else mean(loss))
-    return found
+        losses.append(loss)
+        if gaps:
+            found.append(_gap(model))
+    return found if gaps else means(losses)
 
 
 def starts_from_worker_0() -> dict[str, Any]:
@@ -99,6 +102,125 @@ def accumulates() -> dict[str, float]:
         model.apply_collective_grads()  # a second call finds nothing to do
         found[way] = float((weight.grad - expected).abs().max())
         optimizer.zero_grad()
+    return found
+
+
+def forgotten_reduction() -> float:
+    """A step after no_sync reduces what apply_collective_grads would have."""
+    here, model, optimizer = pair(strategy_of())
+    for x, y in batches(1):
+        with model.no_sync():
+            cross_entropy(model(own(here, x)), own(here, y)).backward()
+        optimizer.step()
+    return _gap(model)
+
+
+class _Halves(nn.Module):
+    """Each worker's batches use another layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(1, 1, bias=False) for _ in range(2)])
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.layers[dist.get_rank()](x)
+
+
+def unused_in_turn() -> list[float]:
+    """Gradients of parameters that only one worker has are averaged with nothing, not with each other."""
+    _, model, _ = pair(strategy_of(find_unused_parameters=True), module=_Halves())
+    with model.no_sync():
+        model(torch.full((1, 1), 2.0 + 2 * dist.get_rank())).sum().backward()
+    model.apply_collective_grads()
+    return [float(one.grad) for one in model.parameters() if one.grad is not None]
+
+
+def around_the_model() -> None:
+    """A batch that does not go through the distributed model leaves gradients that are not averaged."""
+    here, model, optimizer = pair(strategy_of())
+    for x, y in batches(1):
+        cross_entropy(model.module(own(here, x)), own(here, y)).backward()
+        optimizer.step()
+
+
+def loads_after_wrapping() -> float:
+    """What is loaded into a model in a local mode stays, also through the next meeting."""
+    fields = {"post_local": True, "post_local_configs": {"k_steps": 2}}
+    here, model, optimizer = pair(strategy_of(**fields), module=nn.Linear(20, 4))
+    model.load_state_dict({"weight": torch.full((4, 20), 10.0), "bias": torch.zeros(4)})
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    _steps(here, model, optimizer, 2)
+    return float(model.module.weight[0, 0])  # type: ignore[index]
+
+
+def looks_between_backward_and_step() -> dict[str, float]:
+    """A forward without gradients between backward and step does not keep the old parameters alive."""
+    found = {}
+    for stage in (2, 3):
+        sharding = {"sharding": True, "sharding_configs": {"stage": stage, "segment_broadcast_MB": 0.001}}
+        here, model, optimizer = pair(strategy_of(**sharding))
+        whole = network()
+        plain = torch.optim.SGD(whole.parameters(), lr=0.1)
+        for x, y in batches(3):
+            cross_entropy(model(own(here, x)), own(here, y)).backward()
+            with torch.no_grad():
+                model(own(here, x))
+            optimizer.step()
+            optimizer.zero_grad()
+            cross_entropy(whole(x), y).backward()
+            plain.step()
+            plain.zero_grad()
+            with torch.no_grad():
+                found[str(stage)] = float((model(own(here, x)) - whole(own(here, x))).abs().max())
+        model.check_in_sync()
+    return found
+
+
+def state_of_a_share() -> dict[str, Any]:
+    """With stage 1 a worker's state_dict is that of its share, and can be loaded."""
+    here, model, optimizer = pair(strategy_of(sharding=True), "adam")
+    _steps(here, model, optimizer, 3)
+    saved = copy.deepcopy(optimizer.state_dict())
+    again = pair(strategy_of(sharding=True), "adam")
+    _steps(again[0], again[1], again[2], 1)
+    again[2].load_state_dict(saved)
+    again[1].load_state_dict(model.state_dict())
+    _steps(here, model, optimizer, 2)
+    _steps(again[0], again[1], again[2], 2)
+    pairs = zip(model.parameters(), again[1].parameters(), strict=True)
+    return {"entries": len(saved["state"]) > 0, "far": max(float((a - b).detach().abs().max()) for a, b in pairs)}
+
+
+def attention_is_divided() -> float:
+    """Attention reads the weights of its parts by itself, so it is one segment."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, nhead=2, dim_feedforward=32, dropout=0.0, batch_first=True)
+    here = start(strategy_of(sharding=True, sharding_configs={"stage": 3, "segment_broadcast_MB": 0.0001}))
+    model = here.distributed_model(layer)
+    optimizer = here.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    loss = model(torch.ones(2, 3, 16)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+    return float(loss.detach())
+
+
+def joins_refused() -> list[str]:
+    """What a worker without data could not answer."""
+    found = []
+    for fields in (
+        {"amp": True},
+        {"sync_batch_norm": True},
+        {"gradient_merge": True, "gradient_merge_configs": {"k_steps": 2}},
+        {"sharding": True},
+        {"adaptive_localsgd": True},
+    ):
+        _, model, _ = pair(strategy_of(**fields), module=_with_norm())
+        try:
+            with model.join():
+                pass
+        except Exception as error:
+            found.append(str(error))
     return found
 
 
@@ -335,6 +457,8 @@ def hybrid_sharding() -> dict[str, float]:
 
 
 CASES = [
+    *("forgotten_reduction", "unused_in_turn", "around_the_model", "loads_after_wrapping", "state_of_a_share"),
+    *("looks_between_backward_and_step", "attention_is_divided", "joins_refused"),
     *("starts_from_worker_0", "drifted", "accumulates", "evaluates_alone", "local_sgd", "local_sgd_half", "adaptive"),
     *("adaptive_without_loss", "post_local", "half_all_reduce", "summed", "clipped", "large_batch"),
     *("sync_batch_norm", "unused_parameters", "buckets", "half_precision", "overflow", "forgot_to_scale"),

@@ -80,12 +80,13 @@ def own(here: Fleet, whole: torch.Tensor) -> torch.Tensor:
     return whole.chunk(here.worker_num())[here.worker_index()].to(here.device)
 
 
-def mean(value: torch.Tensor) -> float:
-    value = value.detach().cpu().clone()
+def means(values: list[torch.Tensor]) -> list[float]:
+    """Over the workers, by one collective for all."""
+    together = torch.stack([value.detach().cpu() for value in values])
     if dist.is_initialized() and dist.get_world_size() > 1:
-        dist.all_reduce(value)
-        value /= dist.get_world_size()
-    return float(value)
+        dist.all_reduce(together)
+        together /= dist.get_world_size()
+    return together.tolist()
 
 
 def train(
@@ -99,10 +100,10 @@ def train(
 ) -> list[float]:
     """The mean loss of each batch. `asks`: also call the two methods that need not be called."""
     here, model, made = pair(strategy, optimizer, module, model_first)
-    losses = []
+    losses: list[torch.Tensor] = []
     for x, y in batches(num_steps):
         loss = cross_entropy(model(own(here, x)), own(here, y))
-        losses.append(mean(loss))
+        losses.append(loss)
         if asks:
             loss = model.scale_loss(loss)
         loss.backward()
@@ -110,7 +111,7 @@ def train(
             model.apply_collective_grads()
         made.step()
         made.zero_grad()
-    return losses
+    return means(losses)
 
 
 def alone(

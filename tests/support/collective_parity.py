@@ -62,6 +62,7 @@ def local_every_step() -> dict[str, float]:
 
 
 CASES = [
-    *("reduce_grad", "reduce_grad_asked", "gradient_merge", "sharding_1", "sharding_2", "sharding_3"),
-    *("sharding_3_merged", "recompute", "local_every_step"),
+    *("reduce_grad", "gradient_merge", "sharding_1", "sharding_2", "sharding_3", "recompute", "local_every_step"),
 ]
+MORE = ["reduce_grad_asked", "sharding_3_merged"]
+"""Combinations that two workers show as well as four."""

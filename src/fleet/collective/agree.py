@@ -44,7 +44,9 @@ def check_same_values(module: nn.Module) -> None:
     """UsageError on every worker if parameters or buffers have drifted apart."""
     named = [*module.named_parameters(), *module.named_buffers()]
     sums = torch.stack([_fingerprint(tensor.detach()) for _, tensor in named]) if named else torch.zeros(0, 2)
-    everybody = [json.loads(text) for text in world().gather_bytes(json.dumps(sums.tolist()).encode())]
+    # As texts, in which a NaN equals itself.
+    own = [repr(pair) for pair in sums.tolist()]
+    everybody = [json.loads(text) for text in world().gather_bytes(json.dumps(own).encode())]
     for place, (name, _) in enumerate(named):
         odd = [rank for rank, values in enumerate(everybody) if values[place] != everybody[0][place]]
         if odd:
@@ -55,7 +57,8 @@ def check_same_values(module: nn.Module) -> None:
 
 
 def _fingerprint(tensor: torch.Tensor) -> torch.Tensor:
-    values = tensor.double().flatten().cpu()
+    whole: torch.Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    values = whole.double().flatten().cpu()
     return torch.stack([values.sum(), (values * torch.arange(1, len(values) + 1)).sum()])
 
 

@@ -46,10 +46,12 @@ class LossScale:
         `agree` makes the flag equal on workers that hold different parts of the gradients.
         """
         flag = torch.zeros((), dtype=torch.float32, device=device)
-        inverse = torch.full((), more / self.factor, dtype=torch.float32, device=device)
         for part in _by_kind(gradients):
+            found = torch.zeros((), dtype=torch.float32, device=part[0].device)
+            inverse = torch.full((), more / self.factor, dtype=torch.float32, device=part[0].device)
             # Divides and looks in one pass; the same operation torch's own GradScaler uses.
-            torch._amp_foreach_non_finite_check_and_unscale_(part, flag, inverse)
+            torch._amp_foreach_non_finite_check_and_unscale_(part, found, inverse)
+            flag = torch.maximum(flag, found.to(device))
         agree(flag)
         return bool(flag)
 
@@ -80,5 +82,6 @@ def _by_kind(gradients: Iterable[torch.Tensor]) -> Sequence[list[torch.Tensor]]:
     kinds: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
     for gradient in gradients:
         local = gradient.to_local() if hasattr(gradient, "to_local") else gradient  # a DTensor's own part
+        local = local._values() if local.is_sparse else local
         kinds.setdefault((local.dtype, local.device), []).append(local)
     return list(kinds.values())

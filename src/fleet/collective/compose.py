@@ -98,17 +98,15 @@ def make_mode(module: nn.Module, strategy: DistributedStrategy, num_workers: int
 
         configs = strategy.dgc_configs
         ramp = Ramp(configs.sparsity, configs.rampup_begin_step, configs.rampup_step)
-        return DGC(module, num_workers, device, buckets, ramp, strategy.gradient_clip_norm)
+        return DGC(module, num_workers, buckets, ramp, strategy.gradient_clip_norm)
     if strategy.sharding:
         return _sharding(module, strategy, num_workers, device, buckets)
     if any(getattr(strategy, name) for name in _LOCAL):
-        return _local(module, strategy, num_workers, device, buckets)
-    return ReduceGrad(module, num_workers, device, buckets)
+        return _local(module, strategy, num_workers, buckets)
+    return ReduceGrad(module, num_workers, buckets)
 
 
-def _local(
-    module: nn.Module, strategy: DistributedStrategy, num_workers: int, device: torch.device, buckets: Buckets
-) -> Mode:
+def _local(module: nn.Module, strategy: DistributedStrategy, num_workers: int, buckets: Buckets) -> Mode:
     from fleet.collective.modes.local_sgd import Interval, LocalSGD
 
     if strategy.localsgd:
@@ -126,7 +124,8 @@ def _local(
     post = strategy.post_local_configs
     interval = Interval(post.k_steps, post.begin_step, buckets.size_bytes, buckets.dtype)
     outer = Outer(post.outer_lr, post.outer_momentum, post.nesterov)
-    return PostLocal(module, num_workers, interval, outer, ReduceGrad(module, num_workers, device, buckets))
+    reduce_grad = ReduceGrad(module, num_workers, buckets) if post.begin_step > 0 else None
+    return PostLocal(module, num_workers, interval, outer, reduce_grad)
 
 
 def _buckets(strategy: DistributedStrategy) -> Buckets:
@@ -143,6 +142,11 @@ def _sharding(
 
     configs = strategy.sharding_configs
     degree = configs.sharding_group_size if configs.sharding_degree == 8 else configs.sharding_degree
+    if degree not in (8, num_workers) and not configs.hybrid_dp:
+        raise StrategyError(
+            f"strategy.sharding_configs.sharding_degree = {degree} with {num_workers} workers makes several copies of "
+            "the model; set hybrid_dp = True too, or leave it out"
+        )
     shape: tuple[int, ...] = (num_workers,)
     if configs.hybrid_dp and degree < num_workers:
         if num_workers % degree:
@@ -156,7 +160,7 @@ def _sharding(
     if configs.stage == 1:
         from fleet.collective.modes.sharded_state import ShardedState
 
-        return ShardedState(module, num_workers, device, buckets, mesh.get_group("shard"))
+        return ShardedState(module, num_workers, buckets, mesh.get_group("shard"))
     from fleet.collective.modes.sharded import Division, Sharded
 
     old = configs.fuse_broadcast_MB

@@ -76,7 +76,7 @@ def _choose_interface(identity: Identity) -> None:
     if interface is not None:
         env.GLOO_SOCKET_IFNAME.put(interface)
         if env.NCCL_SOCKET_IFNAME.text() is None:
-            env.NCCL_SOCKET_IFNAME.put(interface)
+            env.NCCL_SOCKET_IFNAME.put(f"={interface}")  # alone it would be the beginning of a name
 
 
 def stop_process_group(made: dist.ProcessGroup) -> None:

@@ -32,8 +32,9 @@ class DistributedModel(nn.Module):
         loss.backward()                                     # the mean, once
         model.apply_collective_grads()                      # optional
 
-    `model.module` is the model itself. Without gradients (`torch.no_grad()`) nothing is sent, so one worker may
-    evaluate alone. A worker's parameters and buffers are replaced by those of worker 0 when it is wrapped.
+    `model.module` is the model itself; training must go through the distributed one. Without gradients
+    (`torch.no_grad()`) nothing is sent, so one worker may evaluate alone, except with sharding stages 2 and 3, where
+    every worker holds a part. A worker's parameters and buffers are replaced by those of worker 0 when it is wrapped.
     """
 
     def __init__(
@@ -57,13 +58,12 @@ class DistributedModel(nn.Module):
         self.step_state = StepState(mode, make_merge(strategy), scale, device, needs_optimizer(strategy, mode))
         self._compiled: dict[int, Call] = {}
         self._is_accumulating = False
-        self._has_unreduced = False
 
     def _prepare(self, module: nn.Module, device: torch.device, num_workers: int) -> nn.Module:
         strategy, chosen = self._strategy, self._tuning
         module = module.to(device)
         if chosen.channels_last:
-            module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            tuning.put_channels_last(module)
         if chosen.benchmark_kernels:
             torch.backends.cudnn.benchmark = True
         if strategy.sync_batch_norm and num_workers > 1:
@@ -75,10 +75,12 @@ class DistributedModel(nn.Module):
         self._precision: precision.Precision | None = None
         if chosen.amp and not self._is_pure:
             precision.keep_single(module, configs.custom_black_varnames, device.type)
-            lists = configs.custom_white_list, configs.custom_black_list
-            self._precision = precision.Precision(chosen.amp_dtype, device.type, *lists)
+            named = configs.custom_white_list, configs.custom_black_list
+            self._precision = precision.Precision(chosen.amp_dtype, device.type, *named)
         if strategy.recompute:
-            recompute(module, strategy.recompute_configs.checkpoints, strategy.recompute_configs.enable_offload)
+            configs_of_it = strategy.recompute_configs
+            lists = None if self._precision is None else self._precision.lists
+            recompute(module, configs_of_it.checkpoints, configs_of_it.enable_offload, lists)
         return module
 
     def known_parameters(self) -> set[int]:
@@ -102,9 +104,9 @@ class DistributedModel(nn.Module):
         state = self.step_state
         if torch.is_grad_enabled():
             state.require_optimizer()
-            reduces = state.merge.is_last and not self._is_accumulating
-            self._has_unreduced = self._is_accumulating
-            state.mode.expect(reduces)
+            state.has_run = True
+            state.has_unreduced = self._is_accumulating
+            state.mode.expect(state.merge.is_last and not self._is_accumulating)
             call = state.mode.training_call
         else:
             call = self.module
@@ -132,9 +134,8 @@ class DistributedModel(nn.Module):
 
     def apply_collective_grads(self) -> None:
         """Average gradients that `no_sync` left unreduced. Those of an ordinary backward are averaged already."""
-        if self._has_unreduced and not self._is_accumulating:
-            self._has_unreduced = False
-            self.step_state.mode.reduce_now()
+        if not self._is_accumulating:
+            self.step_state.reduce_now()
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ from fleet.collective.compose import replace_optimizer
 from fleet.collective.model import DistributedModel
 from fleet.collective.step import StepState
 from fleet.collective.worlds import dtype_name
-from fleet.errors import NotReadyError, UsageTypeError
+from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
 from fleet.strategy import DistributedStrategy
 
 
@@ -27,17 +27,36 @@ class DistributedOptimizer(Optimizer):
     as the strategy says. `inner` is the optimizer that updates parameters on this worker.
     """
 
+    # A GradScaler of the user's divides the gradients itself instead of leaving that to a fused kernel.
+    _step_supports_amp_scaling = False
+
     def __init__(self, users: Optimizer, strategy: DistributedStrategy) -> None:
         if not isinstance(users, Optimizer):
             raise UsageTypeError(f"optimizer must be a torch.optim.Optimizer, got {type(users).__name__}")
         if isinstance(users, DistributedOptimizer):
             raise UsageTypeError("this optimizer is distributed already; call fleet.distributed_optimizer() once")
-        # Not Optimizer.__init__, which would make groups of its own: everything is the user's.
-        self.__dict__.update(users.__dict__)
+        # Not Optimizer.__init__, which would make groups of its own, and not all of the user's attributes: a schedule
+        # has put a `step` among them. Hooks that are registered here run when the user's optimizer steps.
+        own = {name: value for name, value in vars(users).items() if name.startswith(("_optimizer_", "_zero_grad"))}
+        self.__dict__.update(own)
         self.users = users
         self.inner = users
         self._strategy = strategy
         self._linked: StepState | None = None
+
+    # Always those of the user's optimizer, which loading a state replaces.
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        return self.users.param_groups
+
+    @property
+    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+        return self.users.defaults
+
+    @property
+    def state(self) -> Any:  # type: ignore[override]
+        return self.users.state
 
     def link(self, model: DistributedModel) -> None:
         """The model whose parameters this trains is there."""
@@ -48,7 +67,6 @@ class DistributedOptimizer(Optimizer):
             tuning.fuse(self.users)
         self._linked, state.optimizer = state, self
         self.inner = state.mode.take(self.users)
-        self.__dict__.update({name: self.users.__dict__[name] for name in ("param_groups", "defaults", "state")})
 
     @property
     def parameters(self) -> list[torch.Tensor]:
@@ -67,31 +85,31 @@ class DistributedOptimizer(Optimizer):
             raise NotReadyError("this optimizer has no model; call fleet.distributed_model() with the one it trains")
         if not state.merge.add():
             return loss
-        if not self._finish_gradients(state):
+        state.reduce_now()
+        gradients = [one.grad for one in self.parameters if one.grad is not None]
+        state.refuse_strangers(gradients)
+        if not self._finish(state, gradients):
             state.mode.before_step()
             self.inner.step()
             state.num_updates += 1
         state.mode.stepped(state.loss)
         state.loss = None
+        self.users._opt_called = True  # type: ignore[attr-defined]  # what a schedule made of it looks for
         return loss
 
-    def _finish_gradients(self, state: StepState) -> bool:
+    def _finish(self, state: StepState, gradients: list[torch.Tensor]) -> bool:
         """Scale and clip what backward left; whether it overflowed."""
         strategy = self._strategy
         factor = state.merge.factor
         if strategy.gradient_scale_configs.scale_strategy != "avg":
             factor *= state.num_workers
-        clips = strategy.gradient_clip_norm is not None or strategy.gradient_clip_value is not None
-        if state.scale is None and factor == 1.0 and not clips:
-            return False
-        gradients = [one.grad for one in self.parameters if one.grad is not None]
         if state.scale is not None:
             if state.unscale_(gradients, factor):
                 return True
-        elif factor != 1.0:
+        elif factor != 1.0 and gradients:
             torch._foreach_mul_(gradients, factor)
-        if strategy.gradient_clip_norm is not None and not strategy.dgc:  # DGC clips before it sends
-            torch.nn.utils.clip_grad_norm_(self.parameters, strategy.gradient_clip_norm)
+        if strategy.gradient_clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(state.mode.to_clip(self.parameters), strategy.gradient_clip_norm)
         if strategy.gradient_clip_value is not None:
             torch.nn.utils.clip_grad_value_(self.parameters, strategy.gradient_clip_value)
         return False
@@ -101,37 +119,56 @@ class DistributedOptimizer(Optimizer):
         if self._linked is None or self._linked.merge.count == 0:
             self.users.zero_grad(set_to_none)
 
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Only before the model is distributed: later, workers have agreed on what they train."""
+        if self._linked is not None:
+            raise NotSupportedError(
+                "add_param_group() after fleet.distributed_model(); add it before, or make both anew"
+            )
+        self.users.add_param_group(param_group)
+
     def state_dict(self) -> dict[str, Any]:
         """This worker's: with sharding that of its share. `fleet.Checkpoint` saves the whole."""
-        return self.inner.state_dict() if self.inner is self.users else self.users.state_dict()
+        return self._owner().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.users.load_state_dict(state_dict)
-        self.param_groups, self.state = self.users.param_groups, self.users.state
+        """What `state_dict()` gave on a worker with the same share."""
+        owner = self._owner()
+        owner.load_state_dict(state_dict)
+        if owner.param_groups is not self.users.param_groups:
+            for own, users in zip(owner.param_groups, self.users.param_groups, strict=True):
+                users.update({name: value for name, value in own.items() if name != "params"})
+
+    def _owner(self) -> Optimizer:
+        return self.inner if self._linked is None else self._linked.mode.state_owner(self.inner)
 
     def share_state(self, source: int) -> None:
         """Give every worker the state that worker `source` has, among workers that hold the same parameters."""
-        own: list[Any] = []
-        tensors: list[torch.Tensor] = []
         everywhere = self.parameters
-        for place, parameter in enumerate(everywhere):
-            for name, value in self.inner.state.get(parameter, {}).items():
-                if isinstance(value, torch.Tensor):
-                    own.append([place, name, list(value.shape), dtype_name(value.dtype), value.device.type])
-                else:
-                    own.append([place, name, value])
         group = world()
-        is_source = group.rank == source
-        described = json.loads(group.gather_bytes(json.dumps(own).encode() if is_source else b"")[source])
-        for entry in described:
-            place, name = entry[:2]
-            state = self.inner.state[everywhere[place]]
-            if len(entry) == 3:
-                state[name] = entry[2]
+        own = _description(everywhere, self.inner.state) if group.rank == source else []
+        tensors: list[torch.Tensor] = []
+        for place, name, *rest in json.loads(group.gather_bytes(json.dumps(own).encode())[source]):
+            parameter = everywhere[place]
+            state = self.inner.state[parameter]
+            if len(rest) == 1:
+                state[name] = rest[0]
                 continue
-            shape, dtype, kind = entry[2:]
+            shape, dtype, kind = rest
             if name not in state:
-                device = everywhere[place].device if kind == everywhere[place].device.type else torch.device(kind)
+                device = parameter.device if kind == parameter.device.type else torch.device(kind)
                 state[name] = torch.zeros(shape, dtype=getattr(torch, dtype), device=device)
             tensors.append(state[name])
         broadcast_(tensors, source)
+
+
+def _description(parameters: list[torch.Tensor], states: Any) -> list[list[Any]]:
+    """Place of the parameter, name, and either the value itself or shape, type and kind of device of a tensor."""
+    found = []
+    for place, parameter in enumerate(parameters):
+        for name, value in states.get(parameter, {}).items():
+            form = [value]
+            if isinstance(value, torch.Tensor):
+                form = [list(value.shape), dtype_name(value.dtype), value.device.type]
+            found.append([place, name, *form])
+    return found

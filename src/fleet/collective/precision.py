@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
+
+from fleet.errors import StrategyError
 
 HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -26,14 +30,20 @@ class Precision:
     ) -> None:
         self.dtype = dtype
         self._device_type = device_type
-        self._lists = _Lists(dtype, device_type, always_half, never_half) if always_half or never_half else None
+        for name in (*always_half, *never_half):
+            if not any(hasattr(home, name) for home in (functional, torch, torch.Tensor)):
+                raise StrategyError(
+                    f"strategy.amp_configs lists {name!r}, which is no function of torch; name one, such as softmax"
+                )
+        self.lists = _Lists(dtype, device_type, always_half, never_half) if always_half or never_half else None
+        """Functions that the user wants in one precision or the other; must be active when anything is recomputed."""
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(torch.autocast(self._device_type, dtype=self.dtype))
-            if self._lists is not None:
-                stack.enter_context(self._lists)
+            if self.lists is not None:
+                stack.enter_context(self.lists)
             yield
 
 
@@ -81,20 +91,22 @@ def whole(values: Any) -> Any:
 
 def keep_single(module: nn.Module, parts: Sequence[str], device_type: str) -> list[str]:
     """Let the modules that own a parameter with one of `parts` in its name run in float32; returns their names."""
+    for part in parts:
+        if not any(part in name for name, _ in module.named_parameters()):
+            raise StrategyError(
+                f"strategy.amp_configs.custom_black_varnames lists {part!r}, which is in no parameter's name; "
+                "leave it out or correct it"
+            )
     kept = []
     for name, submodule in module.named_modules():
-        own = [
-            f"{name}.{parameter}" if name else parameter for parameter, _ in submodule.named_parameters(recurse=False)
-        ]
+        own = [parameter for parameter, _ in submodule.named_parameters(name, recurse=False)]
         if any(part in parameter for part in parts for parameter in own):
-            submodule.forward = _in_single(submodule.forward, device_type)
+            # A partial of a bound method, so that a deep copy of the model has the copy's.
+            submodule.forward = partial(_in_single, submodule.forward, device_type)
             kept.append(name)
     return kept
 
 
-def _in_single(forward: Callable[..., Any], device_type: str) -> Callable[..., Any]:
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with torch.autocast(device_type, enabled=False):
-            return forward(*cast(args, torch.float32), **cast(kwargs, torch.float32))
-
-    return run
+def _in_single(forward: Callable[..., Any], device_type: str, *args: Any, **kwargs: Any) -> Any:
+    with torch.autocast(device_type, enabled=False):
+        return forward(*cast(args, torch.float32), **cast(kwargs, torch.float32))

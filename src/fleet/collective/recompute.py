@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import checkpoint
 
@@ -15,12 +18,17 @@ from fleet.errors import StrategyError
 
 FIELD = "strategy.recompute_configs.checkpoints"
 
+Surroundings = AbstractContextManager[Any]
 
-def recompute(module: nn.Module, names: Sequence[str], offload: bool) -> list[str]:
+
+def recompute(
+    module: nn.Module, names: Sequence[str], offload: bool, surroundings: Surroundings | None = None
+) -> list[str]:
     """Make the submodules that `names` match recompute themselves; returns their names.
 
     Names are exact or have wildcards, as in `encoder.layers.*`, which means the layers and not what is inside them.
-    With `offload` what is kept, the input of each, waits in host memory.
+    With `offload` what is kept, the input of each, waits in host memory. `surroundings`: what forward runs inside and
+    the second forward must too, beside autocast and the random numbers, which torch sees to.
     """
     known = {name: submodule for name, submodule in module.named_modules() if name}
     if not names:
@@ -35,30 +43,54 @@ def recompute(module: nn.Module, names: Sequence[str], offload: bool) -> list[st
     for name, submodule in chosen.items():
         if any(name.startswith(f"{outer}.") for outer in chosen):
             raise StrategyError(f"{FIELD} names {name!r} and a module around it; name one of them")
-        submodule.forward = _recomputing(submodule.forward, offload)
+        # A partial of a bound method, so that a deep copy of the model has the copy's.
+        submodule.forward = partial(_run, submodule, submodule.forward, offload, surroundings)
     return list(chosen)
 
 
-def _recomputing(forward: Callable[..., Any], offload: bool) -> Callable[..., Any]:
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if not torch.is_grad_enabled():
-            return forward(*args, **kwargs)
-        if not offload:
-            return checkpoint(forward, *args, use_reentrant=False, **kwargs)
-        devices = tree_map(lambda value: value.device if isinstance(value, torch.Tensor) else None, (args, kwargs))
+def _run(
+    module: nn.Module,
+    forward: Callable[..., Any],
+    offload: bool,
+    surroundings: Surroundings | None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    if not torch.is_grad_enabled():
+        return forward(*args, **kwargs)
 
-        def bring_back(*kept: Any, **more: Any) -> Any:
-            args, kwargs = tree_map(_moved, (kept, more), devices)
-            return forward(*args, **kwargs)
+    def contexts() -> tuple[Surroundings, Surroundings]:
+        return nullcontext(), _second_time(module, surroundings)
 
-        args, kwargs = tree_map(lambda value: _moved(value, torch.device("cpu")), (args, kwargs))
-        return checkpoint(bring_back, *args, use_reentrant=False, **kwargs)
+    if not offload:
+        return checkpoint(forward, *args, use_reentrant=False, context_fn=contexts, **kwargs)
+    devices = tree_map(lambda value: value.device if isinstance(value, torch.Tensor) else None, (args, kwargs))
+    kept = tree_map(lambda value: _moved(value, torch.device("cpu")), (args, kwargs))
+    again: Callable[..., Any] = partial(_bring_back, forward, devices)
+    return checkpoint(again, *kept[0], use_reentrant=False, context_fn=contexts, **kept[1])
 
-    return run
+
+def _bring_back(forward: Callable[..., Any], devices: Any, *kept: Any, **more: Any) -> Any:
+    args, kwargs = tree_map(_moved, (kept, more), devices)
+    return forward(*args, **kwargs)
 
 
 def _moved(value: Any, device: torch.device | None) -> Any:
     return value.to(device, non_blocking=True) if isinstance(value, torch.Tensor) and device is not None else value
+
+
+@contextmanager
+def _second_time(module: nn.Module, surroundings: Surroundings | None) -> Iterator[None]:
+    """Batch norm has counted this batch in its running statistics already."""
+    with ExitStack() as stack:
+        if surroundings is not None:
+            stack.enter_context(surroundings)
+        for norm in module.modules():
+            if isinstance(norm, _BatchNorm) and norm.num_batches_tracked is not None:
+                stack.callback(norm.num_batches_tracked.copy_, norm.num_batches_tracked.clone())
+                stack.callback(setattr, norm, "momentum", norm.momentum)
+                norm.momentum = 0.0
+        yield
 
 
 def _examples(known: dict[str, nn.Module]) -> str:

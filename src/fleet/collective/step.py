@@ -35,6 +35,11 @@ class StepState:
         self.loss: torch.Tensor | None = None
         """The last one that `scale_loss` saw, unscaled."""
         self.num_updates = 0
+        self.has_run = False
+        """Whether a batch has gone through the distributed model since the last update."""
+        self.has_unreduced = False
+        """Whether `no_sync` has left gradients that are this worker's alone."""
+        self._is_joining = False
         self._is_loss_scaled = False
         self._num_bad_losses = 0
 
@@ -52,6 +57,27 @@ class StepState:
             return loss
         self._is_loss_scaled = True
         return loss * self.scale.factor
+
+    def reduce_now(self) -> None:
+        """Average what `no_sync` has left, if it has."""
+        if not self.has_unreduced:
+            return
+        if self._is_joining:
+            raise NotSupportedError(
+                'no_sync() does not go with uneven="join": a worker without data answers backward only; '
+                'use "pad" or "drop"'
+            )
+        self.has_unreduced = False
+        self.mode.reduce_now()
+
+    def refuse_strangers(self, gradients: list[torch.Tensor]) -> None:
+        """UsageError for gradients of a forward that nobody was told of: they are this worker's alone."""
+        if not self.has_run and self.num_workers > 1 and gradients:
+            raise UsageError(
+                "these gradients come from a batch that did not go through the distributed model, so they were not "
+                "averaged; call model(...) itself, not model.module or a method that calls it"
+            )
+        self.has_run = False
 
     def unscale_(self, gradients: list[torch.Tensor], more: float) -> bool:
         """Take the loss scale out of the gradients; whether they overflowed, so that the step is left out."""
@@ -96,9 +122,18 @@ class StepState:
                 'uneven="join" does not go with merged gradients: an update may never get its last batch; '
                 'use "pad" or "drop"'
             )
+        if self.scale is not None:
+            raise NotSupportedError(
+                'uneven="join" does not go with float16: a worker without data does not see which steps overflow; '
+                'use "pad" or "drop", or bfloat16'
+            )
         before = self.num_updates
-        with self.mode.join():
-            yield
+        self._is_joining = True
+        try:
+            with self.mode.join():
+                yield
+        finally:
+            self._is_joining = False
         if not self.mode.steps_alone:
             self._catch_up(self.num_updates - before)
 

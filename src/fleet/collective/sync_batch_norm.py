@@ -27,7 +27,7 @@ def _taken_over(norm: _BatchNorm) -> nn.Module:
 
 
 class SyncBatchNorm(_BatchNorm):
-    """torch's own needs a GPU; this one needs a process group."""
+    """torch's own needs a GPU; this one needs a process group. Statistics are float32, whatever the input is."""
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
         if input.dim() < 2:
@@ -37,28 +37,41 @@ class SyncBatchNorm(_BatchNorm):
         self._check_input_dim(input)
         if not self.training:
             return super().forward(input)
-        dims = [dim for dim in range(input.dim()) if dim != 1]
-        count = input.new_full((1,), input.numel() // input.size(1))
-        sums = torch.cat([input.sum(dims), (input * input).sum(dims), count])
-        sums = _Sum.apply(sums)  # type: ignore[no-untyped-call]
-        total = sums[-1].detach()
-        mean, square = sums[:-1].view(2, -1) / total
-        variance = (square - mean * mean).clamp_min(0)
-        self._track(mean.detach(), variance.detach(), total)
+        with torch.autocast(input.device.type, enabled=False):
+            return self._normalise(input.float()).to(input.dtype)
+
+    def _normalise(self, values: torch.Tensor) -> torch.Tensor:
+        dims = [dim for dim in range(values.dim()) if dim != 1]
         shape = [1, -1, *(1 for _ in dims[1:])]
+        count = values.new_full((1,), values.numel() // values.size(1))
+        sums = _sum(torch.cat([values.sum(dims), count]))
+        total = sums[-1].detach()
+        if total == 1:
+            raise ValueError("batch norm needs more than one value of each channel in a batch, got 1 on all workers")
+        mean = sums[:-1] / total
+        centred = values - mean.view(shape)
+        # A second sum, of what is left: the difference of two large ones would lose a small variance.
+        variance = _sum((centred * centred).sum(dims)) / total
+        self._track(mean.detach(), variance.detach(), total)
         scale = torch.rsqrt(variance + self.eps)
         if self.affine:
             scale = scale * self.weight
-        output = (input - mean.view(shape)) * scale.view(shape)
+        output = centred * scale.view(shape)
         return output + self.bias.view(shape) if self.affine else output
 
     def _track(self, mean: torch.Tensor, variance: torch.Tensor, total: torch.Tensor) -> None:
-        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+        if not self.track_running_stats or self.running_mean is None or self.running_var is None:
             return
+        assert self.num_batches_tracked is not None
         self.num_batches_tracked.add_(1)
         share = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-        self.running_mean.lerp_(mean, share)
-        self.running_var.lerp_(variance * (total / (total - 1)), share)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+        self.running_var.lerp_((variance * (total / (total - 1))).to(self.running_var.dtype), share)
+
+
+def _sum(values: torch.Tensor) -> torch.Tensor:
+    total: torch.Tensor = _Sum.apply(values)  # type: ignore[no-untyped-call]
+    return total
 
 
 class _Sum(torch.autograd.Function):

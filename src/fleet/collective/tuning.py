@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 from torch.utils._pytree import tree_map
 
+from fleet.collective.modes.base import has_stepped
 from fleet.strategy import DistributedStrategy
 
 log = logging.getLogger(__name__)
@@ -47,12 +48,24 @@ def choose(strategy: DistributedStrategy, module: nn.Module, device: torch.devic
         amp_dtype=dtype,
         compile=strategy.compile or (auto and on_gpu),
         channels_last=strategy.channels_last or (auto and has_images),
-        fused_optimizer=strategy.fused_optimizer or auto,
+        fused_optimizer=(strategy.fused_optimizer or auto) and not has_sparse_gradients(module),
         benchmark_kernels=strategy.cudnn_exhaustive_search or (auto and has_images),
     )
     if auto:
         log.info("strategy.auto on %s: %s", device, tuning)
     return tuning
+
+
+def put_channels_last(module: nn.Module) -> None:
+    """Keep the weights of two-dimensional convolutions in the order that GPUs prefer."""
+    for parameter in module.parameters():
+        if parameter.dim() == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+
+
+def has_sparse_gradients(module: nn.Module) -> bool:
+    """Whether a module's gradients are sparse, which no fused optimizer takes."""
+    return any(isinstance(one, nn.Embedding | nn.EmbeddingBag) and one.sparse for one in module.modules())
 
 
 def in_channels_last(values: Any) -> Any:
@@ -68,7 +81,7 @@ def in_channels_last(values: Any) -> Any:
 def fuse(optimizer: Optimizer) -> bool:
     """Let the optimizer update all its parameters in one kernel, if torch has one for it; whether it has."""
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
-    if type(optimizer) not in _FUSED or optimizer.state or not all(map(_can_be_fused, parameters)):
+    if type(optimizer) not in _FUSED or has_stepped(optimizer) or not all(map(_can_be_fused, parameters)):
         return False
     if any(group.get("differentiable") or group.get("capturable") for group in optimizer.param_groups):
         return False

@@ -45,9 +45,10 @@ class AdaptiveLocalSGD(LocalSGD):
         mean = loss.detach().float().cpu() / self.num_workers
         dist.all_reduce(mean)
         value, rate = float(mean), float(self._optimizer.param_groups[0]["lr"])
-        if self._first is None:
+        if self._first is None and math.isfinite(value):
             self._first = value, rate
-        self.k_steps = next_interval(self.interval.k_steps, self._first, (value, rate))
+        if self._first is not None:
+            self.k_steps = next_interval(self.interval.k_steps, self._first, (value, rate))
 
     @contextmanager
     def join(self) -> Iterator[None]:

@@ -10,9 +10,22 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from fleet.errors import NotSupportedError
+from fleet.errors import NotSupportedError, UsageError
 
 Call = Callable[..., Any]
+
+
+def has_stepped(optimizer: Optimizer) -> bool:
+    """Whether it has state from training; some have a first state from the beginning."""
+    return any(float(state.get("step", 1)) > 0 for state in optimizer.state.values() if state)
+
+
+def refuse_stepped(optimizer: Optimizer, name: str) -> None:
+    if has_stepped(optimizer):
+        raise UsageError(
+            f"this {type(optimizer).__name__} has state already, which {name} would have to divide; call "
+            "fleet.distributed_model() and fleet.distributed_optimizer() before the first step"
+        )
 
 
 class Mode:
@@ -45,6 +58,14 @@ class Mode:
     def take(self, optimizer: Optimizer) -> Optimizer:
         """The optimizer that steps on this worker, in the place of the user's; it shares its param_groups."""
         return optimizer
+
+    def state_owner(self, optimizer: Optimizer) -> Optimizer:
+        """Who has the state of `optimizer`, which `take` gave: itself, or the part that is this worker's."""
+        return optimizer
+
+    def to_clip(self, parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Those whose gradients are gradients, and not steps that were clipped before they were sent."""
+        return parameters
 
     def reduce_now(self) -> None:
         """Average the gradients that were accumulated without being reduced."""

@@ -11,6 +11,7 @@ from torch.optim import SGD, Optimizer
 
 from fleet.collective.modes.reduce_grad import Buckets, ReduceGrad
 from fleet.collective.topk import Ramp, TopK
+from fleet.optim import DGCMomentum
 
 
 class DGC(ReduceGrad):
@@ -22,19 +23,26 @@ class DGC(ReduceGrad):
         self,
         module: nn.Module,
         num_workers: int,
-        device: torch.device,
         buckets: Buckets,
         ramp: Ramp,
         clip_norm: float | None,
     ) -> None:
-        super().__init__(module, num_workers, device, buckets)
+        super().__init__(module, num_workers, buckets)
+        self._inner: DGCMomentum | None = None
         names = {parameter: name for name, parameter in module.named_parameters()}
         self.topk = TopK(names, ramp, clip_norm=clip_norm)
         self.topk.attach(self.ddp)
 
     def take(self, optimizer: Optimizer) -> Optimizer:
         assert isinstance(optimizer, SGD)  # compose has refused any other
-        return self.topk.take(optimizer)
+        self._inner = self.topk.take(optimizer)
+        return self._inner
+
+    def to_clip(self, parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+        """What comes compressed was clipped by each worker before it was sent."""
+        assert self._inner is not None
+        compressed = self._inner.compressed
+        return [one for one in parameters if one not in compressed]
 
     def reduce_now(self) -> None:
         self.topk.reduce_now(one for one in self.module.parameters() if one.requires_grad)

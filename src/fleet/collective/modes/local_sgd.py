@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -112,11 +113,22 @@ class LocalSGD(Mode):
             self._average(has_news / news)
         return bool(training)
 
+    @torch.no_grad()
+    def load_full(self, state: Mapping[str, Any], strict: bool) -> Any:
+        """Workers have met at what is loaded."""
+        found = super().load_full(state, strict)
+        self._begin_here()
+        return found
+
+    def _begin_here(self) -> None:
+        self._last = self._step
+        if self._anchor:
+            torch._foreach_copy_(self._anchor, self._parameters)
+
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The same on all workers after `settle`."""
         return {"step": torch.tensor(self._step)}
 
     def load_state_dict(self, states: list[dict[str, torch.Tensor]], index: int) -> None:  # noqa: ARG002
-        self._step = self._last = int(states[0]["step"])
-        if self._anchor:
-            torch._foreach_copy_(self._anchor, self._parameters)
+        self._step = int(states[0]["step"])
+        self._begin_here()

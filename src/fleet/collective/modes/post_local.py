@@ -33,8 +33,9 @@ class PostLocal(LocalSGD):
     name = "post_local"
 
     def __init__(
-        self, module: nn.Module, num_workers: int, interval: Interval, outer: Outer, reduce_grad: ReduceGrad
+        self, module: nn.Module, num_workers: int, interval: Interval, outer: Outer, reduce_grad: ReduceGrad | None
     ) -> None:
+        """`reduce_grad`: how workers train before `begin_step`, if there is a before."""
         super().__init__(module, num_workers, interval)
         self._outer = outer
         self._reduce_grad = reduce_grad
@@ -43,18 +44,20 @@ class PostLocal(LocalSGD):
     @property
     def is_local(self) -> bool:
         """Whether workers train alone by now."""
-        return self._step >= self.interval.begin_step
+        return self._reduce_grad is None or self._step >= self.interval.begin_step
 
     @property
     def training_call(self) -> Call:
-        return self.module if self.is_local else self._reduce_grad.training_call
+        if self._reduce_grad is None or self.is_local:
+            return self.module
+        return self._reduce_grad.training_call
 
     def expect(self, reduces: bool) -> None:
-        if not self.is_local:
+        if self._reduce_grad is not None and not self.is_local:
             self._reduce_grad.expect(reduces)
 
     def reduce_now(self) -> None:
-        if not self.is_local:
+        if self._reduce_grad is not None and not self.is_local:
             self._reduce_grad.reduce_now()
 
     def _needs_anchor(self) -> bool:
@@ -89,6 +92,10 @@ class PostLocal(LocalSGD):
             raise self.refuse_join("workers train together until post_local_configs.begin_step")
         with super().join():
             yield
+
+    def _begin_here(self) -> None:
+        super()._begin_here()
+        torch._foreach_zero_(self._velocity)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         names = [f"velocity.{number}" for number in range(len(self._velocity))]

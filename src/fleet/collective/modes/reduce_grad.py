@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from fleet import env
 from fleet.collective.average import mean_
 from fleet.collective.modes.base import Call, Mode
+from fleet.collective.sync_batch_norm import SyncBatchNorm
 
 MB = 1 << 20
 
@@ -38,9 +39,9 @@ class ReduceGrad(Mode):
 
     name = "gradients averaged at every step"
 
-    def __init__(self, module: nn.Module, num_workers: int, device: torch.device, buckets: Buckets) -> None:
+    def __init__(self, module: nn.Module, num_workers: int, buckets: Buckets) -> None:
         super().__init__(module, num_workers)
-        self.ddp = _make(module, device, buckets)
+        self.ddp = _make(module, buckets)
         self._buckets = buckets
         if buckets.dtype is not None:
             # A lambda, since torch compares annotations as objects and ours are texts.
@@ -54,15 +55,31 @@ class ReduceGrad(Mode):
         self.ddp.require_backward_grad_sync = reduces
 
     def reduce_now(self) -> None:
-        gradients = [one.grad for one in self.module.parameters() if one.requires_grad and one.grad is not None]
+        trained = [one for one in self.module.parameters() if one.requires_grad]
+        # A worker whose batches did not use a parameter has no gradient where another may have one.
+        used = torch.tensor([one.grad is not None for one in trained], dtype=torch.uint8)
+        dist.all_reduce(used, dist.ReduceOp.MAX)
+        gradients = []
+        for parameter, is_used in zip(trained, used.tolist(), strict=True):
+            if is_used and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            if parameter.grad is not None:
+                gradients.append(parameter.grad)
         mean_(gradients, self._buckets.size_bytes, self._buckets.dtype)
 
     @contextmanager
     def join(self) -> Iterator[None]:
         if self._buckets.dtype is not None:
             raise self.refuse_join("a compressed mean counts every worker")
+        if any(isinstance(one, nn.SyncBatchNorm | SyncBatchNorm) for one in self.module.modules()):
+            raise self.refuse_join("batch norm that is synchronised needs every worker's batch")
         with Join([self.ddp], enable=True, divide_by_initial_world_size=False):
             yield
+        # torch leaves it switched on: every later batch would ask the others whether they have left. Without the
+        # question it would go on dividing by the answer it got last, so it is given one: divide by all.
+        self.ddp._join_config = type(self.ddp._join_config).construct_disabled_join_config()
+        everybody = dist.all_reduce(torch.zeros(1, device=self.ddp.device), async_op=True)
+        self.ddp.reducer._set_forward_pass_work_handle(everybody, True)
 
 
 def _send_as(dtype: torch.dtype, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -71,7 +88,12 @@ def _send_as(dtype: torch.dtype, bucket: dist.GradBucket) -> torch.futures.Futur
     # Divided before it is added up: a sum may leave the range of float16 where the mean does not.
     sent = gradients.to(dtype).div_(dist.get_world_size())
     arrived: torch.futures.Future[torch.Tensor] = dist.all_reduce(sent, async_op=True).get_future()
-    return arrived.then(lambda _: gradients.copy_(sent))
+
+    def put_back(done: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
+        done.value()  # raises what went wrong
+        return gradients.copy_(sent)
+
+    return arrived.then(put_back)
 
 
 class _Sized(DistributedDataParallel):
@@ -99,12 +121,12 @@ class _Sized(DistributedDataParallel):
             dist._DEFAULT_FIRST_BUCKET_BYTES = usual
 
 
-def _make(module: nn.Module, device: torch.device, buckets: Buckets) -> DistributedDataParallel:
+def _make(module: nn.Module, buckets: Buckets) -> DistributedDataParallel:
     env.prefer("DDP_SET_LAST_BUCKET_CAP", "1")
+    # Without device_ids: inputs are the user's to move, as in every other mode.
     return _Sized(
         module,
         last_bytes=min(buckets.last_bytes, buckets.size_bytes),
-        device_ids=[device.index] if device.type == "cuda" else None,
         bucket_cap_mb=buckets.size_bytes / MB,
         find_unused_parameters=buckets.find_unused,
         gradient_as_bucket_view=True,

@@ -16,8 +16,8 @@ from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionP
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from fleet.collective.modes.base import Mode
-from fleet.errors import UsageError
+from fleet.collective.modes.base import Mode, refuse_stepped
+from fleet.errors import NotSupportedError, UsageError
 
 
 @dataclass(frozen=True)
@@ -62,16 +62,28 @@ class Sharded(Mode):
 
     def take(self, optimizer: Optimizer) -> Optimizer:
         """An optimizer that was made before the model was divided is given the parameters that took over."""
-        if optimizer.state:
-            raise UsageError(
-                f"this {type(optimizer).__name__} has state already, which {self.name} would have to divide; "
-                "call fleet.distributed_model() and fleet.distributed_optimizer() before the first step"
-            )
+        refuse_stepped(optimizer, self.name)
         # Known by weak references: a parameter that nobody holds has given its memory back, and its id away.
         successors = {id(old()): new for old, new in self._successors if old() is not None}
         for group in optimizer.param_groups:
+            if optimizer.state and any(id(one) in successors for one in group["params"]):
+                raise UsageError(
+                    f"{type(optimizer).__name__} has a state from the beginning, of whole parameters; with {self.name} "
+                    "make it from the parameters of the distributed model"
+                )
             group["params"] = [successors.get(id(one), one) for one in group["params"]]
         return optimizer
+
+    def before_step(self) -> None:
+        """Let go of what a forward since backward has gathered, or the next one would find the old parameters there."""
+        for one in self.module.modules():
+            if isinstance(one, FSDPModule):
+                one.reshard()
+
+    def reduce_now(self) -> None:
+        raise NotSupportedError(
+            f"{self.name} reduces gradients in backward only; after no_sync() run the last batch outside it"
+        )
 
     def agree_on_overflow(self, flag: torch.Tensor) -> None:
         dist.all_reduce(flag, dist.ReduceOp.MAX)
@@ -113,7 +125,8 @@ def segments(module: nn.Module, size_bytes: int) -> list[nn.Module]:
             is_large = sum(one.nbytes for one in parameters) >= size_bytes
             if not is_large or any(owners[id(one)] > 1 for one in parameters):
                 continue
-            visit(child)
+            if not isinstance(child, nn.MultiheadAttention):  # it reads the weights of its parts by itself
+                visit(child)
             # Containers have no forward of their own to gather before.
             if not isinstance(child, nn.ModuleList | nn.ModuleDict):
                 found.append(child)

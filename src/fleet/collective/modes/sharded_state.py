@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.optim import Optimizer
 
+from fleet.collective.modes.base import refuse_stepped
 from fleet.collective.modes.reduce_grad import Buckets, ReduceGrad
 
 
@@ -25,16 +25,16 @@ class ShardedState(ReduceGrad):
         self,
         module: nn.Module,
         num_workers: int,
-        device: torch.device,
         buckets: Buckets,
         group: dist.ProcessGroup | None,
     ) -> None:
-        super().__init__(module, num_workers, device, buckets)
+        super().__init__(module, num_workers, buckets)
         self._group = group
         self.zero: ZeroRedundancyOptimizer | None = None
         self._users: Optimizer | None = None
 
     def take(self, optimizer: Optimizer) -> Optimizer:
+        refuse_stepped(optimizer, self.name)
         accepted = inspect.signature(type(optimizer).__init__).parameters
         defaults = {name: value for name, value in optimizer.defaults.items() if name in accepted}
         self._users = optimizer
@@ -63,3 +63,7 @@ class ShardedState(ReduceGrad):
         """The optimizer of this worker's share."""
         assert self.zero is not None
         return self.zero.optim
+
+    def state_owner(self, optimizer: Optimizer) -> Optimizer:  # noqa: ARG002
+        own: Optimizer = self.local_optimizer
+        return own

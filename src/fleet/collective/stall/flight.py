@@ -90,6 +90,12 @@ def operations() -> list[Operation]:
     ]
 
 
+def is_forgotten(key: GroupKey) -> bool:
+    """Whether the recorder, which keeps the latest operations of all groups, has none of this one any more."""
+    recorder, group = key
+    return all(str(entry["pg_id"]) != group for entry in _dump(recorder, full=True).get("entries", ()))
+
+
 def first_pending(found: Iterable[Operation], key: GroupKey) -> Operation | None:
     """The operation of this group that waits, if one does.
 

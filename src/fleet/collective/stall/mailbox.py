@@ -25,6 +25,10 @@ LIMIT_S = 3.0
 RETRY_S = 0.05
 
 
+class _NoThreadError(CommunicationError):
+    """The interpreter ends, and some versions of Python start no thread then."""
+
+
 class Mailbox:
     """Keys and values that all workers see. Every call raises CommunicationError if the store's host is silent."""
 
@@ -44,6 +48,17 @@ class Mailbox:
 
     def put(self, key: str, value: str, limit_s: float | None = None) -> None:
         self._call(lambda: self._store.set(key, value), limit_s)
+
+    def put_last(self, key: str, value: str) -> None:
+        """`put`, for the end of the process: where no thread can start any more it has no limit."""
+        try:
+            self.put(key, value)
+        except _NoThreadError:
+            try:
+                self._refuse_if_hung_up()
+                self._store.set(key, value)
+            except Exception as error:
+                raise _unusable(error) from error
 
     def put_first(self, key: str, value: str) -> str:
         """Put a value unless somebody has; return the one that stands."""
@@ -85,13 +100,16 @@ class Mailbox:
                 answers.put(error)
 
         thread = self._unanswered = threading.Thread(target=ask, name="fleet-stall-mail", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise _NoThreadError(f"the store cannot be asked: {error}") from error
         try:
             answer = answers.get(timeout=limit_s)
         except queue.Empty:
             raise CommunicationError(f"the store's host has not answered for {limit_s:.0f} s") from None
         if isinstance(answer, Exception):
-            raise CommunicationError(f"the store cannot be used: {str(answer).splitlines()[0]}") from answer
+            raise _unusable(answer) from answer
         return answer
 
     def _refuse_if_hung_up(self) -> None:
@@ -103,6 +121,10 @@ class Mailbox:
             closed = False
         if closed:
             raise ConnectionError("its host has closed the connection")
+
+
+def _unusable(error: Exception) -> CommunicationError:
+    return CommunicationError(f"the store cannot be used: {(str(error) or repr(error)).splitlines()[0]}")
 
 
 def _open_line(store: dist.Store) -> socket.socket | None:

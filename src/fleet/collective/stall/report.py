@@ -118,6 +118,8 @@ def report(findings: Findings, timeout_s: float) -> str:
             f"  {_workers(workers)}: {states[workers[0]].own_title} at {states[workers[0]].where}"
             for workers in verdict.differing.values()
         ]
+    elif not stall.number:
+        lines.append("torch's recorder has forgotten which one: the stacks say where those who answered are")
     elif not verdict.absent:
         lines.append("every worker of the group came: look at the network, and at devices that are stuck")
     elif others := [one for one in verdict.waiting if one != stall.worker]:

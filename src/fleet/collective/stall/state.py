@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import linecache
 import os
@@ -9,7 +10,7 @@ import socket
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -18,6 +19,8 @@ from fleet.collective.stall.flight import Operation
 
 NUM_FRAMES = 12
 MAX_CODE = 100
+# A source file may lie on a file system that hangs, which can be the very reason of the stall.
+CODE_LIMIT_S = 1.0
 # Frames under these are not what the user wrote.
 _LIBRARIES = (
     *(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")),
@@ -27,7 +30,10 @@ _LIBRARIES = (
 
 @dataclass(frozen=True)
 class Stall:
-    """A collective that waits, in one group: what the report is about. The same on every worker."""
+    """A collective that waits, in one group: what the report is about. The same on every worker.
+
+    `number` is 0 where torch's recorder has forgotten the operation.
+    """
 
     backend: str
     group: str
@@ -106,8 +112,10 @@ def _whereabouts(waiting: Operation | None) -> tuple[tuple[str, ...], str]:
     frame = frames.get(waiting.thread, main) if waiting is not None else main
     walked = list(_walk(frame))
     own = next((one for one in walked if not one.f_code.co_filename.startswith(_LIBRARIES)), None)
-    stack = tuple(_line(one, one.f_code.co_filename) for one in reversed(walked[:NUM_FRAMES]))
-    return stack, "" if own is None else _line(own, Path(own.f_code.co_filename).name)
+    shown = walked[:NUM_FRAMES]
+    code = _read_code({(one.f_code.co_filename, one.f_lineno) for one in (*shown, *([] if own is None else [own]))})
+    stack = tuple(_line(one, one.f_code.co_filename, code) for one in reversed(shown))
+    return stack, "" if own is None else _line(own, Path(own.f_code.co_filename).name, code)
 
 
 def _walk(frame: FrameType | None) -> Iterable[FrameType]:
@@ -117,7 +125,22 @@ def _walk(frame: FrameType | None) -> Iterable[FrameType]:
         frame = frame.f_back
 
 
-def _line(frame: FrameType, path: str) -> str:
-    """`train.py:33 in main: time.sleep(60)`."""
-    code = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()[:MAX_CODE]
-    return f"{path}:{frame.f_lineno} in {frame.f_code.co_name}" + (f": {code}" if code else "")
+def _read_code(places: Set[tuple[str, int]]) -> Mapping[tuple[str, int], str]:
+    """The source of these files and lines, as far as it can be read in time."""
+    found: dict[tuple[str, int], str] = {}
+
+    def read() -> None:
+        for path, number in places:
+            found[path, number] = linecache.getline(path, number).strip()[:MAX_CODE]
+
+    thread = threading.Thread(target=read, name="fleet-stall-code", daemon=True)
+    with contextlib.suppress(RuntimeError):  # the interpreter ends, and no thread can start any more
+        thread.start()
+        thread.join(CODE_LIMIT_S)
+    return found
+
+
+def _line(frame: FrameType, path: str, code: Mapping[tuple[str, int], str]) -> str:
+    """`train.py:33 in main: time.sleep(60)`, or without the code if it could not be read."""
+    text = code.get((frame.f_code.co_filename, frame.f_lineno))
+    return f"{path}:{frame.f_lineno} in {frame.f_code.co_name}" + (f": {text}" if text else "")

@@ -23,6 +23,7 @@ import torch.distributed as dist
 
 from fleet import env
 from fleet.collective.stall import flight
+from fleet.collective.stall.leaving import exit_within, flush
 from fleet.collective.stall.mailbox import RETRY_S, Mailbox
 from fleet.collective.stall.progress import Progress
 from fleet.collective.stall.report import EXIT_CODE, SILENCE, Findings, Outcome, notice
@@ -84,6 +85,16 @@ class StallWatch(threading.Thread):
             self.join(timeout=3 * self._answer_s)
 
     def run(self) -> None:
+        try:
+            self._watch()
+            with contextlib.suppress(CommunicationError):
+                self._mailbox.put_last(f"left/{self._worker}", "on purpose")
+        except Exception as error:  # of whatever kind: the job can do without a watch, but should know
+            log.warning("a collective that hangs will not be reported: %r", error)
+        finally:
+            self._mailbox.close()
+
+    def _watch(self) -> None:
         last = time.monotonic()
         while not self._stopping.wait(self._interval_s) and dist.is_initialized() and dist.group.WORLD is self.group:
             now = time.monotonic()
@@ -91,9 +102,6 @@ class StallWatch(threading.Thread):
             last = now
             self._answer_calls()
             self._look_for_a_stall()
-        with contextlib.suppress(CommunicationError):
-            self._mailbox.put(f"left/{self._worker}", "on purpose")
-        self._mailbox.close()
 
     def _look_for_a_stall(self) -> None:
         shortest_s = min(self._notice_s, self._timeout_s)
@@ -102,25 +110,34 @@ class StallWatch(threading.Thread):
             return
         found = flight.operations()
         for key, waited_s in long.items():
-            operation = flight.first_pending(found, key)
-            members = flight.members(operation.group) if operation is not None else []
-            if operation is None or not members:
+            stall = self._stall(key, flight.first_pending(found, key), waited_s)
+            if stall is None:
                 self._progress.forget(key)
-                continue
-            stall = Stall(
-                backend=operation.backend,
-                group=operation.group,
-                group_title=flight.group_title(operation.group),
-                members=tuple(members),
-                number=operation.number,
-                title=operation.title,
-                worker=self._worker,
-                waited_s=waited_s,
-            )
-            if waited_s >= self._timeout_s:
+            elif waited_s >= self._timeout_s:
                 self._call("alarm", stall)
             elif not self._is_noticed(stall):
                 self._call("notice", stall)
+
+    def _stall(self, key: flight.GroupKey, operation: flight.Operation | None, waited_s: float) -> Stall | None:
+        """What waits in a group; None if nothing does, or the group is gone."""
+        if operation is None:
+            if not flight.is_forgotten(key):
+                return None
+            everybody = tuple(self._everybody)
+            return Stall("", "", "a group", everybody, 0, "a collective", self._worker, waited_s)
+        members = flight.members(operation.group)
+        if not members:
+            return None
+        return Stall(
+            backend=operation.backend,
+            group=operation.group,
+            group_title=flight.group_title(operation.group),
+            members=tuple(members),
+            number=operation.number,
+            title=operation.title,
+            worker=self._worker,
+            waited_s=waited_s,
+        )
 
     def _is_noticed(self, stall: Stall) -> bool:
         return self._noticed is not None and self._noticed.is_same(stall)
@@ -212,9 +229,11 @@ class StallWatch(threading.Thread):
 
         Those who did not come note their end first: of several workers that fail, the first is named as the cause.
         """
+        exit_within(self._answer_s + 5.0)
         sys.excepthook = lambda *_: None  # the report is the cause; that a peer has ended by now is a consequence
-        _flush()
-        os.write(2, f"{outcome.text}\n".encode())
+        flush()
+        with contextlib.suppress(OSError):  # no room on the disk, or nobody who reads
+            os.write(2, f"{outcome.text}\n".encode())
         if self._worker in outcome.behind:
             note_now()
         with contextlib.suppress(CommunicationError):
@@ -225,16 +244,3 @@ class StallWatch(threading.Thread):
         note_now()
         time.sleep(_FAREWELL_S)
         os._exit(EXIT_CODE)
-
-
-def _flush() -> None:
-    """Write out what Python holds back; the main thread may be stuck with a lock on it, so this does not wait long."""
-
-    def flush() -> None:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
-
-    thread = threading.Thread(target=flush, daemon=True)
-    thread.start()
-    thread.join(timeout=1.0)

@@ -1,0 +1,36 @@
+"""The Python of a guide is one program; a reader who copies it gets one that runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.jobs import clean_environ, script
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = {
+    "checkpoints.md": ["saved at step 100 in epoch 3\n"],
+    "collective.md": ["loss 0."],
+    "data.md": ["loss 0.0000 after 3 epochs of 32 batches\n", "epoch 3 from sample 160\n"],
+}
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_runs(page: str, tmp_path: Path) -> None:
+    program = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL))
+    done = subprocess.run(
+        [sys.executable, script(tmp_path, program)],
+        env={**clean_environ(), "FLEET_DEVICE": "cpu", "OMP_NUM_THREADS": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=80,
+    )
+    assert done.returncode == 0, done.stderr
+    for words in PAGES[page]:
+        assert words in done.stdout

@@ -7,6 +7,7 @@ Real fleetruns with scripts that import no torch: several at one meeting point o
 from __future__ import annotations
 
 import signal
+import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -38,6 +39,20 @@ WORKER = """
 """
 
 
+# A fleetrun without the seconds of grace that machines give each other: for jobs in which all goes in the order of the
+# test, so that nobody can come, or fail, a little later.
+HASTY = """
+from fleet.launch import cli, host, watch
+host.LAST_CALL_S = watch.HEARSAY_S = 0.3
+cli.main()
+"""
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("support.jobs.FLEETRUN", (sys.executable, "-c", HASTY))
+
+
 class Jobs:
     """Fleetruns of one job, each in a folder of its own."""
 
@@ -51,7 +66,7 @@ class Jobs:
     def start(self, host: Host | None = None, *more: object) -> RunningJob:
         cwd = self._folder / f"machine{self._count}"
         self._count += 1
-        cwd.mkdir()
+        cwd.mkdir(exist_ok=True)
         prefix = () if host is None else host.prefix
         return self._stack.enter_context(RunningJob([*more, *self._arguments], cwd, self._environ, prefix))
 
@@ -73,6 +88,7 @@ def listens(point: Endpoint) -> None:
     wait_until(lambda: f":{point.port:04X} 00000000:0000 0A" in path.read_text(), 30, "the meeting point")
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_worker_fails_on_one_machine_and_both_start_again(stack: ExitStack, tmp_path: Path) -> None:
     point = free_point()
     arguments = ["--master", point, "--nnodes", 2, "--nproc_per_node", 2, "--max_restart", 1]
@@ -95,6 +111,7 @@ def test_a_worker_fails_on_one_machine_and_both_start_again(stack: ExitStack, tm
     assert endpoints[1] == second.read("attempt1.2").split()[-1]
 
 
+@pytest.mark.usefixtures("hasty")
 def test_restarts_are_counted_for_the_job_and_used_up_on_every_machine(stack: ExitStack, tmp_path: Path) -> None:
     """Each machine fails once, which is once too often."""
     point = free_point()
@@ -112,8 +129,12 @@ def test_restarts_are_counted_for_the_job_and_used_up_on_every_machine(stack: Ex
     assert "the job failed on another machine: worker 1 failed: exit code 7" in results[0].err
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_machine_comes_late_is_killed_and_comes_again(stack: ExitStack, tmp_path: Path) -> None:
-    """One machine, then two, then one (a failure), then two again; a user's signal to one ends it on both."""
+    """One machine, then two, then one (a failure), then two again; a user's signal to one ends it on both.
+
+    The third finds a log of an older job in its folder.
+    """
     point = free_point()
     arguments = ["--master", point, "--nnodes", "1:2", "--nproc_per_node", 1, "--max_restart", 1]
     jobs = Jobs(stack, tmp_path, "wait0,wait1,wait2,wait3", arguments)
@@ -124,6 +145,9 @@ def test_a_machine_comes_late_is_killed_and_comes_again(stack: ExitStack, tmp_pa
     assert first.read("attempt1.0").split()[1:3] == ["2", "2"]
     second.send(signal.SIGKILL)
     assert first.read("attempt2.0").split()[1:3] == ["1", "1"]
+    old_log = tmp_path / "machine2/log/workerlog.1"
+    old_log.parent.mkdir(parents=True)
+    old_log.write_text("of an older job\n")
     third = jobs.start()
     assert third.read("attempt3.1").split()[1:3] == ["2", "2"]
     first.read("attempt3.0")
@@ -137,6 +161,7 @@ def test_a_machine_comes_late_is_killed_and_comes_again(stack: ExitStack, tmp_pa
     assert results[0].err.count(again) == 2
     assert "is running; this machine waits until it starts again" in results[1].err
     assert "joined a running job: machine 1 of 2" in results[1].err
+    assert old_log.read_text() == "attempt 3 worker 1 of 2\n"
 
 
 REASON = why_not()

@@ -164,6 +164,19 @@ def test_a_program_that_is_not_fleetrun_at_the_meeting_point() -> None:
             guest.result(timeout=20)
 
 
+def test_who_was_sent_away_by_a_crowded_door_comes_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as resources, ThreadPoolExecutor(1) as pool:
+        guest = join(pool, resources, Endpoint(*listener.getsockname()), 1, 1, of=2)
+        listener.accept()[0].close()
+        connection, _ = listener.accept()
+        with connection:
+            over = {"say": "over", "reason": "so it was heard", "code": 3}
+            for message in ({"say": "welcome"}, over):
+                connection.sendall(json.dumps({"protocol": PROTOCOL, **message}).encode() + b"\n")
+            with pytest.raises(CommunicationError, match="so it was heard"):
+                guest.result(timeout=20)
+
+
 def test_a_machine_that_leaves_before_the_start_may_come_again() -> None:
     hello = {"protocol": PROTOCOL, "nnodes": "3", "rank": 1, "offer": offer(1).to_json()}
     with launchers(3) as (pool, resources, point):

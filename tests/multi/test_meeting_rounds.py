@@ -163,6 +163,43 @@ def test_too_few_are_waited_for_until_the_deadline(machines: Machines, monkeypat
     assert caught.value.code == 1  # type: ignore[attr-defined]
 
 
+def test_at_the_deadline_a_job_begins_with_those_who_are_there(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for a last call then, be it that a machine has just come or just come back."""
+    monkeypatch.setattr(meeting_point, "LAST_CALL_S", 60.0)
+    monkeypatch.setenv("FLEET_INIT_TIMEOUT_S", "0.8")
+    both = [machines.add(number, Nodes(1, 3)) for number in (0, 1)]
+    assert {launcher.begin().num_nodes for launcher in both} == {2}
+    both[0].fails()
+    assert isinstance(both[1].hears(), NodeFailed)
+    both[0].come()
+    with pytest.raises(TimeoutError):
+        both[0].next.result(timeout=1.0)  # past the deadline, and one still stops its workers
+    both[1].come()
+    for launcher in both:
+        assert (launcher.begin().restart, launcher.round.num_nodes) == (1, 2)
+
+
+@pytest.mark.parametrize("age_s", ["1" + "0" * 400, "1e999", "-5", '"long"', "null"])
+def test_odd_words_of_a_machine_do_not_hide_its_failure(machines: Machines, age_s: str) -> None:
+    both = [machines.add(number, Nodes(2, 2)) for number in (0, 1)]
+    for launcher in both:
+        launcher.begin()
+        assert launcher.team.has_begun
+    link = both[1].team._link
+    assert link is not None
+    words = f'{{"say": "failed", "what": "worker 1 failed", "code": 1e9, "age_s": {age_s}}}\n'
+    link.line.socket.sendall(words.encode())
+    heard = both[0].hears()
+    assert isinstance(heard, NodeFailed)
+    assert (heard.what, heard.code) == ("worker 1 failed", 1)
+    assert heard.began_at == pytest.approx(time.time(), abs=10)
+    for launcher in both:
+        launcher.come()
+    assert [launcher.begin().restart for launcher in both] == [1, 1]
+
+
 def test_a_machine_that_comes_late_is_taken_in_and_that_is_no_failure(machines: Machines) -> None:
     host = machines.add(0, Nodes(1, 2), max_restart=0)
     assert host.begin().num_nodes == 1

@@ -15,7 +15,7 @@ import pytest
 from fleet.errors import EndpointError, UsageError
 from fleet.launch.job_token import JobToken, new_nonce, own_token
 from fleet.launch.lobby import PROTOCOL
-from fleet.launch.messages import Offer
+from fleet.launch.messages import JobOverError, Offer
 from fleet.launch.options import Nodes
 from fleet.launch.team import Round, Team
 from fleet.net import Endpoint, Hold
@@ -204,6 +204,24 @@ def test_an_impostor_at_the_meeting_point_is_not_believed(launchers: Launchers, 
                 connection.sendall(json.dumps({"protocol": PROTOCOL, **message}).encode() + b"\n")
             with pytest.raises(EndpointError, match="did not prove that it knows FLEET_JOB_TOKEN"):
                 guest.result(timeout=20)
+
+
+@pytest.mark.parametrize("is_proven", [False, True])
+def test_only_the_host_can_say_that_all_went_well(launchers: Launchers, is_proven: bool) -> None:
+    """A spare machine is told that it was not needed."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        guest = launchers.join(Endpoint(*listener.getsockname()), 1, SESAME)
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rb") as file:
+            session = new_nonce() + json.loads(file.readline())["nonce"]
+            over: dict[str, object] = {"protocol": PROTOCOL, "say": "over", "reason": "finished", "code": 0}
+            proof = SESAME.seal("host", session, over) if is_proven else new_nonce()
+            prove = {"say": "prove", "challenge": session[: len(session) // 2]}
+            for message in (prove, {"say": "welcome"}, {**over, "proof": proof}):
+                connection.sendall(json.dumps({"protocol": PROTOCOL, **message}).encode() + b"\n")
+            with pytest.raises(JobOverError) as caught:
+                guest.result(timeout=20)
+    assert caught.value.code == (0 if is_proven else 1)
 
 
 def test_a_visitor_that_never_proves_is_forgotten(launchers: Launchers) -> None:

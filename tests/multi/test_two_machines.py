@@ -246,7 +246,7 @@ def test_of_two_cables_the_one_that_leads_to_the_peer_is_chosen(tmp_path: Path) 
                 refused.append(job.finish())
     assert [result.code for result in results] == [0, 0], results
     for number, result in enumerate(results):
-        assert result.out == f"wire0 wire0 {hosts[0].address}\n"
+        assert result.out == f"wire0 =wire0 {hosts[0].address}\n"
         own, peer = hosts[number].address, hosts[1 - number].address
         assert (
             f"network interface wire0 ({own}) leads to {peer}; also here: wire1 (198.19.0.{number + 1}); "

@@ -92,7 +92,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) ->
 def test_the_choice_is_logged_where_there_was_one(chosen: pytest.LogCaptureFixture) -> None:
     assert network_variables(layout("10.0.0.1", "10.0.0.2"), has_gpus=False) == {
         "GLOO_SOCKET_IFNAME": "eth0",
-        "NCCL_SOCKET_IFNAME": "eth0",
+        "NCCL_SOCKET_IFNAME": "=eth0",  # or NCCL would take eth01 too
     }
     assert "network interface eth0 (10.0.0.1) leads to 10.0.0.2; also here: eth01 (10.1.0.1), ib0" in chosen.text
     network_variables(layout("10.0.0.1", "10.0.0.2", "10.2.0.3"), has_gpus=False)
@@ -101,7 +101,7 @@ def test_the_choice_is_logged_where_there_was_one(chosen: pytest.LogCaptureFixtu
 
 def test_the_user_s_values_are_passed_on(chosen: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "ib0")
-    assert network_variables(layout("10.0.0.1", "10.0.0.2"), has_gpus=False) == {"NCCL_SOCKET_IFNAME": "eth0"}
+    assert network_variables(layout("10.0.0.1", "10.0.0.2"), has_gpus=False) == {"NCCL_SOCKET_IFNAME": "=eth0"}
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "wlan")
     assert network_variables(layout("10.0.0.1", "10.0.0.2"), has_gpus=False) == {}
     assert chosen.messages[-1] == "GLOO_SOCKET_IFNAME=ib0, NCCL_SOCKET_IFNAME=wlan: passed on unchanged"

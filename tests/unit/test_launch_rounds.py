@@ -1,14 +1,21 @@
-"""How many machines a job may have, and who sits where."""
+"""How many machines a job may have, who sits where, and what stays of a round that was."""
 
 from __future__ import annotations
 
+import signal
 import socket
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 
 from fleet.errors import UsageError
+from fleet.launch import job as job_module
+from fleet.launch.guard import watched
+from fleet.launch.job import Job
 from fleet.launch.lobby import Guest
-from fleet.launch.options import Nodes
+from fleet.launch.options import Nodes, Options
 from fleet.launch.seats import choose, seat
 
 
@@ -45,3 +52,28 @@ def test_the_order_is_by_rank_then_by_arrival_and_has_no_gaps(guests: list[Guest
     assert seat(guests[:3], 3) == [guests[0], guests[2], guests[1]]
     assert seat(guests[1:3], 4) == [guests[2], guests[1]]
     assert seat([guests[1]], 4) == [guests[1]]
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_signal_right_after_the_others_have_begun_is_told_to_them(
+    monkeypatch: pytest.MonkeyPatch, has_begun: bool
+) -> None:
+    told: list[Any] = []
+    job = Job(Options("train.py"), "a job", watchman=None)  # type: ignore[arg-type]
+    team: Any = SimpleNamespace(has_begun=has_begun, address="10.0.0.2", failed=told.append)
+
+    def interrupted(*_: object) -> NoReturn:
+        job._on_signal(signal.SIGTERM, None)
+        raise AssertionError
+
+    monkeypatch.setattr(job, "_team", team)
+    monkeypatch.setattr(job_module, "make_plan", interrupted)
+    with ExitStack() as holds, pytest.raises(SystemExit) as caught:
+        job._meet(holds)
+    assert caught.value.code == 143
+    words = [(one.what, one.code, one.is_final) for one in told]
+    assert words == [("fleetrun was stopped by SIGTERM on 10.0.0.2", 143, True)] * has_begun
+
+
+def test_a_process_id_that_comes_again_in_a_later_round_is_watched() -> None:
+    assert watched(b"11\n12\n-11\n-12\n13\n12\n") == {12, 13}

@@ -109,7 +109,7 @@ def test_the_file_explains_itself(path: Path) -> None:
         "\n# sparse_initial_range is r when the first values are drawn from [-r, r]\n"
         "sparse_initial_range = 1e-05\n"
         "\n[amp_configs]\n"
-        "\n# custom_white_list names operations that always run in half precision\n"
+        "\n# custom_white_list names functions of torch (such as linear) that always run in half precision\n"
         'custom_white_list = ["a\\"b", "c\\u000a"]\n'
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 import os
 import random
@@ -14,12 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 import fleet
 from fleet.checkpoint import Steps, TrainingManifest
-from fleet.errors import CheckpointError, NotSupportedError, UsageError, UsageTypeError
-from fleet.runtime.training import random_states, trees
+from fleet.errors import CheckpointError, CommunicationError, NotSupportedError, UsageError, UsageTypeError
+from fleet.runtime.training import board, random_states, trees
 
 # Before there is a process group: functions of torch that are imported later keep it as the default of an argument.
 from fleet.runtime.training.checkpoint import Checkpoint
@@ -224,20 +226,51 @@ def test_what_does_not_fit_changes_nothing(
             assert torch.equal(stream, torch.get_rng_state())
 
 
+class Easy(Counter[str]):
+    def state_dict(self) -> dict[str, int]:
+        return dict(self)
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.clear()
+        self.update(state)
+
+
+class Picky(Easy):
+    def load_state_dict(self, state: dict[str, int]) -> None:  # noqa: ARG002
+        raise ValueError("not on a Sunday")
+
+
 def test_an_object_that_refuses_leaves_the_others_as_they_were(tmp_path: Path) -> None:
-    class Picky(Counter[str]):
-        def state_dict(self) -> dict[str, int]:
-            return dict(self)
-
-        def load_state_dict(self, state: dict[str, int]) -> None:  # noqa: ARG002
-            raise ValueError("not on a Sunday")
-
-    saved(tmp_path, extras={"picky": Picky(a=1)})
-    run = Run(tmp_path, 1, extras={"picky": Picky()})
+    saved(tmp_path, extras={"easy": Easy(a=1), "picky": Picky(a=1)})
+    easy = Easy(b=2)
+    run = Run(tmp_path, 1, extras={"easy": easy, "picky": Picky()})
     before = run.values()
-    with pytest.raises(ValueError, match="not on a Sunday"):
+    with pytest.raises(CheckpointError, match=r"extras\['picky'\] does not take its state back: .*not on a Sunday"):
         run.checkpoint.load()
     assert same(before, run.values())
+    assert easy == {"b": 2}
+
+
+def test_a_checkpoint_is_there_whatever_becomes_of_the_old_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("the file system is read-only")
+
+    monkeypatch.setattr(logging.getLogger("fleet"), "propagate", True)
+    monkeypatch.setattr(Steps, "prune", refuse)
+    saved(tmp_path)
+    assert Steps(tmp_path).complete() == [3]
+    assert "old checkpoints stay" in caplog.text
+
+
+def test_a_long_account_travels_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board, "MAX_NOTE", 4)
+    notes = board.Board(dist.HashStore(), "a run")
+    for text in ("", "four", "\N{SNOWMAN} and more"):
+        assert notes.get_long("account/1", notes.put_long("account/1", text)) == text
+    with pytest.raises(CommunicationError, match="has lost a part of account/1"):
+        notes.get_long("account/1", 9)
 
 
 def test_the_newest_are_kept_and_found_after_a_crash(tmp_path: Path) -> None:

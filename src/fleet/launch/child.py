@@ -102,8 +102,14 @@ class Child:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it has begun to end and is still there."""
-        return self.is_running and self._note.exists()
+        """Whether it has begun to end, or has ended without our thread having come to say so."""
+        return self.is_running and (self._note.exists() or self._has_exited())
+
+    def _has_exited(self) -> bool:
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        except ChildProcessError:  # reaped
+            return True
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and everything in its group."""

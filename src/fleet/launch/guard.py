@@ -130,6 +130,17 @@ class Guard:
             os.waitpid(self.pid, 0)
 
 
+def watched(notes: bytes) -> set[int]:
+    """The process ids that stand after these notes, in their order: an id may be used again in a later round."""
+    found: set[int] = set()
+    for number in map(int, notes.split()):
+        if number > 0:
+            found.add(number)
+        else:
+            found.discard(-number)
+    return found
+
+
 def _guard(job_id: str, read_end: int) -> None:
     """The guard's whole life; never returns."""
     try:
@@ -143,11 +154,9 @@ def _guard(job_id: str, read_end: int) -> None:
         while chunk := os.read(read_end, 4096):
             heard += chunk
         if not heard.endswith(_GOOD_BYE):
-            numbers = list(map(int, heard.split()))
-            for pid in numbers:
-                if pid > 0 and -pid not in numbers:
-                    with contextlib.suppress(OSError):
-                        os.killpg(pid, signal.SIGKILL)
+            for pid in watched(heard):
+                with contextlib.suppress(OSError):
+                    os.killpg(pid, signal.SIGKILL)
             sweep(job_id, timeout_s=8.0)
     finally:
         os._exit(0)

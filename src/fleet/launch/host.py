@@ -110,7 +110,8 @@ class Host:
         if self._state is _State.GATHERING:
             chosen = choose((guest for guest in self._guests if guest.is_waiting), self._nodes.most)
             is_full = len(chosen) == self._nodes.most
-            is_enough = len(chosen) >= self._nodes.least and now - self._arrived_at > LAST_CALL_S
+            is_quiet = now - self._arrived_at > LAST_CALL_S or now > self._deadline
+            is_enough = len(chosen) >= self._nodes.least and is_quiet
             stragglers = self._stragglers()
             if not stragglers and (is_full or is_enough):
                 self._begin(seat(chosen, self._nodes.most))
@@ -141,7 +142,10 @@ class Host:
         self._offers = [guest.offer for guest in members if guest.offer is not None]
         listed = [offer.to_json() for offer in self._offers]
         for guest in [guest for guest in self._guests if guest not in members]:
-            self._tell(guest, **({"say": "wait"} if self._goes_on else {"say": "over", "reason": _FULL, "code": 2}))
+            if self._goes_on:
+                self._tell(guest, say="wait")
+            else:
+                self._tell_sealed(guest, say="over", reason=_FULL, code=2)
         if not self._goes_on:
             self._close_the_door(_FULL)
         for place, guest in enumerate(members):
@@ -151,8 +155,7 @@ class Host:
             if not self._token.is_given:
                 self._tell(guest, **begin, token=self._token.value)
             else:
-                proof = self._token.seal("host", guest.session, {"protocol": PROTOCOL, **begin})
-                self._tell(guest, **begin, proof=proof)
+                self._tell_sealed(guest, **begin)
 
     @property
     def _goes_on(self) -> bool:
@@ -195,7 +198,7 @@ class Host:
                 self._hear(guest, line)
             if not chunk or len(guest.heard) > MAX_LINE_BYTES:
                 raise CommunicationError("gone, or not a launcher")
-        except (CommunicationError, ValueError, RecursionError):
+        except Exception:  # of whatever kind: what one machine says must not end the meeting of the others
             self._lose(guest)
 
     def _hear(self, guest: Guest, line: bytes) -> None:
@@ -257,7 +260,13 @@ class Host:
         self._close_the_door("the job has ended")  # who comes now is meant for another job
         for guest in self._guests:
             if guest not in but:
-                self._tell(guest, say="over", reason=reason, code=code)
+                self._tell_sealed(guest, say="over", reason=reason, code=code)
+
+    def _tell_sealed(self, guest: Guest, **message: Any) -> None:
+        """`_tell`, with a proof that we know the token where one was given."""
+        if self._token.is_given:
+            message["proof"] = self._token.seal("host", guest.session, {"protocol": PROTOCOL, **message})
+        self._tell(guest, **message)
 
     def _tell(self, guest: Guest, **message: Any) -> None:
         if not say(guest.socket, **message):

@@ -73,7 +73,8 @@ class Job:
     def _run_round(self) -> Outcome:
         with ExitStack() as holds:
             plan = self._meet(holds)
-            is_continued = plan.layout.round.restart > 0
+            # What lies in the folder of a machine that has just come is of another job.
+            is_continued = plan.layout.round.restart > 0 and self._plan is not None
             logs = [open_log(process.log_path, holds, is_continued=is_continued) for process in plan.processes]
             self._tell_of(plan)
             self._plan = plan
@@ -99,8 +100,9 @@ class Job:
                 sys.exit(128 + self._signalled)
             return make_plan(self._options, self._team, holds)
         except SystemExit as stop:
-            if self._plan is not None and isinstance(stop.code, int):
-                self._team.failed(stopped_by(stop.code - 128, self._plan.layout.host))
+            if self._team.has_begun and isinstance(stop.code, int):
+                host = self._team.address if self._plan is None else self._plan.layout.host
+                self._team.failed(stopped_by(stop.code - 128, host))
             raise
         finally:
             self._is_meeting = False

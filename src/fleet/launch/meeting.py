@@ -10,6 +10,7 @@ stays where it is.
 from __future__ import annotations
 
 import errno
+import functools
 import logging
 import socket
 import time
@@ -22,7 +23,7 @@ from fleet.errors import CommunicationError, DeadlineError, EndpointError, Usage
 from fleet.launch.host import Host
 from fleet.launch.job_token import JobToken, is_nonce, new_nonce
 from fleet.launch.lobby import PROTOCOL
-from fleet.launch.messages import Line, Offer, notice_dead_machines
+from fleet.launch.messages import HungUpError, Line, Offer, notice_dead_machines
 from fleet.launch.options import Nodes
 from fleet.net import Endpoint
 
@@ -103,6 +104,19 @@ def _try_to_host(point: Endpoint) -> socket.socket | None:
 
 
 def _join_as_guest(
+    point: Endpoint, nodes: Nodes, rank: int | None, token: JobToken, make_offer: Callable[[str], Offer]
+) -> Link:
+    make_offer = functools.cache(make_offer)  # its ports are held once
+    try:
+        return _knock(point, nodes, rank, token, make_offer)
+    except EndpointError as error:
+        if not isinstance(error.__cause__, HungUpError):
+            raise
+    # A crowded door sends away who came first, whoever that is.
+    return _knock(point, nodes, rank, token, make_offer)
+
+
+def _knock(
     point: Endpoint, nodes: Nodes, rank: int | None, token: JobToken, make_offer: Callable[[str], Offer]
 ) -> Link:
     connection = _connect(point, time.monotonic() + timeout_s())

@@ -16,6 +16,7 @@ from fleet.errors import CommunicationError
 from fleet.net import Endpoint
 
 MAX_LINE_BYTES = 1 << 20
+_MAX_AGE_S = 1e9
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,12 @@ class NodeFailed:
     def from_json(cls, data: Mapping[str, Any]) -> NodeFailed:
         """Read what another launcher sent; what is odd about it must not hide that something failed."""
         code, age_s = data.get("code"), data.get("age_s")
+        if not (isinstance(age_s, int | float) and 0 <= age_s < _MAX_AGE_S):
+            age_s = 0.0
         return cls(
             what=str(data.get("what")),
             code=code if isinstance(code, int) and 0 < code < 256 else 1,
-            began_at=time.time() - (age_s if isinstance(age_s, int | float) else 0.0),
+            began_at=time.time() - age_s,
             is_final=data.get("is_final") is True,
         )
 
@@ -101,6 +104,10 @@ class JobOverError(CommunicationError):
         self.code = code
 
 
+class HungUpError(CommunicationError):
+    """The other side has closed the connection."""
+
+
 class Line:
     """A connection that carries one JSON object a line."""
 
@@ -119,10 +126,14 @@ class Line:
         try:
             text = self._file.readline(MAX_LINE_BYTES)
             message = json.loads(text) if text.endswith(b"\n") else None
+        except ConnectionError as error:
+            raise HungUpError(str(error)) from error
         except (OSError, ValueError, RecursionError) as error:
             raise CommunicationError(str(error)) from error
+        if not text:
+            raise HungUpError("the connection closed")
         if not isinstance(message, dict):
-            raise CommunicationError("not a message of fleetrun" if text else "the connection closed")
+            raise CommunicationError("not a message of fleetrun")
         return message
 
     def close(self) -> None:

@@ -38,7 +38,9 @@ def network_variables(layout: Layout, has_gpus: bool) -> dict[str, str]:
     interface = _toward(peers) if peers else net.interface_of(net.own_address(layout.host))
     if interface is None:
         return {}
-    return {variable.name: interface for variable in _VARIABLES if variable.name not in given}
+    # NCCL would take a bare name for the beginning of one.
+    chosen = {env.GLOO_SOCKET_IFNAME.name: interface, env.NCCL_SOCKET_IFNAME.name: f"={interface}"}
+    return {name: text for name, text in chosen.items() if name not in given}
 
 
 def _toward(peers: tuple[str, ...]) -> str | None:

@@ -58,6 +58,8 @@ class Team:
         self._nodes = Nodes(1, 1)
         self._link: meeting.Link | None = None
         self._round: Round | None = None
+        self.has_begun = False
+        """Whether there was a round, so that the others count on this machine."""
         self._num_failures = 0
         self._answers: SimpleQueue[tuple[dict[str, Any], SimpleQueue[Any]]] = SimpleQueue()
         self._reader: threading.Thread | None = None
@@ -69,6 +71,11 @@ class Team:
         if self._link is None:
             return self._num_failures <= self._max_restart
         return self._max_restart > 0 or self._nodes.is_range
+
+    @property
+    def address(self) -> str:
+        """This machine's in the job; empty before it has come to the meeting point."""
+        return "" if self._link is None else self._link.address
 
     def alone(self) -> Round:
         """The next round of a job on one machine."""
@@ -135,17 +142,19 @@ class Team:
                 break
             log.info("the job at %s is running; this machine waits until it starts again and takes it in", link.point)
             timeout_s = None
+        is_proven = not link.is_sealed or self.token.fits(answer.pop("proof", None), "host", link.session, answer)
         if answer.get("say") == "over":
             reason, code = str(answer.get("reason")), answer.get("code")
+            if code == 0 and not is_proven:  # who breaks into the connection can end our part, but not as a success
+                code = 1
             where = "" if link.host is not None else f"the meeting at {link.point} ended: "
             raise JobOverError(f"{where}{reason}", code if isinstance(code, int) and 0 <= code < 256 else None)
-        if link.is_sealed:
-            if not self.token.fits(answer.pop("proof", None), "host", link.session, answer):
-                raise EndpointError(
-                    f"what listens at the meeting point {link.point} did not prove that it knows FLEET_JOB_TOKEN; "
-                    "set the same on every machine, or choose another port"
-                )
-        elif link.host is None:
+        if not is_proven:
+            raise EndpointError(
+                f"what listens at the meeting point {link.point} did not prove that it knows FLEET_JOB_TOKEN; "
+                "set the same on every machine, or choose another port"
+            )
+        if link.host is None and not link.is_sealed:
             self.token = JobToken.from_host(answer.get("token"))
         self._round = self._read_round(answer, news)
         return self._round
@@ -157,7 +166,7 @@ class Team:
             self._host_name = f"machine {answer['host']} ({offers[int(answer['host'])].host})"
             restart, num_failures, index = (int(answer[name]) for name in ("restart", "failures", "rank"))
             this = Round(restart, num_failures, str(answer["why"]), offers, index, news)
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise CommunicationError(f"the meeting point sent a list that cannot be read: {error}") from error
         is_old = self._round is not None and restart <= self._round.restart
         if is_old or index not in range(len(offers)):
@@ -179,10 +188,11 @@ class Team:
                         news.put(AllDone())
                     case "begin":
                         news = SimpleQueue()
+                        self.has_begun = True
                         self._answers.put((message, news))
                     case "wait" | "over":
                         self._answers.put((message, news))
-        except CommunicationError as error:
+        except Exception as error:  # of whatever kind: without this thread nothing would ever be heard
             gone = f"{self._host_name} is gone: its fleetrun ended or the network broke"
             news.put(NodeFailed(gone, 1, time.time()))
             self._answers.put(({"say": "over", "reason": f"{self._host_name} is gone ({error})"}, news))

@@ -3,11 +3,13 @@
 For save number N of a checkpoint:
 
     N/folder        worker 0: where to write
-    account/W       worker W: what it wrote, or why it could not; one key for all saves, so that the store does not grow
+    account/W       worker W: why it could not write, or in how many pieces account/W/0, account/W/1, ... say what it
+                    wrote; the same keys for all saves, so that the store does not grow
     N/moved         counts files written, so that the others see that somebody is at work
     N/done          counts the workers that have given their account
     N/outcome       worker 0: empty when the checkpoint is there, otherwise what went wrong
-    N/seen          counts the workers that know the outcome; worker 0, which may be the store's host, waits for them
+    N/seen          counts the workers that know the outcome, or that there is no folder; worker 0, which may be the
+                    store's host, waits for them
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ T = TypeVar("T")
 
 POLL_S = 0.05
 CALL_LIMIT_S = 30.0
+# In characters, of up to four bytes each: torch's store drops who sends it more than 8 MiB at once.
+MAX_NOTE = 1 << 20
 
 
 class Board:
@@ -71,6 +75,20 @@ class Board:
 
     def put(self, key: str, value: str) -> None:
         self._call(lambda: self._store.set(key, value))
+
+    def put_long(self, key: str, text: str) -> int:
+        """Put a text of any length; returns the number of its pieces."""
+        pieces = [text[begin : begin + MAX_NOTE] for begin in range(0, len(text), MAX_NOTE)]
+        for number, piece in enumerate(pieces):
+            self.put(f"{key}/{number}", piece)
+        return len(pieces)
+
+    def get_long(self, key: str, num_pieces: int) -> str:
+        """What `put_long` has put there, all of it."""
+        pieces = [self.get(f"{key}/{number}") for number in range(num_pieces)]
+        if None in pieces:
+            raise CommunicationError(f"the job's store has lost a part of {key}")
+        return "".join(filter(None, pieces))
 
     def get(self, key: str) -> str | None:
         """The value, or None while there is none."""

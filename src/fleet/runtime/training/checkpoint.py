@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
 import json
 import os
 import secrets
@@ -80,7 +81,7 @@ class Checkpoint:
             json.loads(text) for text in world().gather_bytes(json.dumps([settings, secrets.token_hex(8)]).encode())
         ]
         for worker, (others, _) in enumerate(told):
-            for mine, theirs in zip(told[0][0], others, strict=False):
+            for mine, theirs in itertools.zip_longest(told[0][0], others, fillvalue="nothing"):
                 if mine != theirs:
                     raise UsageError(
                         f"fleet.Checkpoint: worker {worker} has {theirs!r} where worker 0 has {mine!r}; "
@@ -100,8 +101,9 @@ class Checkpoint:
         """
         if type(step) is not int or not 0 <= step < 10**18:
             raise UsageError(f"save takes the number of steps done, got {step!r}")
-        self.wait()
+        # Before the wait, which may fail on one worker alone: the others must know the next save by the same number.
         number, self._num_saves = self._num_saves, self._num_saves + 1
+        self.wait()
         try:
             captured = self._parts.capture(step)
         except Exception as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
 import torch
@@ -129,23 +129,32 @@ class Restore:
         before: list[tuple[Stateful, Any]] = []
 
         def load() -> None:
+            where = self._source.where
             with self._damage():
-                small = [*zip(self._parts.schedulers, self._shared["schedulers"], strict=False)]
-                if self._parts.data is not None:
-                    small.append((self._parts.data, self._own["data"]))
-                large = [(one, self._shared["extras"][name]) for name, one in self._parts.extras.items()]
-                states = [(one, decode(tree, self._source.tensor, self._source.where)) for one, tree in small + large]
-            for number, (one, state) in enumerate(states):
-                if number < len(small):
+                states = [(name, one, decode(tree, self._source.tensor, where)) for name, one, tree in self._objects()]
+            for name, one, state in states:
+                try:
                     before.append((one, copy.deepcopy(one.state_dict())))
-                one.load_state_dict(state)
+                    one.load_state_dict(state)
+                except Exception as error:
+                    raise CheckpointError(f"{where}: {name} does not take its state back: {error!r}") from error
 
         try:
             together(world, load)
         except Exception:
-            for one, state in before:
-                one.load_state_dict(state)
+            for one, state in reversed(before):
+                with suppress(Exception):  # the error that led here is the one to tell, and the others go back too
+                    one.load_state_dict(state)
             raise
+
+    def _objects(self) -> Iterator[tuple[str, Stateful, Any]]:
+        """Their names, themselves, and what was saved of them."""
+        for one, tree in zip(self._parts.schedulers, self._shared["schedulers"], strict=False):
+            yield f"the scheduler {type(one).__name__}", one, tree
+        if self._parts.data is not None:
+            yield "data", self._parts.data, self._own["data"]
+        for name, one in self._parts.extras.items():
+            yield f"extras[{name!r}]", one, self._shared["extras"][name]
 
     def _load_the_rest(self) -> None:
         parts, own, source = self._parts, self._own, self._source

@@ -14,9 +14,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from fleet.checkpoint import Account, SpanData, Steps, TrainingManifest, abort, write_spans
-from fleet.errors import CheckpointError, CommunicationError, DeadlineError, FleetError
+from fleet.errors import CheckpointError, CommunicationError, FleetError
 from fleet.runtime.training.board import POLL_S, Board
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class Writer(threading.Thread):
         while self.is_alive():
             self.join(timeout=1.0)
             if self.is_alive() and time.monotonic() - self._moved_at > limit_s:
-                raise DeadlineError(f"checkpoint step {self.step}: waited {limit_s:.0f} s for {self._doing}")
+                raise CheckpointError(f"checkpoint step {self.step}: waited {limit_s:.0f} s for {self._doing}")
         if self._failure is not None:
             raise self._failure
 
@@ -96,37 +97,37 @@ class Writer(threading.Thread):
         except BaseException:
             abort(writing)
             raise
-        self._place.steps.prune(self._place.keep)
+        self._prune()
 
     def _lead(self, board: Board) -> None:
-        number, steps = self._number, self._place.steps
         try:
-            writing = steps.begin(self.step)
+            writing = self._place.steps.begin(self.step)
         except Exception as error:
-            board.put(f"{number}/folder", json.dumps({"error": _text(error)}))
+            self._tell(board, "folder", json.dumps({"error": _text(error)}))
             raise
         try:
-            board.put(f"{number}/folder", json.dumps({"path": str(writing)}))
+            board.put(f"{self._number}/folder", json.dumps({"path": str(writing)}))
             self._commit(writing, [self._write_first(writing), *self._collect(board)])
         except BaseException as error:
             with contextlib.suppress(CheckpointError):
                 abort(writing)
-            self._tell(board, _text(error))
+            self._tell(board, "outcome", _text(error))
             raise
-        self._tell(board, "")
-        steps.prune(self._place.keep)
+        self._tell(board, "outcome", "")
+        self._prune()
 
     def _follow(self, board: Board) -> None:
         number, worker, limit_s = self._number, self._place.worker, self._place.timeout_s
         self._wait(board, f"{number}/folder", limit_s, "worker 0 to make the folder")
         said = json.loads(board.get(f"{number}/folder") or "{}")
         if "error" in said:
+            board.count(f"{number}/seen", 1)
             raise CheckpointError(said["error"])
         answer: dict[str, object] = {"save": number}
         try:
             writing = Path(said["path"])
             self._wait_to_see(writing)
-            answer["account"] = self._write(writing).to_text()
+            answer["pieces"] = board.put_long(f"account/{worker}", self._write(writing).to_text())
         except Exception as error:  # of whatever kind: worker 0 waits for an answer
             answer["error"] = f"worker {worker}: {_text(error)}"
         board.put(f"account/{worker}", json.dumps(answer))
@@ -166,7 +167,7 @@ class Writer(threading.Thread):
         number, others = self._number, range(1, self._place.num_workers)
         keys = {f"account/{worker}": worker for worker in others}
 
-        def answers() -> dict[int, dict[str, str]]:
+        def answers() -> dict[int, dict[str, Any]]:
             texts = {keys[key]: json.loads(text) for key, text in board.get_all(keys).items()}
             return {worker: answer for worker, answer in texts.items() if answer["save"] == number}
 
@@ -183,13 +184,21 @@ class Writer(threading.Thread):
         for worker in others:
             if "error" in given[worker]:
                 raise CheckpointError(given[worker]["error"])
-        return [Account.from_text(given[worker]["account"], f"worker {worker}") for worker in others]
+        texts = {worker: board.get_long(f"account/{worker}", given[worker]["pieces"]) for worker in others}
+        return [Account.from_text(text, f"worker {worker}") for worker, text in texts.items()]
 
-    def _tell(self, board: Board, outcome: str) -> None:
+    def _prune(self) -> None:
+        """Delete old checkpoints; the new one is there whatever comes of it."""
+        try:
+            self._place.steps.prune(self._place.keep)
+        except Exception as error:
+            log.warning("old checkpoints stay in %s: %s", self._place.steps.folder, _text(error))
+
+    def _tell(self, board: Board, key: str, text: str) -> None:
         """Let the others know, and stay until they do: with this worker the store may go."""
         self._move("the other workers to see the outcome")
         with contextlib.suppress(CommunicationError):
-            board.put(f"{self._number}/outcome", outcome)
+            board.put(f"{self._number}/{key}", text)
             deadline = time.monotonic() + min(SEEN_S, self._place.timeout_s)
             others = self._place.num_workers - 1
             while board.count(f"{self._number}/seen", 0) < others and time.monotonic() < deadline:

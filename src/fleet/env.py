@@ -265,4 +265,7 @@ CUDA_VISIBLE_DEVICES = _text(
 )
 GLOO_SOCKET_IFNAME = _text("GLOO_SOCKET_IFNAME", "Network interface of Gloo; chosen when unset, and told.")
 NCCL_SOCKET_IFNAME = _text("NCCL_SOCKET_IFNAME", "Network interface of NCCL; chosen when unset, and told.")
+THP_MEM_ALLOC_ENABLE = _text(
+    "THP_MEM_ALLOC_ENABLE", "1 keeps torch's large tensors in large pages; `fleetrun` sets it on CPUs when unset."
+)
 OMP_NUM_THREADS = _count("OMP_NUM_THREADS", "Threads of each process; `fleetrun` divides the cores when unset.")

@@ -348,6 +348,13 @@ def test_a_strategy_that_changes_too_late_is_refused(here: Fleet) -> None:
         here.init(strategy=strategy_of(gradient_merge=True))
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_DEVICE", "cuda")
+    with pytest.raises(UsageError, match="torch sees no GPU; install a CUDA build of torch or use --device cpu"):
+        Fleet().init(is_collective=True)
+
+
 def test_either_order_and_several_models(here: Fleet) -> None:
     begin(here)
     first, second = nn.Linear(2, 2), nn.Linear(3, 3)

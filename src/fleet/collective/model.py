@@ -78,9 +78,9 @@ class DistributedModel(nn.Module):
             named = configs.custom_white_list, configs.custom_black_list
             self._precision = precision.Precision(chosen.amp_dtype, device.type, *named)
         if strategy.recompute:
-            configs_of_it = strategy.recompute_configs
+            again = strategy.recompute_configs
             lists = None if self._precision is None else self._precision.lists
-            recompute(module, configs_of_it.checkpoints, configs_of_it.enable_offload, lists)
+            recompute(module, again.checkpoints, again.enable_offload, lists)
         return module
 
     def known_parameters(self) -> set[int]:

@@ -259,8 +259,13 @@ def _server_job_gpus(options: Options) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def _common_variables(layout: Layout, num_local: int, has_gpus: bool) -> dict[str, str]:
-    """What every process gets unless the user has set it: the network interface and a share of the cores."""
+    """What every process gets unless the user has set it: the network interface, a share of the cores, large pages.
+
+    A CPU worker makes and drops large gradients at every step; in small pages the kernel clears each anew.
+    """
     variables = network_variables(layout, has_gpus)
+    if not has_gpus and env.THP_MEM_ALLOC_ENABLE.text() is None:
+        variables[env.THP_MEM_ALLOC_ENABLE.name] = "1"
     if env.OMP_NUM_THREADS.text() is None:
         variables[env.OMP_NUM_THREADS.name] = str(max(1, len(os.sched_getaffinity(0)) // num_local))
     return variables

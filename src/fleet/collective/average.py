@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,10 +24,7 @@ def mean_(
         if dtype is not None and flat.dtype.is_floating_point:
             flat = flat.to(dtype)
         pending.append((bucket, flat, dist.all_reduce(flat, async_op=True)))
-    for bucket, flat, work in pending:
-        work.wait()
-        parts = flat.split([tensor.numel() for tensor in bucket])
-        torch._foreach_copy_(bucket, [part.view_as(tensor) for part, tensor in zip(parts, bucket, strict=True)])
+    _put_back(pending)
 
 
 def broadcast_(tensors: Sequence[torch.Tensor], source: int, bucket_bytes: int = 32 << 20) -> None:
@@ -35,6 +33,11 @@ def broadcast_(tensors: Sequence[torch.Tensor], source: int, bucket_bytes: int =
     for bucket in _buckets(tensors, bucket_bytes):
         flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
         pending.append((bucket, flat, dist.broadcast(flat, source, async_op=True)))
+    _put_back(pending)
+
+
+def _put_back(pending: Iterable[tuple[list[torch.Tensor], torch.Tensor, Any]]) -> None:
+    """Wait for each bucket and copy it to the tensors it was made of."""
     for bucket, flat, work in pending:
         work.wait()
         parts = flat.split([tensor.numel() for tensor in bucket])

@@ -17,7 +17,7 @@ from fleet.collective.compose import make_merge, make_mode, needs_optimizer
 from fleet.collective.recompute import recompute
 from fleet.collective.step import StepState
 from fleet.collective.sync_batch_norm import synchronise
-from fleet.errors import NotReadyError, UsageTypeError
+from fleet.errors import NotSupportedError, UsageTypeError
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
@@ -176,7 +176,9 @@ class DistributedModel(nn.Module):
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load whole tensors under the inner model's own names, on every worker."""
         if assign:
-            raise NotReadyError("load_state_dict(assign=True) would replace parameters that are in use; leave it out")
+            raise NotSupportedError(
+                "load_state_dict(assign=True) would replace parameters that are in use; leave it out"
+            )
         return self.step_state.mode.load_full(state_dict, strict)
 
     def named_parameters(

@@ -86,9 +86,8 @@ class DistributedOptimizer(Optimizer):
         if not state.merge.add():
             return loss
         state.reduce_now()
-        gradients = [one.grad for one in self.parameters if one.grad is not None]
-        state.refuse_strangers(gradients)
-        if not self._finish(state, gradients):
+        state.refuse_strangers(self._gradients)
+        if not self._finish(state):
             state.mode.before_step()
             self.inner.step()
             state.num_updates += 1
@@ -97,16 +96,19 @@ class DistributedOptimizer(Optimizer):
         self.users._opt_called = True  # type: ignore[attr-defined]  # what a schedule made of it looks for
         return loss
 
-    def _finish(self, state: StepState, gradients: list[torch.Tensor]) -> bool:
+    def _gradients(self) -> list[torch.Tensor]:
+        return [one.grad for one in self.parameters if one.grad is not None]
+
+    def _finish(self, state: StepState) -> bool:
         """Scale and clip what backward left; whether it overflowed."""
         strategy = self._strategy
         factor = state.merge.factor
         if strategy.gradient_scale_configs.scale_strategy != "avg":
             factor *= state.num_workers
         if state.scale is not None:
-            if state.unscale_(gradients, factor):
+            if state.unscale_(self._gradients(), factor):
                 return True
-        elif factor != 1.0 and gradients:
+        elif factor != 1.0 and (gradients := self._gradients()):
             torch._foreach_mul_(gradients, factor)
         if strategy.gradient_clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(state.mode.to_clip(self.parameters), strategy.gradient_clip_norm)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -70,9 +70,9 @@ class StepState:
         self.has_unreduced = False
         self.mode.reduce_now()
 
-    def refuse_strangers(self, gradients: list[torch.Tensor]) -> None:
+    def refuse_strangers(self, gradients: Callable[[], list[torch.Tensor]]) -> None:
         """UsageError for gradients of a forward that nobody was told of: they are this worker's alone."""
-        if not self.has_run and self.num_workers > 1 and gradients:
+        if not self.has_run and self.num_workers > 1 and gradients():
             raise UsageError(
                 "these gradients come from a batch that did not go through the distributed model, so they were not "
                 "averaged; call model(...) itself, not model.module or a method that calls it"

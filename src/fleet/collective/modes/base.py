@@ -36,7 +36,7 @@ class Mode:
 
         forward         `training_call`, after `expect(reduces)`
         backward        the mode reduces gradients while it runs, if it was told to
-        optimizer       `gradients_are_whole()`, the optimizer from `take(optimizer)` steps, then `stepped()`
+        optimizer       `before_step()`, the optimizer from `take(optimizer)` steps, then `stepped()`
     """
 
     name = "one worker"

@@ -45,7 +45,7 @@ class DGC(ReduceGrad):
         return [one for one in parameters if one not in compressed]
 
     def reduce_now(self) -> None:
-        self.topk.reduce_now(one for one in self.module.parameters() if one.requires_grad)
+        self.topk.reduce_now(self.with_gradients())
 
     def stepped(self, loss: torch.Tensor | None) -> None:  # noqa: ARG002
         self.topk.advance()

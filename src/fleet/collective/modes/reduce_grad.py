@@ -55,17 +55,20 @@ class ReduceGrad(Mode):
         self.ddp.require_backward_grad_sync = reduces
 
     def reduce_now(self) -> None:
+        gradients = [one.grad for one in self.with_gradients() if one.grad is not None]
+        mean_(gradients, self._buckets.size_bytes, self._buckets.dtype)
+
+    def with_gradients(self) -> list[nn.Parameter]:
+        """The parameters that have a gradient on any worker; where this one has none, it gets zeros."""
         trained = [one for one in self.module.parameters() if one.requires_grad]
         # A worker whose batches did not use a parameter has no gradient where another may have one.
         used = torch.tensor([one.grad is not None for one in trained], dtype=torch.uint8)
         dist.all_reduce(used, dist.ReduceOp.MAX)
-        gradients = []
-        for parameter, is_used in zip(trained, used.tolist(), strict=True):
-            if is_used and parameter.grad is None:
+        found = [parameter for parameter, is_used in zip(trained, used.tolist(), strict=True) if is_used]
+        for parameter in found:
+            if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-            if parameter.grad is not None:
-                gradients.append(parameter.grad)
-        mean_(gradients, self._buckets.size_bytes, self._buckets.dtype)
+        return found
 
     @contextmanager
     def join(self) -> Iterator[None]:

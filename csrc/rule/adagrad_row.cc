@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "rule/adagrad_args.h"
+#include "rule/norm.h"
 #include "rule/rule.h"
 
 namespace fleet {
@@ -29,21 +30,8 @@ class AdagradRow final : public Rule {
   }
 
  private:
-  // Compilers may not reorder a sum; in four of them, each in double, they find their vectors.
   static double squares(const float* values, const float* grads, std::size_t width, Gradient gradient) {
-    double sums[4] = {0, 0, 0, 0};
-    std::size_t i = 0;
-    for (; i + 4 <= width; i += 4) {
-      for (std::size_t k = 0; k < 4; ++k) {
-        const double g = gradient(grads[i + k], values[i + k]);
-        sums[k] += g * g;
-      }
-    }
-    for (; i < width; ++i) {
-      const double g = gradient(grads[i], values[i]);
-      sums[0] += g * g;
-    }
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return sum_of_squares(width, [=](std::size_t i) { return gradient(grads[i], values[i]); });
   }
 
   static void update(float* __restrict values, const float* __restrict grads, std::size_t width, float rate,

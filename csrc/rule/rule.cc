@@ -8,8 +8,12 @@ namespace fleet {
 std::unique_ptr<Rule> make_adagrad(Arguments& args);
 std::unique_ptr<Rule> make_adagrad_row(Arguments& args);
 std::unique_ptr<Rule> make_adam(Arguments& args);
+std::unique_ptr<Rule> make_adamax(Arguments& args);
 std::unique_ptr<Rule> make_adamw(Arguments& args);
+std::unique_ptr<Rule> make_decayed_adagrad(Arguments& args);
 std::unique_ptr<Rule> make_ftrl(Arguments& args);
+std::unique_ptr<Rule> make_lamb(Arguments& args);
+std::unique_ptr<Rule> make_lars(Arguments& args);
 std::unique_ptr<Rule> make_momentum(Arguments& args);
 std::unique_ptr<Rule> make_rmsprop(Arguments& args);
 std::unique_ptr<Rule> make_sgd(Arguments& args);
@@ -23,8 +27,12 @@ struct Known {
 };
 
 constexpr Known kRules[] = {
-    {"adagrad", make_adagrad}, {"adagrad_row", make_adagrad_row}, {"adam", make_adam},       {"adamw", make_adamw},
-    {"ftrl", make_ftrl},       {"momentum", make_momentum},       {"rmsprop", make_rmsprop}, {"sgd", make_sgd},
+    {"adagrad", make_adagrad}, {"adagrad_row", make_adagrad_row},
+    {"adam", make_adam},       {"adamax", make_adamax},
+    {"adamw", make_adamw},     {"decayed_adagrad", make_decayed_adagrad},
+    {"ftrl", make_ftrl},       {"lamb", make_lamb},
+    {"lars", make_lars},       {"momentum", make_momentum},
+    {"rmsprop", make_rmsprop}, {"sgd", make_sgd},
     {"sum", make_sum},
 };
 

@@ -4,6 +4,9 @@
 // then its scalars. So state_width(w) = arrays * w + scalars, and the state of a dense parameter can be cut by element:
 // each piece takes its part of every array and a copy of the scalars. adagrad_row has scalars only.
 //
+// The elements of a row change each by itself, but for three rules: adagrad_row, lars and lamb measure the whole row. A
+// dense buffer is one row to them, so a parameter under lars or lamb has to have a buffer of its own, and all of it.
+//
 // The formulas are those of torch.optim; counts of steps belong to the row, which advances only when it is pushed. A
 // count is a float and stays at 2^24. The same input gives the same bits on every machine: only + - * / and sqrt.
 #pragma once

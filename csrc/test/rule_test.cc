@@ -40,8 +40,17 @@ const std::vector<Case>& cases() {
       {"adam", {}, 2, 1},
       {"adam", {{"amsgrad", 1}, {"weight_decay", 0.1}, {"beta1", 0}, {"beta2", 0.9999999}}, 3, 1},
       {"adam", {{"decoupled_weight_decay", 1}, {"weight_decay", 0.1}, {"maximize", 1}}, 2, 1},
+      {"adamax", {}, 2, 1},
+      {"adamax", {{"beta1", 0}, {"beta2", 0.5}, {"eps", 1e-3}, {"weight_decay", 0.1}, {"maximize", 1}}, 2, 1},
       {"adamw", {}, 2, 1},
       {"adamw", {{"amsgrad", 1}, {"eps", 1e-3}}, 3, 1},
+      {"decayed_adagrad", {}, 1, 0},
+      {"decayed_adagrad", {{"decay", 0}, {"eps", 1e-3}, {"weight_decay", 0.1}, {"maximize", 1}}, 1, 0},
+      {"lamb", {}, 2, 1},
+      {"lamb", {{"beta1", 0}, {"beta2", 0.5}, {"weight_decay", 0}, {"maximize", 1}}, 2, 1},
+      {"lars", {{"lr", 0.1}}, 1, 0},
+      {"lars", {{"lr", 8}, {"momentum", 0}, {"coeff", 0.1}, {"eps", 1e-3}, {"maximize", 1}}, 1, 0},
+      {"lars", {{"lr", 8}, {"weight_decay", 0}, {"nesterov", 1}}, 1, 0},
       {"rmsprop", {}, 1, 0},
       {"rmsprop", {{"momentum", 0.9}}, 2, 0},
       {"rmsprop", {{"centered", 1}, {"weight_decay", 0.1}}, 2, 0},
@@ -60,6 +69,9 @@ bool same_bits(const Floats& a, const Floats& b) {
 
 float value_of(std::size_t i) { return 0.25f - 0.037f * static_cast<float>(i % 17); }
 float grad_of(std::size_t i, int step) { return 0.1f * static_cast<float>((i * 7 + step * 5) % 23) - 1.03f; }
+
+// Rules whose elements know of each other: what becomes of one depends on the whole row.
+bool measures_rows(const std::string& name) { return name == "adagrad_row" || name == "lars" || name == "lamb"; }
 
 struct Row {
   Floats values, state;
@@ -108,7 +120,7 @@ void check_contract(const Case& c) {
     for (std::size_t i = 0; i < width; ++i) CHECK(row.values[i] != value_of(i));
     CHECK(same_bits(row.values, trained(*rule, 0, width, 9).values));
 
-    if (std::string(c.name) == "adagrad_row") continue;  // the only one whose elements know of each other
+    if (measures_rows(c.name)) continue;
     const Row whole = trained(*rule, 0, 2 * width, 9);
     const Row left = trained(*rule, 0, width, 9), right = trained(*rule, width, width, 9);
     Row joined = left;
@@ -177,6 +189,9 @@ TEST(rule_messages) {
         "rule momentum: nesterov needs dampening 0, got dampening 1");
   CHECK(error_of("ftrl", {{"lr_power", 0.5}}) == "rule ftrl: lr_power must be in [-1, 0], got 0.5");
   CHECK(error_of("rmsprop", {{"alpha", 1}}) == "rule rmsprop: alpha must be in [0, 1), got 1");
+  CHECK(error_of("decayed_adagrad", {{"decay", 1}}) == "rule decayed_adagrad: decay must be in [0, 1), got 1");
+  CHECK(error_of("lars", {}) == "rule lars: lr is missing; it must be >= 0");
+  CHECK(error_of("lars", {{"lr", 1}, {"coeff", -1}}) == "rule lars: coeff must be >= 0, got -1");
   CHECK(error_of("sum", {{"lr", 1}}) == "rule sum: unknown argument 'lr'. Known: none");
   CHECK(error_of("adma", {}).find("unknown rule 'adma'; did you mean 'adam'? Known: adagrad, adagrad_row") == 0);
   CHECK(error_of("", {}).find("unknown rule ''. Known: ") == 0);
@@ -196,13 +211,15 @@ TEST(rule_rate_of_the_push) {
 }
 
 TEST(rule_damaged_count) {
-  const auto rule = fleet::make_rule("adam", {});
-  for (const float count :
-       {-5.0f, 1e30f, std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 16777216.0f}) {
-    float value = 1, state[] = {0, 0, count};
-    const float grad = 1;
-    rule->apply(&value, state, &grad, 1, 0.001);
-    CHECK(std::isfinite(value));
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+  for (const char* name : {"adam", "adamax", "lamb"}) {
+    const auto rule = fleet::make_rule(name, {});
+    for (const float count : {-5.0f, 1e30f, kNan, -kInfinity, 16777216.0f}) {
+      float value = 1, state[] = {0, 0, count};
+      const float grad = 1;
+      rule->apply(&value, state, &grad, 1, 0.001);
+      CHECK(std::isfinite(value));
+    }
   }
 }
 

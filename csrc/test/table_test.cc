@@ -87,6 +87,7 @@ std::vector<Setup> setups() {
       Setup setup;
       setup.rule = rule;
       if (rule == "momentum") setup.rule_args = {{"lr", 0.1}, {"momentum", 0.9}};
+      if (rule == "lars") setup.rule_args = {{"lr", 0.1}};
       setup.dtype = dtype;
       setup.width = 7;
       all.push_back(setup);

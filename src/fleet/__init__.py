@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from fleet._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fleet import data, metrics, nn, optim
+    from fleet import data, metrics, nn, optim, static, transpiler
     from fleet.api import (
         Fleet,
         barrier_worker,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         join,
         load_model,
         local_rank,
+        main_program,
         node_num,
         prefetch,
         run_server,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         server_stats,
         shrink,
         shutdown,
+        startup_program,
         stop_worker,
         util,
         worker_endpoints,
@@ -95,6 +97,7 @@ _HOMES = {
     "join": "fleet.api",
     "load_model": "fleet.api",
     "local_rank": "fleet.api",
+    "main_program": "fleet.api",
     "node_num": "fleet.api",
     "prefetch": "fleet.api",
     "progress": "fleet.observe",
@@ -107,6 +110,7 @@ _HOMES = {
     "server_stats": "fleet.api",
     "shrink": "fleet.api",
     "shutdown": "fleet.api",
+    "startup_program": "fleet.api",
     "stop_worker": "fleet.api",
     "util": "fleet.api",
     "worker_endpoints": "fleet.api",
@@ -122,10 +126,12 @@ _MODULES = {
     "nn": "fleet.nn",
     "optim": "fleet.optim",
     "rules": "fleet.ps.rules",
+    "static": "fleet.static",
+    "transpiler": "fleet.transpiler",
 }
 """Parts of the package that are public under a shorter name."""
 
-_LIVE = {"device", "util"}
+_LIVE = {"device", "main_program", "startup_program", "util"}
 """Not functions but values that change with init() and shutdown()."""
 
 __all__ = [
@@ -160,6 +166,7 @@ __all__ = [
     "join",
     "load_model",
     "local_rank",
+    "main_program",
     "metrics",
     "nn",
     "node_num",
@@ -176,7 +183,10 @@ __all__ = [
     "server_stats",
     "shrink",
     "shutdown",
+    "startup_program",
+    "static",
     "stop_worker",
+    "transpiler",
     "util",
     "worker_endpoints",
     "worker_index",

@@ -95,6 +95,36 @@ def compress(
     which values are looked at first.
     """
 
+def parse_multislot(
+    text: npt.NDArray[np.uint8],
+    is_last: bool,
+    slots: Sequence[tuple[str, str, int]],
+    has_id: bool = False,
+    has_content: bool = False,
+) -> tuple[
+    int,
+    int,
+    int,
+    npt.NDArray[np.int64] | None,
+    list[tuple[npt.NDArray[Any], npt.NDArray[np.int64] | None]],
+    tuple[int, str, str] | None,
+]:
+    """Return (consumed, lines, records, ids, columns, problem) of the whole lines of MultiSlot text.
+
+    A slot is (name, type, width): type f, d or i for float32, float64 or int64; width 0 for a ragged one. Its column is
+    (values [records, width], None) or (values [n], offsets [records + 1]). With `has_id` and `has_content` a line
+    begins with `1 text` for each; `ids` are hashes. `consumed` bytes were read: what follows the last newline is left,
+    unless `is_last`. A problem is (line from 0, what, remedy), and there are no columns then (csrc/data/multislot.h).
+    """
+
+def take_ragged(
+    values: npt.NDArray[Any], offsets: npt.NDArray[np.int64], index: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Return (values, offsets) of the records `index` names; a record r is values[offsets[r]:offsets[r + 1]]."""
+
+def add_bias_and_tanh(values: _Floats, bias: _Floats) -> None:
+    """Write values[r, c] = tanh(values[r, c] + bias[c]), within 4e-7 of the exact result, relatively."""
+
 class Rule:
     """How a gradient changes values (csrc/rule/rule.h), on dense buffers of one dimension.
 

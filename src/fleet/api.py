@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import sys
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, overload
 
 from fleet.errors import NotReadyError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
@@ -27,12 +28,19 @@ if TYPE_CHECKING:
     from fleet.ps.placement import Dispatch, Dispatcher
     from fleet.ps.worker import Worker
     from fleet.runtime.pairs import Pairs
+    from fleet.runtime.programs.job import ProgramJob, ProgramOptimizer
+    from fleet.runtime.programs.job import Strategy as ProgramStrategy
+    from fleet.static.executor.executor import Executor
+    from fleet.static.optimizer import Optimizer as StaticOptimizer
+    from fleet.static.program import Program
 
     Model = TypeVar("Model", bound=nn.Module)
     Batch = TypeVar("Batch")
 
     util: Util
     device: torch.device
+    main_program: Program
+    startup_program: Program
 
 
 class Fleet:
@@ -53,6 +61,7 @@ class Fleet:
         self._worker: Worker | None = None
         self._model_dir: str | None = None
         self._pairs: Pairs | None = None
+        self._programs: ProgramJob | None = None
 
     def init(
         self,
@@ -218,17 +227,32 @@ class Fleet:
         self._model = model
         return model
 
+    @overload
     def distributed_optimizer(
         self, optimizer: torch.optim.Optimizer, strategy: DistributedStrategy | None = None
-    ) -> torch.optim.Optimizer:
+    ) -> torch.optim.Optimizer: ...
+
+    @overload
+    def distributed_optimizer(
+        self, optimizer: StaticOptimizer, strategy: ProgramStrategy | None = None
+    ) -> ProgramOptimizer: ...
+
+    def distributed_optimizer(self, optimizer: Any, strategy: ProgramStrategy | None = None) -> Any:
         """The optimizer to call `step()` on; it may be made before or after the distributed model.
 
+        One of `fleet.static.optimizer` comes back with a `minimize(loss)` that makes the program of the loss this
+        worker's part of the job.
+
         Beside servers it sends gradients there, where `optimizer`'s rule is applied: torch.optim's SGD, Adagrad, Adam,
-        AdamW and RMSprop work, with all their arguments. Learning-rate schedules may be made of either optimizer. A
-        strategy given here replaces the one of `init`.
+        AdamW, Adamax and RMSprop work, with all their arguments. Learning-rate schedules may be made of either
+        optimizer. A strategy given here replaces the one of `init`.
         """
+        if _is_of_programs(optimizer):
+            if isinstance(strategy, DistributedStrategy):
+                self._replace_strategy(strategy)
+            return self._program_job().distribute(optimizer, strategy or self._strategy or DistributedStrategy())
         if strategy is not None:
-            self._replace_strategy(strategy)
+            self._replace_strategy(cast("DistributedStrategy", strategy))
         if self._is_collective:
             return self._collective().add_optimizer(optimizer)
         from fleet.ps.optimizer import DistributedOptimizer
@@ -254,6 +278,23 @@ class Fleet:
 
             self._pairs = Pairs(self._identity(), self._strategy or DistributedStrategy(), self.device)
         return self._pairs
+
+    def _program_job(self) -> ProgramJob:
+        if self._programs is None:
+            from fleet.runtime.programs.job import ProgramJob
+
+            self._programs = ProgramJob(self._identity(), self._is_collective)
+        return self._programs
+
+    @property
+    def main_program(self) -> Program:
+        """The program to train, after `minimize` of a distributed optimizer."""
+        return self._program_job().main_program
+
+    @property
+    def startup_program(self) -> Program:
+        """The program to run first, after `minimize` of a distributed optimizer."""
+        return self._program_job().startup_program
 
     def join(self) -> AbstractContextManager[None]:
         """Inside, workers of a collective job may have different numbers of batches; see `fleet.data.shard`."""
@@ -298,6 +339,9 @@ class Fleet:
             raise NotReadyError("fleet.init_worker() was called before; call fleet.stop_worker() first")
         if self._is_collective:
             raise UsageError("fleet.init_worker() joins servers, and a collective job has none; leave it out")
+        if self._programs is not None:
+            self._programs.init_worker()
+            return
         from fleet.runtime.join import share_parameters, start_worker
         from fleet.runtime.servers import connect
 
@@ -317,6 +361,8 @@ class Fleet:
 
     def stop_worker(self) -> None:
         """Send what is queued, take leave of the servers. Afterwards the model has the servers' dense parameters."""
+        if self._programs is not None:
+            self._programs.stop_worker()
         if self._worker is None:
             return
         worker = self._worker
@@ -325,11 +371,25 @@ class Fleet:
         finally:
             self._let_go()
 
-    def save_persistables(self, dirname: str | PathLike[str]) -> Path:
-        """Write a checkpoint of everything on the servers; one worker calls it, on a file system that all share."""
+    def save_persistables(
+        self,
+        executor: Executor | str | PathLike[str],
+        dirname: str | PathLike[str] | None = None,
+        main_program: Program | None = None,
+    ) -> Path | None:
+        """Write a checkpoint of everything on the servers; one worker calls it, on a file system that all share.
+
+        For modules: `save_persistables(dirname)`. For programs: `save_persistables(executor, dirname)`; without servers
+        it is one file for each variable.
+        """
+        if self._programs is not None and dirname is not None:
+            from fleet.static import io
+
+            io.save_persistables(cast("Executor", executor), dirname, main_program or self.main_program)
+            return None
         from fleet.runtime import saving
 
-        return saving.save(self._joined("fleet.save_persistables()"), dirname)
+        return saving.save(self._joined("fleet.save_persistables()"), cast("str", executor))
 
     def load_model(self, dirname: str | PathLike[str]) -> int:
         """Replace everything on the servers by a checkpoint, which any number of servers may have written.
@@ -340,6 +400,8 @@ class Fleet:
         from fleet.runtime import saving
 
         worker = self._joined("fleet.load_model()")
+        if self._programs is not None:
+            self._programs.load_own(dirname)
         if self.worker_num() == 1:
             return saving.load(worker, dirname)
         worker.mode.flush()
@@ -351,11 +413,20 @@ class Fleet:
         self.barrier_worker()  # a step of one would be another version for those who have not looked yet
         return rows
 
-    def save_inference_model(self, dirname: str | PathLike[str]) -> Path:
-        """Write values only, as plain numpy files, for serving."""
+    def save_inference_model(self, *args: Any, **more: Any) -> Path | list[str]:
+        """Write values only, as plain numpy files, for serving.
+
+        For modules: `save_inference_model(dirname)`. For programs: `save_inference_model(executor, dirname,
+        feeded_var_names, target_vars, main_program=None)`, which writes the part of the program that leads from the
+        feeds to the targets and its parameters, those on servers included; returns the names of the targets.
+        """
+        if self._programs is not None and len(args) + len(more) > 1:
+            from fleet.runtime.programs.inference import save_inference_model
+
+            return save_inference_model(self._programs, *args, **more)
         from fleet.runtime import saving
 
-        return saving.export(self._joined("fleet.save_inference_model()"), dirname)
+        return saving.export(self._joined("fleet.save_inference_model()"), *args, **more)
 
     def shrink(
         self,
@@ -396,6 +467,8 @@ class Fleet:
         return prefetch(loader, model, keys)
 
     def _joined(self, what: str) -> Worker:
+        if self._programs is not None:
+            return self._programs.trainer(what).worker
         if self._worker is None:
             raise NotReadyError(f"{what} needs the servers; call fleet.init_worker() first")
         return self._worker
@@ -413,6 +486,12 @@ class Fleet:
         for module in () if self._model is None else self._model.modules():
             if isinstance(module, SparseModule):
                 module.bind(None)
+
+
+def _is_of_programs(optimizer: object) -> bool:
+    """Whether an optimizer is one of `fleet.static`, which is not imported to find out."""
+    module = sys.modules.get("fleet.static.optimizer.base")
+    return module is not None and isinstance(optimizer, module.Optimizer)
 
 
 fleet = Fleet()
@@ -450,6 +529,11 @@ prefetch = fleet.prefetch
 
 
 def __getattr__(name: str) -> object:
-    if name in ("util", "device"):  # resolved when used: the first imports torch, the second exists only after init
+    if name in (
+        "util",
+        "device",
+        "main_program",
+        "startup_program",
+    ):  # resolved when used: the first imports torch, the second exists only after init
         return getattr(fleet, name)
     raise AttributeError(f"module 'fleet.api' has no attribute {name!r}")

@@ -379,7 +379,7 @@ def test_mistakes(here: Fleet) -> None:
     with pytest.raises(UsageTypeError, match=r"torch.nn.Module, got int"):
         here.distributed_model(3)  # type: ignore[type-var]
     with pytest.raises(UsageTypeError, match=r"Optimizer, got str"):
-        here.distributed_optimizer("adam")  # type: ignore[arg-type]
+        here.distributed_optimizer("adam")  # type: ignore[call-overload]
     with pytest.raises(NotReadyError, match=r"fleet.distributed_optimizer\(\)"):
         model_of(here, nn.Linear(2, 2))(torch.ones(1, 2))
     model = model_of(here, module)

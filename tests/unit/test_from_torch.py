@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
+from torch.optim import SGD, Adagrad, Adam, Adamax, AdamW, Optimizer, RMSprop
 
 from fleet.errors import UsageError
+from fleet.optim import Lamb, Lars
 from fleet.ps import rules
 from fleet.ps.from_torch import check_fresh, check_unchanged, rule_of
 from fleet.ps.spec import RuleSpec
@@ -32,6 +33,7 @@ def rule(kind: Any, **arguments: Any) -> RuleSpec:
         (Adagrad, rules.Adagrad()),
         (Adam, rules.Adam()),
         (AdamW, rules.AdamW()),
+        (Adamax, rules.Adamax()),
         (RMSprop, rules.RMSprop()),
     ],
 )
@@ -49,6 +51,7 @@ def test_defaults_are_torchs(kind: type[Optimizer], ours: RuleSpec) -> None:
         (Adam, {"lr": 0.5, "betas": (0.8, 0.9), "eps": 0.1, "weight_decay": 0.2, "amsgrad": True, "maximize": True}),
         (Adam, {"decoupled_weight_decay": True, "weight_decay": 0.1}),
         (AdamW, {"lr": 0.5, "betas": (0.8, 0.9), "eps": 0.1, "weight_decay": 0.2, "amsgrad": True, "maximize": True}),
+        (Adamax, {"lr": 0.5, "betas": (0.8, 0.9), "eps": 0.1, "weight_decay": 0.2, "maximize": True}),
         (RMSprop, {"lr": 0.5, "alpha": 0.9, "eps": 0.1, "weight_decay": 0.2, "momentum": 0.3, "centered": True}),
     ],
 )
@@ -92,7 +95,13 @@ class OwnAdam(Adam):
 @pytest.mark.parametrize(
     ("kind", "arguments", "line"),
     [
-        (torch.optim.Adadelta, {}, "Adadelta cannot run on the servers; .* SGD, Adagrad, Adam, AdamW, RMSprop$"),
+        (
+            torch.optim.Adadelta,
+            {},
+            "Adadelta cannot run on the servers; .* SGD, Adagrad, Adam, AdamW, Adamax, RMSprop$",
+        ),
+        (Lars, {"lr": 0.1}, "optimizer Lars cannot run on the servers; use one of torch"),
+        (Lamb, {}, "optimizer Lamb cannot run on the servers; use one of torch"),
         (OwnAdam, {}, "optimizer OwnAdam cannot run on the servers"),
         (Adam, {"capturable": True}, "optimizer Adam: capturable = True has no meaning on the servers"),
         (RMSprop, {"differentiable": True}, "optimizer RMSprop: differentiable = True has no meaning"),
@@ -113,13 +122,14 @@ def test_an_argument_of_a_later_torch() -> None:
     assert rule_of(optimizer, optimizer.param_groups[0]) == rules.SGD()
 
 
-@pytest.mark.parametrize("kind", [SGD, Adagrad, Adam, AdamW, RMSprop])
+@pytest.mark.parametrize("kind", [SGD, Adagrad, Adam, AdamW, Adamax, RMSprop])
 def test_a_new_optimizer_is_fresh(kind: type[Optimizer]) -> None:
     check_fresh(made(kind))
 
 
 @pytest.mark.parametrize(
-    ("kind", "arguments"), [(SGD, {"momentum": 0.9}), (Adagrad, {}), (Adam, {}), (AdamW, {}), (RMSprop, {})]
+    ("kind", "arguments"),
+    [(SGD, {"momentum": 0.9}), (Adagrad, {}), (Adam, {}), (AdamW, {}), (Adamax, {}), (RMSprop, {})],
 )
 def test_a_used_optimizer_is_not(kind: type[Optimizer], arguments: dict[str, Any]) -> None:
     optimizer = made(kind, **arguments)

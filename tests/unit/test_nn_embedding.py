@@ -289,7 +289,7 @@ def test_optimizers_that_servers_do_not_know_are_refused(make: Any, message: str
 def test_what_is_no_optimizer_is_refused() -> None:
     one = trainer(())
     with pytest.raises(UsageTypeError, match="optimizer must be a torch.optim.Optimizer, got str"):
-        one.fleet.distributed_optimizer("sgd")  # type: ignore[arg-type]
+        one.fleet.distributed_optimizer("sgd")  # type: ignore[call-overload]
     one.fleet.shutdown()
 
 

@@ -71,7 +71,7 @@ def test_copies_go_in_and_out(make: Make) -> None:
 
 
 @pytest.mark.parametrize("make", [HostGroup, device_group])
-@pytest.mark.parametrize("rule", ["adam", "sgd", "ftrl"])
+@pytest.mark.parametrize("rule", ["adam", "sgd", "ftrl", "lamb"])
 def test_a_server_without_a_share_of_the_group(make: Make, rule: str) -> None:
     group = make(rule, {}, 0)
     nothing = np.zeros(0, np.float32)

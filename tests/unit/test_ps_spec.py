@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleet import _native
 from fleet.errors import UsageError
 from fleet.ps import entries, initializers, rules
 from fleet.ps.spec import (
@@ -263,7 +264,11 @@ def test_rules_have_all_their_arguments() -> None:
         "adagrad": {"lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps", "maximize"},
         "adagrad_row": {"lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps", "maximize"},
         "adam": {"lr", "beta1", "beta2", "eps", "weight_decay", "amsgrad", "maximize", "decoupled_weight_decay"},
+        "adamax": {"lr", "beta1", "beta2", "eps", "weight_decay", "maximize"},
         "adamw": {"lr", "beta1", "beta2", "eps", "weight_decay", "amsgrad", "maximize"},
+        "decayed_adagrad": {"lr", "decay", "eps", "weight_decay", "maximize"},
+        "lamb": {"lr", "beta1", "beta2", "eps", "weight_decay", "maximize"},
+        "lars": {"lr", "momentum", "coeff", "weight_decay", "eps", "nesterov", "maximize"},
         "rmsprop": {"lr", "alpha", "eps", "weight_decay", "momentum", "centered", "maximize"},
         "ftrl": {"lr", "l1", "l2", "lr_power", "initial_accumulator_value", "weight_decay", "maximize"},
         "sum": set(),
@@ -275,12 +280,18 @@ def test_rules_have_all_their_arguments() -> None:
         rules.Adagrad(per_row=True),
         rules.Adam(),
         rules.AdamW(),
+        rules.Adamax(),
+        rules.DecayedAdagrad(),
+        rules.Lamb(),
+        rules.Lars(0.1),
         rules.RMSprop(),
         rules.Ftrl(),
         rules.Sum(),
     ]
     assert {rule.name: {name for name, _ in rule.args} for rule in made} == wanted
     assert rules.SGD(0.1, 0.9) == rules.Momentum(0.1)
+    for rule in made:
+        _native.Rule(rule.name, dict(rule.args))  # which refuses an argument that it does not know
 
 
 @pytest.mark.parametrize(
@@ -299,6 +310,11 @@ def test_rules_have_all_their_arguments() -> None:
         (lambda: rules.AdamW(amsgrad=1), "rule adamw: amsgrad must be True or False, got 1"),  # type: ignore[arg-type]
         (lambda: rules.RMSprop(alpha=float("inf")), "rule rmsprop: alpha must be a finite number, got inf"),
         (lambda: rules.RMSprop(alpha=1), "rule rmsprop: alpha must be >= 0 and < 1, got 1"),
+        (lambda: rules.Adamax(betas=(1, 0.9)), "rule adamax: beta1 must be >= 0 and < 1, got 1.0"),
+        (lambda: rules.DecayedAdagrad(decay=1), "rule decayed_adagrad: decay must be >= 0 and < 1, got 1"),
+        (lambda: rules.Lamb(betas=(0.9,)), "rule lamb: betas must be two numbers, got 1"),
+        (lambda: rules.Lars(0.1, coeff=-1), "rule lars: coeff must be >= 0, got -1"),
+        (lambda: rules.Lars(0.1, nesterov=1), "rule lars: nesterov must be True or False, got 1"),  # type: ignore[arg-type]
         (lambda: rules.Ftrl(lr_power=0.5), "rule ftrl: lr_power must be >= -1 and <= 0, got 0.5"),
         (lambda: initializers.Uniform(1, 1), "initializer uniform: low must be below high, got 1.0 and 1.0"),
         (lambda: initializers.Normal(std=0), "initializer normal: std must be > 0, got 0"),

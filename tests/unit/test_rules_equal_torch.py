@@ -1,4 +1,4 @@
-"""Each rule of the core on a flat buffer, against the optimizer of torch.optim whose formula it is."""
+"""Each rule of the core on a flat buffer, against the optimizer of torch or Fleet whose formula it is."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from fleet import _native
+from fleet.optim import Lamb, Lars
 
 STEPS = 200
 SIZE = 301
@@ -43,12 +44,14 @@ def ours(name: str, args: dict[str, float], start: Floats, lr: float) -> Floats:
     return values
 
 
-def theirs(make: Callable[..., torch.optim.Optimizer], args: dict[str, Any], start: Floats, lr: float) -> Floats:
+def theirs(
+    make: Callable[..., torch.optim.Optimizer], args: dict[str, Any], start: Floats, lr: float, sign: int = 1
+) -> Floats:
     parameter = torch.nn.Parameter(torch.from_numpy(start.copy()))
     optimizer = make([parameter], lr=lr, **args)
     for grads, rate in zip(gradients(), rates(lr), strict=True):
         optimizer.param_groups[0]["lr"] = rate
-        parameter.grad = torch.from_numpy(grads.copy())
+        parameter.grad = torch.from_numpy(sign * grads)
         optimizer.step()
     return parameter.detach().numpy()
 
@@ -119,6 +122,15 @@ def test_adam(args: dict[str, float]) -> None:
     check("adam", torch.optim.Adam, args, 0.01)
 
 
+@pytest.mark.parametrize(
+    "args",
+    with_common([{}, {"beta1": 0.5, "beta2": 0.9, "eps": 1e-3}, {"beta1": 0.0, "beta2": 0.0, "eps": 0.1}]),
+    ids=str,
+)
+def test_adamax(args: dict[str, float]) -> None:
+    check("adamax", torch.optim.Adamax, args, 0.01)
+
+
 @pytest.mark.parametrize("args", with_common(ADAM), ids=str)
 def test_adamw(args: dict[str, float]) -> None:
     check("adamw", torch.optim.AdamW, args, 0.01)
@@ -139,6 +151,70 @@ def test_adamw(args: dict[str, float]) -> None:
 )
 def test_rmsprop(args: dict[str, float]) -> None:
     check("rmsprop", torch.optim.RMSprop, args, 0.01)
+
+
+@pytest.mark.parametrize("maximize", [0, 1])
+@pytest.mark.parametrize(
+    "args",
+    [
+        {},
+        {"momentum": 0.5, "coeff": 0.02, "weight_decay": 0.1},
+        {"momentum": 0, "weight_decay": 0, "epsilon": 0.5},
+        {"nesterov": 1},
+    ],
+    ids=str,
+)
+def test_lars(args: dict[str, float], maximize: int) -> None:
+    start = np.random.default_rng(0).normal(size=SIZE).astype(np.float32)
+    expected = theirs(Lars, of_torch(args), start, 2.0, sign=-1 if maximize else 1)
+    same = {"eps" if name == "epsilon" else name: value for name, value in args.items()}
+    values = ours("lars", {"lr": 123.0, "maximize": maximize, **same}, start, 2.0)
+    assert not np.allclose(expected, start)
+    np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("maximize", [0, 1])
+@pytest.mark.parametrize(
+    "args",
+    [{}, {"weight_decay": 0}, {"beta1": 0.5, "beta2": 0.9, "eps": 1e-3, "weight_decay": 0.1}],
+    ids=str,
+)
+def test_lamb(args: dict[str, float], maximize: int) -> None:
+    start = np.random.default_rng(0).normal(size=SIZE).astype(np.float32)
+    expected = theirs(Lamb, of_torch(args), start, 0.01, sign=-1 if maximize else 1)
+    values = ours("lamb", {"lr": 123.0, "maximize": maximize, **args}, start, 0.01)
+    assert not np.allclose(expected, start)
+    np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("rule", "zero"), [("lars", "weights"), ("lars", "grads"), ("lamb", "weights")])
+def test_without_a_norm(rule: str, zero: str) -> None:
+    """Where one is zero there is no ratio, and the rate is the given one."""
+    start, grads = (np.full(5, 0 if zero == name else 2, np.float32) for name in ("weights", "grads"))
+    parameter = torch.nn.Parameter(torch.from_numpy(start.copy()))
+    parameter.grad = torch.from_numpy(grads.copy())
+    optimizer: torch.optim.Optimizer = Lars([parameter], 0.1) if rule == "lars" else Lamb([parameter], 0.1)
+    optimizer.step()
+    native = _native.Rule(rule, {"lr": 0.1})
+    values = start.copy()
+    native.apply(values, native.start(5), grads, 0.1)
+    assert not np.array_equal(values, start)
+    np.testing.assert_allclose(values, parameter.detach().numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("args", with_common([{}, {"decay": 0.5, "eps": 1e-3}]), ids=str)
+def test_decayed_adagrad(args: dict[str, float]) -> None:
+    sign, weight_decay = -1 if args.get("maximize") else 1, args.get("weight_decay", 0.0)
+    decay, eps = args.get("decay", 0.95), args.get("eps", 1e-6)
+    start = np.random.default_rng(0).normal(size=SIZE).astype(np.float32)
+    w, moment = start.astype(np.float64), np.zeros(SIZE)
+    for grads, rate in zip(gradients(), rates(0.01), strict=True):
+        g = sign * grads.astype(np.float64) + weight_decay * w
+        moment = decay * moment + (1 - decay) * g * g
+        w -= rate * g / (np.sqrt(moment) + eps)
+    values = ours("decayed_adagrad", {"lr": 123.0, **args}, start, 0.01)
+    assert not np.allclose(w, start)
+    np.testing.assert_allclose(values, w, rtol=1e-5, atol=1e-5)
 
 
 def ftrl_in_double(args: dict[str, float], start: Floats, lr: float) -> npt.NDArray[np.float64]:

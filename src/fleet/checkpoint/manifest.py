@@ -38,12 +38,14 @@ class Manifest:
     """The job's declaration; this package does not look into it."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Anything else that the caller wants back, as JSON."""
+    others: tuple[FileInfo, ...] = ()
+    """Files of the caller's own, which belong to the checkpoint."""
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     fleet_version: str = __version__
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
-        return tuple(piece.file for piece in self.pieces)
+        return (*(piece.file for piece in self.pieces), *self.others)
 
     @property
     def tables(self) -> dict[str, tuple[TablePiece, ...]]:
@@ -83,6 +85,7 @@ class Manifest:
                 "job": self.job,
                 "extra": self.extra,
                 "pieces": [piece.to_json() for piece in self.pieces],
+                **({"others": [file.to_json() for file in self.others]} if self.others else {}),
             },
             indent=1,
         )
@@ -97,6 +100,7 @@ class Manifest:
             pieces=read_pieces(fields),
             job=fields.table("job"),
             extra=fields.table("extra"),
+            others=tuple(map(FileInfo.from_json, fields.objects("others"))) if "others" in fields.value else (),
             created=fields.text("created"),
             fleet_version=fields.text("fleet_version"),
         )

@@ -1,6 +1,54 @@
-"""Data for training: each worker's part of it, whatever does not come out even, and a position that can be saved."""
+"""Data for training: each worker's part of it, datasets of text files, and the generators of such text.
 
-from fleet.data.base import Shard as Shard
-from fleet.data.sharding import shard as shard
+Names are resolved when first used: a generator is a program that is started for every file, and needs no torch.
+"""
 
-__all__ = ["Shard", "shard"]
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fleet.data.base import Shard
+    from fleet.data.dataset_factory import DatasetFactory
+    from fleet.data.dataset_memory import InMemoryDataset
+    from fleet.data.dataset_queue import QueueDataset
+    from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
+    from fleet.data.ragged import Ragged
+    from fleet.data.sharding import shard
+
+_HOMES = {
+    "DataGenerator": "generator",
+    "DatasetFactory": "dataset_factory",
+    "InMemoryDataset": "dataset_memory",
+    "MultiSlotDataGenerator": "generator",
+    "MultiSlotStringDataGenerator": "generator",
+    "QueueDataset": "dataset_queue",
+    "Ragged": "ragged",
+    "Shard": "base",
+    "shard": "sharding",
+}
+
+__all__ = [
+    "DataGenerator",
+    "DatasetFactory",
+    "InMemoryDataset",
+    "MultiSlotDataGenerator",
+    "MultiSlotStringDataGenerator",
+    "QueueDataset",
+    "Ragged",
+    "Shard",
+    "shard",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fleet.data' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(f"fleet.data.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

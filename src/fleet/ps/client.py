@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from fleet.errors import CommunicationError
+from fleet.errors import CommunicationError, UsageError
 from fleet.ps.calls import Call, results
 from fleet.ps.meters import measured
 from fleet.ps.patience import rpc_timeout_s, start_timeout_s, step_timeout_s
@@ -33,6 +33,8 @@ GRACE_S = 10.0
 LEAVE_S = 5.0
 
 _log = logging.getLogger(__name__)
+
+Answers = list[tuple[Any, "Tensors"]]
 
 
 @dataclass
@@ -71,13 +73,18 @@ class Gradients:
 class Pending:
     """A call to every server, under way."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
+    def __init__(self, calls: Sequence[Call], check: Callable[[Answers], None] | None = None) -> None:
+        """`check` raises for answers that are an error for all servers together."""
         self._calls = calls
+        self._check = check
 
-    def results(self) -> list[tuple[Any, Tensors]]:
+    def results(self) -> Answers:
         """One answer per server."""
         with measured("wait"):
-            return results(self._calls)
+            answers = results(self._calls)
+        if self._check is not None:
+            self._check(answers)
+        return answers
 
 
 class PendingPull:
@@ -110,6 +117,7 @@ class Client:
         self._incarnation = time.time_ns()
         self._instances = [0] * len(transports)
         self._sequence = 0
+        self._limited = [spec for spec in job.tables if spec.max_rows]
 
     @property
     def num_servers(self) -> int:
@@ -217,7 +225,17 @@ class Client:
                 tensors += [pieces[server].numpy() for pieces in keys]
                 limit_s = timeout_s + max(GRACE_S, rpc_timeout_s()) if is_awaited else rpc_timeout_s()
                 calls.append(self._call(server, "Push", header, tensors, limit_s))
-        return Pending(calls)
+        return Pending(calls, self._check_rows if self._limited else None)
+
+    def _check_rows(self, answers: Answers) -> None:
+        """UsageError if a table has more rows, on all servers, than it was declared for."""
+        for index, spec in enumerate(self._limited):
+            num_rows = sum(header.rows[index] for header, _ in answers)
+            if num_rows > spec.max_rows:
+                raise UsageError(
+                    f"table {spec.name!r} is declared for {spec.max_rows} ids and now has rows for {num_rows}; raise "
+                    "its size, or train fewer distinct ids"
+                )
 
     def leave(self) -> None:
         """Tell the servers that this worker has finished; those that are gone, because all have, need not be told."""

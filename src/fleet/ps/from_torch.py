@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
+from torch.optim import SGD, Adagrad, Adam, Adamax, AdamW, Optimizer, RMSprop
 
 from fleet.errors import UsageError
 from fleet.ps import rules
@@ -39,16 +39,21 @@ def _adagrad(group: Group) -> RuleSpec:
 
 
 def _adam(group: Group) -> RuleSpec:
-    return rules.Adam(**_adam_arguments(group), decoupled_weight_decay=group.get("decoupled_weight_decay", False))
+    decoupled = group.get("decoupled_weight_decay", False)
+    return rules.Adam(**_adam_arguments(group, "amsgrad"), decoupled_weight_decay=decoupled)
 
 
 def _adamw(group: Group) -> RuleSpec:
-    return rules.AdamW(**_adam_arguments(group))
+    return rules.AdamW(**_adam_arguments(group, "amsgrad"))
 
 
-def _adam_arguments(group: Group) -> dict[str, Any]:
+def _adamax(group: Group) -> RuleSpec:
+    return rules.Adamax(**_adam_arguments(group))
+
+
+def _adam_arguments(group: Group, *more: str) -> dict[str, Any]:
     numbers = {name: _number(group[name]) for name in ("lr", "eps", "weight_decay")}
-    switches = {name: group[name] for name in ("amsgrad", "maximize")}
+    switches = {name: group[name] for name in ("maximize", *more)}
     return {**numbers, **switches, "betas": tuple(map(_number, group["betas"]))}
 
 
@@ -72,6 +77,7 @@ _KNOWN: dict[type[Optimizer], tuple[Callable[[Group], RuleSpec], frozenset[str]]
         _adamw,
         frozenset({"lr", "betas", "eps", "weight_decay", "amsgrad", "maximize", "decoupled_weight_decay"}),
     ),
+    Adamax: (_adamax, frozenset({"lr", "betas", "eps", "weight_decay", "maximize"})),
     RMSprop: (
         _rmsprop,
         frozenset({"lr", "alpha", "eps", "weight_decay", "momentum", "centered", "maximize"}),

@@ -65,6 +65,10 @@ class Holdings:
         """Rows of some keys."""
         return self.tables[table].pull(keys)
 
+    def limited_rows(self) -> list[int]:
+        """How many rows are here of each table that has a ceiling for all servers together."""
+        return [len(table) for spec, table in zip(self.job.tables, self.tables, strict=True) if spec.max_rows]
+
     def read_dense(self) -> list[NDArray[np.float32]]:
         """A copy of the dense parameters, all of one moment."""
         with self._dense_lock:

@@ -4,6 +4,9 @@ One set of rules serves the rows of tables and dense parameters alike. The formu
 step count for each row of a table: a row advances when it is pushed. The `lr` of a push replaces the one given here, so
 a learning-rate schedule in the worker reaches the servers.
 
+`Lars` and `Lamb` measure what they change: on a table each row by itself, on dense parameters the whole group. There a
+parameter needs a group of its own, on one server and uncut.
+
 >>> str(Adagrad(lr=0.05, per_row=True))
 'adagrad_row(eps=1e-10, initial_accumulator_value=0, lr=0.05, lr_decay=0, maximize=0, weight_decay=0)'
 """
@@ -29,6 +32,7 @@ CHECKS: dict[str, Check[float]] = {
     "beta1": Number(least=0, below=1),
     "beta2": Number(least=0, below=1),
     "alpha": Number(least=0, below=1),
+    "decay": Number(least=0, below=1),
     "lr_power": Number(least=-1, most=0),
 }
 
@@ -97,6 +101,18 @@ def Adagrad(
     )
 
 
+def DecayedAdagrad(
+    lr: float = 0.01,
+    decay: float = 0.95,
+    eps: float = 1e-6,
+    weight_decay: float = 0.0,
+    *,
+    maximize: bool = False,
+) -> RuleSpec:
+    """Adagrad that forgets: a mean of squares that fades by `decay`, in place of their sum."""
+    return _rule("decayed_adagrad", lr=lr, decay=decay, eps=eps, weight_decay=weight_decay, maximize=maximize)
+
+
 def Adam(
     lr: float = 0.001,
     betas: Sequence[float] = (0.9, 0.999),
@@ -123,6 +139,19 @@ def AdamW(
 ) -> RuleSpec:
     """`torch.optim.AdamW`."""
     return _adam("adamw", lr, betas, eps, weight_decay, amsgrad, maximize)
+
+
+def Adamax(
+    lr: float = 0.002,
+    betas: Sequence[float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    *,
+    maximize: bool = False,
+) -> RuleSpec:
+    """`torch.optim.Adamax`: Adam over the largest gradient, which fades, in place of the root of their squares."""
+    args = _betas("adamax", betas)
+    return _rule("adamax", lr=lr, **args, eps=eps, weight_decay=weight_decay, maximize=maximize)
 
 
 def RMSprop(
@@ -171,6 +200,42 @@ def Ftrl(
     )
 
 
+def Lars(
+    lr: float,
+    momentum: float = 0.9,
+    coeff: float = 0.001,
+    weight_decay: float = 0.0005,
+    eps: float = 0.0,
+    nesterov: bool = False,
+    *,
+    maximize: bool = False,
+) -> RuleSpec:
+    """`fleet.optim.Lars`: momentum whose rate is set by the norms of the weights and of their gradient."""
+    return _rule(
+        "lars",
+        lr=lr,
+        momentum=momentum,
+        coeff=coeff,
+        weight_decay=weight_decay,
+        eps=eps,
+        nesterov=nesterov,
+        maximize=maximize,
+    )
+
+
+def Lamb(
+    lr: float = 0.001,
+    betas: Sequence[float] = (0.9, 0.999),
+    eps: float = 1e-6,
+    weight_decay: float = 0.01,
+    *,
+    maximize: bool = False,
+) -> RuleSpec:
+    """`fleet.optim.Lamb`: Adam whose step is scaled by the norms of the weights and of its direction."""
+    args = _betas("lamb", betas)
+    return _rule("lamb", lr=lr, **args, eps=eps, weight_decay=weight_decay, maximize=maximize)
+
+
 def Sum() -> RuleSpec:
     """Adds what is pushed: the rule of servers in geo mode, where workers push differences."""
     return _rule("sum")
@@ -186,20 +251,15 @@ def _adam(
     maximize: bool,
     **more: bool,
 ) -> RuleSpec:
+    args = {**_betas(name, betas), **more}
+    return _rule(name, lr=lr, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize, **args)
+
+
+def _betas(name: str, betas: Sequence[float]) -> dict[str, float]:
     pair = checked(f"rule {name}", "betas", betas, Many(Number()))
     if len(pair) != 2:
         raise UsageError(f"rule {name}: betas must be two numbers, got {len(pair)}")
-    return _rule(
-        name,
-        lr=lr,
-        beta1=pair[0],
-        beta2=pair[1],
-        eps=eps,
-        weight_decay=weight_decay,
-        amsgrad=amsgrad,
-        maximize=maximize,
-        **more,
-    )
+    return {"beta1": pair[0], "beta2": pair[1]}
 
 
 def _rule(name: str, **args: Any) -> RuleSpec:

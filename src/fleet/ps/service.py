@@ -33,14 +33,20 @@ if TYPE_CHECKING:
 
 Answered = tuple["Message", "Tensors"]
 
+Opening = Callable[[JobSpec, int], "Sequence[NDArray[np.float32]] | None"]
+"""Asked when the first worker declares a job, with the server's index: the first values of the dense groups, if any."""
+
 
 class Service:
     """One server. `handle` is called from many threads."""
 
-    def __init__(self, device: str = "cpu", model_dir: str | Path | None = None) -> None:
+    def __init__(
+        self, device: str = "cpu", model_dir: str | Path | None = None, opening: Opening | None = None
+    ) -> None:
         self.finished = threading.Event()
         """Set when every worker has left."""
         self._device = device
+        self._opening = opening
         self._model_dir = None if model_dir is None else storage.checked_folder(model_dir)
         self._instance = time.time_ns()
         self._changed = threading.Condition()  # guards what follows, and is notified of each new version
@@ -116,8 +122,11 @@ class Service:
         except (MemoryError, ValueError) as error:  # numpy's, for sizes beyond all bounds
             raise UsageError(f"server {server} cannot hold what the job declares: {error}") from None
         self._ledger, self._rounds = Ledger(job.num_workers), Rounds(job.num_workers)
+        values = None if self._opening is None else self._opening(job, server)
         if self._model_dir is not None:
             self._rounds.version = storage.load(holdings, self._model_dir).version
+        elif values is not None:
+            holdings.start(values)
         self._holdings = holdings
         return holdings
 
@@ -227,7 +236,13 @@ class Service:
             self._stats.count(pulls=1, pulled_rows=sum(map(len, keys)))
         if header.want_dense:
             rows += holdings.read_dense()
-        reply = ps_pb2.PushReply.Header(version=version, was_repeated=not is_new, staleness=staleness, skipped=skipped)
+        reply = ps_pb2.PushReply.Header(
+            version=version,
+            was_repeated=not is_new,
+            staleness=staleness,
+            skipped=skipped,
+            rows=holdings.limited_rows(),
+        )
         return reply, rows
 
     def _collect(self, holdings: Holdings, update: Update) -> int:

@@ -110,6 +110,7 @@ class TableSpec(JsonForm):
     bounds: tuple[float, float] | None = None  # values are clamped to it after each update
     max_bytes: int = 0  # of one server; 0: no ceiling
     seed: int = 0
+    max_rows: int = 0  # of all servers together; a worker whose push goes past it fails; 0: no ceiling
 
     def __post_init__(self) -> None:
         name = _name("table", self.name)
@@ -125,6 +126,7 @@ class TableSpec(JsonForm):
             bounds=None if self.bounds is None else _bounds(owner, self.bounds),
             max_bytes=checked(owner, "max_bytes", self.max_bytes, Whole(least=0)),
             seed=checked(owner, "seed", self.seed, Whole(least=0)),
+            max_rows=checked(owner, "max_rows", self.max_rows, Whole(least=0)),
         )
 
 

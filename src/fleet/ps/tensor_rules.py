@@ -2,8 +2,9 @@
 
 Every operation is rounded by itself and stands in the order of the native rule, so that a GPU gives the same bits: no
 fused multiply-add, no lerp, no division by a number (which torch turns into a product). The last bit may differ where a
-native rule uses its own power, as FTRL does with an unusual `lr_power`; and on the CPU, where torch's square root is
-not the nearest float, which only tests see.
+native rule uses its own power, as FTRL does with an unusual `lr_power`; very rarely in LARS and LAMB, whose norms are
+sums in double but in another order; and on the CPU, where torch's square root is not the nearest float, which only
+tests see.
 
 State is that of the native rules: arrays as long as the values, and scalars, which stay in host memory.
 """
@@ -24,6 +25,7 @@ TensorRule = Callable[[torch.Tensor, Arrays, Scalars, torch.Tensor, float, Args]
 """(values, arrays, scalars, grads, lr, args): one update in place. The gradients are written over."""
 
 TINY = float(np.finfo(np.float32).tiny)
+LARGEST = float(np.finfo(np.float32).max)
 
 
 def _gradient(values: torch.Tensor, grads: torch.Tensor, args: Args, weight_decay: float) -> torch.Tensor:
@@ -111,6 +113,16 @@ def _correction(beta: float, count: int) -> float:
     return 1.0 if np.float32(correction) == 1 else correction
 
 
+def _adamax(values: torch.Tensor, arrays: Arrays, scalars: Scalars, grads: torch.Tensor, lr: float, args: Args) -> None:
+    means, sizes = arrays
+    beta1 = args.get("beta1", 0.9)
+    scalars[0] += 1
+    g = _plain_gradient(values, grads, args)
+    means.mul_(beta1).add_(g * (1 - beta1))
+    torch.maximum(sizes.mul_(args.get("beta2", 0.999)), g.abs_().add_(args.get("eps", 1e-8)), out=sizes)
+    values.sub_((means * (lr / _correction(beta1, max(1, int(scalars[0]))))).div_(sizes))
+
+
 def _rmsprop(values: torch.Tensor, arrays: Arrays, _: Scalars, grads: torch.Tensor, lr: float, args: Args) -> None:
     squares, *rest = arrays
     alpha, momentum = args.get("alpha", 0.99), args.get("momentum", 0.0)
@@ -148,11 +160,59 @@ def _ftrl(values: torch.Tensor, arrays: Arrays, _: Scalars, grads: torch.Tensor,
     values.copy_(shrunk / root.mul_(1 / lr).add_(2 * l2).add_(TINY))
 
 
+def _decayed_adagrad(
+    values: torch.Tensor, arrays: Arrays, scalars: Scalars, grads: torch.Tensor, lr: float, args: Args
+) -> None:
+    same = {"alpha": args.get("decay", 0.95), "eps": args.get("eps", 1e-6)}
+    _rmsprop(values, arrays, scalars, grads, lr, {**args, **same})  # which is what it comes to
+
+
+def _lars(values: torch.Tensor, arrays: Arrays, _: Scalars, grads: torch.Tensor, lr: float, args: Args) -> None:
+    (velocity,) = arrays
+    momentum, weight_decay = args.get("momentum", 0.9), args.get("weight_decay", 0.0005)
+    weights, size = _norm(values), _norm(grads)
+    scaled = (weights * (lr * args.get("coeff", 0.001))).div_(size + weights * weight_decay + args.get("eps", 0.0))
+    rate = torch.where((weights > 0) & (size > 0), scaled, lr)
+    step = _gradient(values, grads, args, weight_decay).mul_(_finite_rate(rate))
+    velocity.mul_(momentum).add_(step)
+    values.sub_(step.add_(velocity * momentum) if args.get("nesterov", 0) else velocity)
+
+
+def _lamb(values: torch.Tensor, arrays: Arrays, scalars: Scalars, grads: torch.Tensor, lr: float, args: Args) -> None:
+    means, squares = arrays
+    beta1, beta2 = args.get("beta1", 0.9), args.get("beta2", 0.999)
+    scalars[0] += 1
+    count = max(1, int(scalars[0]))
+    g = _gradient(values, grads, args, 0.0)
+    means.mul_(beta1).add_(g * (1 - beta1))
+    squares.mul_(beta2).add_((g * (1 - beta2)).mul_(g))
+    root = squares.sqrt().mul_(_correction(beta2, count) ** -0.5).add_(args.get("eps", 1e-6))
+    direction = (means * (1 / _correction(beta1, count))).div_(root).add_(values * args.get("weight_decay", 0.01))
+    weights, size = _norm(values), _norm(direction)
+    trust = torch.where((weights > 0) & (size > 0), weights / size, 1.0)
+    values.sub_(direction.mul_(_finite_rate(trust * lr)))
+
+
+def _norm(tensor: torch.Tensor) -> torch.Tensor:
+    """In double and on the device, so that nobody waits for it."""
+    norm: torch.Tensor = torch.linalg.vector_norm(tensor, dtype=torch.float64)
+    return norm
+
+
+def _finite_rate(rate: torch.Tensor) -> torch.Tensor:
+    """The float of a rate that was divided by a norm; where that was next to nothing, the largest there is."""
+    return rate.clamp(max=LARGEST).float()
+
+
 TENSOR_RULES: dict[str, TensorRule] = {
     "adagrad": _adagrad,
     "adam": _adam,
+    "adamax": _adamax,
     "adamw": _adamw,
+    "decayed_adagrad": _decayed_adagrad,
     "ftrl": _ftrl,
+    "lamb": _lamb,
+    "lars": _lars,
     "momentum": _momentum,
     "rmsprop": _rmsprop,
     "sgd": _sgd,

@@ -24,6 +24,7 @@ from fleet.ps.spec import DenseSpec, JobSpec, RuleSpec, TableSpec
 from fleet.ps.worker import Worker
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import Mode
+from fleet.strategy.parameter_server import ASync
 
 if TYPE_CHECKING:
     from fleet.ps.distinct import Named
@@ -147,22 +148,47 @@ def start_worker(
             "strategy.dense = 'allreduce' and geo mode both keep dense parameters in the workers; choose one"
         )
     used = sorted({group for _, _, group in found.dense})
-    client = Client(connect(), who.index, job)
+    flats: list[FlatParameters | None] = []
+
+    def take() -> FlatParameters | None:
+        flats.append(_flat(found, job, used))
+        return flats[0] if job.dense.groups else None
+
+    worker = enter(Client(connect(), who.index, job), take, device, strategy.a_sync_configs)
+    worker.flat = flats[0]
+    worker.has_optimizer = optimizer is not None
+    for module, indexes in found.modules:
+        module.bind(worker, indexes)
+    if optimizer is not None:
+        optimizer.bind(
+            worker,
+            found.rules,
+            used if job.dense.groups else [],
+            found.table_groups,
+            found.table_lrs,
+            average if strategy.dense == "allreduce" else None,
+            found.frozen,
+        )
+    return worker
+
+
+def enter(client: Client, take: Callable[[], FlatParameters | None], device: torch.device, configs: ASync) -> Worker:
+    """Declare the job to the servers, then take the dense parameters that they hold and agree on their first values.
+
+    Those are worker 0's, unless the servers have some already.
+    """
+    job = client.job
     mode = None
     try:
         is_started, version = client.declare()
-        flat = _flat(found, job, used)
-        on_servers = flat if job.dense.groups else None
-        if on_servers is not None and who.index == 0 and not is_started:
+        flat = take()
+        if flat is not None and client.worker == 0 and not is_started:
             groups = range(len(job.dense.groups))
-            client.start(
-                [[on_servers.values(server, group) for group in groups] for server in range(client.num_servers)]
-            )
-        configs = strategy.a_sync_configs
+            client.start([[flat.values(server, group) for group in groups] for server in range(client.num_servers)])
         mode = make_mode(
             Setup(
                 client,
-                on_servers,
+                flat,
                 device,
                 version,
                 k_steps=max(1, configs.k_steps),
@@ -179,21 +205,7 @@ def start_worker(
         if mode is not None:
             mode.close()
         raise
-    worker = Worker(client, mode, flat, device, version if job.mode == "sync" else 0)
-    worker.has_optimizer = optimizer is not None
-    for module, indexes in found.modules:
-        module.bind(worker, indexes)
-    if optimizer is not None:
-        optimizer.bind(
-            worker,
-            found.rules,
-            used if job.dense.groups else [],
-            found.table_groups,
-            found.table_lrs,
-            average if strategy.dense == "allreduce" else None,
-            found.frozen,
-        )
-    return worker
+    return Worker(client, mode, flat, device, version if job.mode == "sync" else 0)
 
 
 @torch.no_grad()

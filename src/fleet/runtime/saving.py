@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,11 @@ SAVE_TIMEOUT_S = 3600.0
 Folder = str | PathLike[str]
 
 
-def save(worker: Worker, folder: Folder) -> Path:
-    """Write a checkpoint: tables, rule state, counters, dense parameters. All servers write at once."""
+def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[checkpoint.FileInfo]] | None = None) -> Path:
+    """Write a checkpoint: tables, rule state, counters, dense parameters. All servers write at once.
+
+    `beside` may write files of its own into the folder that it is given, and tells which.
+    """
     worker.mode.flush()
     writing = checkpoint.begin(folder)
     try:
@@ -31,6 +35,7 @@ def save(worker: Worker, folder: Folder) -> Path:
             num_servers=worker.client.num_servers,
             pieces=tuple(pieces),
             job=json.loads(worker.client.job.to_json()),
+            others=() if beside is None else tuple(beside(writing)),
         )
         return checkpoint.commit(writing, folder, manifest)
     except BaseException:

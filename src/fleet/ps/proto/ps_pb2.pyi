@@ -169,16 +169,18 @@ class PushRequest(_message.Message):
 class PushReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("version", "was_repeated", "staleness", "skipped")
+        __slots__ = ("version", "was_repeated", "staleness", "skipped", "rows")
         VERSION_FIELD_NUMBER: _ClassVar[int]
         WAS_REPEATED_FIELD_NUMBER: _ClassVar[int]
         STALENESS_FIELD_NUMBER: _ClassVar[int]
         SKIPPED_FIELD_NUMBER: _ClassVar[int]
+        ROWS_FIELD_NUMBER: _ClassVar[int]
         version: int
         was_repeated: bool
         staleness: int
         skipped: int
-        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ...) -> None: ...
+        rows: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., rows: _Optional[_Iterable[int]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -1,0 +1,36 @@
+"""Bytes from every worker to every worker, each pair its own: what an all-gather would send to everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fleet.collective.worlds import GlooWorld
+
+if TYPE_CHECKING:
+    from fleet.collective.util import Util
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def exchange_bytes(util: Util, parts: Sequence[Sequence[Bytes]]) -> list[Bytes]:
+    """What every worker sends to this one, by worker; `parts[w]` are the pieces that go, joined, to worker `w`.
+
+    Every worker calls it, in the same order as its other collective calls. What comes shares one buffer.
+    """
+    world = util._worlds["worker"]
+    assert len(parts) == world.size, f"{len(parts)} parts for {world.size} workers"
+    sent = np.concatenate([np.empty(0, dtype=np.uint8), *(piece for part in parts for piece in part)])
+    if not isinstance(world, GlooWorld):
+        return [sent]
+    sizes = [sum(len(piece) for piece in part) for part in parts]
+    coming = torch.empty(world.size, dtype=torch.int64)
+    world._wait(world._group.alltoall_base(coming, torch.tensor(sizes), [], []))
+    lengths: list[int] = coming.tolist()
+    received = torch.empty(sum(lengths), dtype=torch.uint8)
+    world._wait(world._group.alltoall_base(received, torch.from_numpy(sent), lengths, sizes))
+    return np.split(received.numpy(), np.cumsum(lengths)[:-1])

@@ -1,0 +1,39 @@
+"""Values that settings of a dataset may have; what they may not is told in one line."""
+
+from __future__ import annotations
+
+from fleet.errors import UsageError, UsageTypeError
+
+
+def count_of(name: str, value: object) -> int:
+    """A number of things, at least one."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageTypeError(f"{name} must be an int, got {value!r}")
+    if value < 1:
+        raise UsageError(f"{name} must be at least 1, got {value}")
+    return value
+
+
+def seconds_of(name: str, value: object, above: float | None = None) -> float:
+    """A time; `above` excludes it and what is less, without it 0 is the least."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageTypeError(f"{name} must be a number of seconds, got {value!r}")
+    if not value < float("inf") or value < 0 or (above is not None and value <= above):
+        raise UsageError(f"{name} must be {'above' if above is not None else 'at least'} 0 and finite, got {value}")
+    return float(value)
+
+
+def flag_of(name: str, value: object) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise UsageTypeError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
+def seed_of(value: object) -> int:
+    """A number to begin a random order with."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageTypeError(f"seed must be an int, got {value!r}")
+    if value < 0:
+        raise UsageError(f"seed must be at least 0, got {value}")
+    return value

@@ -1,0 +1,137 @@
+"""A distributed program on disk: what the servers hold is a checkpoint, and the trainer's own variables are in it.
+
+It loads into any number of servers (by a trainer, or when servers start), and into one process that runs the same
+program without servers: there parameters, rows and the state of their rules become variables of the scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from fleet import checkpoint
+from fleet.checkpoint.files import FileInfo
+from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageError
+from fleet.runtime import saving
+from fleet.runtime.programs.states import restore
+from fleet.runtime.programs.trainer import KEY, PLAN_NOTE, Trainer
+from fleet.static.executor.executor import Executor
+from fleet.static.executor.scope import Scope, global_scope
+from fleet.static.program import Program
+from fleet.transpiler.plan import Plan
+
+if TYPE_CHECKING:
+    from fleet.ps.worker import Worker
+
+Folder = str | PathLike[str]
+
+OWN_FILE = "trainer.safetensors"
+
+
+def save(executor: Executor, dirname: Folder, program: Program, filename: str | None = None) -> None:
+    """Write everything that training goes on from; one trainer calls it, on a file system that servers share."""
+    _check(executor, filename)
+    scope = global_scope()
+    trainer = _joined(scope)
+    saving.save(trainer.worker, dirname, lambda folder: _write_own(folder, program, scope))
+
+
+def load(executor: Executor, dirname: Folder, program: Program, filename: str | None = None) -> None:
+    """Load a checkpoint: with a server's program, what it begins to serve with; with a trainer's, everything.
+
+    One of several trainers cannot replace what the servers hold while the others go on. Where the servers have begun
+    with this checkpoint, it takes its own variables from it: counters of schedules, running means.
+    """
+    _check(executor, filename)
+    scope = global_scope()
+    folder = checkpoint.find(dirname)
+    if any(op.type == "listen_and_serv" for op in program.global_block().ops):
+        scope.attached["model_dir"] = str(folder)
+        return
+    worker = Trainer.of(program, scope, executor.device).worker
+    if worker.client.job.num_workers == 1:
+        saving.load(worker, folder)
+    elif not _begins_with(worker, checkpoint.read_manifest(folder).version):
+        raise NotSupportedError(
+            "load_persistables: other trainers would go on meanwhile; give the folder to fleet.init_server(), or to "
+            "load_persistables() with each server's program, or call fleet.load_model() in every worker"
+        )
+    load_own(folder, program, scope)
+
+
+def _begins_with(worker: Worker, version: int) -> bool:
+    """Whether the servers have begun with a checkpoint of this version, and the worker has not trained since."""
+    if worker.client.job.mode == "sync":
+        return worker.num_steps == version
+    return worker.num_steps == 0 and worker.mode.version >= version
+
+
+def load_here(executor: Executor, dirname: Folder, program: Program, filename: str | None = None) -> None:
+    """Load a checkpoint of servers into a program without servers, in this process; all of it, or nothing."""
+    _check(executor, filename)
+    scope = global_scope()
+    folder = checkpoint.find(dirname)
+    values = restore(program, folder, scope) | _read_own(folder)
+    wanted = [var for var in program.list_vars() if var.persistable]
+    for var in wanted:
+        if var.name not in values:
+            raise CheckpointError(f"{folder} has no variable {var.name!r}; load it into the program it is from")
+        if tuple(var.shape) != values[var.name].shape:
+            raise CheckpointError(
+                f"variable {var.name!r} has shape {list(var.shape)}, and {list(values[var.name].shape)} in {folder}; "
+                "load it into the program it is from"
+            )
+    for var in wanted:
+        scope.var(var.name).get_tensor().set(torch.from_numpy(values[var.name]), executor.device)
+
+
+def load_own(dirname: Folder, program: Program, scope: Scope) -> None:
+    """The trainer's own variables of a checkpoint: counters, running means."""
+    block = program.global_block()
+    for name, array in _read_own(checkpoint.find(dirname)).items():
+        if block.has_var(name):
+            scope.var(name).get_tensor().set(torch.from_numpy(array))
+
+
+def own_variables(program: Program) -> list[str]:
+    """Persistable variables that are in the trainer, not on servers."""
+    plan = Plan.from_note(program.notes[PLAN_NOTE])
+    elsewhere = {*plan.dense, *plan.tables}
+    return [var.name for var in program.list_vars() if var.persistable and var.name not in elsewhere]
+
+
+def _write_own(folder: Path, program: Program, scope: Scope) -> Sequence[FileInfo]:
+    names = [name for name in own_variables(program) if name in scope]
+    arrays: dict[str, Any] = {name: np.ascontiguousarray(scope.tensors[name].cpu().numpy()) for name in names}
+    codes = {name: "BOOL" for name, array in arrays.items() if array.dtype == np.bool_}
+    plain = {name: array.view(np.uint8) if name in codes else array for name, array in arrays.items()}
+    return [checkpoint.write_piece(folder / OWN_FILE, plain, {"kind": "trainer"}, codes)]
+
+
+def _read_own(folder: Path) -> dict[str, Any]:
+    found: Iterable[FileInfo] = checkpoint.read_manifest(folder).others
+    for info in found:
+        if info.name == OWN_FILE:
+            return checkpoint.read_piece(folder / OWN_FILE, info)
+    return {}
+
+
+def _joined(scope: Scope) -> Trainer:
+    trainer: Trainer | None = scope.attached.get(KEY)
+    if trainer is None or not trainer.has_joined:
+        raise NotReadyError(
+            "save_persistables() needs the servers, and this process has not joined them; run the startup program first"
+        )
+    return trainer
+
+
+def _check(executor: object, filename: str | None) -> None:
+    if not isinstance(executor, Executor):
+        raise UsageError(f"executor must be an Executor, got {type(executor).__name__}")
+    if filename is not None:
+        raise UsageError("filename: a program with servers is saved as a folder of pieces; leave it out")

@@ -1,0 +1,112 @@
+"""`listen_and_serv`: a server program runs on the same tables and service as any other server of Fleet.
+
+The program says what this server holds and begins with; what the workers declare must agree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from fleet import env
+from fleet.errors import UsageError
+from fleet.net import Endpoint
+from fleet.ps.placement import block_names
+from fleet.ps.spec import JobSpec
+from fleet.static.variable import Parameter
+from fleet.transpiler.rules import rule_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fleet.static.executor.lowering import Lowering
+    from fleet.static.operator import Operator
+    from fleet.static.program import Program
+    from fleet.static.registry import Kernel
+
+    Values = list[NDArray[np.float32]]
+
+
+def make(op: Operator, lowering: Lowering) -> Kernel:
+    """Serve until every worker has left."""
+    endpoint = Endpoint.parse(op.attr("endpoint"), "endpoint")
+
+    def run() -> None:
+        from fleet.ps.server import serve
+        from fleet.ps.service import Service
+
+        share = Share(op, lowering.program, lowering.scope.tensors)
+        model_dir = lowering.scope.attached.get("model_dir")
+        serve(Service(model_dir=model_dir, opening=share.open), endpoint, env.FLEET_JOB_TOKEN.get())
+
+    return run
+
+
+class Share:
+    """What a server program says that its server holds."""
+
+    def __init__(self, op: Operator, program: Program, tensors: dict[str, torch.Tensor]) -> None:
+        self._op = op
+        self._program = program
+        self._tensors = tensors
+
+    def open(self, job: JobSpec, server: int) -> Values | None:
+        """The workers declare a job: UsageError if it is another one; else the first values of its dense groups.
+
+        None if the server's startup program has not run: then worker 0 sends them.
+        """
+        self._compare("is server", self._op.attr("pserver_id"), server)
+        self._compare("has a number of trainers", self._op.attr("Fanin"), job.num_workers)
+        self._compare("is in a mode", self._op.attr("distributed_mode"), job.mode)
+        self._compare("has tables", sorted(self._op.attr("tables")), sorted(spec.name for spec in job.tables))
+        blocks = blocks_of(job, server)
+        rules = self._rules()
+        self._compare("holds", sorted(rules), sorted(name for names in blocks for name in names))
+        for group, names in zip(job.dense.groups, blocks, strict=True):
+            for name in names:
+                if job.mode != "geo":
+                    self._compare(f"updates {name} by", str(rules[name]), str(group))
+        if not all(name in self._tensors for names in blocks for name in names):
+            return None
+        return [
+            np.concatenate(
+                [self._tensors[name].cpu().reshape(-1).numpy() for name in names] or [np.empty(0, np.float32)]
+            )
+            for names in blocks
+        ]
+
+    def _rules(self) -> dict[str, object]:
+        """What changes each block of a parameter: a rule or, in geo mode, a sum of differences."""
+        found: dict[str, object] = {}
+        for index in self._op.attr("optimize_blocks"):
+            block = self._program.block(index)
+            for op in block.ops:
+                if op.output("ParamOut"):
+                    found[op.output("ParamOut")[0]] = rule_of(op, block)
+                elif op.type == "sum" and isinstance(block.var(op.output("Out")[0]), Parameter):
+                    found[op.output("Out")[0]] = op.type
+        return found
+
+    def _compare(self, what: str, own: object, declared: object) -> None:
+        if own != declared:
+            raise UsageError(
+                f"the program of server {self._op.attr('endpoint')} {what} {own}, but a worker declares {declared}; "
+                "transpile the same program with the same arguments everywhere"
+            )
+
+
+def blocks_of(job: JobSpec, server: int) -> list[list[str]]:
+    """The names of a server's blocks, group after group."""
+    counts: dict[str, int] = {}
+    for block in job.dense.blocks:
+        counts[block.parameter] = counts.get(block.parameter, 0) + 1
+    seen: dict[str, int] = {}
+    groups: list[list[str]] = [[] for _ in job.dense.groups]
+    for block in job.dense.blocks:
+        index = seen.get(block.parameter, 0)
+        seen[block.parameter] = index + 1
+        if block.server == server:
+            groups[block.group].append(block_names(block.parameter, counts[block.parameter])[index])
+    return groups

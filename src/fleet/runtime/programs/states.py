@@ -1,0 +1,127 @@
+"""What servers saved, as the variables of a program without servers: parameters, rows, and the state of their rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fleet import _native, checkpoint
+from fleet.errors import CheckpointError
+from fleet.static.executor.scope import Scope
+from fleet.static.program import Program
+from fleet.strategy.mode import Mode
+from fleet.transpiler.rules import rule_of
+from fleet.transpiler.updates import Update, updates_of
+
+# Accumulators of an update operator in the order in which the native rule keeps them; a count comes last, as a scalar.
+STATE: dict[str, tuple[str, ...]] = {
+    "sgd": (),
+    "momentum": ("Velocity",),
+    "lars_momentum": ("Velocity",),
+    "adagrad": ("Moment",),
+    "decayed_adagrad": ("Moment",),
+    "adam": ("Moment1", "Moment2"),
+    "adamw": ("Moment1", "Moment2"),
+    "lamb": ("Moment1", "Moment2"),
+    "adamax": ("Moment", "InfNorm"),
+    "rmsprop": ("MeanSquare", "Moment", "MeanGrad"),
+    "ftrl": ("LinearAccumulator", "SquaredAccumulator"),
+}
+COUNT = "Step"
+
+Values = dict[str, NDArray[Any]]
+
+
+class Kept(NamedTuple):
+    """What servers keep of a parameter beside its values."""
+
+    rule: str
+    native: _native.Rule
+    slots: list[str]
+    """The accumulators, as the rule orders them."""
+
+
+def restore(program: Program, folder: Path, scope: Scope) -> Values:
+    """The values of a program's trained variables in a checkpoint that servers wrote.
+
+    Rows that the servers never had begin as `scope` has them. Servers of geo mode have no accumulators: those of dense
+    parameters are the trainer's own variables, those of rows begin anew.
+    """
+    manifest = checkpoint.read_manifest(folder)
+    is_geo = manifest.job.get("mode") == Mode.GEO
+    found: Values = {}
+    for update in updates_of(program):
+        rule = rule_of(update.op, program.global_block())
+        native = _native.Rule(rule.name, dict(rule.args))
+        slots = [slot for slot in STATE[update.op.type] if update.op.input(slot)]
+        kept = Kept("sum", _native.Rule("sum", {}), []) if is_geo else Kept(rule.name, native, slots)
+        if update.name in manifest.tables:
+            found |= _begin(update, native, slots, scope.tensors)
+            _read_table(found, update, kept, manifest, folder)
+        else:
+            found |= _from_dense(update, kept, manifest, folder)
+    return found
+
+
+def _from_dense(update: Update, kept: Kept, manifest: checkpoint.Manifest, folder: Path) -> Values:
+    shape = update.parameter.shape
+    size = prod(shape)
+    arrays, scalars = checkpoint.state_form(kept.native.state_width)
+    wanted = checkpoint.Block(update.name, 0, size, size, kept.rule, arrays, scalars)
+    (data,) = checkpoint.load_dense(manifest, folder, [wanted])
+    found: Values = {update.name: data.values.reshape(shape)}
+    for slot, array in zip(kept.slots, data.arrays, strict=True):
+        found[update.op.input(slot)[0]] = array.reshape(shape)
+    if scalars:
+        found[update.op.input(COUNT)[0]] = data.scalars[:1].copy()
+    return found
+
+
+def _read_table(found: Values, update: Update, kept: Kept, manifest: checkpoint.Manifest, folder: Path) -> None:
+    height, width = update.parameter.shape
+    arrays, scalars = checkpoint.state_form(kept.native.state_width)
+    latest = 0.0
+    for piece in manifest.tables[update.name]:
+        if (piece.form.width, piece.form.rule) != (width, kept.rule):
+            raise CheckpointError(
+                f"table {update.name!r} is {piece.form.width} wide with rule {piece.form.rule} in {folder}, and "
+                f"{width} wide with rule {kept.rule} here; load it into the program it is from"
+            )
+        rows = checkpoint.read_piece(folder / piece.file.name, piece.file)
+        keys = rows["keys"]
+        if len(keys) and not 0 <= keys.min() <= keys.max() < height:
+            outside = keys[(keys < 0) | (keys >= height)][0]
+            raise CheckpointError(
+                f"table {update.name!r} in {folder} has id {outside}, and here it has rows 0 to {height - 1}; a table "
+                "of arbitrary ids needs servers"
+            )
+        found[update.name][keys] = rows["values"]
+        columns = rows["state"][:, : arrays * width].reshape(len(keys), arrays, width)
+        for number, slot in enumerate(kept.slots):
+            found[update.op.input(slot)[0]][keys] = columns[:, number]
+        if scalars and len(keys):
+            latest = max(latest, float(rows["state"][:, arrays * width].max()))
+    if scalars:
+        found[update.op.input(COUNT)[0]] = np.array([latest], np.float32)
+
+
+def _begin(update: Update, native: _native.Rule, slots: Sequence[str], tensors: Mapping[str, torch.Tensor]) -> Values:
+    """What rows are that servers never had."""
+    parameter = update.parameter
+    if parameter.name not in tensors:
+        raise CheckpointError(
+            f"{parameter.name!r} has no first values; run the startup program before load_persistables()"
+        )
+    found: Values = {parameter.name: tensors[parameter.name].cpu().numpy().copy()}
+    state = native.start(1)
+    for number, slot in enumerate(slots):
+        found[update.op.input(slot)[0]] = np.full(parameter.shape, state[number], np.float32)
+    if update.op.input(COUNT):
+        found[update.op.input(COUNT)[0]] = np.zeros(1, np.float32)
+    return found

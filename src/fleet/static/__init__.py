@@ -1,0 +1,147 @@
+"""Static programs: a model is declared once, inspected and transformed as data, and run by an Executor.
+
+    from fleet import static
+
+    x = static.data("x", [None, 13])
+    y = static.data("y", [None, 1])
+    loss = static.layers.mean(static.layers.square_error_cost(static.layers.fc(x, 1), y))
+    static.optimizer.SGD(0.01).minimize(loss)
+
+    exe = static.Executor(static.CPUPlace())
+    exe.run(static.default_startup_program())
+    exe.run(feed={"x": ..., "y": ...}, fetch_list=[loss])
+
+Importing this package does nothing: names are resolved when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fleet.static import clip, initializer, io, layers, nets, optimizer, regularizer
+    from fleet.static import names as unique_name
+    from fleet.static.attr import ParamAttr
+    from fleet.static.backward import append_backward, gradients
+    from fleet.static.block import Block
+    from fleet.static.executor.dataset import FetchHandler
+    from fleet.static.executor.executor import Executor
+    from fleet.static.executor.lod import LoDTensor, create_lod_tensor
+    from fleet.static.executor.memory import memory_optimize, release_memory
+    from fleet.static.executor.options import BuildStrategy, ExecutionStrategy
+    from fleet.static.executor.parallel import CompiledProgram, ParallelExecutor
+    from fleet.static.executor.place import CPUPlace, CUDAPinnedPlace, CUDAPlace
+    from fleet.static.executor.scope import Scope, global_scope, scope_guard
+    from fleet.static.feeding import DataFeeder
+    from fleet.static.io import load, save
+    from fleet.static.layers.io import fed as data
+    from fleet.static.names import name_scope
+    from fleet.static.operator import Operator
+    from fleet.static.program import Program, default_main_program, default_startup_program, program_guard
+    from fleet.static.reader import DataLoader, EOFException, PyReader
+    from fleet.static.variable import Parameter, Variable
+
+_HOMES = {
+    "Block": "block",
+    "BuildStrategy": "executor.options",
+    "CPUPlace": "executor.place",
+    "CUDAPinnedPlace": "executor.place",
+    "CUDAPlace": "executor.place",
+    "CompiledProgram": "executor.parallel",
+    "DataFeeder": "feeding",
+    "DataLoader": "reader",
+    "EOFException": "reader",
+    "ExecutionStrategy": "executor.options",
+    "Executor": "executor.executor",
+    "FetchHandler": "executor.dataset",
+    "LoDTensor": "executor.lod",
+    "Operator": "operator",
+    "ParallelExecutor": "executor.parallel",
+    "ParamAttr": "attr",
+    "Parameter": "variable",
+    "Program": "program",
+    "PyReader": "reader",
+    "Scope": "executor.scope",
+    "Variable": "variable",
+    "append_backward": "backward",
+    "create_lod_tensor": "executor.lod",
+    "default_main_program": "program",
+    "default_startup_program": "program",
+    "global_scope": "executor.scope",
+    "gradients": "backward",
+    "load": "io",
+    "memory_optimize": "executor.memory",
+    "name_scope": "names",
+    "program_guard": "program",
+    "release_memory": "executor.memory",
+    "save": "io",
+    "scope_guard": "executor.scope",
+}
+
+_OTHER_NAMES = {"data": ("layers.io", "fed"), "unique_name": ("names", None)}
+"""Public under another name than at home; None for the module itself."""
+
+_MODULES = {"clip", "initializer", "io", "layers", "nets", "optimizer", "regularizer"}
+
+__all__ = [
+    "Block",
+    "BuildStrategy",
+    "CPUPlace",
+    "CUDAPinnedPlace",
+    "CUDAPlace",
+    "CompiledProgram",
+    "DataFeeder",
+    "DataLoader",
+    "EOFException",
+    "ExecutionStrategy",
+    "Executor",
+    "FetchHandler",
+    "LoDTensor",
+    "Operator",
+    "ParallelExecutor",
+    "ParamAttr",
+    "Parameter",
+    "Program",
+    "PyReader",
+    "Scope",
+    "Variable",
+    "append_backward",
+    "clip",
+    "create_lod_tensor",
+    "data",
+    "default_main_program",
+    "default_startup_program",
+    "global_scope",
+    "gradients",
+    "initializer",
+    "io",
+    "layers",
+    "load",
+    "memory_optimize",
+    "name_scope",
+    "nets",
+    "optimizer",
+    "program_guard",
+    "regularizer",
+    "release_memory",
+    "save",
+    "scope_guard",
+    "unique_name",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    home, own = _OTHER_NAMES.get(name) or (_HOMES.get(name), name)
+    if home is None:
+        raise AttributeError(f"module 'fleet.static' has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{home}")
+    value: object = module if own is None else getattr(module, own)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

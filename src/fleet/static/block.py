@@ -1,0 +1,136 @@
+"""A block: variables by name, and operators in the order in which they run."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fleet.errors import UsageError, UsageTypeError
+from fleet.static import names
+from fleet.static.callsite import callsite
+from fleet.static.operator import Operator
+from fleet.static.registry import complete
+from fleet.static.variable import Parameter, Variable
+
+if TYPE_CHECKING:
+    from fleet.static.program import Program
+
+Given = Variable | str | Sequence[Variable | str] | None
+
+
+class Block:
+    """Part of a program. Block 0 is what the Executor runs; others belong to operators such as listen_and_serv."""
+
+    def __init__(self, program: Program, index: int, parent: int = -1) -> None:
+        self.program = program
+        self.index = index
+        self.parent = parent
+        self.vars: dict[str, Variable] = {}
+        self.ops: list[Operator] = []
+
+    def has_var(self, name: str) -> bool:
+        """Whether this block or one around it has the variable."""
+        return self._find(name) is not None
+
+    def var(self, name: str) -> Variable:
+        """A variable of this block or of one around it; UsageError if there is none."""
+        found = self._find(name)
+        if found is None:
+            near = difflib.get_close_matches(name, self.vars, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageError(f"the program has no variable {name!r}{hint}")
+        return found
+
+    def _find(self, name: str) -> Variable | None:
+        found = self.vars.get(name)
+        if found is None and self.parent >= 0:
+            return self.program.blocks[self.parent]._find(name)
+        return found
+
+    def create_var(
+        self, name: str | None = None, shape: Sequence[int] = (), dtype: Any = "float32", **more: Any
+    ) -> Variable:
+        """Add a variable; without a name it is a new temporary."""
+        return self.add_var(Variable(self, name or names.generate("_generated_var"), shape, dtype, **more))
+
+    def create_parameter(self, name: str, shape: Sequence[int], dtype: Any = "float32", **more: Any) -> Parameter:
+        """Add a parameter."""
+        parameter = Parameter(self, name, shape, dtype, **more)
+        self.add_var(parameter)
+        return parameter
+
+    def add_var(self, var: Variable) -> Variable:
+        """Add a variable that was made for this block; UsageError if another has its name."""
+        known = self.vars.get(var.name)
+        if known is not None and (known.shape, known.dtype) != (var.shape, var.dtype):
+            raise UsageError(
+                f"variable {var.name!r} exists with shape {list(known.shape)} and dtype {known.dtype}, and is asked "
+                f"for with shape {list(var.shape)} and dtype {var.dtype}; give one of them another name"
+            )
+        var.block = self
+        self.vars[var.name] = var
+        self.program.changed()
+        return var
+
+    def append_op(
+        self,
+        type: str,
+        inputs: Mapping[str, Given] | None = None,
+        outputs: Mapping[str, Given] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        role: str | None = None,
+    ) -> Operator:
+        """Add an operator at the end, after its arguments were checked and the shapes of its outputs found."""
+        return self.insert_op(len(self.ops), type, inputs, outputs, attrs, role=role)
+
+    def insert_op(
+        self,
+        index: int,
+        type: str,
+        inputs: Mapping[str, Given] | None = None,
+        outputs: Mapping[str, Given] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        role: str | None = None,
+    ) -> Operator:
+        """`append_op` at another place."""
+        op = Operator(
+            type,
+            _slots(type, inputs),
+            _slots(type, outputs),
+            {name: value for name, value in (attrs or {}).items() if value is not None},
+            role=role or self.program.role,
+            callsite=callsite(),
+            scope=names.current_scope(),
+        )
+        complete(op, self)
+        self.ops.insert(index, op)
+        self.program.changed()
+        return op
+
+    def remove_op(self, index: int) -> None:
+        """Take an operator out."""
+        del self.ops[index]
+        self.program.changed()
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        return [var for var in self.vars.values() if isinstance(var, Parameter)]
+
+
+def _slots(type: str, given: Mapping[str, Given] | None) -> dict[str, list[str]]:
+    slots: dict[str, list[str]] = {}
+    for slot, values in (given or {}).items():
+        if values is None:
+            continue
+        several = [values] if isinstance(values, Variable | str) else list(values)
+        for value in several:
+            if not isinstance(value, Variable | str):
+                raise UsageTypeError(
+                    f"{type}: {slot} must be a Variable of the program, got {value.__class__.__name__}; "
+                    "make one with static.data() or layers.assign()"
+                )
+        slots[slot] = [value if isinstance(value, str) else value.name for value in several]
+    return slots

@@ -1,0 +1,165 @@
+"""Parts of a program that were read from a text or JSON form, checked and put together.
+
+Nothing is inferred: shapes stand in the form. What is checked is what makes a program a program: known operators with
+their slots and attributes, variables that exist, blocks inside earlier blocks. Errors say what is wrong; where it
+stands is added by whoever reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleet.errors import UsageError
+from fleet.static.block import Block
+from fleet.static.dtypes import DTYPES
+from fleet.static.operator import ROLES, Operator
+from fleet.static.program import Program
+from fleet.static.registry import definition
+from fleet.static.variable import ROWS, TENSOR, Parameter, Penalty, Variable
+
+MAX_NESTING = 32
+"""Blocks within blocks, and values of a note within each other."""
+
+SETTINGS = ("kind", "lod", "persistable", "stop_gradient", "is_data")
+PARAMETER_SETTINGS = ("trainable", "learning_rate", "regularizer", "need_clip", "is_distributed")
+
+
+def defaults(is_parameter: bool, is_data: bool = False, trainable: bool = True) -> dict[str, Any]:
+    """Settings of a variable that a form may leave out."""
+    usual = {"kind": TENSOR, "lod": None, "is_data": is_data}
+    if not is_parameter:
+        return {**usual, "persistable": False, "stop_gradient": is_data}
+    own = {
+        "trainable": trainable,
+        "learning_rate": 1.0,
+        "regularizer": None,
+        "need_clip": True,
+        "is_distributed": False,
+    }
+    return {**usual, "persistable": True, "stop_gradient": not trainable, **own}
+
+
+def settings_of(var: Variable) -> dict[str, Any]:
+    """All settings of a variable, as plain values."""
+    found = {name: getattr(var, name) for name in SETTINGS}
+    if isinstance(var, Parameter):
+        found |= {name: getattr(var, name) for name in PARAMETER_SETTINGS}
+        penalty = var.regularizer
+        found["regularizer"] = None if penalty is None else [penalty.kind, penalty.coeff]
+    return found
+
+
+def add_note(program: Program, name: str, value: Any) -> None:
+    """A note, which is any JSON that is not too deep for whoever walks through it."""
+    if name in program.notes:
+        raise UsageError(f"note {name!r} stands twice")
+    layer, depth = [value], 0
+    while layer:
+        layer = [inner for one in layer for inner in _inside(one)]
+        depth += 1
+    if depth > MAX_NESTING:
+        raise UsageError(f"note {name!r} has more than {MAX_NESTING} values within each other")
+    program.notes[name] = value
+
+
+def _inside(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else ()
+
+
+def add_block(program: Program, parent: int) -> Block:
+    """The next block, inside an earlier one."""
+    if not program.blocks:
+        if parent != -1:
+            raise UsageError(f"block 0 is inside no other, got parent {parent}")
+    elif not -1 <= parent < len(program.blocks):
+        raise UsageError(
+            f"block {len(program.blocks)} must be inside one before it, or -1 for none, got parent {parent}"
+        )
+    block = Block(program, len(program.blocks), parent)
+    depth, outer = 0, parent
+    while outer >= 0:
+        depth, outer = depth + 1, program.blocks[outer].parent
+    if depth > MAX_NESTING:
+        raise UsageError(f"more than {MAX_NESTING} blocks within each other")
+    program.blocks.append(block)
+    return block
+
+
+def add_variable(
+    block: Block, is_parameter: bool, name: str, dtype: str, shape: Sequence[int], settings: Mapping[str, Any]
+) -> None:
+    """A variable with all its settings, which `defaults` has completed."""
+    if not name:
+        raise UsageError("a variable has no name")
+    if name in block.vars:
+        raise UsageError(f"variable {name!r} stands twice in block {block.index}")
+    if dtype not in DTYPES:
+        raise UsageError(f"dtype of {name!r} must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    for size in shape:
+        if type(size) is not int or size < -1:
+            raise UsageError(f"sizes of {name!r} must be whole numbers >= -1, got {size!r}")
+    known = (*SETTINGS, *PARAMETER_SETTINGS) if is_parameter else SETTINGS
+    for key in settings:
+        if key not in known:
+            raise UsageError(f"variable {name!r} has no setting {key!r}; there are {', '.join(known)}")
+    given = {key: _setting(name, key, value) for key, value in settings.items()}
+    if is_parameter:
+        var: Variable = Parameter(block, name, shape, dtype, **{key: given.pop(key) for key in PARAMETER_SETTINGS})
+        for key, value in given.items():
+            setattr(var, key, value)
+    else:
+        var = Variable(block, name, shape, dtype, **given)
+    block.vars[name] = var
+
+
+def _setting(name: str, key: str, value: Any) -> Any:
+    if key == "kind":
+        right, wanted = value in (TENSOR, ROWS), f"{TENSOR} or {ROWS}"
+    elif key == "lod":
+        right, wanted = value is None or isinstance(value, str), "the name of a variable"
+    elif key == "learning_rate":
+        right, wanted = type(value) in (int, float), "a number"
+    elif key == "regularizer":
+        if value is None:
+            return None
+        right = (
+            isinstance(value, list) and len(value) == 2 and value[0] in ("l1", "l2") and type(value[1]) in (int, float)
+        )
+        wanted = 'a pair such as ["l2", 0.01]'
+        if right:
+            return Penalty(*value)
+    else:
+        right, wanted = isinstance(value, bool), "true or false"
+    if not right:
+        raise UsageError(f"{key} of {name!r} must be {wanted}, got {value!r}")
+    return value
+
+
+def add_operator(block: Block, op: Operator) -> None:
+    """An operator; its slots are put in the order of its definition."""
+    known = definition(op.type)
+    op.inputs = _slots(op.type, "input", op.inputs, known.inputs)
+    op.outputs = _slots(op.type, "output", op.outputs, known.outputs)
+    if op.role not in ROLES:
+        raise UsageError(f"role of {op.type} must be one of {', '.join(ROLES)}, got {op.role!r}")
+    for name in op.attrs:
+        if name not in known.attrs:
+            raise UsageError(f"operator {op.type} has no attribute {name!r}; it has {', '.join(known.attrs) or 'none'}")
+    for name in (*op.input_names, *op.output_names):
+        if not block.has_var(name):
+            raise UsageError(f"{op.type}: the program has no variable {name!r}")
+    block.ops.append(op)
+
+
+def _slots(type: str, what: str, given: Mapping[str, list[str]], wanted: Sequence[str]) -> dict[str, list[str]]:
+    marks = {slot.rstrip("?*"): slot[len(slot.rstrip("?*")) :] for slot in wanted}
+    for slot, names in given.items():
+        if slot not in marks:
+            raise UsageError(f"operator {type} has no {what} {slot!r}; it has {', '.join(marks) or 'none'}")
+        if len(names) > 1 and marks[slot] != "*":
+            raise UsageError(f"operator {type}: {what} {slot} takes one variable, got {len(names)}")
+    for slot, mark in marks.items():
+        if not mark and not given.get(slot):
+            raise UsageError(f"operator {type}: {what} {slot} is missing")
+    return {slot: given[slot] for slot in marks if given.get(slot)}

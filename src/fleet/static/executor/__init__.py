@@ -1,0 +1,1 @@
+"""Running programs: scopes and places, one lowering to torch, and the Executor."""

@@ -1,0 +1,42 @@
+"""`mul`, `elementwise_add` of a bias and an activation become one matrix product that ends in place."""
+
+from __future__ import annotations
+
+from fleet.static.executor.fuse.ops import Ops
+from fleet.static.operator import Operator
+
+ACTIVATIONS = frozenset({"relu", "tanh", "sigmoid"})
+
+
+def fuse_fc(ops: Ops) -> list[Operator]:
+    """x * w, + b, activation -> fused_fc."""
+    gone: list[Operator] = []
+    made: dict[int, Operator] = {}
+    for mul in ops:
+        add = _bias_of(ops, mul)
+        if add is None:
+            continue
+        last, act = add, ""
+        after = ops.only_reader(add.output("Out")[0])
+        if after is not None and after.type in ACTIVATIONS:
+            last, act = after, after.type
+        gone += [mul, add, last]
+        made[id(last)] = Operator(
+            "fused_fc",
+            {"X": mul.input("X"), "Y": mul.input("Y"), "Bias": add.input("Y")},
+            {"Out": last.output("Out")},
+            {"act": act, "is_native": ops.on_host and ops.var(last.output("Out")[0]).dtype == "float32"},
+            callsite=mul.callsite,
+        )
+    return ops.replaced(gone, made)
+
+
+def _bias_of(ops: Ops, mul: Operator) -> Operator | None:
+    """The addition of a bias to a product of two matrices."""
+    if mul.type != "mul" or any(len(ops.var(mul.input(slot)[0]).shape) != 2 for slot in ("X", "Y")):
+        return None
+    add = ops.only_reader(mul.output("Out")[0])
+    if add is None or add.type != "elementwise_add" or add.input("X") != mul.output("Out"):
+        return None
+    is_bias = len(ops.var(add.input("Y")[0]).shape) == 1 and add.attr("axis") in (-1, 1)
+    return add if is_bias else None

@@ -1,0 +1,60 @@
+"""What a fusing pass asks about operators: who reads a variable, and whether anybody else cares for it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from fleet.static.operator import Operator
+
+if TYPE_CHECKING:
+    from fleet.static.block import Block
+    from fleet.static.variable import Variable
+
+
+class Ops:
+    """Operators in their order, with an index of their variables."""
+
+    def __init__(self, ops: Sequence[Operator], block: Block, fetches: Sequence[str], *, on_host: bool) -> None:
+        self.ops = list(ops)
+        self.block = block
+        self.on_host = on_host
+        """Whether kernels may look at values, and hand memory to the native core."""
+        self._fetches = set(fetches)
+        self._readers: dict[str, list[Operator]] = defaultdict(list)
+        self._writers: dict[str, list[Operator]] = defaultdict(list)
+        for op in self.ops:
+            for name in op.input_names:
+                self._readers[name].append(op)
+            for name in op.output_names:
+                self._writers[name].append(op)
+
+    def __iter__(self) -> Iterator[Operator]:
+        return iter(self.ops)
+
+    def var(self, name: str) -> Variable:
+        return self.block.var(name)
+
+    def writer(self, name: str, type: str) -> Operator | None:
+        """The one operator that writes a variable, if it is of a type."""
+        writers = self._writers[name]
+        return writers[0] if len(writers) == 1 and writers[0].type == type else None
+
+    def only_reader(self, name: str) -> Operator | None:
+        """The one operator that reads a variable which is nobody else's business; None otherwise."""
+        readers = self._readers[name]
+        if len(readers) != 1 or name in self._fetches or self.var(name).persistable:
+            return None
+        return readers[0] if len(self._writers[name]) == 1 else None
+
+    def private_readers(self, name: str) -> list[Operator]:
+        """The operators that read a variable, if nobody but them can see it; else none."""
+        if name in self._fetches or self.var(name).persistable or len(self._writers[name]) != 1:
+            return []
+        return self._readers[name]
+
+    def replaced(self, gone: Sequence[Operator], made: dict[int, Operator]) -> list[Operator]:
+        """The operators without some, and with others at the place of those whose id they have."""
+        ids = {id(op) for op in gone}
+        return [made.get(id(op), op) for op in self.ops if id(op) in made or id(op) not in ids]

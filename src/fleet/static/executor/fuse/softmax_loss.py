@@ -1,0 +1,68 @@
+"""A softmax, its cross entropy, their mean and their gradients, which are simple together: probability minus label."""
+
+from __future__ import annotations
+
+from fleet.static.executor.fuse.ops import Ops
+from fleet.static.operator import Operator
+
+
+def fuse_softmax_loss(ops: Ops) -> list[Operator]:
+    """cross_entropy_grad, softmax_grad -> fused_softmax_loss_grad."""
+    gone: list[Operator] = []
+    made: dict[int, Operator] = {}
+    for loss in ops:
+        if loss.type != "cross_entropy_grad" or not _has_classes(ops, loss):
+            continue
+        softmax = ops.only_reader(loss.output("X@GRAD")[0])
+        if softmax is None or softmax.type != "softmax_grad" or softmax.input("Out") != loss.input("X"):
+            continue
+        if softmax.attr("axis") not in (-1, 1):
+            continue
+        gone += [loss, softmax]
+        made[id(softmax)] = Operator(
+            "fused_softmax_loss_grad",
+            {"X": loss.input("X"), "Label": loss.input("Label"), "Y@GRAD": loss.input("Y@GRAD")},
+            {"X@GRAD": softmax.output("X@GRAD")},
+            {"ignore_index": loss.attr("ignore_index")},
+            role=loss.role,
+            callsite=loss.callsite,
+        )
+    return ops.replaced(gone, made)
+
+
+def fuse_mean_loss(ops: Ops) -> list[Operator]:
+    """cross_entropy, mean -> fused_mean_loss; a gradient of the mean that is a constant becomes a number."""
+    gone: list[Operator] = []
+    made: dict[int, Operator] = {}
+    for loss in ops:
+        if loss.type != "cross_entropy" or not _has_classes(ops, loss):
+            continue
+        by_type = {op.type: op for op in ops.private_readers(loss.output("Y")[0])}
+        mean, back = by_type.pop("mean", None), by_type.pop("mean_grad", None)
+        if mean is None or by_type:
+            continue
+        if back is not None:
+            start = ops.writer(back.input("Out@GRAD")[0], "fill_constant")
+            grad = ops.only_reader(back.output("X@GRAD")[0])
+            if start is None or ops.only_reader(start.output("Out")[0]) is not back:
+                continue
+            if grad is None or grad.type != "fused_softmax_loss_grad":
+                continue
+            inputs = {"X": grad.input("X"), "Label": grad.input("Label")}
+            attrs = {**grad.attrs, "mean_grad": float(start.attr("value"))}
+            made[id(grad)] = Operator(grad.type, inputs, grad.outputs, attrs, role=grad.role, callsite=grad.callsite)
+            gone += [start, back]
+        gone.append(loss)
+        made[id(mean)] = Operator(
+            "fused_mean_loss",
+            {"X": loss.input("X"), "Label": loss.input("Label")},
+            {"Out": mean.output("Out")},
+            {"ignore_index": loss.attr("ignore_index")},
+            callsite=loss.callsite,
+        )
+    return ops.replaced(gone, made)
+
+
+def _has_classes(ops: Ops, loss: Operator) -> bool:
+    """Whether labels are classes of the columns of a matrix."""
+    return not loss.attr("soft_label") and len(ops.var(loss.input("X")[0]).shape) == 2

@@ -1,0 +1,102 @@
+"""What a kernel can know when it is made, and kernels of gradients that nobody has written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from fleet.errors import NotSupportedError
+from fleet.static.operator import Operator
+from fleet.static.registry import Kernel, definition
+
+if TYPE_CHECKING:
+    from fleet.static.block import Block
+    from fleet.static.executor.scope import Scope
+    from fleet.static.variable import Shape, Variable
+
+
+class Lowering:
+    """One program on its way to a function of torch."""
+
+    def __init__(self, block: Block, device: torch.device, scope: Scope) -> None:
+        self.block = block
+        self.program = block.program
+        self.device = device
+        self.scope = scope
+
+    def var(self, name: str) -> Variable:
+        return self.block.var(name)
+
+    def shape(self, name: str) -> Shape:
+        return self.block.var(name).shape
+
+    def dtype(self, name: str) -> str:
+        return self.block.var(name).dtype
+
+    @property
+    def generator(self) -> torch.Generator | None:
+        """For random kernels: begun at the program's seed, or torch's own if that is 0.
+
+        However often a program is compiled for a scope, its random numbers go on.
+        """
+        if not self.program.random_seed:
+            return None
+        key = f"generator of program {self.program.serial} on {self.device}"
+        if key not in self.scope.attached:
+            made = torch.Generator(self.device)
+            self.scope.attached[key] = made.manual_seed(self.program.random_seed)
+        found: torch.Generator = self.scope.attached[key]
+        return found
+
+    def kernel(self, op: Operator) -> Kernel:
+        """The kernel of an operator."""
+        known = definition(op.type)
+        if known.make is not None:
+            return known.make(op, self)
+        assert known.grad_of is not None, op.type
+        return self._by_autograd(op, known.grad_of)
+
+    def _by_autograd(self, op: Operator, forward_type: str) -> Kernel:
+        """Run the forward kernel again, under autograd: for gradients that are not worth a kernel of their own."""
+        forward = definition(forward_type)
+        grad = forward.grad
+        assert grad is not None
+        missing = [
+            slot
+            for slot in (marked.rstrip("*") for marked in forward.inputs if not marked.endswith("?"))
+            if slot not in grad.needs
+        ]
+        if missing or forward.is_random:
+            raise NotSupportedError(f"operator {op.type} needs a kernel of its own")
+        slots = [marked.rstrip("?*") for marked in forward.inputs]
+        inputs = {slot: op.input(slot) for slot in slots}
+        twin = Operator(forward_type, inputs, {slot.rstrip("?*"): ["_"] for slot in forward.outputs}, op.attrs)
+        kernel = self.kernel(twin)
+        num_needs = sum(len(op.input(slot)) for slot in grad.needs)
+        order = [name for slot in grad.needs for name in op.input(slot)]
+        places = [order.index(name) for slot in slots for name in inputs[slot]]
+        owner = [slot for slot in slots for _ in inputs[slot]]
+        wanted = [
+            place
+            for slot in grad.wrt
+            if op.output(f"{slot}@GRAD")
+            for place in range(len(owner))
+            if owner[place] == slot  # by place: a variable may be given twice, and each use has its own part
+        ]
+
+        def run(*tensors: torch.Tensor) -> Any:
+            with torch.enable_grad():
+                given = [tensors[place].detach() for place in places]
+                leaves = [given[index].requires_grad_() for index in wanted]
+                made = kernel(*given)
+            outs: Sequence[torch.Tensor] = [made] if isinstance(made, torch.Tensor) else made
+            found = torch.autograd.grad(
+                list(outs)[: len(tensors) - num_needs], leaves, tensors[num_needs:], allow_unused=True
+            )
+            given_or_zeros = zip(cast("Sequence[torch.Tensor | None]", found), leaves, strict=True)
+            zeroed = [torch.zeros_like(leaf) if grad is None else grad for grad, leaf in given_or_zeros]
+            return zeroed[0] if len(zeroed) == 1 else tuple(zeroed)
+
+        return run

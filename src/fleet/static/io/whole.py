@@ -1,0 +1,70 @@
+"""`save` and `load`: a program and all its values under one path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from fleet.errors import NotSupportedError, UsageError
+from fleet.static.executor.executor import Executor
+from fleet.static.io.files import read_tensors, write_tensors, write_text
+from fleet.static.io.variables import (
+    SERVERS_NOTE,
+    assign,
+    chosen,
+    is_parameter,
+    is_persistable,
+    program_of,
+    values_of,
+)
+from fleet.static.json_form import to_json
+from fleet.static.program import Program
+from fleet.static.variable import Variable
+
+PARAMETERS, STATE, PROGRAM = ".params.safetensors", ".state.safetensors", ".program.json"
+
+
+def save(program: Program, model_path: str | os.PathLike[str]) -> None:
+    """Save a program: MODEL_PATH.params.safetensors, .state.safetensors (all else that lasts) and .program.json."""
+    program = _local(program, "save_persistables")
+    folder, stem = _place(model_path)
+    lasting = chosen(program, None, is_persistable)
+    values = values_of(program, lasting)
+    parameters = {var.name for var in lasting if is_parameter(var)}
+    write_tensors(folder, {name: values[name] for name in values if name in parameters}, stem + PARAMETERS)
+    write_tensors(folder, {name: values[name] for name in values if name not in parameters}, stem + STATE)
+    write_text(folder, stem + PROGRAM, to_json(program))
+
+
+def load(
+    program: Program,
+    model_path: str | os.PathLike[str],
+    executor: Executor | None = None,
+    var_list: Iterable[Variable | str] | None = None,
+) -> None:
+    """Load what `save` saved, or only `var_list` of it; on the executor's device, else where the values are now."""
+    program = _local(program, "load_persistables")
+    folder, stem = _place(model_path)
+    wanted = chosen(program, var_list, None if var_list is not None else is_persistable)
+    parameters = [var for var in wanted if is_parameter(var)]
+    state = [var for var in wanted if not is_parameter(var)]
+    values = read_tensors(folder, parameters, stem + PARAMETERS) if parameters else {}
+    values |= read_tensors(folder, state, stem + STATE) if state else {}
+    assign(values, torch.device("cpu") if executor is None else executor.device)
+
+
+def _local(program: Program, instead: str) -> Program:
+    program = program_of(program)
+    if SERVERS_NOTE in program.notes:
+        raise NotSupportedError(f"the parameters of this program are on servers; use static.io.{instead}()")
+    return program
+
+
+def _place(model_path: str | os.PathLike[str]) -> tuple[Path, str]:
+    path = Path(model_path)
+    if not path.name:
+        raise UsageError(f"model_path must end with a name, such as 'models/mnist', got {str(model_path)!r}")
+    return path.parent, path.name

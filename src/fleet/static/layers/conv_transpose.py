@@ -1,0 +1,65 @@
+"""The transpose of a convolution: what enlarges images again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.errors import NotSupportedError
+from fleet.static.layers.helper import Layer
+from fleet.static.layers.windows import Sizes, channels_and_sizes, each, finish, paddings
+from fleet.static.variable import Variable
+
+
+def conv2d_transpose(
+    input: Variable,
+    num_filters: int,
+    output_size: Sizes | None = None,
+    filter_size: Sizes | None = None,
+    padding: Sizes | str = 0,
+    stride: Sizes = 1,
+    dilation: Sizes = 1,
+    groups: int | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    use_cudnn: bool = True,  # noqa: ARG001 - torch chooses
+    act: str | None = None,
+    name: str | None = None,
+    data_format: str = "NCHW",
+) -> Variable:
+    """The transpose of a convolution: images become larger. `filter_size` follows from `output_size` if left out."""
+    layer = Layer("conv2d_transpose", name)
+    channels, sizes = channels_and_sizes(layer, input, 2, data_format)
+    groups = 1 if groups is None else groups
+    if groups < 1 or channels % groups or num_filters % groups:
+        raise layer.error(f"groups must divide {channels} channels and {num_filters} filters, got {groups}")
+    strides, dilations = each(layer, stride, 2, "stride", 1), each(layer, dilation, 2, "dilation", 1)
+    if padding == "SAME":
+        raise NotSupportedError("conv2d_transpose: padding 'SAME' is not built; give numbers")
+    pads = paddings(layer, padding, sizes, [1, 1], strides, dilations)
+    wanted = None if output_size is None else each(layer, output_size, 2, "output_size", 1)
+    if wanted is not None and any(size < 0 for size in sizes):
+        raise layer.error(f"output_size needs an input of known sizes, got shape {list(input.shape)}; give filter_size")
+    begins = [(size - 1) * step - 2 * pad for size, step, pad in zip(sizes, strides, pads, strict=True)]
+    if filter_size is not None:
+        kernel = each(layer, filter_size, 2, "filter_size", 1)
+    elif wanted is not None:
+        kernel = [(out - begin - 1) // rate + 1 for out, begin, rate in zip(wanted, begins, dilations, strict=True)]
+    else:
+        raise layer.error("filter_size or output_size must be given")
+    extra = [0, 0]
+    if wanted is not None:
+        least = [begin + rate * (side - 1) + 1 for begin, rate, side in zip(begins, dilations, kernel, strict=True)]
+        extra = [out - low for out, low in zip(wanted, least, strict=True)]
+        if any(not 0 <= more < step for more, step in zip(extra, strides, strict=True)):
+            most = [low + step - 1 for low, step in zip(least, strides, strict=True)]
+            raise layer.error(f"output_size must be from {least} to {most}, got {wanted}")
+    attrs = {
+        "strides": strides,
+        "paddings": pads,
+        "dilations": dilations,
+        "groups": groups,
+        "data_format": data_format,
+        "output_padding": extra,
+    }
+    shape = [channels, num_filters // groups, *kernel]
+    return finish(layer, "conv2d_transpose", input, shape, num_filters, attrs, (param_attr, bias_attr), act, None)

@@ -1,0 +1,121 @@
+"""What every layer does: find a name, make parameters and temporaries, add operators, apply an activation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleet.errors import UsageError, UsageTypeError
+from fleet.static import names
+from fleet.static.attr import ParamAttr
+from fleet.static.callsite import callsite
+from fleet.static.initializer import Constant, Initializer, Xavier
+from fleet.static.operator import Operator
+from fleet.static.program import default_main_program, default_startup_program
+from fleet.static.registry import definition
+from fleet.static.variable import Parameter, Variable
+
+
+class Layer:
+    """One call of a layer. `kind` is the stem of its name: `fc` gives `fc_0`, parameters `fc_0.w_0`, `fc_0.b_0`."""
+
+    def __init__(self, kind: str, name: str | None = None) -> None:
+        self.kind = kind
+        self.name = name or names.generate(kind)
+        self.block = default_main_program().current_block()
+
+    def temporary(self, dtype: str = "float32", stop_gradient: bool = False) -> Variable:
+        """A new variable for an output; its shape is found when the operator is added."""
+        return self.block.create_var(names.generate(f"{self.name}.tmp"), dtype=dtype, stop_gradient=stop_gradient)
+
+    def parameter(
+        self,
+        attr: Any,
+        shape: Sequence[int],
+        dtype: str = "float32",
+        *,
+        is_bias: bool = False,
+        default: Initializer | None = None,
+        is_distributed: bool = False,
+    ) -> Parameter | None:
+        """A parameter as the user's ParamAttr says, with its initialiser in the startup program; None for False."""
+        settings = ParamAttr.of(attr)
+        if settings is None:
+            return None
+        if any(size <= 0 for size in shape):
+            raise self.error(f"a parameter needs known sizes, got shape {list(shape)}")
+        name = settings.name or names.generate(f"{self.name}.{'b' if is_bias else 'w'}")
+        main = default_main_program().global_block()
+        known = main.vars.get(name)
+        if known is not None:
+            return self._shared(known, shape, dtype)
+        parameter = main.create_parameter(
+            name,
+            shape,
+            dtype,
+            trainable=settings.trainable,
+            learning_rate=settings.learning_rate,
+            regularizer=settings.regularizer,
+            need_clip=settings.need_clip,
+            is_distributed=is_distributed,
+        )
+        initializer = settings.initializer or default or (Constant(0.0) if is_bias else Xavier())
+        startup = default_startup_program().global_block()
+        if name not in startup.vars:
+            initializer(startup.create_var(name, shape, dtype, persistable=True), startup)
+        return parameter
+
+    def _shared(self, known: Variable, shape: Sequence[int], dtype: str) -> Parameter:
+        if not isinstance(known, Parameter) or known.shape != tuple(shape) or known.dtype != dtype:
+            raise self.error(
+                f"{known.name!r} exists with shape {list(known.shape)} and dtype {known.dtype}, and cannot be shared "
+                f"by a parameter of shape {list(shape)} and dtype {dtype}"
+            )
+        return known
+
+    def op(
+        self,
+        type: str,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Operator:
+        """Add an operator."""
+        return self.block.append_op(type, inputs, outputs, attrs)
+
+    def apply(
+        self, type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any] | None = None, dtype: str = "float32"
+    ) -> Variable:
+        """Add an operator with one output `Out`; returns that."""
+        out = self.temporary(dtype)
+        self.op(type, inputs, {"Out": out}, attrs)
+        return out
+
+    def activate(self, var: Variable, act: str | None) -> Variable:
+        """The variable after an activation, which is given by the name of its operator."""
+        if act is None:
+            return var
+        if not isinstance(act, str):
+            raise UsageTypeError(f"{self.kind}: act must be the name of an activation, such as 'relu', got {act!r}")
+        try:
+            known = definition(act)
+        except UsageError:
+            raise self.error(f"there is no activation {act!r}; use relu, tanh, sigmoid, softmax, ...") from None
+        if [slot.rstrip("?*") for slot in known.inputs] != ["X"]:
+            raise self.error(f"{act!r} is no activation; use relu, tanh, sigmoid, softmax, ...")
+        return self.apply(act, {"X": var}, dtype=var.dtype)
+
+    def error(self, message: str) -> UsageError:
+        """An error that begins with the line of the user's script."""
+        site = callsite()
+        return UsageError(f"{site + ': ' if site else ''}{self.kind}: {message}")
+
+    def variable(self, value: Any, what: str = "input") -> Variable:
+        """UsageTypeError unless it is a Variable."""
+        if not isinstance(value, Variable):
+            site = callsite()
+            raise UsageTypeError(
+                f"{site + ': ' if site else ''}{self.kind}: {what} must be a Variable, got {type(value).__name__}; "
+                "make one with static.data() or layers.assign()"
+            )
+        return value

@@ -1,0 +1,139 @@
+"""Learning-rate schedules: each is a variable that the program computes anew in every step.
+
+    rate = layers.exponential_decay(learning_rate=0.1, decay_steps=1000, decay_rate=0.5)
+    SGD(learning_rate=rate).minimize(loss)
+
+They share one count of steps, `@LR_DECAY_COUNTER@`, which the first run finds at 0; like every persistable variable it
+is saved with a checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from fleet.errors import UsageError
+from fleet.static.initializer import Constant
+from fleet.static.layers.helper import Layer
+from fleet.static.operator import SCHEDULE
+from fleet.static.program import default_main_program, default_startup_program
+from fleet.static.settings import number, switch, whole
+from fleet.static.variable import Variable
+
+COUNTER = "@LR_DECAY_COUNTER@"
+
+
+def exponential_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> Variable:
+    """learning_rate * decay_rate ^ (step / decay_steps); with `staircase` only whole powers."""
+    return _decay("exponential_decay", learning_rate, decay_steps, decay_rate, staircase)
+
+
+def natural_exp_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> Variable:
+    """learning_rate * exp(-decay_rate * step / decay_steps); with `staircase` in whole multiples of decay_rate."""
+    return _decay("natural_exp_decay", learning_rate, decay_steps, decay_rate, staircase)
+
+
+def inverse_time_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> Variable:
+    """learning_rate / (1 + decay_rate * step / decay_steps); with `staircase` in whole multiples of decay_rate."""
+    return _decay("inverse_time_decay", learning_rate, decay_steps, decay_rate, staircase)
+
+
+def polynomial_decay(
+    learning_rate: float,
+    decay_steps: int,
+    end_learning_rate: float = 0.0001,
+    power: float = 1.0,
+    cycle: bool = False,
+) -> Variable:
+    """From `learning_rate` to `end_learning_rate` within `decay_steps`.
+
+    (learning_rate - end_learning_rate) * (1 - step / decay_steps) ^ power + end_learning_rate. Afterwards it stays
+    there; with `cycle` it begins anew each time, over twice, three times, ... as many steps.
+    """
+    own = "polynomial_decay"
+    return _schedule(
+        own,
+        learning_rate=number(own, "learning_rate", learning_rate, least=0),
+        decay_steps=whole(own, "decay_steps", decay_steps, least=1),
+        end_learning_rate=number(own, "end_learning_rate", end_learning_rate, least=0),
+        power=number(own, "power", power, above=0),
+        cycle=switch(own, "cycle", cycle),
+    )
+
+
+def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Variable:
+    """`values[0]` before step `boundaries[0]`, `values[1]` before `boundaries[1]`, ..., the last one afterwards."""
+    own = "piecewise_decay"
+    steps = [whole(own, f"boundaries[{index}]", step, least=0) for index, step in enumerate(boundaries)]
+    rates = [number(own, f"values[{index}]", rate, least=0) for index, rate in enumerate(values)]
+    if len(rates) != len(steps) + 1:
+        raise UsageError(f"{own}: values must be one more than boundaries, got {len(rates)} for {len(steps)}")
+    if any(later <= earlier for earlier, later in pairwise(steps)):
+        raise UsageError(f"{own}: boundaries must ascend, got {steps}")
+    return _schedule(own, boundaries=steps, values=rates)
+
+
+def noam_decay(d_model: float, warmup_steps: float, learning_rate: float = 1.0) -> Variable:
+    """learning_rate * d_model^-0.5 * min(n^-0.5, n * warmup_steps^-1.5) in step n, the first of which is 1."""
+    own = "noam_decay"
+    return _schedule(
+        own,
+        learning_rate=number(own, "learning_rate", learning_rate, least=0),
+        d_model=number(own, "d_model", d_model, above=0),
+        warmup_steps=number(own, "warmup_steps", warmup_steps, above=0),
+    )
+
+
+def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Variable:
+    """learning_rate / 2 * (cos(epoch * pi / epochs) + 1), the same for all steps of an epoch."""
+    own = "cosine_decay"
+    return _schedule(
+        own,
+        learning_rate=number(own, "learning_rate", learning_rate, least=0),
+        step_each_epoch=whole(own, "step_each_epoch", step_each_epoch, least=1),
+        epochs=whole(own, "epochs", epochs, least=1),
+    )
+
+
+def linear_lr_warmup(learning_rate: float | Variable, warmup_steps: int, start_lr: float, end_lr: float) -> Variable:
+    """From `start_lr` to `end_lr` in a straight line of `warmup_steps`, then `learning_rate`, a schedule maybe."""
+    own = "linear_lr_warmup"
+    settings: dict[str, Any] = {
+        "warmup_steps": whole(own, "warmup_steps", warmup_steps, least=1),
+        "start_lr": number(own, "start_lr", start_lr, least=0),
+        "end_lr": number(own, "end_lr", end_lr, least=0),
+    }
+    if isinstance(learning_rate, Variable):
+        return _schedule("linear_warmup", learning_rate, **settings)
+    return _schedule("linear_warmup", **settings, learning_rate=number(own, "learning_rate", learning_rate, least=0))
+
+
+def _decay(kind: str, learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool) -> Variable:
+    return _schedule(
+        kind,
+        learning_rate=number(kind, "learning_rate", learning_rate, least=0),
+        decay_steps=whole(kind, "decay_steps", decay_steps, least=1),
+        decay_rate=number(kind, "decay_rate", decay_rate, least=0),
+        staircase=switch(kind, "staircase", staircase),
+    )
+
+
+def _schedule(kind: str, rate: Variable | None = None, **attrs: Any) -> Variable:
+    layer = Layer(kind)
+    with layer.block.program.adding(SCHEDULE):
+        out = layer.temporary(stop_gradient=True)
+        layer.op(f"lr_{kind}", {"Step": _counter(), "LearningRate": rate}, {"Out": out}, attrs)
+    return out
+
+
+def _counter() -> Variable:
+    """The count of steps, which grows before anything else in a step."""
+    block, startup = default_main_program().global_block(), default_startup_program().global_block()
+    if COUNTER in block.vars:
+        return block.vars[COUNTER]
+    counter = block.create_var(COUNTER, (1,), "int64", persistable=True, stop_gradient=True)
+    block.insert_op(0, "increment", {"X": counter}, {"Out": counter}, {"step": 1.0}, role=SCHEDULE)
+    if COUNTER not in startup.vars:
+        Constant(-1)(startup.create_var(COUNTER, (1,), "int64", persistable=True), startup)
+    return counter

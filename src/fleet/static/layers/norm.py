@@ -1,0 +1,177 @@
+"""Normalisation: over a batch, and within an example."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from fleet.errors import NotSupportedError
+from fleet.static.attr import ParamAttr
+from fleet.static.initializer import Constant
+from fleet.static.layers.helper import Layer
+from fleet.static.variable import Parameter, Variable
+
+
+def batch_norm(
+    input: Variable,
+    act: str | None = None,
+    is_test: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    data_layout: str = "NCHW",
+    in_place: bool = False,  # noqa: ARG001 - values are let go where they were used last, whatever it says
+    name: str | None = None,
+    moving_mean_name: str | None = None,
+    moving_variance_name: str | None = None,
+    do_model_average_for_mean_and_var: bool = True,  # noqa: ARG001 - there is no model average to take part in
+    use_global_stats: bool = False,
+) -> Variable:
+    """Each channel with mean 0 and variance 1 over the batch, then times a trained scale, plus a trained bias.
+
+    For evaluation the mean and (biased) variance are kept: `momentum` of the old, the rest of the batch's. They are
+    what is used with `is_test` or `use_global_stats`.
+    """
+    layer = Layer("batch_norm", name)
+    layer.variable(input)
+    if not 2 <= input.ndim <= 5:
+        raise layer.error(f"input {input.name!r} must have 2 to 5 dimensions, got shape {list(input.shape)}")
+    if not 0 <= momentum <= 1:
+        raise layer.error(f"momentum must be from 0 to 1, got {momentum}")
+    channels = [input.shape[-1] if data_layout == "NHWC" else input.shape[1]]
+    scale = _required(layer, param_attr, channels, input.dtype, 1.0)
+    bias = _required(layer, bias_attr, channels, input.dtype, 0.0, is_bias=True)
+    mean = _required(layer, ParamAttr(moving_mean_name, trainable=False), channels, input.dtype, 0.0)
+    variance = _required(layer, ParamAttr(moving_variance_name, trainable=False), channels, input.dtype, 1.0)
+    saved_mean = layer.temporary(input.dtype, stop_gradient=True)
+    saved_variance = layer.temporary(input.dtype, stop_gradient=True)
+    out = layer.temporary(input.dtype)
+    layer.op(
+        "batch_norm",
+        {"X": input, "Scale": scale, "Bias": bias, "Mean": mean, "Variance": variance},
+        {
+            "Y": out,
+            "MeanOut": mean,
+            "VarianceOut": variance,
+            "SavedMean": saved_mean,
+            "SavedVariance": saved_variance,
+        },
+        {
+            "momentum": float(momentum),
+            "epsilon": float(epsilon),
+            "is_test": bool(is_test),
+            "use_global_stats": bool(use_global_stats),
+            "data_layout": data_layout,
+        },
+    )
+    return layer.activate(out, act)
+
+
+def _required(layer: Layer, attr: Any, shape: list[int], dtype: str, value: float, is_bias: bool = False) -> Parameter:
+    made = layer.parameter(attr, shape, dtype, is_bias=is_bias, default=Constant(value))
+    if made is None:
+        raise layer.error("param_attr and bias_attr must not be False")
+    return made
+
+
+def layer_norm(
+    input: Variable,
+    scale: bool = True,
+    shift: bool = True,
+    begin_norm_axis: int = 1,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    act: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """Each example with mean 0 and variance 1 over the dimensions from `begin_norm_axis` on.
+
+    `scale` and `shift` say whether there are a trained scale and a trained bias.
+    """
+    layer = Layer("layer_norm", name)
+    layer.variable(input)
+    if not 0 < begin_norm_axis < input.ndim:
+        raise layer.error(
+            f"begin_norm_axis must be from 1 to {input.ndim - 1} for {input.name!r} of shape {list(input.shape)}, "
+            f"got {begin_norm_axis}"
+        )
+    for wanted, attr, what in ((scale, param_attr, "param_attr"), (shift, bias_attr, "bias_attr")):
+        if not wanted and attr not in (None, False):
+            raise layer.error(f"{what} is given, but what it is for is switched off")
+    shape = [prod(input.shape[begin_norm_axis:])]
+    inputs: dict[str, Any] = {"X": input}
+    if scale:
+        inputs["Scale"] = layer.parameter(param_attr, shape, input.dtype, default=Constant(1.0))
+    if shift:
+        inputs["Bias"] = layer.parameter(bias_attr, shape, input.dtype, is_bias=True)
+    mean = layer.temporary(input.dtype, stop_gradient=True)
+    variance = layer.temporary(input.dtype, stop_gradient=True)
+    out = layer.temporary(input.dtype)
+    attrs = {"begin_norm_axis": begin_norm_axis, "epsilon": float(epsilon)}
+    layer.op("layer_norm", inputs, {"Y": out, "Mean": mean, "Variance": variance}, attrs)
+    return layer.activate(out, act)
+
+
+def group_norm(
+    input: Variable,
+    groups: int,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    act: str | None = None,
+    data_layout: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """Each group of channels of an example with mean 0 and variance 1, then a trained scale and bias by channel."""
+    layer = Layer("group_norm", name)
+    if data_layout != "NCHW":
+        raise NotSupportedError(f"group_norm: data_layout must be 'NCHW', got {data_layout!r}; transpose the input")
+    attrs = {"groups": groups, "epsilon": float(epsilon)}
+    return layer.activate(_by_channel(layer, "group_norm", input, param_attr, bias_attr, attrs), act)
+
+
+def instance_norm(
+    input: Variable, epsilon: float = 1e-05, param_attr: Any = None, bias_attr: Any = None, name: str | None = None
+) -> Variable:
+    """Each channel of an example with mean 0 and variance 1, then a trained scale and bias by channel."""
+    layer = Layer("instance_norm", name)
+    return _by_channel(layer, "instance_norm", input, param_attr, bias_attr, {"epsilon": float(epsilon)})
+
+
+def _by_channel(
+    layer: Layer, type: str, input: Variable, param_attr: Any, bias_attr: Any, attrs: dict[str, Any]
+) -> Variable:
+    layer.variable(input)
+    if input.ndim < 3:
+        raise layer.error(f"input {input.name!r} must be [batch, channels, sizes...], got shape {list(input.shape)}")
+    channels = [input.shape[1]]
+    scale = layer.parameter(param_attr, channels, input.dtype, default=Constant(1.0))
+    bias = layer.parameter(bias_attr, channels, input.dtype, is_bias=True)
+    out = layer.temporary(input.dtype)
+    layer.op(type, {"X": input, "Scale": scale, "Bias": bias}, {"Y": out}, attrs)
+    return out
+
+
+def l2_normalize(x: Variable, axis: int, epsilon: float = 1e-12, name: str | None = None) -> Variable:
+    """x divided by its length along `axis`."""
+    layer = Layer("l2_normalize", name)
+    return layer.apply("norm", {"X": layer.variable(x, "x")}, {"axis": axis, "epsilon": float(epsilon)}, x.dtype)
+
+
+def lrn(
+    input: Variable,
+    n: int = 5,
+    k: float = 1.0,
+    alpha: float = 1e-4,
+    beta: float = 0.75,
+    name: str | None = None,
+    data_format: str = "NCHW",
+) -> Variable:
+    """Each value divided by `(k + alpha * sum of squares) ** beta` of the `n` channels around it."""
+    layer = Layer("lrn", name)
+    if data_format != "NCHW":
+        raise NotSupportedError(f"lrn: data_format must be 'NCHW', got {data_format!r}; transpose the input")
+    attrs = {"n": n, "k": float(k), "alpha": float(alpha), "beta": float(beta)}
+    return layer.apply("lrn", {"X": layer.variable(input)}, attrs, input.dtype)

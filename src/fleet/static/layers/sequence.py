@@ -1,0 +1,167 @@
+"""Layers over ragged input: pooling, softmax, convolution and more over the rows of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fleet.static.dtypes import canonical
+from fleet.static.layers.helper import Layer
+from fleet.static.names import LOD
+from fleet.static.ops.sequence_pool import EXTREMES, KINDS
+from fleet.static.variable import Variable
+
+
+def sequence_pool(input: Variable, pool_type: str, is_test: bool = False, pad_value: float = 0.0) -> Variable:
+    """One value for each row: its sum, average, sqrt (sum / sqrt(length)), max, min, first or last.
+
+    An empty row gives `pad_value`. Training or not is all the same, whatever `is_test` says.
+    """
+    layer = Layer("sequence_pool")
+    kind = str(pool_type).upper()
+    if kind not in KINDS:
+        raise layer.error(f"pool_type must be one of {', '.join(KINDS).lower()}, got {pool_type!r}")
+    offsets = _offsets(layer, input)
+    out = layer.temporary(input.dtype)
+    index = layer.temporary("int64", stop_gradient=True) if kind in EXTREMES else None
+    count = layer.temporary(input.dtype, stop_gradient=True)
+    layer.op(
+        "sequence_pool",
+        {"X": input, "Offsets": offsets},
+        {"Out": out, "MaxIndex": index, "Count": count},
+        {"pooltype": kind, "is_test": bool(is_test), "pad_value": float(pad_value)},
+    )
+    return out
+
+
+def sequence_first_step(input: Variable) -> Variable:
+    """The first value of each row, zeros for an empty one."""
+    return sequence_pool(input, "first")
+
+
+def sequence_last_step(input: Variable) -> Variable:
+    """The last value of each row, zeros for an empty one."""
+    return sequence_pool(input, "last")
+
+
+def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None = None) -> Variable:  # noqa: ARG001
+    """Shares that sum to 1 within each row."""
+    layer = Layer("sequence_softmax", name)
+    return layer.apply("sequence_softmax", {"X": input, "Offsets": _offsets(layer, input)}, dtype=input.dtype)
+
+
+def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
+    """Each row from its end to its beginning."""
+    layer = Layer("sequence_reverse", name)
+    offsets = _offsets(layer, x, "x")
+    out = layer.temporary(x.dtype)
+    layer.op("sequence_reverse", {"X": x, "Offsets": offsets}, {"Y": out})
+    return out
+
+
+def sequence_conv(
+    input: Variable,
+    num_filters: int,
+    filter_size: int = 3,
+    filter_stride: int = 1,
+    padding: bool = True,
+    padding_start: int | None = None,
+    bias_attr: Any = None,
+    param_attr: Any = None,
+    act: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """A convolution along each row. A window begins `padding_start` from its value; half of it before if left out.
+
+    What is outside of the row counts as zeros, so `padding` cannot be switched off.
+    """
+    layer = Layer("sequence_conv", name)
+    offsets = _offsets(layer, input)
+    if filter_stride != 1:
+        raise layer.error(f"filter_stride must be 1, got {filter_stride}")
+    if padding is not True:
+        raise layer.error(f"padding must be True, got {padding!r}; rows keep their lengths")
+    if filter_size < 1:
+        raise layer.error(f"filter_size must be >= 1, got {filter_size}")
+    weight = layer.parameter(param_attr, [filter_size * input.shape[-1], num_filters], input.dtype)
+    if weight is None:
+        raise layer.error("param_attr must not be False; a filter is what a convolution is")
+    begin = -(filter_size // 2) if padding_start is None else padding_start
+    attrs = {"contextLength": filter_size, "contextStart": begin, "contextStride": filter_stride}
+    out = layer.apply("sequence_conv", {"X": input, "Filter": weight, "Offsets": offsets}, attrs, input.dtype)
+    bias = layer.parameter(bias_attr, [num_filters], input.dtype, is_bias=True)
+    if bias is not None:
+        out = layer.apply("elementwise_add", {"X": out, "Y": bias}, {"axis": 1}, input.dtype)
+    return layer.activate(out, act)
+
+
+def sequence_expand(x: Variable, y: Variable, ref_level: int = -1, name: str | None = None) -> Variable:
+    """Row i of `x` as often as row i of the ragged `y` has values."""
+    layer = Layer("sequence_expand", name)
+    offsets = _offsets(layer, y, "y")
+    if ref_level not in (-1, 0):
+        raise layer.error(f"ref_level must be -1 or 0, got {ref_level}; there is one level of rows")
+    inputs: dict[str, Any] = {"X": layer.variable(x, "x"), "Y": y, "Offsets": offsets}
+    if x.lod is None:
+        return layer.apply("sequence_expand", inputs, dtype=x.dtype)
+    out = layer.temporary(x.dtype)
+    inputs["XOffsets"] = layer.block.var(x.lod)
+    layer.op("sequence_expand", inputs, {"Out": out, "OutOffsets": _new_offsets(layer, out)})
+    return out
+
+
+def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Variable:
+    """Row i of each variable, one after the other, as row i."""
+    layer = Layer("sequence_concat", name)
+    if not isinstance(input, list | tuple) or not input:
+        raise layer.error(f"input must be a list of variables, got {input!r}")
+    offsets = [_offsets(layer, one) for one in input]
+    out = layer.temporary(input[0].dtype)
+    layer.op("sequence_concat", {"X": input, "Offsets": offsets}, {"Out": out, "OutOffsets": _new_offsets(layer, out)})
+    return out
+
+
+def sequence_pad(
+    x: Variable, pad_value: Variable, maxlen: int | None = None, name: str | None = None
+) -> tuple[Variable, Variable]:
+    """Rows filled up with `pad_value` to `maxlen`, or to the longest of the batch; and how long each was."""
+    layer = Layer("sequence_pad", name)
+    offsets = _offsets(layer, x, "x")
+    out, sizes = layer.temporary(x.dtype), layer.temporary("int64", stop_gradient=True)
+    layer.op(
+        "sequence_pad",
+        {"X": x, "PadValue": layer.variable(pad_value, "pad_value"), "Offsets": offsets},
+        {"Out": out, "Length": sizes},
+        {"padded_length": -1 if maxlen is None else maxlen},
+    )
+    return out, sizes
+
+
+def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Variable:
+    """Padded rows cut to their lengths: ragged again."""
+    layer = Layer("sequence_unpad", name)
+    out = layer.temporary(layer.variable(x, "x").dtype)
+    inputs = {"X": x, "Length": layer.variable(length, "length")}
+    layer.op("sequence_unpad", inputs, {"Out": out, "OutOffsets": _new_offsets(layer, out)})
+    return out
+
+
+def sequence_mask(x: Variable, maxlen: int | None = None, dtype: Any = "int64", name: str | None = None) -> Variable:
+    """For each length a row of ones, as many as it says, and then zeros up to `maxlen` or the greatest length."""
+    layer = Layer("sequence_mask", name)
+    out = layer.temporary(canonical(dtype), stop_gradient=True)
+    attrs = {"maxlen": -1 if maxlen is None else maxlen, "out_dtype": canonical(dtype)}
+    layer.op("sequence_mask", {"X": layer.variable(x, "x")}, {"Y": out}, attrs)
+    return out
+
+
+def _offsets(layer: Layer, value: Any, what: str = "input") -> Variable:
+    """Where the rows of a ragged variable begin."""
+    var = layer.variable(value, what)
+    if var.lod is None:
+        raise layer.error(f"{what} {var.name!r} must be ragged; declare it with data(..., lod_level=1)")
+    return layer.block.var(var.lod)
+
+
+def _new_offsets(layer: Layer, out: Variable) -> Variable:
+    return layer.block.create_var(out.name + LOD, [-1], "int64", stop_gradient=True)

@@ -1,0 +1,247 @@
+"""Layers that make variables: constants, copies, global variables, parameters."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fleet.errors import NotSupportedError
+from fleet.static import names
+from fleet.static.attr import ParamAttr
+from fleet.static.dtypes import canonical
+from fleet.static.initializer import Constant, Initializer
+from fleet.static.layers.arithmetic import target
+from fleet.static.layers.helper import Layer
+from fleet.static.program import default_main_program, default_startup_program
+from fleet.static.variable import Parameter, Variable
+
+MAX_ASSIGNED = 1024 * 1024
+"""Elements of an array that `assign` puts into a program, which holds them as numbers."""
+
+
+def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False) -> Variable:
+    """A variable without a value, for the output of a later operator."""
+    block = default_main_program().current_block()
+    return block.create_var(name or names.generate("create_tensor"), dtype=dtype, persistable=persistable)
+
+
+def create_parameter(
+    shape: Sequence[int],
+    dtype: Any,
+    name: str | None = None,
+    attr: Any = None,
+    is_bias: bool = False,
+    default_initializer: Initializer | None = None,
+) -> Parameter:
+    """A trainable variable; without an initialiser it is as that of a layer: Xavier's, or 0 for a bias."""
+    layer = Layer("create_parameter")
+    settings = ParamAttr.of(attr)
+    if settings is None:
+        raise layer.error("attr must not be False; a parameter that is not wanted need not be created")
+    if name is not None and settings.name not in (None, name):
+        raise layer.error(f"name is {name!r} and that of attr is {settings.name!r}; give one of them")
+    if name is not None:
+        settings = ParamAttr(
+            name,
+            settings.initializer,
+            settings.learning_rate,
+            settings.regularizer,
+            settings.trainable,
+            settings.need_clip,
+        )
+    made = layer.parameter(settings, list(shape), canonical(dtype), is_bias=is_bias, default=default_initializer)
+    assert made is not None
+    return made
+
+
+def create_global_var(
+    shape: Sequence[int],
+    value: float,
+    dtype: Any,
+    persistable: bool = False,
+    force_cpu: bool = False,  # noqa: ARG001 - changes no value
+    name: str | None = None,
+) -> Variable:
+    """A variable of the whole program, filled by the startup program; `persistable` ones outlive a run.
+
+    What is not persistable has no value after the startup program, so the main program fills it itself.
+    """
+    sizes, kind = [int(size) for size in shape], canonical(dtype)
+    label = name or names.generate("global_var")
+    var = (
+        default_main_program()
+        .global_block()
+        .create_var(label, sizes, kind, persistable=persistable, stop_gradient=True)
+    )
+    if persistable:
+        startup = default_startup_program().global_block()
+        Constant(value)(startup.create_var(label, sizes, kind, persistable=True), startup)
+    else:
+        Constant(value)(var, default_main_program().global_block())
+    return var
+
+
+def _plain(value: float) -> float:
+    """A number that JSON has, whatever numpy calls it."""
+    return int(value) if isinstance(value, int | np.integer) else float(value)
+
+
+def fill_constant(
+    shape: Sequence[int],
+    dtype: Any,
+    value: float,
+    force_cpu: bool = False,  # noqa: ARG001 - changes no value
+    out: Variable | None = None,
+) -> Variable:
+    """A variable that is `value` everywhere, as `out` if given."""
+    layer, kind = Layer("fill_constant"), canonical(dtype)
+    made = layer.temporary(kind) if out is None else layer.variable(out, "out")
+    layer.op(
+        "fill_constant",
+        {},
+        {"Out": made},
+        {"shape": [int(size) for size in shape], "dtype": kind, "value": _plain(value)},
+    )
+    made.stop_gradient = True
+    return made
+
+
+def fill_constant_batch_size_like(
+    input: Variable,
+    shape: Sequence[int],
+    dtype: Any,
+    value: float,
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    force_cpu: bool = False,  # noqa: ARG001 - changes no value
+) -> Variable:
+    """A constant of this shape, but of the size of a dimension of `input` (its batch) along one dimension."""
+    layer, kind = Layer("fill_constant_batch_size_like"), canonical(dtype)
+    attrs = {
+        "shape": [int(size) for size in shape],
+        "dtype": kind,
+        "value": _plain(value),
+        "input_dim_idx": input_dim_idx,
+        "output_dim_idx": output_dim_idx,
+    }
+    out = layer.apply("fill_constant_batch_size_like", {"Input": layer.variable(input)}, attrs, kind)
+    out.stop_gradient = True
+    return out
+
+
+def zeros(shape: Sequence[int], dtype: Any = "float32", force_cpu: bool = False) -> Variable:
+    """0 everywhere."""
+    return fill_constant(shape, dtype, 0.0, force_cpu)
+
+
+def ones(shape: Sequence[int], dtype: Any = "float32", force_cpu: bool = False) -> Variable:
+    """1 everywhere."""
+    return fill_constant(shape, dtype, 1.0, force_cpu)
+
+
+def _like(kind: str, type: str, x: Variable, attrs: dict[str, float], out: Variable | None) -> Variable:
+    layer = Layer(kind)
+    x = layer.variable(x, "x")
+    made = layer.temporary(x.dtype) if out is None else target(layer, out, [x])
+    layer.op(type, {"X": x}, {"Out": made}, attrs)
+    made.stop_gradient = True
+    return made
+
+
+def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
+    """0 everywhere, shaped as `x`."""
+    return _like("zeros_like", "fill_zeros_like", x, {}, out)
+
+
+def ones_like(x: Variable, out: Variable | None = None) -> Variable:
+    """1 everywhere, shaped as `x`."""
+    return _like("ones_like", "fill_any_like", x, {"value": 1.0}, out)
+
+
+def assign(input: Any, output: Variable | None = None) -> Variable:
+    """A copy of a variable, or a variable of an array's values; as `output` if given.
+
+    Numbers of Python become float32 or int64.
+    """
+    layer = Layer("assign")
+    source = input if isinstance(input, Variable) else np.asarray(input)
+    if isinstance(source, Variable):
+        out = (
+            layer.temporary(source.dtype)
+            if output is None
+            else _target(layer, output, source.shape, source.dtype, [source])
+        )
+        layer.op("assign", {"X": source}, {"Out": out})
+        return out
+    if source.size > MAX_ASSIGNED:
+        raise layer.error(
+            f"an array of {source.size} elements is too large for a program; feed it, or use NumpyArrayInitializer"
+        )
+    if not isinstance(input, np.ndarray | np.generic) and source.dtype == np.float64:
+        source = source.astype(np.float32)
+    kind = canonical(source.dtype)
+    shape = list(source.shape) or [1]
+    out = layer.temporary(kind) if output is None else _target(layer, output, shape, kind)
+    layer.op("assign_value", {}, {"Out": out}, {"shape": shape, "dtype": kind, "values": source.ravel().tolist()})
+    return out
+
+
+def _target(layer: Layer, output: Any, shape: Sequence[int], dtype: str, inputs: Sequence[Variable] = ()) -> Variable:
+    """A variable to write to; one that outlives the run keeps its shape and dtype."""
+    out = target(layer, output, inputs)
+    if out.persistable and (list(out.shape), out.dtype) != (list(shape), dtype):
+        raise layer.error(
+            f"output {out.name!r} is {out.dtype} of shape {list(out.shape)} and cannot take {dtype} of {list(shape)}"
+        )
+    return out
+
+
+def _numbers(layer: Layer, **given: Any) -> dict[str, Any]:
+    for what, value in given.items():
+        if isinstance(value, Variable):
+            raise NotSupportedError(
+                f"{layer.kind}: {what} must be a number; a shape that depends on values is not built"
+            )
+    return given
+
+
+def range(start: float, end: float, step: float, dtype: Any) -> Variable:
+    """start, start + step, ... up to but without `end`."""
+    layer, kind = Layer("range"), canonical(dtype)
+    out = layer.apply("range", {}, {**_numbers(layer, start=start, end=end, step=step), "dtype": kind}, kind)
+    out.stop_gradient = True
+    return out
+
+
+def linspace(start: float, stop: float, num: int, dtype: Any) -> Variable:
+    """`num` values at equal distances from `start` to `stop`."""
+    layer, kind = Layer("linspace"), canonical(dtype)
+    out = layer.apply("linspace", {}, {**_numbers(layer, start=start, stop=stop, num=num), "dtype": kind}, kind)
+    out.stop_gradient = True
+    return out
+
+
+def eye(
+    num_rows: int, num_columns: int | None = None, batch_shape: Sequence[int] | None = None, dtype: Any = "float32"
+) -> Variable:
+    """1 on the diagonal of a matrix, 0 elsewhere; repeated for `batch_shape`."""
+    layer, kind = Layer("eye"), canonical(dtype)
+    attrs = {"num_rows": num_rows, "num_columns": num_rows if num_columns is None else num_columns, "dtype": kind}
+    out = layer.apply("eye", {}, attrs, kind)
+    if batch_shape:
+        new = list(builtins.range(len(batch_shape)))
+        out = layer.apply("unsqueeze", {"X": out}, {"axes": new}, kind)
+        out = layer.apply("expand", {"X": out}, {"expand_times": [*batch_shape, 1, 1]}, kind)
+    out.stop_gradient = True
+    return out
+
+
+def shape(input: Variable) -> Variable:
+    """The sizes of a variable in this batch, int32."""
+    layer = Layer("shape")
+    out = layer.apply("shape", {"Input": layer.variable(input)}, {}, "int32")
+    out.stop_gradient = True
+    return out

@@ -1,0 +1,74 @@
+"""Names that do not clash: `fc_0`, `fc_1`, ..., counted for each stem, as the reference counts them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+GRAD = "@GRAD"
+LOD = "@LOD"
+
+
+class Names:
+    """One count for each stem."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._counts: Counter[str] = Counter()
+
+    def make(self, stem: str) -> str:
+        number = self._counts[stem]
+        self._counts[stem] += 1
+        return f"{self._prefix}{stem}_{number}"
+
+
+_names = Names()
+_scopes: list[str] = []
+_scope_counts: list[Counter[str]] = [Counter()]
+
+
+def generate(stem: str) -> str:
+    """A new name that begins with `stem`.
+
+    >>> with guard():
+    ...     generate("fc"), generate("fc"), generate("tmp")
+    ('fc_0', 'fc_1', 'tmp_0')
+    """
+    return _names.make(stem)
+
+
+@contextmanager
+def guard(prefix: str | None = None) -> Iterator[None]:
+    """Inside, names are counted from 0 again and begin with `prefix`; afterwards counting goes on as before."""
+    global _names
+    before, _names = _names, Names(prefix or "")
+    try:
+        yield
+    finally:
+        _names = before
+
+
+@contextmanager
+def name_scope(prefix: str) -> Iterator[None]:
+    """Inside, operators carry `prefix/` as their scope, for people who read the program; names stay as they are."""
+    counts = _scope_counts[-1]
+    label = prefix if not counts[prefix] else f"{prefix}_{counts[prefix]}"
+    counts[prefix] += 1
+    _scopes.append(label)
+    _scope_counts.append(Counter())
+    try:
+        yield
+    finally:
+        _scopes.pop()
+        _scope_counts.pop()
+
+
+def current_scope() -> str:
+    """The scopes that we are in: `encoder/layer_1/`, or nothing."""
+    return "".join(f"{label}/" for label in _scopes)
+
+
+def grad_name(name: str) -> str:
+    """The name of a variable's gradient."""
+    return name + GRAD

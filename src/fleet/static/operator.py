@@ -1,0 +1,97 @@
+"""Operators of a program: a type, named inputs and outputs, attributes; plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Slots = dict[str, list[str]]
+
+FORWARD, BACKWARD, OPTIMIZE, SCHEDULE, REMOTE = "forward", "backward", "optimize", "schedule", "remote"
+ROLES = (FORWARD, BACKWARD, OPTIMIZE, SCHEDULE, REMOTE)
+
+
+class Operator:
+    """One operation. `inputs` and `outputs` map a slot, such as `X`, to the names of variables.
+
+    `role` says which part of training it belongs to; `callsite` where in the user's script it was made (not compared,
+    not saved); `scope` is the name_scope it was made in.
+    """
+
+    def __init__(
+        self,
+        type: str,
+        inputs: Mapping[str, Sequence[str]] | None = None,
+        outputs: Mapping[str, Sequence[str]] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        role: str = FORWARD,
+        callsite: str = "",
+        scope: str = "",
+    ) -> None:
+        self.type = type
+        self.inputs: Slots = {slot: list(names) for slot, names in (inputs or {}).items()}
+        self.outputs: Slots = {slot: list(names) for slot, names in (outputs or {}).items()}
+        self.attrs: dict[str, Any] = dict(attrs or {})
+        self.role = role
+        self.callsite = callsite
+        self.scope = scope
+
+    def input(self, slot: str) -> list[str]:
+        """Names in an input slot; none if the slot is not there."""
+        return self.inputs.get(slot, [])
+
+    def output(self, slot: str) -> list[str]:
+        """Names in an output slot; none if the slot is not there."""
+        return self.outputs.get(slot, [])
+
+    @property
+    def input_names(self) -> list[str]:
+        """All variables that are read, in the order of the slots."""
+        return [name for names in self.inputs.values() for name in names]
+
+    @property
+    def output_names(self) -> list[str]:
+        """All variables that are written, in the order of the slots."""
+        return [name for names in self.outputs.values() for name in names]
+
+    @property
+    def in_place(self) -> set[str]:
+        """Variables that are read and written: the operation changes them in place."""
+        return set(self.input_names) & set(self.output_names)
+
+    def attr(self, name: str) -> Any:
+        """An attribute, or what the op's definition says it is when left out."""
+        if name in self.attrs:
+            return self.attrs[name]
+        from fleet.static.registry import definition
+
+        return definition(self.type).attrs[name]
+
+    def copy(self) -> Operator:
+        return Operator(
+            self.type,
+            self.inputs,
+            self.outputs,
+            self.attrs,
+            role=self.role,
+            callsite=self.callsite,
+            scope=self.scope,
+        )
+
+    def renamed(self, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Operator:
+        """A copy in which variables have other names."""
+        other = self.copy()
+        other.inputs = {slot: [inputs.get(name, name) for name in names] for slot, names in self.inputs.items()}
+        other.outputs = {slot: [outputs.get(name, name) for name in names] for slot, names in self.outputs.items()}
+        return other
+
+    def __iter__(self) -> Iterator[str]:
+        raise TypeError("an Operator is not iterable; it has input_names and output_names")
+
+    def __repr__(self) -> str:
+        from fleet.static.text import operator_line
+
+        return operator_line(self)
+
+    __str__ = __repr__

@@ -1,0 +1,147 @@
+"""Arithmetic of one variable: scale, cast, clip, cumsum, increment."""
+
+from __future__ import annotations
+
+import torch
+
+from fleet.static.dtypes import DTYPES, FLOATS, torch_dtype
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.ops.making import always, axis_of, view
+from fleet.static.registry import Grad, Infer, Kernel, register, register_grad, same_as
+from fleet.static.variable import ROWS
+
+
+def _infer_scale(infer: Infer) -> None:
+    x = infer.var("X")
+    if x.dtype not in FLOATS:
+        for name in ("scale", "bias"):
+            if float(infer.attr(name)) != int(infer.attr(name)):
+                raise infer.fail(
+                    f"X {x.name!r} is {x.dtype} and cannot take {name} {infer.attr(name)}; cast it to a float first"
+                )
+    if x.kind == ROWS and (infer.attr("bias") or infer.op.in_place):
+        raise infer.fail(f"X {x.name!r} is sparse rows, which are scaled to another variable and without a bias")
+    infer.set("Out", x.shape, x.dtype, lod=x.lod, kind=x.kind)
+
+
+@register(
+    "scale",
+    inputs=("X",),
+    attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True},
+    infer=_infer_scale,
+    grad=Grad(),
+)
+def _scale(op: Operator, lowering: Lowering) -> Kernel:
+    var = lowering.var(op.input("X")[0])
+    number = float if var.dtype in FLOATS else int
+    scale, bias = number(op.attr("scale")), number(op.attr("bias"))
+    if var.kind == ROWS:
+        return lambda rows: rows.scaled(scale)
+    if op.in_place:
+        return _scale_in_place(scale, bias, op.attr("bias_after_scale"))
+    if bias == 0:
+        return lambda x: x * scale
+    if scale == 1:
+        return lambda x: x + bias
+    if op.attr("bias_after_scale"):
+        return lambda x: (x * scale).add_(bias)
+    return lambda x: (x + bias).mul_(scale)
+
+
+def _scale_in_place(scale: float, bias: float, bias_after_scale: bool) -> Kernel:
+    def scaled(x: torch.Tensor) -> None:
+        if bias_after_scale:
+            x.mul_(scale).add_(bias)
+        else:
+            x.add_(bias).mul_(scale)
+
+    return scaled
+
+
+@register_grad("scale")
+def _scale_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    scale = op.attr("scale")
+    return (lambda grad: grad) if scale == 1 else (lambda grad: grad * scale)
+
+
+def _infer_cast(infer: Infer) -> None:
+    if infer.attr("out_dtype") not in DTYPES:
+        raise infer.fail(f"out_dtype must be one of {', '.join(DTYPES)}, got {infer.attr('out_dtype')!r}")
+    x = infer.var("X")
+    infer.set("Out", x.shape, infer.attr("out_dtype"), lod=x.lod)
+
+
+@register("cast", inputs=("X",), attrs={"in_dtype": "", "out_dtype": "float32"}, infer=_infer_cast, grad=Grad())
+def _cast(op: Operator, lowering: Lowering) -> Kernel:
+    dtype = torch_dtype(op.attr("out_dtype"))
+    if lowering.dtype(op.input("X")[0]) == op.attr("out_dtype"):
+        return view(lambda x: x, op, lowering)
+    return lambda x: x.to(dtype)
+
+
+@register_grad("cast")
+def _cast_grad(op: Operator, lowering: Lowering) -> Kernel:
+    dtype = torch_dtype(lowering.dtype(op.output("X@GRAD")[0]))
+    return lambda grad: grad.to(dtype)
+
+
+@register("sign", inputs=("X",), infer=same_as("X"), grad=Grad(needs=("X",)))
+def _sign(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return torch.sign
+
+
+register_grad("sign")(always(lambda x, grad: torch.zeros_like(grad)))  # noqa: ARG005
+
+
+def _infer_cumsum(infer: Infer) -> None:
+    axis_of(infer, infer.attr("axis"), len(infer.shape("X")))
+    infer.like("Out", "X")
+
+
+@register(
+    "cumsum",
+    inputs=("X",),
+    attrs={"axis": -1, "exclusive": False, "reverse": False},
+    infer=_infer_cumsum,
+    grad=Grad(),
+)
+def _cumsum(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return _running_sum(op, op.attr("reverse"))
+
+
+@register_grad("cumsum")
+def _cumsum_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return _running_sum(op, not op.attr("reverse"))
+
+
+def _running_sum(op: Operator, is_reversed: bool) -> Kernel:
+    axis, is_exclusive = op.attr("axis"), op.attr("exclusive")
+
+    def cumsum(x: torch.Tensor) -> torch.Tensor:
+        given = x.flip(axis) if is_reversed else x
+        out = given.cumsum(axis, dtype=x.dtype)
+        if is_exclusive:
+            out = out - given
+        return out.flip(axis) if is_reversed else out
+
+    return cumsum
+
+
+def _infer_increment(infer: Infer) -> None:
+    x = infer.var("X")
+    if x.dtype not in FLOATS and infer.attr("step") != int(infer.attr("step")):
+        raise infer.fail(f"X {x.name!r} is {x.dtype} and cannot grow by {infer.attr('step')}")
+    infer.like("Out", "X")
+
+
+@register("increment", inputs=("X",), attrs={"step": 1.0}, infer=_infer_increment)
+def _increment(op: Operator, lowering: Lowering) -> Kernel:
+    step = op.attr("step") if lowering.dtype(op.input("X")[0]) in FLOATS else int(op.attr("step"))
+    if not op.in_place:
+        return lambda x: x + step
+
+    def grow(x: torch.Tensor) -> None:
+        x.add_(step)
+
+    return grow

@@ -1,0 +1,71 @@
+"""Operators that programs are never without: constants, sums, copies."""
+
+from __future__ import annotations
+
+import torch
+
+from fleet.static.dtypes import torch_dtype
+from fleet.static.executor.lowering import Lowering
+from fleet.static.executor.rows import Rows
+from fleet.static.operator import Operator
+from fleet.static.registry import Grad, Infer, Kernel, register, register_grad, same_as
+from fleet.static.variable import ROWS
+
+
+def _infer_constant(infer: Infer) -> None:
+    infer.set("Out", infer.attr("shape"), infer.attr("dtype"))
+
+
+@register("fill_constant", attrs={"shape": [1], "value": 0.0, "dtype": "float32"}, infer=_infer_constant)
+def _fill_constant(op: Operator, lowering: Lowering) -> Kernel:
+    shape, value, dtype = op.attr("shape"), op.attr("value"), torch_dtype(op.attr("dtype"))
+    return lambda: torch.full(shape, value, dtype=dtype, device=lowering.device)
+
+
+@register("fill_zeros_like", inputs=("X",), infer=same_as("X"))
+def _fill_zeros_like(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return torch.zeros_like
+
+
+@register("assign", inputs=("X",), infer=same_as("X"), grad=Grad())
+def _assign(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return torch.clone
+
+
+@register_grad("assign")
+def _assign_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return lambda grad: grad
+
+
+def _infer_sum(infer: Infer) -> None:
+    first = infer.var("X")
+    for other in infer.vars("X")[1:]:
+        if len(other.shape) != len(first.shape):
+            raise infer.fail(
+                f"{first.name!r} of shape {list(first.shape)} and {other.name!r} of {list(other.shape)} do not add"
+            )
+    kinds = {var.kind for var in infer.vars("X")}
+    infer.set("Out", first.shape, first.dtype, lod=first.lod, kind=ROWS if kinds == {ROWS} else None)
+
+
+@register("sum", inputs=("X*",), infer=_infer_sum, grad=Grad(wrt=("X",)))
+def _sum(op: Operator, lowering: Lowering) -> Kernel:
+    kinds = [lowering.var(name).kind for name in op.input("X")]
+    if ROWS in kinds:
+        return lambda *parts: Rows.added(parts)
+    if len(kinds) == 2:
+        return torch.add
+
+    def add(*parts: torch.Tensor) -> torch.Tensor:
+        total = parts[0].clone()
+        for part in parts[1:]:
+            total.add_(part)
+        return total
+
+    return add
+
+
+@register_grad("sum")
+def _sum_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    count = len(op.output("X@GRAD"))
+    return (lambda grad: grad) if count == 1 else (lambda grad: (grad,) * count)

@@ -1,0 +1,76 @@
+"""Limits: each element within bounds, a whole variable within a norm. Sparse rows are merged first."""
+
+from __future__ import annotations
+
+import torch
+
+from fleet.static.dtypes import FLOATS
+from fleet.static.executor.lowering import Lowering
+from fleet.static.executor.rows import Rows
+from fleet.static.operator import Operator
+from fleet.static.ops.making import always
+from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.variable import ROWS
+
+
+def _infer_limited(infer: Infer) -> None:
+    x = infer.var("X")
+    infer.set("Out", x.shape, x.dtype, lod=x.lod, kind=x.kind)
+
+
+def _infer_clip(infer: Infer) -> None:
+    if not infer.attr("min") <= infer.attr("max"):
+        raise infer.fail(f"min must not be above max, got {infer.attr('min')} and {infer.attr('max')}")
+    _infer_limited(infer)
+
+
+def _on_values(kernel: Kernel, op: Operator, lowering: Lowering) -> Kernel:
+    """A kernel that works on the values of sparse rows if the variable has them."""
+    if lowering.var(op.input("X")[0]).kind != ROWS:
+        return kernel
+
+    def clipped(rows: Rows) -> Rows:
+        merged = rows.merged()
+        return Rows(merged.index, kernel(merged.values), merged.height)
+
+    return clipped
+
+
+@register("clip", inputs=("X",), attrs={"min": -1.0, "max": 1.0}, infer=_infer_clip, grad=Grad(needs=("X",)))
+def _clip(op: Operator, lowering: Lowering) -> Kernel:
+    low, high = op.attr("min"), op.attr("max")
+    return _on_values(lambda x: x.clamp(low, high), op, lowering)
+
+
+@register_grad("clip")
+def _clip_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    low, high = op.attr("min"), op.attr("max")
+    return lambda x, grad: torch.ops.aten.hardtanh_backward(grad, x, low, high)
+
+
+def _infer_clip_by_norm(infer: Infer) -> None:
+    if not infer.attr("max_norm") > 0:
+        raise infer.fail(f"max_norm must be > 0, got {infer.attr('max_norm')}")
+    infer.require_dtype("X", FLOATS)
+    _infer_limited(infer)
+
+
+@register("clip_by_norm", inputs=("X",), attrs={"max_norm": 1.0}, infer=_infer_clip_by_norm, grad=Grad(needs=("X",)))
+def _clip_by_norm(op: Operator, lowering: Lowering) -> Kernel:
+    limit = op.attr("max_norm")
+    return _on_values(lambda x: x * (limit / torch.linalg.vector_norm(x).clamp_min(limit)), op, lowering)
+
+
+def _infer_norm(infer: Infer) -> None:
+    infer.require_dtype("X", FLOATS)
+    infer.set("Out", [1], infer.dtype("X"))
+
+
+@register("squared_l2_norm", inputs=("X",), infer=_infer_norm, grad=Grad(needs=("X",)))
+def _squared_l2_norm(op: Operator, lowering: Lowering) -> Kernel:
+    if lowering.var(op.input("X")[0]).kind == ROWS:
+        return lambda rows: rows.merged().values.square().sum().view(1)
+    return lambda x: x.square().sum().view(1)
+
+
+register_grad("squared_l2_norm")(always(lambda x, grad: x * (grad * 2)))

@@ -1,0 +1,109 @@
+"""Operators that make values of nothing, or of a shape alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from fleet.static.dtypes import torch_dtype
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.ops.making import axis_of, product
+from fleet.static.registry import Infer, Kernel, register
+
+
+def _infer_assign_value(infer: Infer) -> None:
+    shape, count = infer.attr("shape"), len(infer.attr("values"))
+    if product(shape) != count:
+        raise infer.fail(f"shape {list(shape)} needs {product(shape)} values, got {count}")
+    infer.set("Out", shape, infer.attr("dtype"))
+
+
+@register("assign_value", attrs={"shape": [1], "dtype": "float32", "values": [0.0]}, infer=_infer_assign_value)
+def _assign_value(op: Operator, lowering: Lowering) -> Kernel:
+    dtype = torch_dtype(op.attr("dtype"))
+    value = torch.tensor(op.attr("values"), dtype=dtype).view(op.attr("shape")).to(lowering.device)
+    return value.clone
+
+
+def _infer_batch_size_like(infer: Infer) -> None:
+    source, shape = infer.var("Input"), list(infer.attr("shape"))
+    from_dim = axis_of(infer, infer.attr("input_dim_idx"), len(source.shape), "input_dim_idx")
+    to_dim = axis_of(infer, infer.attr("output_dim_idx"), len(shape), "output_dim_idx")
+    shape[to_dim] = source.shape[from_dim]
+    if any(size < 0 for i, size in enumerate(shape) if i != to_dim):
+        raise infer.fail(f"shape must be known but for dimension {to_dim}, got {infer.attr('shape')}")
+    infer.set("Out", shape, infer.attr("dtype"))
+
+
+@register(
+    "fill_constant_batch_size_like",
+    inputs=("Input",),
+    attrs={"shape": [1], "dtype": "float32", "value": 0.0, "input_dim_idx": 0, "output_dim_idx": 0},
+    infer=_infer_batch_size_like,
+)
+def _fill_constant_batch_size_like(op: Operator, lowering: Lowering) -> Kernel:
+    shape, value, dtype = list(op.attr("shape")), op.attr("value"), torch_dtype(op.attr("dtype"))
+    from_dim, to_dim = op.attr("input_dim_idx"), op.attr("output_dim_idx")
+
+    def fill(source: torch.Tensor) -> torch.Tensor:
+        sizes = shape.copy()
+        sizes[to_dim] = source.shape[from_dim]
+        return torch.full(sizes, value, dtype=dtype, device=lowering.device)
+
+    return fill
+
+
+def _infer_like(infer: Infer) -> None:
+    x = infer.var("X")
+    infer.set("Out", x.shape, infer.attr("dtype") or x.dtype, lod=x.lod)
+
+
+@register("fill_any_like", inputs=("X",), attrs={"value": 0.0, "dtype": ""}, infer=_infer_like)
+def _fill_any_like(op: Operator, lowering: Lowering) -> Kernel:
+    value, dtype = op.attr("value"), torch_dtype(op.attr("dtype") or lowering.dtype(op.input("X")[0]))
+    return lambda x: torch.full_like(x, value, dtype=dtype)
+
+
+def _infer_shape(infer: Infer) -> None:
+    infer.set("Out", [len(infer.shape("Input"))], "int32")
+
+
+@register("shape", inputs=("Input",), infer=_infer_shape)
+def _shape(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return lambda x: torch.tensor(x.shape, dtype=torch.int32, device=lowering.device)
+
+
+def _infer_range(infer: Infer) -> None:
+    start, end, step = (infer.attr(name) for name in ("start", "end", "step"))
+    if step == 0 or (end - start) / step < 0:
+        raise infer.fail(f"a step of {step} does not lead from {start} to {end}")
+    infer.set("Out", [len(np.arange(start, end, step))], infer.attr("dtype"))
+
+
+@register("range", attrs={"start": 0, "end": 1, "step": 1, "dtype": "int64"}, infer=_infer_range)
+def _range(op: Operator, lowering: Lowering) -> Kernel:
+    bounds, dtype = [op.attr(name) for name in ("start", "end", "step")], torch_dtype(op.attr("dtype"))
+    return lambda: torch.arange(*bounds, dtype=dtype, device=lowering.device)
+
+
+def _infer_linspace(infer: Infer) -> None:
+    if infer.attr("num") < 1:
+        raise infer.fail(f"num must be at least 1, got {infer.attr('num')}")
+    infer.set("Out", [infer.attr("num")], infer.attr("dtype"))
+
+
+@register("linspace", attrs={"start": 0.0, "stop": 1.0, "num": 1, "dtype": "float32"}, infer=_infer_linspace)
+def _linspace(op: Operator, lowering: Lowering) -> Kernel:
+    bounds, dtype = [op.attr(name) for name in ("start", "stop", "num")], torch_dtype(op.attr("dtype"))
+    return lambda: torch.linspace(*bounds, dtype=dtype, device=lowering.device)
+
+
+def _infer_eye(infer: Infer) -> None:
+    infer.set("Out", [infer.attr("num_rows"), infer.attr("num_columns")], infer.attr("dtype"))
+
+
+@register("eye", attrs={"num_rows": 1, "num_columns": 1, "dtype": "float32"}, infer=_infer_eye)
+def _eye(op: Operator, lowering: Lowering) -> Kernel:
+    rows, columns, dtype = op.attr("num_rows"), op.attr("num_columns"), torch_dtype(op.attr("dtype"))
+    return lambda: torch.eye(rows, columns, dtype=dtype, device=lowering.device)

@@ -1,0 +1,111 @@
+"""Operators that only the Executor makes, out of patterns of others; see `executor.fuse`."""
+
+from __future__ import annotations
+
+import torch
+
+from fleet import _native
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.registry import Kernel, register
+
+
+@register("fused_fc", inputs=("X", "Y", "Bias"), attrs={"act": "", "is_native": False})
+def _fused_fc(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    addmm, act = torch.addmm, op.attr("act")
+    if act == "tanh" and op.attr("is_native"):
+        return _fc_tanh
+    if act == "":
+        return lambda x, y, bias: addmm(bias, x, y)
+    in_place = {"relu": torch.relu_, "tanh": torch.tanh_, "sigmoid": torch.sigmoid_}[act]
+    return lambda x, y, bias: in_place(addmm(bias, x, y))
+
+
+def _fc_tanh(x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """torch's tanh takes as long as the product before it; the native one a fraction of that."""
+    out = torch.mm(x, y)
+    _native.add_bias_and_tanh(out.numpy(), bias.numpy())
+    return out
+
+
+@register("fused_mean_loss", inputs=("X", "Label"), attrs={"ignore_index": -100})
+def _fused_mean_loss(op: Operator, lowering: Lowering) -> Kernel:
+    ignored = op.attr("ignore_index")
+
+    def plain(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        return x.gather(1, label.long()).log_().mean(0).neg_()
+
+    def masked(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        counts = label.ne(ignored)
+        return x.gather(1, (label * counts).long()).log_().mul_(counts).mean(0).neg_()
+
+    return _plain_or_masked(plain, masked, ignored, lowering)
+
+
+@register(
+    "fused_softmax_loss_grad",
+    inputs=("X", "Label", "Y@GRAD?"),
+    outputs=("X@GRAD",),
+    attrs={"ignore_index": -100, "mean_grad": 0.0},
+)
+def _fused_softmax_loss_grad(op: Operator, lowering: Lowering) -> Kernel:
+    """Without the gradient of each row it is the same for all: `mean_grad` divided by their number."""
+    ignored, constant = op.attr("ignore_index"), op.attr("mean_grad")
+
+    def plain(x: torch.Tensor, label: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        return (x * grad).scatter_add_(1, label.long(), -grad)
+
+    def masked(x: torch.Tensor, label: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        counts = label.ne(ignored)
+        grad = grad * counts
+        return (x * grad).scatter_add_(1, (label * counts).long(), -grad)
+
+    if op.input("Y@GRAD"):
+        return _plain_or_masked(plain, masked, ignored, lowering)
+
+    minus: dict[int, torch.Tensor] = {}
+
+    def plain_mean(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        share = minus.get(len(x))
+        if share is None:
+            share = minus[len(x)] = torch.full((len(x), 1), -constant / len(x), dtype=x.dtype, device=x.device)
+        scaled: torch.Tensor = x * (constant / len(x))
+        return scaled.scatter_add_(1, label.long(), share)
+
+    def masked_mean(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        return masked(x, label, torch.full((len(x), 1), constant / len(x), dtype=x.dtype, device=x.device))
+
+    return _plain_or_masked(plain_mean, masked_mean, ignored, lowering)
+
+
+def _plain_or_masked(plain: Kernel, masked: Kernel, ignored: int, lowering: Lowering) -> Kernel:
+    """Labels to be ignored are rare, and on the CPU found when they name no column."""
+    if lowering.device.type != "cpu" or ignored >= 0:
+        return masked
+
+    def run(*tensors: torch.Tensor) -> torch.Tensor:
+        try:
+            made: torch.Tensor = plain(*tensors)
+        except (RuntimeError, IndexError):
+            made = masked(*tensors)
+        return made
+
+    return run
+
+
+@register("fused_mul_sgd", inputs=("X", "Out@GRAD", "Param", "LearningRate"), outputs=("ParamOut",))
+def _fused_mul_sgd(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return lambda x, grad, param, rate: param.addmm_(x.t(), grad, alpha=-rate.item())
+
+
+@register("fused_bias_sgd", inputs=("Out@GRAD", "Param", "LearningRate"), outputs=("ParamOut",))
+def _fused_bias_sgd(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    ones: dict[int, torch.Tensor] = {}  # batches have few sizes
+
+    def update(grad: torch.Tensor, param: torch.Tensor, rate: torch.Tensor) -> None:
+        one = ones.get(len(grad))
+        if one is None:
+            one = ones[len(grad)] = torch.ones(len(grad), dtype=grad.dtype)
+        param.addmv_(grad.t(), one, alpha=-rate.item())
+
+    return update

@@ -1,0 +1,206 @@
+"""Operators about places: gather, scatter, one_hot, top_k, arg_max, argsort."""
+
+from __future__ import annotations
+
+import torch
+
+from fleet.static.dtypes import INTEGERS, torch_dtype
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.ops.making import axis_of, same_dtype
+from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+
+
+def _indexes(infer: Infer, slot: str) -> int:
+    """The number of indexes in a slot that is [n] or [n, 1]."""
+    var = infer.var(slot)
+    infer.require_dtype(slot, INTEGERS)
+    if len(var.shape) != 1 and not (len(var.shape) == 2 and var.shape[1] == 1):
+        raise infer.fail(f"{slot} {var.name!r} must have shape [n] or [n, 1], got {list(var.shape)}")
+    return var.shape[0]
+
+
+def _infer_gather(infer: Infer) -> None:
+    x = infer.var("X")
+    infer.set("Out", (_indexes(infer, "Index"), *x.shape[1:]), x.dtype)
+
+
+@register("gather", inputs=("X", "Index"), infer=_infer_gather, grad=Grad(needs=("X", "Index"), wrt=("X",)))
+def _gather(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return lambda x, index: x.index_select(0, index.reshape(-1))
+
+
+@register_grad("gather")
+def _gather_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return lambda x, index, grad: torch.zeros_like(x).index_add_(0, index.reshape(-1), grad)
+
+
+def _infer_scatter(infer: Infer) -> None:
+    x, updates = infer.var("X"), infer.var("Updates")
+    count = _indexes(infer, "Ids")
+    same_dtype(infer, "X", "Updates")
+    if updates.shape[1:] != x.shape[1:] or (count != updates.shape[0] and -1 not in (count, updates.shape[0])):
+        raise infer.fail(
+            f"Updates {updates.name!r} must have shape {[count, *x.shape[1:]]} for X {x.name!r} of {list(x.shape)}, "
+            f"got {list(updates.shape)}"
+        )
+    infer.like("Out", "X")
+
+
+@register(
+    "scatter",
+    inputs=("X", "Ids", "Updates"),
+    attrs={"overwrite": True},
+    infer=_infer_scatter,
+    grad=Grad(needs=("Ids",), wrt=("X", "Updates")),
+)
+def _scatter(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    if op.attr("overwrite"):
+        return lambda x, ids, updates: x.index_copy(0, ids.reshape(-1).long(), updates)
+    return lambda x, ids, updates: x.index_fill(0, ids.reshape(-1).long(), 0).index_add_(
+        0, ids.reshape(-1).long(), updates
+    )
+
+
+@register_grad("scatter")
+def _scatter_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    """Rows that were written over take no gradient; with `overwrite`, ids that occur twice are the caller's mistake."""
+    wants_x, wants_updates = bool(op.output("X@GRAD")), bool(op.output("Updates@GRAD"))
+
+    def scatter_grad(ids: torch.Tensor, grad: torch.Tensor) -> object:
+        flat = ids.reshape(-1).long()
+        found = []
+        if wants_x:
+            found.append(grad.index_fill(0, flat, 0))
+        if wants_updates:
+            found.append(grad.index_select(0, flat))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return scatter_grad
+
+
+def _infer_gather_nd(infer: Infer) -> None:
+    x, index = infer.var("X"), infer.var("Index")
+    infer.require_dtype("Index", INTEGERS)
+    depth = index.shape[-1] if index.shape else -1
+    if not 1 <= depth <= len(x.shape):
+        raise infer.fail(
+            f"the last size of Index {index.name!r} must be between 1 and {len(x.shape)}, got shape {list(index.shape)}"
+        )
+    infer.set("Out", (*index.shape[:-1], *x.shape[depth:]) or (1,), x.dtype)
+
+
+@register("gather_nd", inputs=("X", "Index"), infer=_infer_gather_nd, grad=Grad(needs=("X", "Index"), wrt=("X",)))
+def _gather_nd(op: Operator, lowering: Lowering) -> Kernel:
+    is_one = (
+        len(lowering.shape(op.input("Index")[0])) == 1
+        and len(lowering.shape(op.input("X")[0])) == lowering.shape(op.input("Index")[0])[0]
+    )
+
+    def gather(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        found = x[index.long().unbind(-1)]
+        return found.reshape(1) if is_one else found
+
+    return gather
+
+
+def _infer_one_hot(infer: Infer) -> None:
+    x, depth = infer.var("X"), infer.attr("depth")
+    infer.require_dtype("X", INTEGERS)
+    if not x.shape or x.shape[-1] != 1:
+        raise infer.fail(f"X {x.name!r} must have shape [..., 1], got {list(x.shape)}")
+    if depth < 1:
+        raise infer.fail(f"depth must be at least 1, got {depth}")
+    infer.set("Out", (*x.shape[:-1], depth), infer.attr("dtype"), lod=x.lod)
+
+
+@register(
+    "one_hot",
+    inputs=("X",),
+    attrs={"depth": 1, "dtype": "float32", "allow_out_of_range": False},
+    infer=_infer_one_hot,
+)
+def _one_hot(op: Operator, lowering: Lowering) -> Kernel:
+    depth, dtype = op.attr("depth"), torch_dtype(op.attr("dtype"))
+    if op.attr("allow_out_of_range"):
+        classes = torch.arange(depth, device=lowering.device)
+        return lambda x: (x == classes).to(dtype)
+
+    def one_hot(x: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros((*x.shape[:-1], depth), dtype=dtype, device=x.device)
+        return out.scatter_(-1, x.long(), 1)
+
+    return one_hot
+
+
+def _infer_top_k(infer: Infer) -> None:
+    x, k = infer.var("X"), infer.attr("k")
+    if k < 1 or not x.shape or 0 <= x.shape[-1] < k:
+        raise infer.fail(f"k must be between 1 and the last size of X {x.name!r} of shape {list(x.shape)}, got {k}")
+    infer.set("Out", (*x.shape[:-1], k), x.dtype, lod=x.lod)
+    infer.set("Indices", (*x.shape[:-1], k), "int64", lod=x.lod)
+
+
+@register(
+    "top_k",
+    inputs=("X",),
+    outputs=("Out", "Indices"),
+    attrs={"k": 1},
+    infer=_infer_top_k,
+    grad=Grad(needs=("X", "Indices"), outs=("Out",)),
+)
+def _top_k(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    k = op.attr("k")
+    if k == 1:
+        return lambda x: x.max(-1, keepdim=True)
+    return lambda x: x.topk(k, -1)
+
+
+@register_grad("top_k")
+def _top_k_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return lambda x, indices, grad: torch.zeros_like(x).scatter_(-1, indices, grad)
+
+
+def _infer_arg(infer: Infer) -> None:
+    x = infer.var("X")
+    axis = axis_of(infer, infer.attr("axis"), len(x.shape))
+    infer.set("Out", x.shape[:axis] + x.shape[axis + 1 :] or (1,), "int64")
+
+
+def _define_arg(type: str, function: Kernel) -> None:
+    @register(type, inputs=("X",), attrs={"axis": 0}, infer=_infer_arg)
+    def _(op: Operator, lowering: Lowering) -> Kernel:
+        axis = op.attr("axis")
+        if len(lowering.shape(op.input("X")[0])) == 1:
+            return lambda x: function(x, axis, keepdim=True)
+        return lambda x: function(x, axis)
+
+
+_define_arg("arg_max", torch.argmax)
+_define_arg("arg_min", torch.argmin)
+
+
+def _infer_argsort(infer: Infer) -> None:
+    x = infer.var("X")
+    axis_of(infer, infer.attr("axis"), len(x.shape))
+    infer.like("Out", "X")
+    infer.set("Indices", x.shape, "int64", lod=x.lod)
+
+
+@register(
+    "argsort",
+    inputs=("X",),
+    outputs=("Out", "Indices"),
+    attrs={"axis": -1, "descending": False},
+    infer=_infer_argsort,
+    grad=Grad(needs=("Indices",), outs=("Out",)),
+)
+def _argsort(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    axis, descending = op.attr("axis"), op.attr("descending")
+    return lambda x: x.sort(axis, descending=descending)
+
+
+@register_grad("argsort")
+def _argsort_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    axis = op.attr("axis")
+    return lambda indices, grad: torch.empty_like(grad).scatter_(axis, indices, grad)

@@ -1,0 +1,194 @@
+"""Losses over classes: cross entropy of probabilities, of logits, and of yes-or-no logits."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from fleet.static.dtypes import FLOATS, INTEGERS
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.ops.making import axis_of, may_equal, same_dtype, same_shape
+from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+
+IGNORE = -100
+_NO_REDUCTION = 0
+FEW_CLASSES = 64
+"""Up to so many classes the logarithm of all of them costs less than picking those of the labels first."""
+
+
+def _check_label(infer: Infer, slot: str, axis: int) -> None:
+    """A label is a class for each row, or with soft_label a weight for each class."""
+    x, label = infer.var(slot), infer.var("Label")
+    if infer.attr("soft_label"):
+        same_shape(infer, slot, "Label")
+        same_dtype(infer, slot, "Label")
+        return
+    if label.dtype not in INTEGERS:
+        raise infer.fail(
+            f"Label {label.name!r} must be int64, got {label.dtype}; with soft_label=True it is a distribution"
+        )
+    wanted = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    if not may_equal(label.shape, wanted):
+        raise infer.fail(
+            f"Label {label.name!r} must have shape {list(wanted)} for {slot} {x.name!r} of shape {list(x.shape)}, "
+            f"got {list(label.shape)}"
+        )
+
+
+def _infer_cross_entropy(infer: Infer) -> None:
+    x = infer.var("X")
+    infer.require_dtype("X", FLOATS)
+    if len(x.shape) < 2:
+        raise infer.fail(f"X {x.name!r} must have rows and classes, got shape {list(x.shape)}")
+    _check_label(infer, "X", len(x.shape) - 1)
+    infer.set("Y", (*x.shape[:-1], 1), x.dtype, lod=x.lod)
+
+
+@register(
+    "cross_entropy",
+    inputs=("X", "Label"),
+    outputs=("Y",),
+    attrs={"soft_label": False, "ignore_index": IGNORE},
+    infer=_infer_cross_entropy,
+    grad=Grad(needs=("X", "Label"), wrt=("X",)),
+)
+def _cross_entropy(op: Operator, lowering: Lowering) -> Kernel:
+    if op.attr("soft_label"):
+        return lambda x, label: (label * x.log()).sum(-1, keepdim=True).neg_()
+    shape, ignore = lowering.shape(op.input("X")[0]), op.attr("ignore_index")
+    if len(shape) == 2 and 0 < shape[1] <= FEW_CLASSES:
+        return lambda x, label: _picked(x.log(), label.reshape(-1).long(), ignore).unsqueeze(1)
+
+    def entropy(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        ignored = label == ignore
+        picked = x.gather(-1, label.long().masked_fill(ignored, 0))
+        return picked.log_().neg_().masked_fill_(ignored, 0)
+
+    return entropy
+
+
+@register_grad("cross_entropy")
+def _cross_entropy_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    if op.attr("soft_label"):
+        return lambda x, label, grad: (label / x).mul_(-grad)
+    ignore = op.attr("ignore_index")
+
+    def entropy_grad(x: torch.Tensor, label: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        flat, target = x.reshape(-1, x.shape[-1]), label.reshape(-1).long()
+        share = grad.reshape(-1) / _picked(flat, target, ignore).neg_()
+        return _picked_grad(share, flat, target, ignore).view(x.shape)
+
+    return entropy_grad
+
+
+def _picked(flat: torch.Tensor, target: torch.Tensor, ignore: int) -> torch.Tensor:
+    """The negative of what each row has at its label; 0 in rows that are ignored."""
+    return functional.nll_loss(flat, target, reduction="none", ignore_index=ignore)
+
+
+def _picked_grad(grad: torch.Tensor, flat: torch.Tensor, target: torch.Tensor, ignore: int) -> torch.Tensor:
+    """Zeros shaped as `flat` with the negative gradient at each row's label; nothing in rows that are ignored."""
+    weight = torch.ones((), dtype=flat.dtype, device=flat.device)
+    found: torch.Tensor = torch.ops.aten.nll_loss_backward(grad, flat, target, None, _NO_REDUCTION, ignore, weight)
+    return found
+
+
+def _infer_with_softmax(infer: Infer) -> None:
+    logits = infer.var("Logits")
+    infer.require_dtype("Logits", FLOATS)
+    axis = axis_of(infer, infer.attr("axis"), len(logits.shape))
+    _check_label(infer, "Logits", axis)
+    infer.like("Softmax", "Logits")
+    infer.set("Loss", (*logits.shape[:axis], 1, *logits.shape[axis + 1 :]), logits.dtype, lod=logits.lod)
+
+
+@register(
+    "softmax_with_cross_entropy",
+    inputs=("Logits", "Label"),
+    outputs=("Softmax", "Loss"),
+    attrs={"soft_label": False, "ignore_index": IGNORE, "axis": -1, "numeric_stable_mode": True},
+    infer=_infer_with_softmax,
+    grad=Grad(needs=("Softmax", "Label"), wrt=("Logits",), outs=("Loss",)),
+)
+def _softmax_with_cross_entropy(op: Operator, lowering: Lowering) -> Kernel:
+    axis, ignore = op.attr("axis"), op.attr("ignore_index")
+    shape = lowering.shape(op.input("Logits")[0])
+    is_plain = len(shape) == 2 and axis in (-1, 1)
+
+    def soft(logits: torch.Tensor, label: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logs = logits.log_softmax(axis)
+        loss = (label * logs).sum(axis, keepdim=True).neg_()
+        return logs.exp_(), loss
+
+    def plain(logits: torch.Tensor, label: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logs = logits.log_softmax(1)
+        loss = _picked(logs, label.reshape(-1).long(), ignore)
+        return logs.exp_(), loss.unsqueeze(1)
+
+    def hard(logits: torch.Tensor, label: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logs = logits.log_softmax(axis)
+        ignored = label == ignore
+        loss = logs.gather(axis, label.long().masked_fill(ignored, 0)).neg_().masked_fill_(ignored, 0)
+        return logs.exp_(), loss
+
+    return soft if op.attr("soft_label") else plain if is_plain else hard
+
+
+@register_grad("softmax_with_cross_entropy")
+def _softmax_with_cross_entropy_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    axis, ignore = op.attr("axis"), op.attr("ignore_index")
+
+    def soft(softmax: torch.Tensor, label: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        return (softmax * label.sum(axis, keepdim=True) - label) * grad
+
+    def hard(softmax: torch.Tensor, label: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        rows = softmax.movedim(axis, -1)
+        flat = rows.reshape(-1, rows.shape[-1])
+        at_labels = _picked_grad(
+            grad.movedim(axis, -1).reshape(-1), flat, label.movedim(axis, -1).reshape(-1).long(), ignore
+        )
+        found = torch.addcmul(at_labels, flat, at_labels.sum(1, keepdim=True), value=-1)
+        return found.view(rows.shape).movedim(-1, axis)
+
+    return soft if op.attr("soft_label") else hard
+
+
+def _infer_sigmoid(infer: Infer) -> None:
+    infer.require_dtype("X", FLOATS)
+    same_shape(infer, "X", "Label")
+    same_dtype(infer, "X", "Label")
+    infer.like("Out", "X")
+
+
+@register(
+    "sigmoid_cross_entropy_with_logits",
+    inputs=("X", "Label"),
+    attrs={"ignore_index": IGNORE, "normalize": False},
+    infer=_infer_sigmoid,
+    grad=Grad(needs=("X", "Label"), wrt=("X",)),
+)
+def _sigmoid_cross_entropy(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    ignore, normalize = op.attr("ignore_index"), op.attr("normalize")
+
+    def entropy(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        loss = functional.binary_cross_entropy_with_logits(x, label, reduction="none")
+        return _counted(loss, label == ignore, normalize)
+
+    return entropy
+
+
+@register_grad("sigmoid_cross_entropy_with_logits")
+def _sigmoid_cross_entropy_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    ignore, normalize = op.attr("ignore_index"), op.attr("normalize")
+
+    def entropy_grad(x: torch.Tensor, label: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        return _counted(x.sigmoid().sub_(label).mul_(grad), label == ignore, normalize)
+
+    return entropy_grad
+
+
+def _counted(values: torch.Tensor, ignored: torch.Tensor, normalize: bool) -> torch.Tensor:
+    """Values without those that are ignored, divided by the number of the others if asked for."""
+    values = values.masked_fill_(ignored, 0)
+    return values / (~ignored).sum().clamp_min(1) if normalize else values

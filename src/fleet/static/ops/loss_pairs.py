@@ -1,0 +1,201 @@
+"""Losses of numbers and of pairs: how far apart, which is larger, how alike. Most gradients are autograd's."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from fleet.static.dtypes import FLOATS, INTEGERS
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.ops.making import always, may_equal, same_dtype, same_shape
+from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+
+
+def _infer_alike(infer: Infer) -> None:
+    """A loss shaped as its inputs, which are all alike."""
+    first, *others = infer.op.inputs
+    infer.require_dtype(first, FLOATS)
+    for other in others:
+        same_shape(infer, first, other)
+        same_dtype(infer, first, other)
+    infer.like(next(iter(infer.op.outputs)), first)
+
+
+def _infer_log_loss(infer: Infer) -> None:
+    if not infer.attr("epsilon") > 0:
+        raise infer.fail(f"epsilon must be > 0, got {infer.attr('epsilon')}")
+    _infer_alike(infer)
+
+
+@register(
+    "log_loss",
+    inputs=("Predicted", "Labels"),
+    outputs=("Loss",),
+    attrs={"epsilon": 1e-4},
+    infer=_infer_log_loss,
+    grad=Grad(needs=("Predicted", "Labels"), wrt=("Predicted",)),
+)
+def _log_loss(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    epsilon = op.attr("epsilon")
+    return lambda p, label: -label * (p + epsilon).log() - (1 - label) * (1 - p + epsilon).log()
+
+
+@register_grad("log_loss")
+def _log_loss_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    epsilon = op.attr("epsilon")
+    return lambda p, label, grad: grad * ((1 - label) / (1 - p + epsilon) - label / (p + epsilon))
+
+
+def _infer_delta(infer: Infer) -> None:
+    if not infer.attr("delta") > 0:
+        raise infer.fail(f"delta must be > 0, got {infer.attr('delta')}")
+    _infer_alike(infer)
+
+
+@register(
+    "huber_loss",
+    inputs=("X", "Y"),
+    attrs={"delta": 1.0},
+    infer=_infer_delta,
+    grad=Grad(needs=("X", "Y"), wrt=("X", "Y")),
+)
+def _huber_loss(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    delta = op.attr("delta")
+    return lambda x, y: functional.huber_loss(x, y, reduction="none", delta=delta)
+
+
+def _infer_smooth_l1(infer: Infer) -> None:
+    infer.require_dtype("X", FLOATS)
+    for other in ("Y", "InsideWeight", "OutsideWeight"):
+        if infer.has(other):
+            same_shape(infer, "X", other)
+            same_dtype(infer, "X", other)
+    if not infer.attr("sigma") > 0:
+        raise infer.fail(f"sigma must be > 0, got {infer.attr('sigma')}")
+    infer.set("Out", [infer.shape("X")[0], 1], infer.dtype("X"), lod=infer.var("X").lod)
+
+
+@register(
+    "smooth_l1_loss",
+    inputs=("X", "Y", "InsideWeight?", "OutsideWeight?"),
+    attrs={"sigma": 1.0},
+    infer=_infer_smooth_l1,
+    grad=Grad(needs=("X", "Y", "InsideWeight", "OutsideWeight"), wrt=("X", "Y")),
+)
+def _smooth_l1_loss(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    beta = 1.0 / op.attr("sigma") ** 2
+    has_inside, has_outside = bool(op.input("InsideWeight")), bool(op.input("OutsideWeight"))
+
+    def loss(x: torch.Tensor, y: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+        if has_inside:
+            x, y = x * weights[0], y * weights[0]
+        each = functional.smooth_l1_loss(x, y, reduction="none", beta=beta)
+        if has_outside:
+            each = each * weights[-1]
+        return each.flatten(1).sum(1, keepdim=True)
+
+    return loss
+
+
+register(
+    "rank_loss",
+    inputs=("Label", "Left", "Right"),
+    infer=_infer_alike,
+    grad=Grad(needs=("Label", "Left", "Right"), wrt=("Left", "Right")),
+)(always(lambda label, left, right: functional.softplus(left - right) - label * (left - right)))
+
+
+@register(
+    "margin_rank_loss",
+    inputs=("Label", "X1", "X2"),
+    attrs={"margin": 0.1},
+    infer=_infer_alike,
+    grad=Grad(needs=("Label", "X1", "X2"), wrt=("X1", "X2")),
+)
+def _margin_rank_loss(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    margin = op.attr("margin")
+    return lambda label, left, right: torch.relu(margin - label * (left - right))
+
+
+register(
+    "hinge_loss",
+    inputs=("Logits", "Labels"),
+    outputs=("Loss",),
+    infer=_infer_alike,
+    grad=Grad(needs=("Logits", "Labels"), wrt=("Logits",)),
+)(always(lambda logits, labels: torch.relu(1 - (2 * labels - 1) * logits)))
+
+
+def _infer_bpr(infer: Infer) -> None:
+    x, label = infer.var("X"), infer.var("Label")
+    infer.require_rank("X", 2)
+    infer.require_dtype("X", FLOATS)
+    infer.require_dtype("Label", INTEGERS)
+    if not may_equal(label.shape, (x.shape[0], 1)):
+        raise infer.fail(f"Label {label.name!r} must have shape {[x.shape[0], 1]}, got {list(label.shape)}")
+    if 0 <= x.shape[1] < 2:
+        raise infer.fail(f"X {x.name!r} must have two items or more, got shape {list(x.shape)}")
+    infer.set("Y", [x.shape[0], 1], x.dtype, lod=x.lod)
+
+
+def _bpr(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+    """The mean over all other items of -log(sigmoid(score of the label - score of the item))."""
+    lead = x.gather(1, label.long()) - x
+    is_other = torch.ones_like(x).scatter_(1, label.long(), 0)
+    return -(functional.logsigmoid(lead) * is_other).sum(1, keepdim=True) / (x.shape[1] - 1)
+
+
+register(
+    "bpr_loss",
+    inputs=("X", "Label"),
+    outputs=("Y",),
+    infer=_infer_bpr,
+    grad=Grad(needs=("X", "Label"), wrt=("X",)),
+)(always(_bpr))
+
+
+def _infer_kldiv(infer: Infer) -> None:
+    if infer.attr("reduction") not in ("none", "mean", "sum", "batchmean"):
+        raise infer.fail(f"reduction must be none, mean, sum or batchmean, got {infer.attr('reduction')!r}")
+    _infer_alike(infer)
+    if infer.attr("reduction") != "none":
+        infer.set("Loss", [1], infer.dtype("X"))
+
+
+@register(
+    "kldiv_loss",
+    inputs=("X", "Target"),
+    outputs=("Loss",),
+    attrs={"reduction": "mean"},
+    infer=_infer_kldiv,
+    grad=Grad(needs=("X", "Target"), wrt=("X",)),
+)
+def _kldiv_loss(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    reduction = op.attr("reduction")
+
+    def divergence(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        each = functional.kl_div(x, target, reduction="none")
+        if reduction == "none":
+            return each
+        if reduction == "mean":
+            return each.mean().view(1)
+        return each.sum().view(1) if reduction == "sum" else each.sum().view(1) / len(x)
+
+    return divergence
+
+
+def _infer_cos_sim(infer: Infer) -> None:
+    x, y = infer.var("X"), infer.var("Y")
+    infer.require_dtype("X", FLOATS)
+    same_dtype(infer, "X", "Y")
+    if len(x.shape) < 2 or not may_equal(x.shape[1:], y.shape[1:]) or y.shape[0] not in (1, -1, x.shape[0]):
+        raise infer.fail(
+            f"Y {y.name!r} must have the shape {list(x.shape)} of X {x.name!r}, or one row of it, got {list(y.shape)}"
+        )
+    infer.set("Out", [x.shape[0], 1], x.dtype, lod=x.lod)
+
+
+register("cos_sim", inputs=("X", "Y"), infer=_infer_cos_sim, grad=Grad(needs=("X", "Y"), wrt=("X", "Y")))(
+    always(lambda x, y: functional.cosine_similarity(x.flatten(1), y.flatten(1)).unsqueeze(1))
+)

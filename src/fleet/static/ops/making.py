@@ -1,0 +1,81 @@
+"""What definitions of operators have in common: fixed kernels, views, axes, shapes that only a batch knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import torch
+
+from fleet.errors import NotSupportedError
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.registry import Infer, Kernel, MakeKernel
+from fleet.static.variable import Shape
+
+
+def always(kernel: Kernel) -> MakeKernel:
+    """The same kernel whatever the attributes are."""
+    return lambda op, lowering: kernel  # noqa: ARG005
+
+
+def view(kernel: Kernel, op: Operator, lowering: Lowering, slot: str = "X") -> Kernel:
+    """A kernel whose result may share memory with its first input.
+
+    Persistable variables are changed in place by later operators, so what is made of them is copied.
+    """
+    if not lowering.var(op.input(slot)[0]).persistable:
+        return kernel
+    return lambda *tensors: kernel(*tensors).clone()
+
+
+def product(sizes: Sequence[int]) -> int:
+    """The number of elements; -1 if a size is not known."""
+    return -1 if any(size < 0 for size in sizes) else prod(sizes)
+
+
+def axis_of(infer: Infer, axis: int, rank: int, what: str = "axis") -> int:
+    """An axis counted from 0; an error unless there is such a one."""
+    if not -rank <= axis < rank:
+        raise infer.fail(f"{what} must be between {-rank} and {rank - 1} for {rank} dimensions, got {axis}")
+    return axis % rank
+
+
+def same_dtype(infer: Infer, first: str, second: str) -> None:
+    """Fail unless two slots have variables of one dtype."""
+    x, y = infer.var(first), infer.var(second)
+    if x.dtype != y.dtype:
+        raise infer.fail(f"{first} {x.name!r} is {x.dtype} and {second} {y.name!r} is {y.dtype}; cast one of them")
+
+
+def same_shape(infer: Infer, first: str, second: str) -> None:
+    """Fail if two slots have variables of shapes that cannot be equal."""
+    x, y = infer.var(first), infer.var(second)
+    if not may_equal(x.shape, y.shape):
+        raise infer.fail(
+            f"{first} {x.name!r} has shape {list(x.shape)} and {second} {y.name!r} has {list(y.shape)}; make them equal"
+        )
+
+
+def may_equal(first: Sequence[int], second: Sequence[int]) -> bool:
+    """Whether two shapes can turn out to be the same."""
+    return len(first) == len(second) and all(a == b or -1 in (a, b) for a, b in zip(first, second, strict=True))
+
+
+def shape_tensor(x: torch.Tensor) -> torch.Tensor:
+    """A shape as an XShape output: in host memory, so that reading it never waits for a GPU."""
+    return torch.tensor(x.shape, dtype=torch.int64)
+
+
+def backward_shape(op: Operator, lowering: Lowering, slot: str = "X") -> Shape:
+    """The shape of the variable whose gradient `op` computes, with at most one size left to find.
+
+    Layers add an XShape output where there are more, and kernels then never ask for this.
+    """
+    shape = lowering.shape(op.output(f"{slot}@GRAD")[0])
+    if list(shape).count(-1) > 1:
+        raise NotSupportedError(
+            f"{op.type}: shape {list(shape)} has more than one unknown size, so its gradient needs the XShape output; "
+            "build the operator with its layer"
+        )
+    return shape

@@ -1,0 +1,118 @@
+"""Metrics: accuracy of a batch, and AUC from histograms that persist between batches."""
+
+from __future__ import annotations
+
+import torch
+
+from fleet.errors import UsageError
+from fleet.static.dtypes import FLOATS, INTEGERS
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.ops.making import always, may_equal
+from fleet.static.registry import Infer, Kernel, register
+
+
+def _infer_accuracy(infer: Infer) -> None:
+    indices, label = infer.var("Indices"), infer.var("Label")
+    infer.require_dtype("Label", INTEGERS)
+    if len(indices.shape) != 2 or not may_equal(label.shape, (indices.shape[0], 1)):
+        raise infer.fail(
+            f"Label {label.name!r} must have shape [n, 1] for predictions of shape {list(indices.shape)}, "
+            f"got {list(label.shape)}"
+        )
+    infer.set("Accuracy", [1], "float32")
+    infer.set("Correct", [1], "int64")
+    infer.set("Total", [1], "int64")
+
+
+def _accuracy(out: torch.Tensor, indices: torch.Tensor, label: torch.Tensor) -> tuple[torch.Tensor, ...]:  # noqa: ARG001
+    # A label is among the k indexes of its row at most once, so what is equal need only be counted.
+    correct = (indices == label).sum().view(1)
+    total = len(indices)
+    return correct / total, correct, torch.full((1,), total, dtype=torch.int64, device=indices.device)
+
+
+register(
+    "accuracy",
+    inputs=("Out", "Indices", "Label"),
+    outputs=("Accuracy", "Correct", "Total"),
+    infer=_infer_accuracy,
+)(always(_accuracy))
+
+
+def _infer_auc(infer: Infer) -> None:
+    predict, label, parts = infer.var("Predict"), infer.var("Label"), infer.attr("num_thresholds")
+    infer.require_dtype("Predict", FLOATS)
+    if infer.attr("curve") not in ("ROC", "PR"):
+        raise infer.fail(f"curve must be ROC or PR, got {infer.attr('curve')!r}")
+    if len(predict.shape) != 2 or predict.shape[1] not in (1, 2):
+        raise infer.fail(
+            f"Predict {predict.name!r} must have shape [n, 2], a softmax over two classes, or [n, 1], the chance of "
+            f"class 1, got {list(predict.shape)}"
+        )
+    if not may_equal(label.shape, (predict.shape[0], 1)):
+        raise infer.fail(f"Label {label.name!r} must have shape {[predict.shape[0], 1]}, got {list(label.shape)}")
+    for slot in ("StatPos", "StatNeg"):
+        stat = infer.var(slot)
+        if stat.dtype != "int64" or stat.shape != (max(1, infer.attr("slide_steps")), parts + 1):
+            raise infer.fail(
+                f"{slot} {stat.name!r} must be int64 [slide_steps or 1, {parts + 1}], got {stat.dtype} {stat.shape}"
+            )
+    infer.set("AUC", [1], "float64")
+
+
+@register(
+    "auc",
+    inputs=("Predict", "Label", "StatPos", "StatNeg"),
+    outputs=("AUC", "StatPosOut", "StatNegOut"),
+    attrs={"curve": "ROC", "num_thresholds": 4095, "slide_steps": 0},
+    infer=_infer_auc,
+)
+def _auc(op: Operator, lowering: Lowering) -> Kernel:
+    """Scores are counted by the part of [0, 1] that they lie in, for each label.
+
+    With `slide_steps` the counts are those of so many last batches, otherwise of all.
+    """
+    parts, steps = op.attr("num_thresholds"), op.attr("slide_steps")
+    area = _roc if op.attr("curve") == "ROC" else _precision_recall
+    is_checked = lowering.device.type == "cpu"  # elsewhere looking at the scores would wait for them
+
+    def auc(predict: torch.Tensor, label: torch.Tensor, pos: torch.Tensor, neg: torch.Tensor) -> torch.Tensor:
+        scores = predict[:, -1]
+        if is_checked and len(scores):
+            _check(scores, op.input("Predict")[0])
+        cells = (scores.double() * parts).long().clamp_(0, parts)
+        cells += (label.reshape(-1) != 0) * (parts + 1)
+        counts = torch.zeros(2 * (parts + 1), dtype=torch.int64, device=pos.device)
+        counts.scatter_add_(0, cells, torch.ones_like(cells))
+        for stat, new in ((neg, counts[: parts + 1]), (pos, counts[parts + 1 :])):
+            if not steps:
+                stat.add_(new)
+                continue
+            if steps > 1:
+                stat[:-1] = stat[1:].clone()
+            stat[-1] = new
+        return area(neg.sum(0).double(), pos.sum(0).double()).view(1)
+
+    return auc
+
+
+def _check(scores: torch.Tensor, name: str) -> None:
+    low, high = scores.aminmax()
+    if not (low >= 0 and high <= 1):
+        raise UsageError(
+            f"auc: {name!r} must lie in [0, 1], got {float(low):g} to {float(high):g}; apply softmax or sigmoid"
+        )
+
+
+def _roc(negatives: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+    """The chance that a positive scores higher than a negative, ties counting half; NaN if a class is absent."""
+    below = negatives.cumsum(0) - negatives / 2
+    return (positives * below).sum() / (negatives.sum() * positives.sum())
+
+
+def _precision_recall(negatives: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+    """The mean precision at the thresholds, weighted by what each adds to recall; NaN without positives."""
+    true, false = positives.flip(0).cumsum(0), negatives.flip(0).cumsum(0)
+    precision = true / (true + false).clamp_min(1)
+    return (precision * positives.flip(0)).sum() / positives.sum()

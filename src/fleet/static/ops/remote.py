@@ -1,0 +1,76 @@
+"""Operators that talk to other processes. They are declared here and carried out by `fleet.runtime.programs`.
+
+Parameter server: `prefetch` brings the rows of every lookup of a step, `prefetch_grad` takes their gradients back,
+`send` pushes all of it, one request to each server and step. The answer to that request has the parameters of the next
+step, so `send_barrier`, `recv` and `fetch_barrier` say what has happened by then rather than ask for it again.
+"""
+
+from __future__ import annotations
+
+from fleet.static.registry import Infer, declare
+
+PROVIDER = "fleet.runtime.programs.kernels"
+
+
+def _infer_prefetch(infer: Infer) -> None:
+    for index, ids in enumerate(infer.vars("Ids")):
+        width = infer.attr("widths")[index]
+        batch = ids.shape[:-1] if ids.shape and ids.shape[-1] == 1 and infer.attr("drops_last")[index] else ids.shape
+        infer.set("Out", (*batch, width), "float32", index=index, lod=ids.lod)
+
+
+declare(
+    "prefetch",
+    PROVIDER,
+    inputs=("Ids*",),
+    outputs=("Out*",),
+    attrs={"tables": [], "widths": [], "heights": [], "padding_idx": [], "drops_last": []},
+    infer=_infer_prefetch,
+    has_effect=True,
+)
+declare(
+    "prefetch_grad",
+    PROVIDER,
+    inputs=("Ids*", "Out@GRAD*"),
+    outputs=(),
+    attrs={"tables": [], "widths": [], "heights": [], "padding_idx": [], "drops_last": []},
+    has_effect=True,
+)
+declare(
+    "send",
+    PROVIDER,
+    inputs=("X*", "LearningRate*"),
+    outputs=(),
+    attrs={"params": [], "endpoints": [], "trainer_id": 0},
+    has_effect=True,
+)
+for _barrier in ("send_barrier", "fetch_barrier"):
+    declare(_barrier, PROVIDER, outputs=(), attrs={"endpoints": [], "trainer_id": 0}, has_effect=True)
+declare("recv", PROVIDER, outputs=("Out*",), attrs={"endpoints": [], "trainer_id": 0}, has_effect=True)
+declare(
+    "listen_and_serv",
+    PROVIDER,
+    outputs=(),
+    attrs={
+        "endpoint": "",
+        "Fanin": 1,
+        "sync_mode": True,
+        "pserver_id": 0,
+        "optimize_blocks": [],
+        "grad_to_block_id": [],
+        "lr_decay_block_id": -1,
+        "distributed_mode": "sync",
+        "tables": [],
+    },
+    has_effect=True,
+)
+
+declare(
+    "gen_nccl_id",
+    PROVIDER,
+    outputs=(),
+    attrs={"endpoint": "", "endpoints": [], "trainer_id": 0},
+    has_effect=True,
+)
+declare("c_broadcast", PROVIDER, inputs=("X*",), outputs=("Out*",), attrs={"root": 0}, has_effect=True)
+declare("c_allreduce_sum", PROVIDER, inputs=("X*",), outputs=("Out*",), has_effect=True)

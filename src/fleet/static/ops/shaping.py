@@ -1,0 +1,198 @@
+"""The same elements in another shape or order: reshape, squeeze, unsqueeze, flatten, transpose, reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import torch
+
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.ops.making import axis_of, backward_shape, product, shape_tensor, view
+from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+
+_BACK = Grad(needs=("XShape",), outs=("Out",))
+"""XShape is there only if the shape of X cannot be found again in another way; see `making.backward_shape`."""
+
+
+def reshaped(shape: Sequence[int], asked: Sequence[int]) -> list[int] | None:
+    """The shape that `asked` means (0: as before, -1: the rest), -1 where unknown; None if it does not fit."""
+    if list(asked).count(-1) > 1 or any(size < -1 or (size == 0 and i >= len(shape)) for i, size in enumerate(asked)):
+        return None
+    out = [shape[i] if size == 0 else size for i, size in enumerate(asked)]
+    copied = sum(1 for i, size in enumerate(asked) if size == 0 and shape[i] == -1)
+    is_all_known = list(shape).count(-1) == copied  # what is unknown goes over as it is, so the rest must match
+    had, given = prod(size for size in shape if size >= 0), prod(size for size in out if size >= 0)
+    if -1 not in asked:
+        return out if (had == given if is_all_known else had > 0 and given % had == 0) else None
+    if is_all_known:
+        if given == 0 or had % given:
+            return None
+        out[list(asked).index(-1)] = had // given
+    return out
+
+
+def _infer_reshape(infer: Infer) -> None:
+    x, asked = infer.var("X"), list(infer.attr("shape"))
+    out = reshaped(x.shape, asked)
+    if out is None:
+        raise infer.fail(
+            f"X {x.name!r} of shape {list(x.shape)} cannot be reshaped to {asked}; at most one -1, and 0 copies a size"
+        )
+    infer.set("Out", out, x.dtype, lod=x.lod if asked and out[0] == x.shape[0] else None)
+    _set_x_shape(infer)
+
+
+def _set_x_shape(infer: Infer) -> None:
+    infer.set("XShape", [len(infer.shape("X"))], "int64")
+
+
+@register("reshape", inputs=("X",), outputs=("Out", "XShape?"), attrs={"shape": [-1]}, infer=_infer_reshape, grad=_BACK)
+def _reshape(op: Operator, lowering: Lowering) -> Kernel:
+    asked = list(op.attr("shape"))
+    if 0 in asked:
+        return _formed(
+            lambda x: x.reshape([x.shape[i] if size == 0 else size for i, size in enumerate(asked)]), op, lowering
+        )
+    return _formed(lambda x: x.reshape(asked), op, lowering)
+
+
+def _formed(kernel: Kernel, op: Operator, lowering: Lowering) -> Kernel:
+    """A view, and the shape before it where the gradient will ask for that."""
+    form = view(kernel, op, lowering)
+    return (lambda x: (form(x), shape_tensor(x))) if op.output("XShape") else form
+
+
+def _to_shape_before(op: Operator, lowering: Lowering) -> Kernel:
+    if op.input("XShape"):
+        return lambda shape, grad: grad.reshape(shape.tolist())
+    before = backward_shape(op, lowering)
+    return lambda grad: grad.reshape(before)
+
+
+register_grad("reshape")(_to_shape_before)
+
+
+def _infer_flatten(infer: Infer) -> None:
+    x, axis = infer.var("X"), infer.attr("axis")
+    if not 0 <= axis <= len(x.shape):
+        raise infer.fail(f"axis must be between 0 and {len(x.shape)} for X {x.name!r}, got {axis}")
+    infer.set("Out", [product(x.shape[:axis]), product(x.shape[axis:])], x.dtype, lod=x.lod if axis == 1 else None)
+    _set_x_shape(infer)
+
+
+@register("flatten", inputs=("X",), outputs=("Out", "XShape?"), attrs={"axis": 1}, infer=_infer_flatten, grad=_BACK)
+def _flatten(op: Operator, lowering: Lowering) -> Kernel:
+    axis = op.attr("axis")
+
+    def flatten(x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(x.shape[:axis].numel(), x.shape[axis:].numel())
+
+    return _formed(flatten, op, lowering)
+
+
+register_grad("flatten")(_to_shape_before)
+
+
+def _infer_squeeze(infer: Infer) -> None:
+    x = infer.var("X")
+    axes = {axis_of(infer, axis, len(x.shape), "axes") for axis in infer.attr("axes")}
+    if any(x.shape[axis] not in (1, -1) for axis in axes):
+        raise infer.fail(
+            f"X {x.name!r} of shape {list(x.shape)} has more than one element along axes {infer.attr('axes')}"
+        )
+    infer.set("Out", [s for i, s in enumerate(x.shape) if i not in axes], x.dtype, lod=None if 0 in axes else x.lod)
+
+
+@register("squeeze", inputs=("X",), attrs={"axes": [0]}, infer=_infer_squeeze, grad=Grad())
+def _squeeze(op: Operator, lowering: Lowering) -> Kernel:
+    gone = _positive(op.attr("axes"), len(lowering.shape(op.input("X")[0])))
+
+    def squeeze(x: torch.Tensor) -> torch.Tensor:
+        return x.reshape([size for i, size in enumerate(x.shape) if i not in gone])
+
+    return view(squeeze, op, lowering)
+
+
+@register_grad("squeeze")
+def _squeeze_grad(op: Operator, lowering: Lowering) -> Kernel:
+    axes = sorted(_positive(op.attr("axes"), len(lowering.shape(op.output("X@GRAD")[0]))))
+    return _inserter(axes)
+
+
+def _infer_unsqueeze(infer: Infer) -> None:
+    x, axes = infer.var("X"), infer.attr("axes")
+    rank = len(x.shape) + len(axes)
+    places = sorted(axis_of(infer, axis, rank, "axes") for axis in axes)
+    if len(set(places)) != len(places):
+        raise infer.fail(f"axes must be different, got {list(axes)}")
+    shape = list(x.shape)
+    for axis in places:
+        shape.insert(axis, 1)
+    infer.set("Out", shape, x.dtype, lod=None if 0 in places else x.lod)
+
+
+@register("unsqueeze", inputs=("X",), attrs={"axes": [0]}, infer=_infer_unsqueeze, grad=Grad())
+def _unsqueeze(op: Operator, lowering: Lowering) -> Kernel:
+    axes = op.attr("axes")
+    rank = len(lowering.shape(op.input("X")[0])) + len(axes)
+    return view(_inserter(sorted(_positive(axes, rank))), op, lowering)
+
+
+@register_grad("unsqueeze")
+def _unsqueeze_grad(op: Operator, lowering: Lowering) -> Kernel:
+    axes = op.attr("axes")
+    gone = tuple(_positive(axes, len(lowering.shape(op.output("X@GRAD")[0])) + len(axes)))
+    return lambda grad: grad.squeeze(gone)
+
+
+def _positive(axes: list[int], rank: int) -> set[int]:
+    return {axis % rank for axis in axes}
+
+
+def _inserter(axes: list[int]) -> Kernel:
+    def insert(x: torch.Tensor) -> torch.Tensor:
+        for axis in axes:
+            x = x.unsqueeze(axis)
+        return x
+
+    return insert
+
+
+def _infer_transpose(infer: Infer) -> None:
+    x, perm = infer.var("X"), list(infer.attr("axis"))
+    if sorted(perm) != list(range(len(x.shape))):
+        raise infer.fail(f"perm must name each dimension of X {x.name!r} of shape {list(x.shape)} once, got {perm}")
+    infer.set("Out", [x.shape[axis] for axis in perm], x.dtype, lod=x.lod if perm[:1] == [0] else None)
+
+
+@register("transpose", inputs=("X",), attrs={"axis": [0]}, infer=_infer_transpose, grad=Grad())
+def _transpose(op: Operator, lowering: Lowering) -> Kernel:
+    perm = tuple(op.attr("axis"))
+    return view(lambda x: x.permute(perm), op, lowering)
+
+
+@register_grad("transpose")
+def _transpose_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    perm = list(op.attr("axis"))
+    back = tuple(perm.index(axis) for axis in range(len(perm)))
+    return lambda grad: grad.permute(back)
+
+
+def _infer_reverse(infer: Infer) -> None:
+    for axis in infer.attr("axis"):
+        axis_of(infer, axis, len(infer.shape("X")))
+    infer.like("Out", "X")
+
+
+@register("reverse", inputs=("X",), attrs={"axis": [0]}, infer=_infer_reverse, grad=Grad())
+def _reverse(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    axes = list(op.attr("axis"))
+    return lambda x: x.flip(axes)
+
+
+@register_grad("reverse")
+def _reverse_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    axes = list(op.attr("axis"))
+    return lambda grad: grad.flip(axes)

@@ -1,0 +1,130 @@
+"""Parts of a variable, and a variable with more around it: slice, crop, pad."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.ops.making import axis_of, shape_tensor, view
+from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+
+
+def bounds(size: int, start: int, end: int) -> tuple[int, int]:
+    """The part of a dimension of known size that a slice means; negative numbers count from its end."""
+    first, last, _ = slice(start, end).indices(size)
+    return first, max(first, last)
+
+
+def _infer_slice(infer: Infer) -> None:
+    x, axes, starts, ends = infer.var("Input"), infer.attr("axes"), infer.attr("starts"), infer.attr("ends")
+    if not len(axes) == len(starts) == len(ends):
+        raise infer.fail(f"axes, starts and ends must be as many, got {len(axes)}, {len(starts)} and {len(ends)}")
+    shape = list(x.shape)
+    for axis, start, end in zip(axes, starts, ends, strict=True):
+        axis = axis_of(infer, axis, len(shape), "axes")
+        if shape[axis] < 0:
+            # Only what does not depend on the size is known: the first few elements may be fewer in a small batch.
+            continue
+        first, last = bounds(shape[axis], start, end)
+        if first == last:
+            raise infer.fail(
+                f"nothing of Input {x.name!r} of shape {list(x.shape)} lies in {start}:{end} of axis {axis}"
+            )
+        shape[axis] = last - first
+    infer.set("Out", shape, x.dtype, lod=None if 0 in [axis % len(shape) for axis in axes] else x.lod)
+    infer.set("XShape", [len(shape)], "int64")
+
+
+@register(
+    "slice",
+    inputs=("Input",),
+    outputs=("Out", "XShape?"),
+    attrs={"axes": [0], "starts": [0], "ends": [1]},
+    infer=_infer_slice,
+    grad=Grad(needs=("XShape",), wrt=("Input",), outs=("Out",)),
+)
+def _slice(op: Operator, lowering: Lowering) -> Kernel:
+    rank = len(lowering.shape(op.input("Input")[0]))
+    index = [slice(None)] * rank
+    for axis, start, end in zip(op.attr("axes"), op.attr("starts"), op.attr("ends"), strict=True):
+        index[axis % rank] = slice(start, end)
+    place = tuple(index)
+    cut = view(lambda x: x[place], op, lowering, "Input")
+    return (lambda x: (cut(x), shape_tensor(x))) if op.output("XShape") else cut
+
+
+@register_grad("slice")
+def _slice_grad(op: Operator, lowering: Lowering) -> Kernel:
+    before = lowering.shape(op.output("Input@GRAD")[0])
+    rank = len(before)
+    cuts = [
+        (axis % rank, start, end)
+        for axis, start, end in zip(op.attr("axes"), op.attr("starts"), op.attr("ends"), strict=True)
+    ]
+
+    def widen(grad: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
+        around = [0] * (2 * rank)
+        for axis, start, end in cuts:
+            first, last = bounds(sizes[axis], start, end)
+            around[2 * (rank - 1 - axis)], around[2 * (rank - 1 - axis) + 1] = first, sizes[axis] - last
+        return functional.pad(grad, around)
+
+    if op.input("XShape"):
+        return lambda shape, grad: widen(grad, shape.tolist())
+    assert all(before[axis] >= 0 for axis, _, _ in cuts), (
+        "slice of an unknown size needs XShape; build it with its layer"
+    )
+    return lambda grad: widen(grad, before)
+
+
+def _infer_pad(infer: Infer) -> None:
+    x, paddings = infer.var("X"), infer.attr("paddings")
+    if len(paddings) != 2 * len(x.shape) or any(one < 0 for one in paddings):
+        raise infer.fail(f"paddings must be two counts for each dimension of {list(x.shape)}, got {list(paddings)}")
+    shape = [-1 if s < 0 else s + paddings[2 * i] + paddings[2 * i + 1] for i, s in enumerate(x.shape)]
+    infer.set("Out", shape, x.dtype)
+
+
+@register("pad", inputs=("X",), attrs={"paddings": [0, 0], "pad_value": 0.0}, infer=_infer_pad, grad=Grad())
+def _pad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    around, value = _from_the_end(op.attr("paddings")), op.attr("pad_value")
+    return lambda x: functional.pad(x, around, value=value)
+
+
+@register_grad("pad")
+def _pad_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    around = [-one for one in _from_the_end(op.attr("paddings"))]
+    return lambda grad: functional.pad(grad, around)
+
+
+def _from_the_end(paddings: list[int]) -> list[int]:
+    """Paddings in torch's order: the last dimension first."""
+    pairs = [(paddings[i], paddings[i + 1]) for i in range(0, len(paddings), 2)]
+    return [one for pair in reversed(pairs) for one in pair]
+
+
+def _infer_crop(infer: Infer) -> None:
+    x, shape, offsets = infer.var("X"), infer.attr("shape"), infer.attr("offsets")
+    if len(shape) != len(x.shape) or len(offsets) != len(x.shape):
+        raise infer.fail(f"shape and offsets must have {len(x.shape)} numbers, got {list(shape)} and {list(offsets)}")
+    for size, part, offset in zip(x.shape, shape, offsets, strict=True):
+        if offset < 0 or (part < 1 and part != -1) or (size >= 0 and offset + part > size):
+            raise infer.fail(
+                f"{list(shape)} from {list(offsets)} on does not lie in X {x.name!r} of shape {list(x.shape)}"
+            )
+    rest = [
+        size - offset if part == -1 and size >= 0 else part
+        for size, part, offset in zip(x.shape, shape, offsets, strict=True)
+    ]
+    infer.set("Out", rest, x.dtype)
+
+
+@register("crop", inputs=("X",), attrs={"shape": [-1], "offsets": [0]}, infer=_infer_crop, grad=Grad(needs=("X",)))
+def _crop(op: Operator, lowering: Lowering) -> Kernel:
+    place = tuple(
+        slice(offset, None if part == -1 else offset + part)
+        for part, offset in zip(op.attr("shape"), op.attr("offsets"), strict=True)
+    )
+    return view(lambda x: x[place], op, lowering)

@@ -1,0 +1,104 @@
+"""Updates with a mean of gradients and of their squares: Adam, AdamW, Adamax and LAMB.
+
+`Step` counts updates exactly, in float32, so that the bias corrections of means that began at 0 never drift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.ops.update import STEP, Rate, Rule, is_sparse, register_update, subtract_, subtract_ratio_
+from fleet.static.ops.update_lars import norm_of
+
+_BETAS = {"beta1": 0.9, "beta2": 0.999}
+
+
+@register_update("adam", ("Moment1", "Moment2", STEP), {**_BETAS, "epsilon": 1e-8})
+def _adam(op: Operator, lowering: Lowering) -> Rule:  # noqa: ARG001
+    return _fused(op, torch._fused_adam_, 0.0)
+
+
+@register_update("adamw", ("Moment1", "Moment2", STEP), {**_BETAS, "epsilon": 1e-8, "coeff": 0.01})
+def _adamw(op: Operator, lowering: Lowering) -> Rule:  # noqa: ARG001
+    return _fused(op, torch._fused_adamw_, op.attr("coeff"))
+
+
+def _fused(op: Operator, adam: Callable[..., None], weight_decay: float) -> Rule:
+    """One call of torch, which takes memory as it lies: everything has to be contiguous."""
+    given = {"beta1": op.attr("beta1"), "beta2": op.attr("beta2"), "eps": op.attr("epsilon")}
+    given |= {"weight_decay": weight_decay, "amsgrad": False, "maximize": False}
+
+    def update(
+        param: Tensor,
+        grad: Tensor,
+        rate: Rate,
+        mean: Tensor,
+        square: Tensor,
+        step: Tensor,
+    ) -> None:
+        step.add_(1)
+        if param.is_contiguous() and mean.is_contiguous() and square.is_contiguous():
+            adam([param], [grad.contiguous()], [mean], [square], [], [step], lr=rate, **given)
+            return
+        parts = [one.contiguous() for one in (param, mean, square)]
+        adam([parts[0]], [grad.contiguous()], [parts[1]], [parts[2]], [], [step], lr=rate, **given)
+        for one, part in zip((param, mean, square), parts, strict=True):
+            one.copy_(part)
+
+    return update
+
+
+@register_update("adamax", ("Moment", "InfNorm", STEP), {**_BETAS, "epsilon": 1e-8})
+def _adamax(op: Operator, lowering: Lowering) -> Rule:
+    beta1, beta2, epsilon = op.attr("beta1"), op.attr("beta2"), op.attr("epsilon")
+    counted = _counter(lowering)
+
+    def update(param: Tensor, grad: Tensor, rate: Rate, mean: Tensor, size: Tensor, step: Tensor) -> None:
+        count = counted(step)
+        mean.lerp_(grad, 1 - beta1)
+        torch.maximum(size.mul_(beta2), grad.abs().add_(epsilon), out=size)
+        subtract_ratio_(param, mean, size, rate / (1 - beta1**count))
+
+    return update
+
+
+@register_update("lamb", ("Moment1", "Moment2", STEP), {**_BETAS, "epsilon": 1e-6, "weight_decay": 0.01})
+def _lamb(op: Operator, lowering: Lowering) -> Rule:
+    """A gradient of rows is scaled row by row, as tables on servers do."""
+    beta1, beta2, epsilon, decay = (op.attr(name) for name in ("beta1", "beta2", "epsilon", "weight_decay"))
+    counted, norm = _counter(lowering), norm_of(is_sparse(op, lowering))
+
+    def update(
+        param: Tensor,
+        grad: Tensor,
+        rate: Rate,
+        mean: Tensor,
+        square: Tensor,
+        step: Tensor,
+    ) -> None:
+        count = counted(step)
+        mean.lerp_(grad, 1 - beta1)
+        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        root = square.sqrt().mul_(_plain((1 - beta2**count) ** -0.5, grad)).add_(epsilon)
+        direction = (mean * _plain(1 / (1 - beta1**count), grad)).div_(root).add_(param, alpha=decay)
+        weights, size = norm(param), norm(direction)
+        trust = torch.where((weights > 0) & (size > 0), weights / size, 1.0)
+        subtract_(param, direction.mul_(trust.to(grad.dtype)), rate)
+
+    return update
+
+
+def _counter(lowering: Lowering) -> Callable[[Tensor], Rate]:
+    """Counts an update; the count as a number on the CPU, in double elsewhere: 1 - beta2 is lost in float32."""
+    if lowering.device.type == "cpu":
+        return lambda step: float(step.add_(1).item())
+    return lambda step: step.add_(1).double()
+
+
+def _plain(factor: Rate, like: Tensor) -> Rate:
+    return factor if isinstance(factor, float) else factor.to(like.dtype)

@@ -1,0 +1,230 @@
+"""A program: blocks of operators over named variables. Plain data, with a text and a JSON form that read back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy, deepcopy
+from typing import Any
+
+from fleet.errors import UsageTypeError
+from fleet.static.block import Block
+from fleet.static.operator import BACKWARD, FORWARD, OPTIMIZE, SCHEDULE, Operator
+from fleet.static.variable import Parameter, Variable
+
+_serial = itertools.count()
+
+_EVALUATION_NOTES = ("servers", "traffic", "memory_optimize")
+"""Notes that evaluation needs as well: where the rows of lookups are, and when values are let go."""
+
+
+class Program:
+    """What layers build, `minimize` completes, the transpiler cuts, and the Executor runs.
+
+    `random_seed` decides the first values of parameters (with the parameter's name and row alone, so that order of
+    building, number of servers and processes do not matter) and the masks of dropout. `notes` are facts that passes
+    leave for whoever runs the program: JSON values by name.
+    """
+
+    def __init__(self) -> None:
+        self.random_seed = 0
+        self.notes: dict[str, Any] = {}
+        self.serial = next(_serial)
+        """Different for every program of this process: caches use it, with the version."""
+        self.version = 0
+        self.role = FORWARD
+        """What operators that are added now belong to."""
+        self.blocks = [Block(self, 0)]
+        self.readers: list[Any] = []
+        """What gives a run its feed when it is given none: readers with iterable=False."""
+        self._current = 0
+
+    def changed(self) -> None:
+        """Whoever changes a program by hand says so: what was compiled of it is out of date."""
+        self.version += 1
+
+    @contextmanager
+    def adding(self, role: str) -> Iterator[None]:
+        """Inside, new operators have a role."""
+        before, self.role = self.role, role
+        try:
+            yield
+        finally:
+            self.role = before
+
+    def global_block(self) -> Block:
+        return self.blocks[0]
+
+    def current_block(self) -> Block:
+        return self.blocks[self._current]
+
+    def block(self, index: int) -> Block:
+        return self.blocks[index]
+
+    @property
+    def num_blocks(self) -> int:
+        return len(self.blocks)
+
+    def create_block(self, parent: int = 0) -> Block:
+        """Add a block inside another."""
+        block = Block(self, len(self.blocks), parent)
+        self.blocks.append(block)
+        self.changed()
+        return block
+
+    def list_vars(self) -> Iterator[Variable]:
+        for block in self.blocks:
+            yield from block.vars.values()
+
+    def all_parameters(self) -> list[Parameter]:
+        return [var for var in self.list_vars() if isinstance(var, Parameter)]
+
+    def clone(self, for_test: bool = False) -> Program:
+        """A copy; with `for_test` without backward and optimizer, and with dropout and batch norm as in evaluation."""
+        other = Program()
+        other.random_seed = self.random_seed
+        kept = _EVALUATION_NOTES if for_test else tuple(self.notes)
+        other.notes = {name: deepcopy(note) for name, note in self.notes.items() if name in kept}
+        other.blocks = []
+        for block in self.blocks:
+            twin = Block(other, block.index, block.parent)
+            for name, var in block.vars.items():
+                twin.vars[name] = copied = copy(var)
+                copied.block = twin
+            twin.ops = [op.copy() for op in block.ops if not (for_test and op.role != FORWARD)]
+            other.blocks.append(twin)
+        if for_test:
+            from fleet.static.registry import definition
+
+            for op in other.global_block().ops:
+                if "is_test" in definition(op.type).attrs:
+                    op.attrs["is_test"] = True
+            _drop_unused(other.global_block())
+        return other
+
+    def prune(self, targets: Sequence[Variable | str], feeds: Iterable[str] = ()) -> Program:
+        """A copy with only the operators that `targets` need, given `feeds`."""
+        other = self.clone(for_test=True)
+        block = other.global_block()
+        needed = {target if isinstance(target, str) else target.name for target in targets}
+        for name in needed:
+            block.var(name)
+        given = set(feeds)
+        kept: list[Operator] = []
+        for op in reversed(block.ops):
+            if needed & (set(op.output_names) - given):
+                kept.append(op)
+                needed |= set(op.input_names) - given
+        block.ops = kept[::-1]
+        _drop_unused(block, needed | given)
+        return other
+
+    def become(self, other: Program) -> None:
+        """Take over what another program says, and stay the same object: for the default programs."""
+        twin = other.clone()
+        self.random_seed, self.notes, self.blocks = twin.random_seed, twin.notes, twin.blocks
+        for block in self.blocks:
+            block.program = self
+        self._current = 0
+        self.changed()
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether `minimize` has added an optimizer."""
+        return any(op.role == OPTIMIZE for op in self.global_block().ops)
+
+    @property
+    def has_backward(self) -> bool:
+        return any(op.role in (BACKWARD, OPTIMIZE, SCHEDULE) for op in self.global_block().ops)
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:  # noqa: ARG002
+        """The text form; nothing is left out of it, so that it reads back."""
+        from fleet.static.text import to_text
+
+        return to_text(self)
+
+    def __str__(self) -> str:
+        return self.to_string()
+
+    def __repr__(self) -> str:
+        num_ops = sum(len(block.ops) for block in self.blocks)
+        return f"<Program of {len(self.blocks)} blocks, {num_ops} operators, {len(self.all_parameters())} parameters>"
+
+    @staticmethod
+    def parse_from_string(text: str) -> Program:
+        """The program of a text form."""
+        from fleet.static.text import from_text
+
+        return from_text(text)
+
+    def to_json(self) -> str:
+        """The JSON form."""
+        from fleet.static.json_form import to_json
+
+        return to_json(self)
+
+    @staticmethod
+    def from_json(text: str) -> Program:
+        """The program of a JSON form."""
+        from fleet.static.json_form import from_json
+
+        return from_json(text)
+
+
+def _drop_unused(block: Block, kept: Iterable[str] = ()) -> None:
+    used = {name for op in block.ops for name in (*op.input_names, *op.output_names)} | set(kept)
+    used |= {var.lod for var in block.vars.values() if var.lod and var.name in used}
+    block.vars = {
+        name: var
+        for name, var in block.vars.items()
+        if name in used or (var.persistable and isinstance(var, Parameter))
+    }
+
+
+_main, _startup = Program(), Program()
+
+
+def default_main_program() -> Program:
+    """The program that layers add to."""
+    return _main
+
+
+def default_startup_program() -> Program:
+    """The program that gives parameters their first values."""
+    return _startup
+
+
+def switch_main_program(program: Program) -> Program:
+    """Another default main program; the one before is returned."""
+    global _main
+    before, _main = _main, _checked(program, "main_program")
+    return before
+
+
+def switch_startup_program(program: Program) -> Program:
+    """Another default startup program; the one before is returned."""
+    global _startup
+    before, _startup = _startup, _checked(program, "startup_program")
+    return before
+
+
+@contextmanager
+def program_guard(main_program: Program, startup_program: Program | None = None) -> Iterator[None]:
+    """Inside, layers add to these programs."""
+    if startup_program is not None:
+        _checked(startup_program, "startup_program")
+    main = switch_main_program(main_program)
+    startup = None if startup_program is None else switch_startup_program(startup_program)
+    try:
+        yield
+    finally:
+        switch_main_program(main)
+        if startup is not None:
+            switch_startup_program(startup)
+
+
+def _checked(program: object, name: str) -> Program:
+    if not isinstance(program, Program):
+        raise UsageTypeError(f"{name} must be a Program, got {type(program).__name__}")
+    return program

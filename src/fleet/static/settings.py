@@ -1,0 +1,47 @@
+"""Settings of optimizers, schedules and clips, checked where they are given: the thing, the value, the remedy."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from fleet.errors import UsageError, UsageTypeError
+from fleet.strategy.check import Check, Number, RefusedError, Switch, Whole
+
+T = TypeVar("T")
+
+
+def number(
+    thing: str,
+    name: str,
+    value: object,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+) -> float:
+    """A finite number within bounds; `above` and `below` exclude their bound.
+
+    >>> number("Adam", "beta1", 0.9, least=0, below=1)
+    0.9
+    """
+    return _checked(thing, name, value, Number(least, most, above, below))
+
+
+def whole(thing: str, name: str, value: object, *, least: int | None = None) -> int:
+    """An integer within bounds."""
+    return _checked(thing, name, value, Whole(least))
+
+
+def switch(thing: str, name: str, value: object) -> bool:
+    """True or False."""
+    return _checked(thing, name, value, Switch())
+
+
+def _checked(thing: str, name: str, value: object, check: Check[T]) -> T:
+    try:
+        return check(value)
+    except RefusedError as refused:
+        is_type = not isinstance(value, bool | int | float)
+        kind = UsageTypeError if is_type else UsageError
+        raise kind(f"{thing}: {name} must be {refused.must}, got {value!r}") from None

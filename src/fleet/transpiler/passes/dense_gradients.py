@@ -1,0 +1,28 @@
+"""`dense_gradients`: sparse gradients of parameters that are no tables become dense, as servers want them."""
+
+from __future__ import annotations
+
+from fleet.static.program import Program
+from fleet.static.variable import ROWS, TENSOR
+from fleet.transpiler.plan import Plan
+from fleet.transpiler.updates import LOOKUPS
+
+
+def dense_gradients(program: Program, plan: Plan) -> Program:
+    """The program in which lookups of the plan's dense parameters are not sparse.
+
+    Such a parameter has a use besides lookups, or one lookup of it is dense; its rows cannot be on servers only.
+    """
+    other = program.clone()
+    block = other.global_block()
+    dense = set(plan.dense)
+    for op in block.ops:
+        if op.type.removesuffix("_grad") in LOOKUPS:
+            name = op.input("W")[0] if op.type in LOOKUPS else op.output("W@GRAD")[0].split("@GRAD")[0]
+            if name in dense:
+                op.attrs["is_sparse"] = False
+    for name, var in block.vars.items():
+        if var.kind == ROWS and "@GRAD" in name and name.split("@GRAD")[0] in dense:
+            var.kind = TENSOR
+    other.changed()
+    return other

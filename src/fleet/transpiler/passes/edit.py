@@ -1,0 +1,36 @@
+"""What passes share: taking operators out, with everything that only they needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fleet.static.block import Block
+from fleet.static.operator import OPTIMIZE, Operator
+from fleet.static.registry import definition
+
+
+def remove(block: Block, ops: Iterable[Operator]) -> None:
+    """Take operators out, then those of the optimizer that nobody needs any more, then the variables of both."""
+    gone = {id(op) for op in ops}
+    touched = _names(op for op in block.ops if id(op) in gone)
+    block.ops = [op for op in block.ops if id(op) not in gone]
+    while True:
+        read = {name for op in block.ops for name in op.input_names}
+        dead = [op for op in block.ops if op.role == OPTIMIZE and _is_dead(op, read, block)]
+        if not dead:
+            break
+        touched |= _names(dead)
+        block.ops = [op for op in block.ops if op not in dead]
+    used = _names(block.ops)
+    used |= {var.lod for var in block.vars.values() if var.lod is not None and var.name in used}
+    block.vars = {name: var for name, var in block.vars.items() if name in used or name not in touched}
+    block.program.changed()
+
+
+def _is_dead(op: Operator, read: set[str], block: Block) -> bool:
+    kept = (name in read or block.var(name).persistable for name in op.output_names)
+    return not definition(op.type).has_effect and not any(kept)
+
+
+def _names(ops: Iterable[Operator]) -> set[str]:
+    return {name for op in ops for name in (*op.input_names, *op.output_names)}

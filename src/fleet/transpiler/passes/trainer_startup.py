@@ -1,0 +1,25 @@
+"""`trainer_startup`: a trainer initialises what it has, and takes the dense parameters from the servers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from fleet.static.operator import REMOTE
+from fleet.static.program import Program
+from fleet.transpiler.passes.edit import remove
+from fleet.transpiler.plan import NOTE, Plan
+
+
+def trainer_startup(startup: Program, plan: Plan, on_servers: Collection[str]) -> Program:
+    """The startup program of a trainer, without first values of the variables `on_servers`: accumulators and tables.
+
+    Initialisers of dense parameters stay: they are the servers' as well, to the last bit, and give `recv` its tensors.
+    """
+    other = startup.clone()
+    block = other.global_block()
+    remove(block, [op for op in block.ops if op.outputs and all(name in on_servers for name in op.output_names)])
+    where = {"endpoints": list(plan.endpoints), "trainer_id": plan.trainer_id}
+    block.append_op("recv", {}, {"Out": plan.dense}, where, role=REMOTE)
+    block.append_op("fetch_barrier", {}, {}, where, role=REMOTE)
+    other.notes[NOTE] = plan.to_note()
+    return other

@@ -1,0 +1,66 @@
+"""The passes put together: the programs of a trainer, of a server, and of a trainer without servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fleet.errors import UsageError
+from fleet.static.program import Program
+from fleet.strategy.mode import Mode
+from fleet.transpiler.passes.collective_startup import NOTE as COLLECTIVE_NOTE
+from fleet.transpiler.passes.collective_startup import collective_startup
+from fleet.transpiler.passes.dense_gradients import dense_gradients
+from fleet.transpiler.passes.drop_updates import drop_updates
+from fleet.transpiler.passes.grad_allreduce import grad_allreduce
+from fleet.transpiler.passes.local_sgd import local_sgd, local_sgd_startup
+from fleet.transpiler.passes.prefetch import prefetch
+from fleet.transpiler.passes.send import send
+from fleet.transpiler.passes.server_program import server_program
+from fleet.transpiler.passes.server_startup import server_startup
+from fleet.transpiler.passes.trainer_startup import trainer_startup
+from fleet.transpiler.plan import NOTE as SERVERS_NOTE
+from fleet.transpiler.plan import Plan
+from fleet.transpiler.updates import LOOKUPS, updates_of
+
+Pair = tuple[Program, Program]
+
+
+def for_trainer(main: Program, startup: Program, plan: Plan) -> Pair:
+    """Main and startup program of a trainer with servers."""
+    cut = send(prefetch(dense_gradients(main, plan), plan), plan)
+    if plan.job.mode != Mode.GEO:
+        cut = drop_updates(cut)
+    gone = set(main.global_block().vars) - set(cut.global_block().vars)
+    return cut, trainer_startup(startup, plan, gone)
+
+
+def for_server(main: Program, startup: Program, plan: Plan, server: int) -> Pair:
+    """Main and startup program of a server."""
+    return server_program(main, plan, server), server_startup(startup, main, plan, server)
+
+
+def for_collective(
+    main: Program, startup: Program, endpoints: Sequence[str], trainer_id: int, mode: str = "grad_allreduce"
+) -> Pair:
+    """Main and startup program of a trainer without servers; `mode` is grad_allreduce or local_sgd."""
+    for op in main.global_block().ops:
+        if op.type in LOOKUPS and op.attr("is_distributed"):
+            raise UsageError(
+                f"parameter {op.input('W')[0]!r} is distributed and needs servers; use mode pserver, or "
+                "is_distributed=False"
+            )
+    begin = collective_startup(startup, main, endpoints, trainer_id)
+    if mode == "local_sgd":
+        cut = local_sgd(main, len(endpoints))
+        begin = local_sgd_startup(begin, cut)
+    else:
+        cut = grad_allreduce(main, len(endpoints))
+    cut.notes[COLLECTIVE_NOTE] = begin.notes[COLLECTIVE_NOTE]
+    return cut, begin
+
+
+def refuse_transpiled(program: Program) -> None:
+    """UsageError if a program was cut before, or has no optimizer."""
+    if SERVERS_NOTE in program.notes or COLLECTIVE_NOTE in program.notes:
+        raise UsageError("the program has been transpiled already; transpile what layers and minimize() made, once")
+    updates_of(program)

@@ -1,0 +1,121 @@
+"""Layers of programs on a GPU, forward and backward, against the same on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fleet.static import nets
+from fleet.static.executor.executor import Executor
+from fleet.static.executor.place import CUDAPlace
+from fleet.static.layers import activation, norm, sequence
+from fleet.static.layers.conv import conv2d, conv3d
+from fleet.static.layers.conv_transpose import conv2d_transpose
+from fleet.static.layers.embedding import embedding
+from fleet.static.layers.nn import fc
+from fleet.static.layers.pool import adaptive_pool2d, pool2d
+from fleet.static.layers.tensor import fill_constant
+from fleet.static.ops.sequence_pool import KINDS
+from support.static_ops import SEED, Build, Tried, normal
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
+
+IMAGE = {"x": normal(3, 4, 7, 6)}
+MATRIX = {"x": normal(5, 4)}
+RAGGED = {"x": (normal(6, 3), np.array([0, 2, 2, 5, 6]))}
+COLUMN = {"x": (normal(6, 1), np.array([0, 2, 2, 5, 6]))}
+IDS = {"x": np.array([[3], [1], [3], [0]])}
+
+DENSE: dict[str, tuple[Build, dict[str, Any]]] = {
+    **{
+        name: (getattr(activation, name), MATRIX)
+        for name in (
+            "relu",
+            "tanh",
+            "sigmoid",
+            "gelu",
+            "elu",
+            "swish",
+            "softplus",
+            "leaky_relu",
+            "relu6",
+            "square",
+            "exp",
+        )
+    },
+    "softmax": (lambda x: activation.softmax(x), MATRIX),
+    "log_softmax": (lambda x: activation.log_softmax(x), MATRIX),
+    "prelu": (lambda x: activation.prelu(x, "channel"), IMAGE),
+    "fc": (lambda x: fc([x, x], 3, act="tanh"), MATRIX),
+    "conv2d": (lambda x: conv2d(x, 4, 3, 2, 1, groups=2, act="relu"), IMAGE),
+    "conv2d last": (lambda x: conv2d(x, 4, 3, data_format="NHWC"), IMAGE),
+    "conv2d_transpose": (lambda x: conv2d_transpose(x, 2, filter_size=3, stride=2), IMAGE),
+    "conv3d": (lambda x: conv3d(x, 2, 2), {"x": normal(2, 3, 3, 4, 3)}),
+    "max": (lambda x: pool2d(x, 3, "max", 2, 1, ceil_mode=True), IMAGE),
+    "max last": (lambda x: pool2d(x, 2, "max", 2, data_format="NHWC"), IMAGE),
+    "avg": (lambda x: pool2d(x, 3, "avg", 2, 1), IMAGE),
+    "avg of all": (lambda x: pool2d(x, pool_type="avg", global_pooling=True), IMAGE),
+    "max of all": (lambda x: pool2d(x, global_pooling=True), IMAGE),
+    "adaptive": (lambda x: adaptive_pool2d(x, 3, "avg"), IMAGE),
+    "batch_norm": (lambda x: norm.batch_norm(x, act="relu"), IMAGE),
+    "batch_norm last": (lambda x: norm.batch_norm(x, data_layout="NHWC"), IMAGE),
+    "batch_norm kept": (lambda x: norm.batch_norm(x, use_global_stats=True), IMAGE),
+    "layer_norm": (lambda x: norm.layer_norm(x), IMAGE),
+    "layer_norm bare": (lambda x: norm.layer_norm(x, scale=False), IMAGE),
+    "group_norm": (lambda x: norm.group_norm(x, 2), IMAGE),
+    "instance_norm": (norm.instance_norm, {"input": IMAGE["x"]}),
+    "l2_normalize": (lambda x: norm.l2_normalize(x, 1), MATRIX),
+    "lrn": (lambda x: norm.lrn(x), IMAGE),
+    "embedding": (lambda x: embedding(x, [5, 2], padding_idx=3, dtype="float64"), IDS),
+    "attention": (
+        lambda q, k: nets.scaled_dot_product_attention(q, k, k, num_heads=2),
+        {"q": normal(2, 3, 4), "k": normal(2, 5, 4)},
+    ),
+}
+
+OVER_ROWS: dict[str, tuple[Build, dict[str, Any]]] = {
+    **{kind: (lambda x, kind=kind: sequence.sequence_pool(x, kind), RAGGED) for kind in KINDS},
+    "softmax": (lambda x: sequence.sequence_softmax(x), COLUMN),
+    "reverse": (sequence.sequence_reverse, RAGGED),
+    "conv": (lambda x: sequence.sequence_conv(x, 4, act="relu"), RAGGED),
+    "expand": (sequence.sequence_expand, {"x": normal(4, 2), "y": RAGGED["x"]}),
+    "expand ragged": (lambda x: sequence.sequence_expand(x, x), RAGGED),
+    "concat": (lambda x: sequence.sequence_concat([x, x]), RAGGED),
+    "pad": (lambda x: sequence.sequence_pad(x, fill_constant([1], "float64", 0.0))[0], RAGGED),
+    "unpad": (
+        lambda x: sequence.sequence_unpad(*sequence.sequence_pad(x, fill_constant([1], "float64", 0.0))),
+        RAGGED,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", [*DENSE.values(), *OVER_ROWS.values()], ids=[*DENSE, *OVER_ROWS])
+def test_a_layer(case: tuple[Build, dict[str, Any]]) -> None:
+    on_cpu, on_gpu = (Tried(*case, place=place) for place in (None, CUDAPlace(0)))
+    weights = normal(*on_cpu.built.run(case[1], on_cpu.out)[0].shape)
+    out, slopes = on_cpu.run(weights)
+    same_out, same_slopes = on_gpu.run(weights)
+    np.testing.assert_allclose(same_out, out, rtol=1e-8, atol=1e-9)
+    for slope, same in zip(slopes, same_slopes, strict=True):
+        assert (slope is None) == (same is None)
+        if slope is not None:
+            np.testing.assert_allclose(same, slope, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_a_layer_waits_for_nothing(name: str) -> None:
+    build, feeds = DENSE[name]
+    tried, executor = Tried(build, feeds, CUDAPlace(0)), Executor(CUDAPlace(0))
+    shape = tried.built.run(feeds, tried.out)[0].shape
+    feed = {key: torch.from_numpy(value).cuda() for key, value in feeds.items()}
+    feed[SEED] = torch.ones(shape, dtype=torch.float64, device="cuda")
+    fetches = [tried.out, *[slope for slope in tried.slopes if slope is not None]]
+    executor.run(tried.built.main, feed, fetches, scope=tried.built.scope, return_numpy=False)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        executor.run(tried.built.main, feed, fetches, scope=tried.built.scope, return_numpy=False)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -1,0 +1,42 @@
+"""Programs of their own for tests: names from 0, nothing left in the default programs, a scope that nobody shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from fleet.static import names
+from fleet.static.executor.executor import Executor
+from fleet.static.executor.scope import Scope
+from fleet.static.program import Program, program_guard
+
+
+class Built:
+    """A main and a startup program, and what runs them."""
+
+    def __init__(self, place: object = None) -> None:
+        self.main, self.startup, self.scope = Program(), Program(), Scope()
+        self._executor = Executor(place)
+
+    def start(self, **values: Any) -> None:
+        """Run the startup program, then give variables other values; `__` in a name stands for a dot."""
+        self._executor.run(self.startup, scope=self.scope)
+        for name, value in values.items():
+            self.scope.var(name.replace("__", ".")).get_tensor().set(value, self._executor.place)
+
+    def run(self, feed: Mapping[str, Any] | None = None, *fetches: Any) -> list[Any]:
+        return [np.array(one) for one in self._executor.run(self.main, dict(feed or {}), fetches, scope=self.scope)]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.scope.tensors[name].numpy(force=True).copy()
+
+
+@contextmanager
+def building(place: object = None) -> Iterator[Built]:
+    """Inside, layers add to programs of their own."""
+    built = Built(place)
+    with names.guard(), program_guard(built.main, built.startup):
+        yield built

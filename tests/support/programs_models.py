@@ -1,0 +1,194 @@
+"""The five programs that are trained in every way there is, and their batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fleet import static
+from fleet.static import ParamAttr, layers, names, nets, optimizer
+from fleet.static.executor.lod import LoDTensor
+from fleet.static.program import Program, program_guard
+from fleet.static.variable import Variable
+
+Feed = dict[str, Any]
+Minimize = Callable[[Variable], object]
+
+SEED = 7
+BATCH = 16
+SLOTS, NUMBERS = 26, 13
+IDS = 60
+WORDS = ("first", "second", "third", "fourth")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained program. Whoever runs it takes a copy: `transpile` changes programs in place."""
+
+    main: Program
+    startup: Program
+    loss: str
+    batch: Callable[[int, int], Feed]
+    """What a worker is fed in a step."""
+
+    def joined(self, step: int, num_workers: int = 2) -> Feed:
+        """What one process is fed that stands for several workers."""
+        return join([self.batch(step, worker) for worker in range(num_workers)])
+
+
+def join(feeds: Sequence[Mapping[str, Any]]) -> Feed:
+    """One batch of several."""
+    out: Feed = {}
+    for name, first in feeds[0].items():
+        parts = [feed[name] for feed in feeds]
+        if isinstance(first, LoDTensor):
+            lengths = np.concatenate([np.diff(part.offsets.numpy()) for part in parts])
+            out[name] = LoDTensor(np.concatenate([part.values.numpy() for part in parts]), _offsets(lengths))
+        else:
+            out[name] = np.concatenate(parts)
+    return out
+
+
+def make(build: Callable[[], Variable], minimize: Minimize, batch: Callable[[int, int], Feed]) -> Model:
+    """A model of its layers, its optimizer and its data."""
+    main, startup = Program(), Program()
+    main.random_seed = startup.random_seed = SEED
+    with names.guard(), program_guard(main, startup):
+        loss = build()
+        minimize(loss)
+    return Model(main, startup, loss.name, batch)
+
+
+def by(kind: Callable[..., Any], *args: Any, **named: Any) -> Minimize:
+    """An optimizer that is made where the program is."""
+    return lambda loss: kind(*args, **named).minimize(loss)
+
+
+def fit_a_line(minimize: Minimize | None = None) -> Model:
+    """13 numbers to 1."""
+
+    def build() -> Variable:
+        x, y = static.data("x", [None, 13]), static.data("y", [None, 1])
+        return layers.mean(layers.square_error_cost(layers.fc(x, 1), y))
+
+    def batch(step: int, worker: int) -> Feed:
+        x = _random(step, worker).standard_normal((BATCH, 13)).astype("float32")
+        return {"x": x, "y": x[:, :3].sum(1, keepdims=True) + 1}
+
+    return make(build, minimize or by(optimizer.SGD, 0.05), batch)
+
+
+def mlp(minimize: Minimize | None = None, hidden: int = 128, *, has_norm: bool = False) -> Model:
+    """The one of the reference's first page: 32 numbers, two hidden layers, 2 classes."""
+
+    def build() -> Variable:
+        x, y = static.data("x", [None, 32]), static.data("y", [None, 1], "int64")
+        out = layers.fc(x, hidden, act="tanh")
+        out = layers.fc(layers.batch_norm(out) if has_norm else out, hidden, act="tanh")
+        return layers.mean(layers.cross_entropy(layers.fc([out], 2, act="softmax"), y))
+
+    def batch(step: int, worker: int) -> Feed:
+        x = _random(step, worker).standard_normal((BATCH, 32)).astype("float32")
+        return {"x": x, "y": (x[:, :4].sum(1, keepdims=True) > 0).astype("int64")}
+
+    return make(build, minimize or by(optimizer.SGD, 0.3), batch)
+
+
+def ctr(minimize: Minimize | None = None, hidden: int = 64) -> Model:
+    """26 slots that share a table, a ragged one with its own, 13 numbers."""
+
+    def build() -> Variable:
+        slots = [static.data(f"slot_{i}", [None, 1], "int64") for i in range(SLOTS)]
+        history = static.data("history", [None, 1], "int64", lod_level=1)
+        numbers, y = static.data("numbers", [None, NUMBERS]), static.data("y", [None, 1], "int64")
+        shared = ParamAttr(name="slots_w", initializer=static.initializer.Uniform(-0.1, 0.1))
+        rows = [layers.embedding(slot, [IDS, 8], is_sparse=True, param_attr=shared) for slot in slots]
+        bag = layers.sequence_pool(layers.embedding(history, [IDS, 4], is_sparse=True), "sum")
+        out = layers.concat([*rows, bag, numbers], axis=1)
+        for _ in range(2):
+            out = layers.fc(out, hidden, act="relu")
+        return layers.mean(layers.cross_entropy(layers.fc(out, 2, act="softmax"), y))
+
+    def batch(step: int, worker: int) -> Feed:
+        random = _random(step, worker)
+        ids = random.integers(0, IDS, (SLOTS, BATCH, 1))
+        lengths = random.integers(0, 4, BATCH)
+        numbers = random.standard_normal((BATCH, NUMBERS)).astype("float32")
+        history = LoDTensor(random.integers(0, IDS, (lengths.sum(), 1)), _offsets(lengths))
+        clicked = (ids[0] % 2 + numbers[:, :1] > 0.5).astype("int64")
+        return {**{f"slot_{i}": ids[i] for i in range(SLOTS)}, "history": history, "numbers": numbers, "y": clicked}
+
+    return make(build, minimize or by(optimizer.Adagrad, 0.05), batch)
+
+
+def word2vec(minimize: Minimize | None = None) -> Model:
+    """Four words, whose rows share a table, foretell the next."""
+
+    def build() -> Variable:
+        words = [static.data(name, [None, 1], "int64") for name in WORDS]
+        rows = [layers.embedding(word, [IDS, 16], is_sparse=True, param_attr="shared_w") for word in words]
+        hidden = layers.fc(layers.concat(rows, axis=1), 32, act="sigmoid")
+        following = static.data("next", [None, 1], "int64")
+        return layers.mean(layers.cross_entropy(layers.fc(hidden, IDS, act="softmax"), following))
+
+    def batch(step: int, worker: int) -> Feed:
+        begin = _random(step, worker).integers(0, 8, (BATCH, 1))
+        return {**{name: (begin + i) % IDS for i, name in enumerate(WORDS)}, "next": (begin + len(WORDS)) % IDS}
+
+    return make(build, minimize or by(optimizer.SGD, 1.0), batch)
+
+
+def conv(minimize: Minimize | None = None) -> Model:
+    """Pictures of MNIST's shape: two convolutions with pools, 10 classes."""
+
+    def build() -> Variable:
+        x, y = static.data("img", [None, 1, 28, 28]), static.data("label", [None, 1], "int64")
+        out = nets.simple_img_conv_pool(x, 4, 5, 2, 2, act="relu")
+        out = nets.simple_img_conv_pool(out, 8, 5, 2, 2, act="relu")
+        return layers.mean(layers.cross_entropy(layers.fc(out, 10, act="softmax"), y))
+
+    def batch(step: int, worker: int) -> Feed:
+        random = _random(step, worker)
+        label = random.integers(0, 10, (BATCH, 1))
+        image = random.standard_normal((BATCH, 1, 28, 28)).astype("float32")
+        for one, digit in zip(image, label[:, 0], strict=True):
+            one[0, 2 * digit + 2 : 2 * digit + 6] += 2
+        return {"img": image, "label": label}
+
+    return make(build, minimize or by(optimizer.Adam, 0.01), batch)
+
+
+MODELS: dict[str, Callable[..., Model]] = {
+    "fit_a_line": fit_a_line,
+    "mlp": mlp,
+    "ctr": ctr,
+    "word2vec": word2vec,
+    "conv": conv,
+}
+
+
+def train_here(model: Model, steps: Sequence[int], num_workers: int = 2) -> list[float]:
+    """The losses of one process that is fed the batches of all workers."""
+    executor, scope = static.Executor(), static.Scope()
+    executor.run(model.startup, scope=scope)
+    return go_on_here(model, executor, scope, steps, num_workers)
+
+
+def go_on_here(
+    model: Model, executor: static.Executor, scope: static.Scope, steps: Sequence[int], num_workers: int = 2
+) -> list[float]:
+    """More steps of one process."""
+    return [
+        float(executor.run(model.main, model.joined(step, num_workers), [model.loss], scope)[0][0]) for step in steps
+    ]
+
+
+def _random(step: int, worker: int) -> np.random.Generator:
+    return np.random.default_rng([step, worker])
+
+
+def _offsets(lengths: Any) -> Any:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype("int64")

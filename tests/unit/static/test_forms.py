@@ -1,0 +1,308 @@
+"""The text and JSON forms of a program: whatever is written reads back to an equal program; nonsense is named."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleet.errors import UsageError, UsageTypeError
+from fleet.static import names
+from fleet.static.backward import append_backward
+from fleet.static.block import Block
+from fleet.static.compare import difference, same
+from fleet.static.dtypes import DTYPES
+from fleet.static.json_form import from_json, to_json
+from fleet.static.layers.helper import Layer
+from fleet.static.layers.io import data
+from fleet.static.operator import ROLES, Operator
+from fleet.static.program import Program, program_guard
+from fleet.static.registry import definition, known
+from fleet.static.text import from_text, operator_line, to_text, variable_line
+from fleet.static.variable import ROWS, TENSOR, Parameter, Penalty, Variable
+
+FORMS: list[tuple[Callable[[Program], str], Callable[[str], Program]]] = [(to_text, from_text), (to_json, from_json)]
+
+any_name = st.text(min_size=1, max_size=8) | st.sampled_from(
+    ["fc_0.w_0", "x@GRAD", "in", "true", "data", "a b", "}", "#"]
+)
+number = st.floats() | st.sampled_from([1e-45, -0.0, 5e-324, math.inf, 1e22]) | st.integers()
+scalar = st.none() | st.booleans() | number | st.text(max_size=6)
+value = st.recursive(scalar, lambda inner: st.lists(inner, max_size=3), max_leaves=6)
+note = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=4,
+)
+shape = st.lists(st.integers(-1, 2**40), max_size=4)
+dtype = st.sampled_from(list(DTYPES))
+
+
+@st.composite
+def variables(draw: st.DrawFn, block: Block, name: str) -> Variable:
+    if draw(st.booleans()):
+        penalty = draw(st.none() | st.builds(Penalty, st.sampled_from(["l1", "l2"]), st.floats(allow_nan=False)))
+        flags = {key: draw(st.booleans()) for key in ("trainable", "need_clip", "is_distributed")}
+        var: Variable = Parameter(
+            block, name, draw(shape), draw(dtype), learning_rate=draw(st.floats()), regularizer=penalty, **flags
+        )
+    else:
+        var = Variable(block, name, draw(shape), draw(dtype), kind=draw(st.sampled_from([TENSOR, ROWS])))
+    for key in ("persistable", "stop_gradient", "is_data"):
+        setattr(var, key, draw(st.booleans()))
+    var.lod = draw(st.none() | any_name)
+    return var
+
+
+@st.composite
+def operators(draw: st.DrawFn, visible: list[str]) -> Operator:
+    form = definition(draw(st.sampled_from(known())))
+
+    def slots(marked: tuple[str, ...]) -> dict[str, list[str]]:
+        found = {}
+        for slot in marked:
+            low, high = {"*": (0, 3), "?": (0, 1)}.get(slot[-1], (1, 1))
+            found[slot.rstrip("?*")] = draw(st.lists(st.sampled_from(visible), min_size=low, max_size=high))
+        return {slot: several for slot, several in found.items() if several}
+
+    attrs = {name: draw(value) for name in form.attrs if draw(st.booleans())}
+    role, scope = draw(st.sampled_from(ROLES)), draw(st.just("") | any_name)
+    return Operator(
+        form.type, slots(form.inputs), slots(form.outputs), attrs, role=role, scope=scope, callsite="a.py:1"
+    )
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    program = Program()
+    program.random_seed = draw(st.integers(0, 2**64))
+    program.notes = draw(st.dictionaries(any_name, note, max_size=2))
+    visible: list[list[str]] = []
+    for index in range(draw(st.integers(1, 3))):
+        block = program.global_block() if index == 0 else program.create_block(draw(st.integers(-1, index - 1)))
+        for name in draw(st.lists(any_name, max_size=4, unique=True)):
+            block.vars[name] = draw(variables(block, name))
+        visible.append([*block.vars, *(visible[block.parent] if block.parent >= 0 else [])])
+        if visible[-1]:
+            block.ops = draw(st.lists(operators(visible[-1]), max_size=3))
+    return program
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(programs())
+def test_random_programs_read_back(program: Program) -> None:
+    for write, read in FORMS:
+        text = write(program)
+        again = read(text)
+        assert difference(program, again) is None
+        assert write(again) == text
+        assert "a.py:1" not in text
+
+
+def real() -> tuple[Program, Program]:
+    main, startup = Program(), Program()
+    main.random_seed = 3
+    with program_guard(main, startup), names.guard(), names.name_scope("encoder"):
+        x = data("x", [32])
+        data("words", [1], dtype="int64", lod_level=1)
+        layer = Layer("fc")
+        weight = layer.parameter(None, [32, 1])
+        loss = layer.block.create_var("loss", [1])
+        wide = layer.apply("mul", {"X": x, "Y": weight})
+        layer.op("sum", {"X": [wide, wide]}, {"Out": loss})
+        loss.shape = (1,)
+        append_backward(loss)
+    return main, startup
+
+
+WRITTEN = [write(real()[0]) for write, _ in FORMS]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0, 1), st.integers(0, 3), st.text(max_size=2))
+def test_damaged_forms_are_refused_or_read(where: float, num_lost: int, more: str) -> None:
+    """Whatever a few characters do to a form, there is a program or a UsageError."""
+    for text, (_, read) in zip(WRITTEN, FORMS, strict=True):
+        at = int(where * len(text))
+        with suppress(UsageError):
+            read(text[:at] + more + text[at + num_lost :])
+
+
+@pytest.mark.parametrize(("write", "read"), FORMS)
+def test_a_real_program_reads_back(write: Any, read: Any) -> None:
+    for program in real():
+        assert same(program, read(write(program)))
+
+
+def test_the_text_is_the_one_that_people_know() -> None:
+    main, startup = real()
+    lines = [line.strip() for line in to_text(main).split("\n")]
+    assert lines[:6] == [
+        "program random_seed=3",
+        "block 0 {",
+        "data x : float32[-1, 32]",
+        "data words@LOD : int64[-1]",
+        "data words : int64[-1, 1] lod=words@LOD",
+        "param fc_0.w_0 : float32[32, 1]",
+    ]
+    ops = [line.split(" in ")[0] for line in lines]
+    assert "{Out=fc_0.tmp_0} = mul(X=x, Y=fc_0.w_0)" in ops
+    assert "{Y@GRAD=fc_0.w_0@GRAD} = mul_grad(X=x, Y=fc_0.w_0, Out@GRAD=fc_0.tmp_0@GRAD) @backward" in ops
+    assert "{Out=fc_0.w_0} = uniform_random() shape=[32, 1]" in to_text(startup)
+    assert repr(main.global_block().vars["fc_0.w_0"]) == "param fc_0.w_0 : float32[32, 1]"
+    assert operator_line(Operator("relu", {"X": ["x"]}, scope="encoder/")) == 'relu(X=x) in "encoder/"'
+    assert operator_line(Operator("no such", attrs={"a": (1, np.float32(0.5))})) == '"no such"() a=[1, 0.5]'
+
+
+def test_every_field_is_compared() -> None:
+    """A field that is added to a variable or an operator must find its way into the forms."""
+    block = Program().global_block()
+    own = {"block", "name", "shape", "dtype", "kind", "lod", "persistable", "stop_gradient", "is_data"}
+    assert set(vars(Variable(block, "x"))) == own
+    more = {"trainable", "learning_rate", "regularizer", "need_clip", "is_distributed"}
+    assert set(vars(Parameter(block, "x", [1]))) == own | more
+    assert set(vars(Operator("mul"))) == {"type", "inputs", "outputs", "attrs", "role", "callsite", "scope"}
+
+
+def test_same_sees_small_differences() -> None:
+    main, startup = real()
+    assert not same(main, startup)
+    for change in (
+        lambda p: setattr(p, "random_seed", 4),
+        lambda p: p.notes.update(a=1),
+        lambda p: p.create_block(),
+        lambda p: setattr(p.global_block().vars["x"], "stop_gradient", False),
+        lambda p: p.global_block().vars.pop("words"),
+        lambda p: p.global_block().ops[0].attrs.update(x_num_col_dims=1.0),
+        lambda p: p.global_block().ops.pop(),
+        lambda p: setattr(p.global_block().ops[0], "scope", ""),
+    ):
+        other = main.clone()
+        assert same(main, other)
+        change(other)
+        assert difference(main, other)
+    explicit = main.clone()
+    explicit.global_block().ops[0].attrs["x_num_col_dims"] = 1
+    assert same(main, explicit), "a default that is written out says nothing new"
+
+
+def test_what_has_no_form_is_refused_when_written() -> None:
+    program = Program()
+    program.notes["x"] = math.inf
+    with pytest.raises(UsageError, match="note 'x' is not JSON"):
+        to_text(program)
+    with pytest.raises(UsageError, match="notes are not JSON"):
+        to_json(program)
+    with pytest.raises(UsageTypeError, match="attribute shape of fill_constant must be a number.*got ndarray"):
+        operator_line(Operator("fill_constant", attrs={"shape": np.zeros(2)}))
+
+
+HEAD = "program random_seed=0\nblock 0 {\n var x : float32[2]\n"
+BAD_TEXTS = {
+    "": "line 1: expected 'block 0 {', got the end of the text",
+    "block 0 {": "line 1: expected 'program', got 'block'",
+    "program random_seed=x": "line 1: expected a whole number, got 'x'",
+    "program random_seed=" + "9" * 5000: "line 1: a number of 5000 digits is too long",
+    "program random_seed=0\nnote a {": "line 2: this is not JSON",
+    "program random_seed=0\nnote a NaN": "line 2: this is not JSON: NaN",
+    'program random_seed=0\nnote a {"b": 1, "b": 2}': "a name stands twice",
+    "program random_seed=0\nnote a " + "[" * 100_000: "line 2: ",
+    "program random_seed=0\nnote a " + "[" * 50 + "]" * 50: "note 'a' has more than 32 values within each other",
+    "program random_seed=0\nblock 1 {": "line 2: expected block 0, got block 1",
+    "program random_seed=0\nblock 0 {\n}\nblock 1 parent=1 {\n}": "line 4: block 1 must be inside one before it",
+    HEAD: "line 4: expected '}', got the end of the text",
+    HEAD + " x": "line 4: expected data, param, var, an operator or '}', got 'x'",
+    HEAD + " var x : float32[2]": "line 4: variable 'x' stands twice in block 0",
+    HEAD + " var y : float31[2]": "line 4: dtype of 'y' must be one of",
+    HEAD + " var y : float32[-2]": "line 4: sizes of 'y' must be whole numbers >= -1, got -2",
+    HEAD + " var y : float32[2": "line 4: expected ',', got the end of the line",
+    HEAD + " var y : float32[2] trainable": "line 4: variable 'y' has no setting 'trainable'",
+    HEAD + " var y : float32[2] persistable=1": "line 4: persistable of 'y' must be true or false, got 1",
+    HEAD + " var y : float32[2] kind=map": "line 4: kind of 'y' must be tensor or rows, got 'map'",
+    HEAD + ' param y : float32[2] regularizer=["l3", 1]': "line 4: regularizer of 'y' must be a pair",
+    HEAD + " {Out=x} = __import__()": "line 4: there is no operator '__import__'",
+    HEAD + " {Out=y} = assign(X=x)": "line 4: assign: the program has no variable 'y'",
+    HEAD + " {Out=x} = assign(Y=x)": "line 4: operator assign has no input 'Y'; it has X",
+    HEAD + " {Out=x} = assign()": "line 4: operator assign: input X is missing",
+    HEAD + " {Out=x} = assign(X=[x, x])": "line 4: operator assign: input X takes one variable, got 2",
+    HEAD + " {Out=x} = assign(X=x) a=1": "line 4: operator assign has no attribute 'a'; it has none",
+    HEAD + " {Out=x} = assign(X=x, X=x)": "line 4: slot X stands twice",
+    HEAD + " {Out=x} = assign(X=x) @later": "line 4: role of assign must be one of forward",
+    HEAD + " {Out=x} = assign(X=x) in": "line 4: expected a scope, got the end of the line",
+    HEAD + " {Out=x} = assign(X=x) later": "line 4: expected attribute=value",
+    HEAD + " {Out=x} = fill_constant() value=exit": "line 4: expected a number, a quoted string",
+    HEAD + " {Out=x} = fill_constant() value=" + "[" * 99: "line 4: more than 16 lists within each other",
+    HEAD + ' {Out="x': "line 4: a string that does not end",
+    HEAD + ' {Out="\\q"} = assign(X=x)': "line 4: '\"\\\\q\"' is not a quoted string",
+}
+
+
+@pytest.mark.parametrize("text", BAD_TEXTS, ids=range(len(BAD_TEXTS)))
+def test_text_that_is_no_program(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        from_text(text)
+    assert BAD_TEXTS[text] in str(caught.value)
+    assert str(caught.value).startswith("line ")
+
+
+def test_text_may_be_written_by_hand() -> None:
+    text = '# mine\nprogram random_seed=1\n\nblock 0 {\n var x : float32[2]\r\n {Out=x} = mul(Y=x, X="x")\n}\n'
+    program = from_text(text)
+    assert list(program.global_block().ops[0].inputs) == ["X", "Y"], "kernels take slots in the order of the definition"
+    with pytest.raises(UsageTypeError, match="must be a string, got bytes"):
+        from_text(b"program")  # type: ignore[arg-type]
+
+
+def _json(change: Callable[[dict[str, Any]], Any]) -> str:
+    document = json.loads(to_json(real()[0]))
+    change(document)
+    return json.dumps(document)
+
+
+BAD_JSON: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
+    (lambda d: d.update(format="x"), "format must be 'fleet-program', got 'x'"),
+    (lambda d: d.update(version=2), "version must be 1, got '2'; a newer Fleet may read it"),
+    (lambda d: d.update(extra=2), "unknown field 'extra'"),
+    (lambda d: d.pop("blocks"), "'blocks' is missing"),
+    (lambda d: d.update(blocks=[]), "blocks must have at least one block"),
+    (lambda d: d.update(random_seed=True), "random_seed must be a whole number, got 'True'"),
+    (lambda d: d["blocks"][0].update(parent=0), "block 0 is inside no other"),
+    (lambda d: d["blocks"][0]["vars"][0].update(shape=4), "blocks[0].vars[0]: shape must be a list, got '4'"),
+    (lambda d: d["blocks"][0]["vars"][0].update(shape=[1.5]), "sizes of 'x' must be whole numbers"),
+    (lambda d: d["blocks"][0]["vars"][0].update(trainable=True), "blocks[0].vars[0]: unknown field 'trainable'"),
+    (lambda d: d["blocks"][0]["ops"].append([]), "expected an object, got a list of 0"),
+    (lambda d: d["blocks"][0]["ops"][0].update(type="exec"), "blocks[0].ops[0]: there is no operator 'exec'"),
+    (lambda d: d["blocks"][0]["ops"][0].update(inputs={"X": "x"}), "inputs.X must be a list, got 'x'"),
+    (lambda d: d["blocks"][0]["ops"][0]["attrs"].update(x_num_col_dims={"float": "1"}), "attrs.x_num_col_dims must be"),
+    (lambda d: d["blocks"][0]["ops"][0]["inputs"].update(X=["gone"]), "mul: the program has no variable 'gone'"),
+    (lambda d: d.update(blocks=[{"parent": i - 1, "vars": [], "ops": []} for i in range(99)]), "more than 32 blocks"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_JSON, ids=range(len(BAD_JSON)))
+def test_json_that_is_no_program(change: Callable[[dict[str, Any]], Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        from_json(_json(change))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "NaN", "[" * 100_000, "{", '{"a": 1, "a": 2}', "1" * 5000])
+def test_nonsense_is_no_json_form(text: str) -> None:
+    with pytest.raises(UsageError, match="a program's JSON: "):
+        from_json(text)
+
+
+def test_lines_of_variables() -> None:
+    block = Program().global_block()
+    assert variable_line(Variable(block, "g", [2], kind=ROWS, persistable=True)) == (
+        "var g : float32[2] kind=rows persistable"
+    )
+    frozen = Parameter(block, "w", [2], "float64", trainable=False, regularizer=Penalty("l2", 1e-45), need_clip=False)
+    assert variable_line(frozen) == 'param w : float64[2] trainable=false regularizer=["l2", 1e-45] need_clip=false'

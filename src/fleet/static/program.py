@@ -131,8 +131,8 @@ class Program:
 
     @property
     def is_trained(self) -> bool:
-        """Whether `minimize` has added an optimizer."""
-        return any(op.role == OPTIMIZE for op in self.global_block().ops)
+        """Whether a run changes parameters, here or on servers."""
+        return any(op.role == OPTIMIZE or op.type == "send" for op in self.global_block().ops)
 
     @property
     def has_backward(self) -> bool:

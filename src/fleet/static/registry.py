@@ -14,9 +14,12 @@ Slots: "X" holds one variable, "X?" at most one, "X*" any number. A function tha
 operator when a program is compiled, so attributes are looked at once. A kernel takes the tensors of all inputs in the
 order of the slots (those of a slot that was left out are left out) and returns those outputs that it does not change in
 place, in their order: nothing, one tensor, or a tuple. A variable that is in an input slot and in an output slot is
-changed in place. A kernel of a gradient takes the variables of `needs`, then the gradients of the op's outputs; it
-returns a gradient for each variable of `wrt` that needs one (`op.outputs` tells which), in the order of `wrt`. An op
-without a registered gradient kernel has one made by autograd, which runs the forward kernel once more.
+changed in place, which only operators do that say so: by a slot `MeanOut` beside a slot `Mean`, or `in_place=True`; one
+that `rebinds` returns it instead, as a new tensor.
+
+A kernel of a gradient takes the variables of `needs`, then the gradients of the op's outputs; it returns a gradient for
+each variable of `wrt` that needs one (`op.outputs` tells which), in the order of `wrt`. An op without a registered
+gradient kernel has one made by autograd, which runs the forward kernel once more.
 """
 
 from __future__ import annotations
@@ -65,6 +68,10 @@ class Definition:
     has_effect: bool = False
     """Whether it must run even if nobody reads what it writes."""
     is_random: bool = False
+    in_place: bool = False
+    """Whether its kernel changes a variable that is input and output, beyond those of slots `Mean` and `MeanOut`."""
+    rebinds: bool = False
+    """Whether its kernel returns a new tensor for a variable that is input and output."""
     slots: dict[str, str] = field(init=False)
     """Slot to "", "?" or "*"."""
 
@@ -85,11 +92,28 @@ def register(
     grad: Grad | None = None,
     has_effect: bool = False,
     is_random: bool = False,
+    in_place: bool = False,
+    rebinds: bool = False,
 ) -> Callable[[MakeKernel], MakeKernel]:
     """Define an op; the decorated function makes its kernel."""
 
     def add(make: MakeKernel) -> MakeKernel:
-        _add(Definition(type, inputs, outputs, dict(attrs or {}), infer, make, grad, None, has_effect, is_random))
+        _add(
+            Definition(
+                type,
+                inputs,
+                outputs,
+                dict(attrs or {}),
+                infer,
+                make,
+                grad,
+                None,
+                has_effect,
+                is_random,
+                in_place,
+                rebinds,
+            )
+        )
         if grad is not None:
             _add(_gradient_of(_definitions[type], grad))
         return make
@@ -168,6 +192,16 @@ def complete(op: Operator, block: Block) -> None:
             block.create_var(name)
     if known_op.infer is not None:
         known_op.infer(Infer(op, block))
+    _check_in_place(op, known_op, site)
+
+
+def _check_in_place(op: Operator, known_op: Definition, site: str) -> None:
+    if known_op.in_place or known_op.rebinds:
+        return
+    for slot, names in op.outputs.items():
+        own = op.input(slot.removesuffix("Out"))
+        for name in op.in_place.intersection(names) - set(own if slot.endswith("Out") else ()):
+            raise UsageError(f"{site}{op.type} cannot write {name!r}, which it reads; give it another output")
 
 
 def _checked_slots(

@@ -282,8 +282,9 @@ def test_trainers_with_equal_batches_train_as_one(
 ) -> None:
     from fleet.runtime.programs.kernels import kernels
 
-    def doubled(*tensors: torch.Tensor) -> None:  # what the other trainer, with the same batch, adds
-        torch._foreach_mul_(list(tensors), 2)
+    def doubled(*tensors: torch.Tensor) -> Any:  # what the other trainer, with the same batch, adds
+        sums = torch._foreach_mul(list(tensors), 2)
+        return sums[0] if len(sums) == 1 else sums
 
     monkeypatch.setitem(kernels, "c_allreduce_sum", lambda *_: doubled)
     for kind in ("gen_nccl_id", "c_broadcast"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -55,20 +55,17 @@ def make_broadcast(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
 
 
 def make_all_reduce(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    """`c_allreduce_sum`: tensors are added over the trainers, in place; rows are brought together."""
+    """`c_allreduce_sum`: tensors are added over the trainers; rows are brought together."""
+    is_single = len(op.input("X")) == 1
 
-    def run(*values: torch.Tensor | Rows) -> None:
+    def run(*values: torch.Tensor | Rows) -> Any:
         if _num_workers() == 1:
-            return
-        groups = _buckets([value for value in values if isinstance(value, torch.Tensor)])
-        # Tensors of two buckets may share memory: they are reduced in copies, unless there is one tensor alone.
-        is_alone = len(groups) == 1 and len(groups[0]) == 1 and groups[0][0].is_contiguous()
-        buckets = [_Bucket(group, is_alone) for group in groups]
-        for value in values:
-            if isinstance(value, Rows):
-                _gather_rows(value)
-        for bucket in buckets:
-            bucket.finish()
+            return values[0] if is_single else values
+        buckets = [_Bucket(part) for part in _buckets([v for v in values if isinstance(v, torch.Tensor)])]
+        gathered = [_gather_rows(value) if isinstance(value, Rows) else None for value in values]
+        sums = iter([tensor for bucket in buckets for tensor in bucket.finish()])
+        results = [next(sums) if rows is None else rows for rows in gathered]
+        return results[0] if is_single else results
 
     return run
 
@@ -97,20 +94,20 @@ def _buckets(tensors: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
 class _Bucket:
     """Some tensors on their way through one all-reduce."""
 
-    def __init__(self, tensors: list[torch.Tensor], is_alone: bool) -> None:
-        self._tensors = tensors
-        self._flat = tensors[0] if is_alone else torch.cat([tensor.reshape(-1) for tensor in tensors])
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
+        self._shapes = [tensor.shape for tensor in tensors]
+        self._flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         self._work = dist.all_reduce(self._flat, async_op=True)
 
-    def finish(self) -> None:
+    def finish(self) -> list[torch.Tensor]:
+        """The sums, as views of one buffer."""
         assert self._work is not None
         self._work.wait()
-        if self._flat is not self._tensors[0]:
-            parts = self._flat.split([tensor.numel() for tensor in self._tensors])
-            torch._foreach_copy_(self._tensors, [p.view(t.shape) for p, t in zip(parts, self._tensors, strict=True)])
+        parts = self._flat.split([shape.numel() for shape in self._shapes])
+        return [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
 
-def _gather_rows(rows: Rows) -> None:
+def _gather_rows(rows: Rows) -> Rows:
     """Every trainer gets everybody's rows, in the order of the trainers."""
     size = dist.get_world_size()
     lengths = torch.zeros(size, dtype=torch.int64, device=rows.index.device)
@@ -127,4 +124,4 @@ def _gather_rows(rows: Rows) -> None:
     dist.all_gather_into_tensor(all_index, index)
     dist.all_gather_into_tensor(all_values, values)
     kept = torch.cat([torch.arange(i * longest, i * longest + n) for i, n in enumerate(counts)]).to(index.device)
-    rows.index, rows.values = all_index[kept], all_values[kept]
+    return Rows(all_index[kept], all_values[kept], rows.height)

@@ -150,7 +150,7 @@ def _emit(
     last = _last_uses(ops, block, fetches, plan) if plan is not None else {}
     for index, op in enumerate(ops):
         globals_[f"k{index}"] = lowering.kernel(op)
-        in_place = op.in_place
+        in_place = set() if definition(op.type).rebinds else op.in_place
         results = [name for name in op.output_names if name not in in_place]
         call = f"k{index}({', '.join(local[name] for name in op.input_names)})"
         targets = ", ".join(local[name] for name in results)

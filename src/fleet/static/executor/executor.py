@@ -125,8 +125,13 @@ class Executor:
 
     def close(self) -> None:
         """Let compiled programs go, and take leave of the servers of those that had some."""
+        scopes = {id(ready.scope): ready.scope for ready in self._steps.values()}
         self._steps.clear()
         self._is_closed = True
+        for scope in scopes.values():
+            for attached in scope.attached.values():
+                if (stop := getattr(attached, "stop", None)) is not None:
+                    stop()
 
     def _ready(self, program: Any, feed: Mapping[str, Any], fetch_list: Any, scope: Scope) -> _Ready:
         try:
@@ -174,7 +179,8 @@ class _Ready:
         self.feeder = feeder
         self.lods = lods
         self._lasting = lasting
-        self._held = program, scope  # their ids are in the key: they must not be given to others
+        self.scope = scope
+        self._program = program  # as of the scope, its id is in the key: it must not be given to another
 
     def arrays(self, results: Sequence[Any]) -> list[Any]:
         arrays = [_array(result) for result in results[: len(self.lods)]]
@@ -183,10 +189,13 @@ class _Ready:
         return arrays
 
     def tensors(self, results: Sequence[Any]) -> list[Any]:
-        return [
+        found: list[Any] = [
             result if place is None else LoDTensor(result, results[place])
             for result, place in zip(results, self.lods, strict=False)
         ]
+        for index in self._lasting:
+            found[index] = found[index].clone()
+        return found
 
 
 def _read(program: Any) -> dict[str, Any]:

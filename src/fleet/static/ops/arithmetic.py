@@ -28,6 +28,7 @@ def _infer_scale(infer: Infer) -> None:
 @register(
     "scale",
     inputs=("X",),
+    in_place=True,
     attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True},
     infer=_infer_scale,
     grad=Grad(),
@@ -135,7 +136,7 @@ def _infer_increment(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register("increment", inputs=("X",), attrs={"step": 1.0}, infer=_infer_increment)
+@register("increment", inputs=("X",), attrs={"step": 1.0}, infer=_infer_increment, in_place=True)
 def _increment(op: Operator, lowering: Lowering) -> Kernel:
     step = op.attr("step") if lowering.dtype(op.input("X")[0]) in FLOATS else int(op.attr("step"))
     if not op.in_place:

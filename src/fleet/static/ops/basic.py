@@ -48,7 +48,7 @@ def _infer_sum(infer: Infer) -> None:
     infer.set("Out", first.shape, first.dtype, lod=first.lod, kind=ROWS if kinds == {ROWS} else None)
 
 
-@register("sum", inputs=("X*",), infer=_infer_sum, grad=Grad(wrt=("X",)))
+@register("sum", inputs=("X*",), infer=_infer_sum, grad=Grad(wrt=("X",)), rebinds=True)
 def _sum(op: Operator, lowering: Lowering) -> Kernel:
     kinds = [lowering.var(name).kind for name in op.input("X")]
     if ROWS in kinds:

@@ -72,5 +72,6 @@ declare(
     attrs={"endpoint": "", "endpoints": [], "trainer_id": 0},
     has_effect=True,
 )
-declare("c_broadcast", PROVIDER, inputs=("X*",), outputs=("Out*",), attrs={"root": 0}, has_effect=True)
-declare("c_allreduce_sum", PROVIDER, inputs=("X*",), outputs=("Out*",), has_effect=True)
+declare("c_broadcast", PROVIDER, inputs=("X*",), outputs=("Out*",), attrs={"root": 0}, has_effect=True, in_place=True)
+# Gradients may share memory with each other, so the sums are new tensors.
+declare("c_allreduce_sum", PROVIDER, inputs=("X*",), outputs=("Out*",), has_effect=True, rebinds=True)

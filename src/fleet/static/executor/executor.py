@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
-from fleet.static.executor.compile import Step, compile_block
+from fleet.static.executor.compile import compile_block
 from fleet.static.executor.dataset import FetchHandler, run_over
+from fleet.static.executor.emit import Step
 from fleet.static.executor.feed import Feeder
 from fleet.static.executor.lod import LoDTensor
 from fleet.static.executor.place import CPUPlace, device_of

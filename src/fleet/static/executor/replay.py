@@ -1,7 +1,6 @@
-"""A compiled program handed on to torch.compile, or recorded as a CUDA graph and replayed.
+"""A compiled program recorded as a CUDA graph and replayed.
 
-Both want a function of tensors alone. What a step writes to persistable variables must be written in place: an address
-that changes could not be replayed.
+What a step writes to persistable variables must be written in place: an address that changes could not be replayed.
 """
 
 from __future__ import annotations
@@ -13,19 +12,7 @@ import torch
 
 from fleet.errors import UsageError
 
-Run = Callable[[dict[str, torch.Tensor], Sequence[Any]], tuple[Any, ...]]
-
 NUM_WARM_UPS = 2
-
-
-def compiled(core: Callable[..., tuple[Any, ...]], reads: Sequence[str]) -> Run:
-    """The step by torch.compile."""
-    function = torch.compile(core, dynamic=False)
-
-    def run(scope: dict[str, torch.Tensor], feeds: Sequence[Any]) -> tuple[Any, ...]:
-        return function(*[scope[name] for name in reads], *feeds)
-
-    return run
 
 
 class Replayed:

@@ -1,0 +1,210 @@
+"""Operators become one flat Python function: a line for each, no interpreter in between.
+
+    def step(S, F):
+        x, y = F
+        fc_0_w_0 = S['fc_0.w_0']
+        fc_0_tmp_0 = k0(x, fc_0_w_0)                # mul
+        ...
+        return (mean_0_tmp_0,)
+
+`S` are the tensors of a scope, `F` the feeds.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from fleet.errors import UsageError
+from fleet.static.names import GRAD
+from fleet.static.operator import BACKWARD, FORWARD, Operator
+from fleet.static.registry import definition
+
+if TYPE_CHECKING:
+    from fleet.static.block import Block
+    from fleet.static.executor.lowering import Lowering
+
+INDENT = "    "
+
+
+@dataclass
+class Step:
+    """A compiled program."""
+
+    function: Callable[..., tuple[Any, ...]]
+    """(tensors of a scope, feeds) -> fetches"""
+    source: str
+    """The function as text, for people."""
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    reads: tuple[str, ...]
+    """Persistable variables that must have a value."""
+    ops: tuple[Operator, ...]
+
+
+class Emitter:
+    """Writes the text of one program. `last` names the values to let go after each operator."""
+
+    def __init__(
+        self, lowering: Lowering, feeds: Sequence[str], fetches: Sequence[str], last: Mapping[int, Sequence[str]]
+    ) -> None:
+        self._lowering = lowering
+        self._block = lowering.block
+        self._feeds, self._fetches = tuple(feeds), tuple(fetches)
+        self._last = last
+        self._local = _Locals()
+        self._globals: dict[str, Any] = {}
+
+    def step(self, ops: Sequence[Operator], *, with_regions: bool) -> Step:
+        """The program as a function of a scope and feeds; `with_regions`: torch.compile gets forward and backward."""
+        reads = self._reads(ops)
+        lines = ["def step(S, F):"]
+        if self._feeds:
+            lines.append(f"{INDENT}{self._names(self._feeds)}, = F")
+        lines += [f"{INDENT}{self._local[name]} = S[{name!r}]" for name in reads]
+        regions: list[str] = []
+        for indexes, is_region in _runs(ops) if with_regions else [(range(len(ops)), False)]:
+            if is_region:
+                regions += self._region(f"region{len(regions)}", ops, indexes)
+                lines.append(f"{INDENT}{self._call(regions[-1], ops, indexes)}")
+            else:
+                lines += self._lines(ops, indexes, stores=True)
+        lines.append(f"{INDENT}return ({''.join(self._local[name] + ', ' for name in self._fetches)})")
+        return self._made("step", lines, reads, ops)
+
+    def function_of_tensors(self, ops: Sequence[Operator]) -> Step:
+        """The program as a function of tensors alone, persistable ones first: for a CUDA graph."""
+        reads = self._reads(ops)
+        lines = [f"def step({self._names([*reads, *self._feeds])}):", *self._lines(ops, range(len(ops)), stores=False)]
+        lines.append(f"{INDENT}return ({''.join(self._local[name] + ', ' for name in self._fetches)})")
+        return self._made("step", lines, reads, ops)
+
+    def _made(self, name: str, lines: Sequence[str], reads: Sequence[str], ops: Sequence[Operator]) -> Step:
+        source = "\n".join(lines) + "\n"
+        exec(compile(source, f"<program {self._block.program.serial}>", "exec"), self._globals)  # our own text
+        return Step(self._globals[name], source, self._feeds, self._fetches, tuple(reads), tuple(ops))
+
+    def _lines(self, ops: Sequence[Operator], indexes: Sequence[int], *, stores: bool) -> Iterator[str]:
+        for index in indexes:
+            op = ops[index]
+            self._globals[f"k{index}"] = self._lowering.kernel(op)
+            results = _results(op)
+            targets = self._names(results) + " = " if results else ""
+            yield f"{INDENT}{targets}k{index}({self._names(op.input_names)})  # {op.type}"
+            lasting = [name for name in results if self._block.var(name).persistable]
+            if lasting and not stores:
+                raise UsageError(
+                    f"{op.type} gives {lasting[0]!r} a new tensor; cuda_graph and torch_compile need programs that "
+                    "change persistable variables in place: leave them out for this one"
+                )
+            yield from (f"{INDENT}S[{name!r}] = {self._local[name]}" for name in lasting)
+            gone = self._last.get(index, ())
+            if gone:
+                yield f"{INDENT}del {self._names(gone)}"
+
+    def _region(self, name: str, ops: Sequence[Operator], indexes: Sequence[int]) -> list[str]:
+        """A function of some operators, for torch.compile."""
+        given, wanted = self._ends(ops, indexes)
+        lines = [f"def {name}({self._names(given)}):", *self._lines(ops, indexes, stores=False)]
+        lines.append(f"{INDENT}return {self._names(wanted) or None}")
+        self._made(name, lines, (), ops)
+        self._globals[name] = torch.compile(self._globals[name], dynamic=False)
+        return [name]
+
+    def _call(self, region: str, ops: Sequence[Operator], indexes: Sequence[int]) -> str:
+        given, wanted = self._ends(ops, indexes)
+        targets = self._names(wanted) + " = " if wanted else ""
+        return f"{targets}{region}({self._names(given)})  # {len(indexes)} operators"
+
+    def _ends(self, ops: Sequence[Operator], indexes: Sequence[int]) -> tuple[list[str], list[str]]:
+        """What some operators read from others, and what others need of what they write."""
+        inside = [ops[index] for index in indexes]
+        written: set[str] = set()
+        given: dict[str, None] = {}
+        for op in inside:
+            given.update(dict.fromkeys(name for name in op.input_names if name not in written))
+            written |= set(_results(op))
+        later = {name for op in ops[indexes[-1] + 1 :] for name in op.input_names} | set(self._fetches)
+        return list(given), [name for name in dict.fromkeys(n for op in inside for n in _results(op)) if name in later]
+
+    def _reads(self, ops: Sequence[Operator]) -> list[str]:
+        written = set(self._feeds)
+        reads: dict[str, None] = {}
+        for op in ops:
+            reads.update(dict.fromkeys(name for name in op.input_names if name not in written))
+            written |= set(op.output_names)
+        reads.update(dict.fromkeys(name for name in self._fetches if name not in written))
+        return list(reads)
+
+    def _names(self, names: Sequence[str]) -> str:
+        return ", ".join(self._local[name] for name in names)
+
+
+def _results(op: Operator) -> list[str]:
+    """What a kernel returns: outputs that it does not change in place."""
+    in_place = set() if definition(op.type).rebinds else op.in_place
+    return [name for name in op.output_names if name not in in_place]
+
+
+def _runs(ops: Sequence[Operator]) -> Iterator[tuple[Sequence[int], bool]]:
+    """Stretches of operators, and whether torch.compile can take them: pure forward and backward, two or more."""
+
+    def is_pure(index: int) -> bool:
+        op = ops[index]
+        known = definition(op.type)
+        return op.role in (FORWARD, BACKWARD) and not known.has_effect and not known.is_random
+
+    for pure, indexes in groupby(range(len(ops)), is_pure):
+        several = list(indexes)
+        yield several, pure and len(several) > 1
+
+
+def last_uses(
+    ops: Sequence[Operator], block: Block, fetches: Sequence[str], plan: Mapping[str, Any]
+) -> dict[int, list[str]]:
+    """After which operator each value is used no more; `plan` is the note of memory_optimize."""
+    kept = {*fetches, *plan.get("keep", ())}
+    keeps_grads = plan.get("skip_grads", True)
+    last: dict[str, int] = {}
+    for index, op in enumerate(ops):
+        for name in (*op.input_names, *op.output_names):
+            last[name] = index
+    after: dict[int, list[str]] = {}
+    for name, index in last.items():
+        var = block.var(name)
+        if name not in kept and not var.persistable and not (keeps_grads and _is_parameters(block, name)):
+            after.setdefault(index, []).append(name)
+    return after
+
+
+def _is_parameters(block: Block, name: str) -> bool:
+    """Whether a variable is the gradient of a parameter."""
+    own = name.removesuffix(GRAD)
+    return own != name and block.has_var(own) and block.var(own).persistable
+
+
+class _Locals:
+    """Python names for variables, each its own."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._taken: set[str] = {"S", "F", "step"}
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._names:
+            stem = re.sub(r"\W", "_", name.replace("@", "_"), flags=re.ASCII)
+            if not stem or stem[0].isdigit() or keyword.iskeyword(stem) or re.fullmatch(r"k\d+", stem):
+                stem = "v_" + stem
+            unique, number = stem, 1
+            while unique in self._taken:
+                number += 1
+                unique = f"{stem}__{number}"
+            self._names[name] = unique
+            self._taken.add(unique)
+        return self._names[name]

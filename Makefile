@@ -9,7 +9,7 @@ CPP_SOURCES := $(wildcard csrc/*/*.h csrc/*/*.cc)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup demo demo-collective test test-cpp check format proto docs fuzz bench sanitize pythons clean
+.PHONY: FORCE help setup demo demo-collective demo-static test test-cpp check format proto docs fuzz bench sanitize pythons clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ demo: setup  ## Train a click model: 2 servers hold its rows, 2 workers train it
 demo-collective: setup  ## Train a small dense model on 2 CPU processes, by all-reduce
 	$(BIN)/fleetrun --quiet --nproc_per_node 2 --device cpu --log_dir build/demo-log examples/quickstart/train.py
 
+demo-static: setup  ## Train a click model as a static program, with 2 servers and 2 workers
+	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/static_ctr.py
+
 test: setup test-cpp  ## Run every test
 	$(BIN)/python -m pytest
 
@@ -83,6 +86,7 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/ctr.py --json benchmarks/results/ctr.json
 	$(BIN)/python benchmarks/collective.py --json benchmarks/results/collective.json
 	$(BIN)/python benchmarks/slow_link.py --json benchmarks/results/slow_link.json
+	$(BIN)/python benchmarks/static.py --json benchmarks/results/static.json
 
 sanitize: setup  ## Run the C++ tests under ASan + UBSan, then TSan
 	@for kind in address,undefined thread; do \

@@ -7,7 +7,7 @@ import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast, overload
 
-from fleet.errors import NotReadyError, RoleError, UsageError, UsageTypeError
+from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.strategy import DistributedStrategy
@@ -280,6 +280,11 @@ class Fleet:
         return self._pairs
 
     def _program_job(self) -> ProgramJob:
+        if self._model_dir is not None and not self._identity().server_endpoints:
+            raise NotSupportedError(
+                f"fleet.init_server({self._model_dir!r}): a program without servers loads a checkpoint after its "
+                "startup program has run; call fleet.load_model(dirname) there"
+            )
         if self._programs is None:
             from fleet.runtime.programs.job import ProgramJob
 
@@ -308,6 +313,8 @@ class Fleet:
         """Prepare this server; with `model_dir` it begins with a checkpoint of `save_persistables`."""
         if not self._identity().server_endpoints:
             self._model_dir = None if model_dir is None else str(model_dir)  # the one in this process will load it
+            if self._programs is not None:
+                self._program_job()
             return
         if not self.is_server():
             raise RoleError(f"{self._identity().name} is no server; call fleet.init_server() where fleet.is_server()")

@@ -69,3 +69,21 @@ def test_the_quickstart_separates_the_spirals(tmp_path: Path) -> None:
     found = re.search(r"2 worker\(s\), loss [0-9.]+, accuracy on unseen points ([0-9.]+)", result.out)
     assert found is not None, result.out
     assert float(found[1]) > 0.98
+
+
+def test_the_static_network_learns_collectively(tmp_path: Path) -> None:
+    train = ROOT / "examples/static_mlp.py"
+    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", train, "--mode", "collective", cwd=tmp_path)
+    assert result.code == 0, result.err
+    found = re.search(r"collective, 2 worker\(s\): loss [0-9.]+, accuracy on unseen points ([0-9.]+)", result.out)
+    assert found is not None, result.out
+    assert float(found[1]) > 0.92
+
+
+def test_the_static_click_model_learns_beside_servers(tmp_path: Path) -> None:
+    result = fleetrun("--server_num", 2, "--worker_num", 2, ROOT / "examples/static_ctr.py", cwd=tmp_path)
+    assert result.code == 0, result.err
+    found = re.search(r"2 worker\(s\), 2500 rows, AUC on unseen records ([0-9.]+)", result.out)
+    assert found is not None, result.out
+    assert float(found[1]) > 0.8
+    assert (tmp_path / "build/static-ctr/checkpoint/manifest.json").exists()

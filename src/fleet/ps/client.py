@@ -117,6 +117,8 @@ class Client:
         self._incarnation = time.time_ns()
         self._instances = [0] * len(transports)
         self._sequence = 0
+        self.model_dir = ""
+        """The checkpoint that the servers began with; empty if they began anew."""
         self._limited = [spec for spec in job.tables if spec.max_rows]
 
     @property
@@ -143,6 +145,7 @@ class Client:
             timeout_s=start_timeout_s(),
         )
         self._instances = [reply.instance for reply, _ in replies]
+        self.model_dir = replies[0][0].model_dir
         return all(reply.is_started for reply, _ in replies), {reply.version for reply, _ in replies}
 
     def start(self, values: Sequence[Tensors]) -> None:

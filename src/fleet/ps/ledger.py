@@ -31,6 +31,10 @@ class Ledger:
     def __init__(self, num_workers: int) -> None:
         self._workers = [_Worker() for _ in range(num_workers)]
 
+    def is_present(self, worker: int, incarnation: int) -> bool:
+        """Whether this is the worker's present life, as far as it has said so."""
+        return incarnation >= self._workers[worker].incarnation
+
     def check(self, worker: int, incarnation: int) -> None:
         """CommunicationError unless this is the worker's present life."""
         self._refuse_others(worker, self._workers[worker], incarnation)
@@ -69,6 +73,9 @@ class Ledger:
     @staticmethod
     def _refuse_others(worker: int, entry: _Worker, incarnation: int) -> None:
         if incarnation < entry.incarnation:
-            raise CommunicationError(f"worker {worker} was started again; this process is its former life and must end")
+            raise CommunicationError(
+                f"worker {worker} was started again; this process is its former life and must end. If it was not, two "
+                f"processes are worker {worker}: give each an index (trainer_id) of its own"
+            )
         if incarnation > entry.incarnation:
             raise NotReadyError(f"worker {worker} has not declared its job; call fleet.init_worker() first")

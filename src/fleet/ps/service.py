@@ -110,8 +110,14 @@ class Service:
             if is_new:
                 self._rounds.join(caller.worker)
                 self._left.discard(caller.worker)
+                self._changed.notify_all()  # its former life may wait for a step
             version = self._rounds.version
-        reply = ps_pb2.DeclareReply.Header(instance=self._instance, is_started=holdings.is_started, version=version)
+        reply = ps_pb2.DeclareReply.Header(
+            instance=self._instance,
+            is_started=holdings.is_started,
+            version=version,
+            model_dir="" if self._model_dir is None else str(self._model_dir),
+        )
         return reply, ()
 
     def _begin(self, job: JobSpec, server: int) -> Holdings:
@@ -157,19 +163,25 @@ class Service:
     def _pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
         keys = _keys_of(header.tables, tensors, holdings.job, f"pull of worker {header.caller.worker}")
-        version = self._wait_for(holdings, header.version, header.timeout_ms, wants_dense=header.dense)
+        version = self._wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=header.dense)
         rows: list[Any] = [holdings.pull(table, part) for table, part in zip(header.tables, keys, strict=True)]
         if header.dense:
             rows += holdings.read_dense()
         self._stats.count(pulls=1, pulled_rows=sum(map(len, keys)))
         return ps_pb2.PullReply.Header(version=version), rows
 
-    def _wait_for(self, holdings: Holdings, version: int, timeout_ms: int, *, wants_dense: bool) -> int:
+    def _wait_for(
+        self, holdings: Holdings, caller: ps_pb2.Caller, version: int, timeout_ms: int, *, wants_dense: bool
+    ) -> int:
         """Return the version when it is the wanted one, and dense parameters are there if they are wanted."""
 
         def is_ready() -> bool:
             has_values = holdings.is_started or not wants_dense
-            is_over = self._is_closed or self._failure is not None
+            is_over = (
+                self._is_closed
+                or self._failure is not None
+                or not self._ledger.is_present(caller.worker, caller.incarnation)
+            )
             return is_over or (has_values and self._rounds.version >= version)
 
         with self._changed:
@@ -178,6 +190,7 @@ class Service:
             if self._is_closed:
                 raise CommunicationError("the server is stopping")
             self._refuse_failed()
+            self._ledger.check(caller.worker, caller.incarnation)
             return self._rounds.version
 
     def _refuse_failed(self) -> None:
@@ -227,7 +240,9 @@ class Service:
             self._stats.count(repeated_pushes=1)
         version = self._rounds.version
         if holdings.job.mode == "sync" and header.timeout_ms:
-            version = self._wait_for(holdings, header.step + 1, header.timeout_ms, wants_dense=header.want_dense)
+            version = self._wait_for(
+                holdings, caller, header.step + 1, header.timeout_ms, wants_dense=header.want_dense
+            )
         rows: list[Any] = []
         if header.want_rows:
             rows += [holdings.pull(part.table, part.keys) for part in update.tables]

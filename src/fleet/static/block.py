@@ -38,8 +38,8 @@ class Block:
         found = self._find(name)
         if found is None:
             near = difflib.get_close_matches(name, self.vars, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"the program has no variable {name!r}{hint}")
+            hint = f"did you mean {near[0]!r}?" if near else "print(program) shows those it has"
+            raise UsageError(f"the program has no variable {name!r}; {hint}")
         return found
 
     def _find(self, name: str) -> Variable | None:

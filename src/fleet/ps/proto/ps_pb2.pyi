@@ -38,14 +38,16 @@ class DeclareRequest(_message.Message):
 class DeclareReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("instance", "is_started", "version")
+        __slots__ = ("instance", "is_started", "version", "model_dir")
         INSTANCE_FIELD_NUMBER: _ClassVar[int]
         IS_STARTED_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
+        MODEL_DIR_FIELD_NUMBER: _ClassVar[int]
         instance: int
         is_started: bool
         version: int
-        def __init__(self, instance: _Optional[int] = ..., is_started: _Optional[bool] = ..., version: _Optional[int] = ...) -> None: ...
+        model_dir: str
+        def __init__(self, instance: _Optional[int] = ..., is_started: _Optional[bool] = ..., version: _Optional[int] = ..., model_dir: _Optional[str] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -76,7 +76,7 @@ def load_here(executor: Executor, dirname: Folder, program: Program, filename: s
     _check(executor, filename)
     scope = global_scope()
     folder = checkpoint.find(dirname)
-    values = restore(program, folder, scope) | _read_own(folder)
+    values = restore(program, folder, scope) | read_own(folder)
     wanted = [var for var in program.list_vars() if var.persistable]
     for var in wanted:
         if var.name not in values:
@@ -93,7 +93,7 @@ def load_here(executor: Executor, dirname: Folder, program: Program, filename: s
 def load_own(dirname: Folder, program: Program, scope: Scope) -> None:
     """The trainer's own variables of a checkpoint: counters, running means."""
     block = program.global_block()
-    for name, array in _read_own(checkpoint.find(dirname)).items():
+    for name, array in read_own(checkpoint.find(dirname)).items():
         if block.has_var(name):
             scope.var(name).get_tensor().set(torch.from_numpy(array))
 
@@ -113,7 +113,8 @@ def _write_own(folder: Path, program: Program, scope: Scope) -> Sequence[FileInf
     return [checkpoint.write_piece(folder / OWN_FILE, plain, {"kind": "trainer"}, codes)]
 
 
-def _read_own(folder: Path) -> dict[str, Any]:
+def read_own(folder: Path) -> dict[str, Any]:
+    """The trainer's own variables in a checkpoint, if it has any."""
     found: Iterable[FileInfo] = checkpoint.read_manifest(folder).others
     for info in found:
         if info.name == OWN_FILE:

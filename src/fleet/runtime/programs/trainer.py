@@ -11,6 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -114,10 +115,21 @@ class Trainer:
         configs.k_steps = plan.k_steps
         worker = enter(Client(transports, plan.trainer_id, plan.job), self._take, self._device, configs)
         self._lookups.clear()
+        if worker.client.model_dir:
+            self._load_own(worker.client.model_dir)
         if worker.flat is not None:
             self._received = dict(self._parameters())
             self._gradients = [view for tensor in self._received.values() if (view := tensor.grad) is not None]
         return worker
+
+    def _load_own(self, model_dir: str) -> None:
+        """The servers began with a checkpoint: counters and running means of this trainer are in it, too."""
+        from fleet.runtime.programs.saving import read_own
+
+        for name, array in read_own(Path(model_dir)).items():
+            known = self._tensors.get(name)
+            if known is not None and tuple(known.shape) == array.shape:
+                known.copy_(torch.from_numpy(array))
 
     def _parameters(self) -> list[tuple[str, torch.Tensor]]:
         missing = [name for name, _ in self.plan.job.dense.shapes if name not in self._tensors]

@@ -67,11 +67,15 @@ def needed(block: Block, fetches: Sequence[str]) -> list[Operator]:
 
 
 def _check_sources(block: Block, ops: Sequence[Operator], feeds: Sequence[str], fetches: Sequence[str]) -> None:
-    have = set(feeds)
+    have, fed = set(feeds), set(feeds)
     for op in ops:
         for name in op.input_names:
             if name not in have and not block.var(name).persistable:
                 raise _missing(block, name, op)
+        for name in fed.intersection(op.output_names):
+            raise UsageError(
+                f"feed {name!r} is what {op.type} of this program writes; leave it out, or program.prune() what writes it"
+            )
         have |= set(op.output_names)
     for name in fetches:
         if name not in have and not block.var(name).persistable:

@@ -194,12 +194,12 @@ class _Locals:
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
-        self._taken: set[str] = {"S", "F", "step"}
+        self._taken: set[str] = {"S", "F", "step", "__debug__"}
 
     def __getitem__(self, name: str) -> str:
         if name not in self._names:
             stem = re.sub(r"\W", "_", name.replace("@", "_"), flags=re.ASCII)
-            if not stem or stem[0].isdigit() or keyword.iskeyword(stem) or re.fullmatch(r"k\d+", stem):
+            if not stem or stem[0].isdigit() or keyword.iskeyword(stem) or re.fullmatch(r"(k|region)\d+", stem):
                 stem = "v_" + stem
             unique, number = stem, 1
             while unique in self._taken:

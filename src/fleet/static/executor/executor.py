@@ -21,7 +21,7 @@ from fleet.static.program import Program, default_main_program
 from fleet.static.variable import Variable
 
 MAX_STEPS = 64
-"""Compiled programs that an Executor keeps; the one not used for longest goes first."""
+"""Compiled programs that an Executor keeps; the one compiled first goes first."""
 
 
 class Executor:
@@ -137,9 +137,9 @@ class Executor:
     def _ready(self, program: Any, feed: Mapping[str, Any], fetch_list: Any, scope: Scope) -> _Ready:
         try:
             key = (program.serial, program.version, tuple(feed), _fetch_key(fetch_list), id(scope), id(program))
+            ready = self._steps.get(key)
         except (AttributeError, TypeError):
             raise _wrong_arguments(program, feed, fetch_list) from None
-        ready = self._steps.get(key)
         if ready is None:
             ready = self._compile(program, feed, fetch_list, scope)
             while len(self._steps) >= MAX_STEPS:
@@ -244,5 +244,7 @@ def _not_initialised(error: KeyError, step: Step) -> Exception:
 
 def _array(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
+        if value.dtype is torch.bfloat16:
+            value = value.float()  # numpy has no bfloat16
         return value.detach().cpu().numpy() if value.device.type != "cpu" else value.numpy()
     return np.asarray(value)

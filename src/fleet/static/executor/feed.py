@@ -36,14 +36,12 @@ class Feeder:
         """The tensors of a feed with the same names; UsageError names what does not fit."""
         if self._is_plain:
             arrays = [feed[var.name] for var in self._vars]
-            seen = tuple([(type(a), getattr(a, "shape", None), getattr(a, "dtype", None)) for a in arrays])
+            seen = tuple([_look(array) for array in arrays])
             if seen in self._checked:
                 return [torch.from_numpy(a) if isinstance(a, np.ndarray) else a for a in arrays]
             made = [self._dense(var, array) for var, array in zip(self._vars, arrays, strict=True)]
             is_direct = all(
-                (isinstance(a, np.ndarray) and a.flags.writeable and a.flags.c_contiguous)
-                or (isinstance(a, torch.Tensor) and a is t)
-                for a, t in zip(arrays, made, strict=True)
+                a.flags.carray if isinstance(a, np.ndarray) else a is t for a, t in zip(arrays, made, strict=True)
             )
             if is_direct and len(self._checked) < 1024:
                 self._checked.add(seen)
@@ -63,8 +61,7 @@ class Feeder:
             raise UsageError(f"feed {var.name!r} is ragged, but the variable is not; declare it with lod_level=1")
         tensor = value.detach() if isinstance(value, torch.Tensor) and value.requires_grad else value
         if not isinstance(tensor, torch.Tensor):
-            given = value if isinstance(value, np.ndarray) else np.asarray(value, dtype=_numpy(var.dtype))
-            tensor = torch.from_numpy(given if given.flags.c_contiguous and given.flags.writeable else given.copy())
+            tensor = _tensor(var, value)
         if canonical(tensor.dtype) != var.dtype:
             raise UsageError(
                 f"feed {var.name!r} must be {var.dtype}, got {canonical(tensor.dtype)}; convert it with "
@@ -76,5 +73,22 @@ class Feeder:
         return tensor.to(self._device, non_blocking=True)
 
 
-def _numpy(dtype: str) -> Any:
-    return np.float32 if torch_dtype(dtype) is torch.bfloat16 else np.dtype(dtype)
+def _look(value: Any) -> tuple[Any, ...] | None:
+    """What decides whether a value can be taken as the one before it was."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype, value.flags.carray
+    if isinstance(value, torch.Tensor):
+        return value.shape, value.dtype, value.device, value.requires_grad
+    return None
+
+
+def _tensor(var: Variable, value: Any) -> torch.Tensor:
+    """An array as a tensor over its memory, if that will do; numbers of Python as what the variable is."""
+    wanted = torch_dtype(var.dtype)
+    try:
+        if isinstance(value, np.ndarray):
+            return torch.from_numpy(value if value.flags.carray else value.copy())
+        numbers = np.asarray(value, dtype=np.float32 if wanted is torch.bfloat16 else np.dtype(var.dtype))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"feed {var.name!r} must be {var.dtype} numbers of shape {list(var.shape)}: {error}") from None
+    return torch.from_numpy(numbers if numbers.flags.carray else numbers.copy()).to(wanted)

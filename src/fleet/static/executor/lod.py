@@ -35,7 +35,12 @@ class LoDTensor:
         if isinstance(value, tuple) and len(value) == 2:
             return LoDTensor(*value)
         if isinstance(value, list):
-            rows = [np.asarray(row).reshape(-1, *var.shape[1:]) for row in value]
+            try:
+                rows = [np.asarray(row).reshape(-1, *var.shape[1:]) for row in value]
+            except ValueError as error:
+                raise UsageError(
+                    f"feed {var.name!r} must be rows of values of shape {list(var.shape[1:])}: {error}"
+                ) from None
             whole = np.concatenate(rows) if rows else np.zeros((0, *var.shape[1:]))
             values = torch.from_numpy(whole).to(torch_dtype(var.dtype))
             return LoDTensor(values, np.cumsum([0, *map(len, rows)]))

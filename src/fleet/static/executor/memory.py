@@ -23,7 +23,7 @@ def memory_optimize(
     """Let the Executor free every value of the program where it was used last, instead of when a run ends.
 
     `skip_opt_set` names values to keep; with `skip_grads` gradients of parameters are kept as well. Call it before
-    `transpile`, and only on trainers. What is fetched, fed or persistable always stays. `level` 0 and 1 are the same.
+    `transpile`, and only on trainers. What is fetched or persistable always stays. `level` 0 and 1 are the same.
     """
     from fleet.static.program import default_main_program
 

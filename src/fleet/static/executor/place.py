@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 
+from fleet import env
 from fleet.errors import UsageError
 
 
@@ -20,7 +22,7 @@ class CPUPlace:
 
 @dataclass(frozen=True)
 class CUDAPlace:
-    """One GPU."""
+    """One GPU. In a job of several workers `CUDAPlace(0)` is the worker's own; with FLEET_DEVICE=cpu it is the CPU."""
 
     index: int = 0
 
@@ -30,10 +32,17 @@ class CUDAPlace:
 
     @property
     def device(self) -> torch.device:
+        if env.FLEET_DEVICE.get() == "CPU":
+            return torch.device("cpu")
         count = torch.cuda.device_count()
         if self.index >= count:
             has = f"torch sees {count} GPUs" if count else "torch sees no GPU"
-            raise UsageError(f"CUDAPlace({self.index}): {has}; use CPUPlace() to run on the CPU")
+            raise UsageError(
+                f"CUDAPlace({self.index}): {has}; to run on the CPU set FLEET_DEVICE=cpu, start with fleetrun --device "
+                "cpu, or use CPUPlace()"
+            )
+        if self.index == 0 and dist.is_available() and dist.is_initialized():
+            return torch.device("cuda", torch.cuda.current_device())  # fleet.init() has chosen it
         return torch.device("cuda", self.index)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from fleet import _native
+from fleet.errors import UsageError
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.registry import Kernel, register
@@ -68,12 +69,13 @@ def _fused_softmax_loss_grad(op: Operator, lowering: Lowering) -> Kernel:
     def plain_mean(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
         share = minus.get(len(x))
         if share is None:
-            share = minus[len(x)] = torch.full((len(x), 1), -constant / len(x), dtype=x.dtype, device=x.device)
-        scaled: torch.Tensor = x * (constant / len(x))
+            share = minus[len(x)] = torch.full((len(x), 1), -constant / max(len(x), 1), dtype=x.dtype, device=x.device)
+        scaled: torch.Tensor = x * (constant / max(len(x), 1))
         return scaled.scatter_add_(1, label.long(), share)
 
     def masked_mean(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        return masked(x, label, torch.full((len(x), 1), constant / len(x), dtype=x.dtype, device=x.device))
+        share = constant / max(len(x), 1)
+        return masked(x, label, torch.full((len(x), 1), share, dtype=x.dtype, device=x.device))
 
     return _plain_or_masked(plain_mean, masked_mean, ignored, lowering)
 
@@ -81,13 +83,25 @@ def _fused_softmax_loss_grad(op: Operator, lowering: Lowering) -> Kernel:
 def _plain_or_masked(plain: Kernel, masked: Kernel, ignored: int, lowering: Lowering) -> Kernel:
     """Labels to be ignored are rare, and on the CPU found when they name no column."""
     if lowering.device.type != "cpu" or ignored >= 0:
-        return masked
+        return _with_as_many_labels(masked)
 
     def run(*tensors: torch.Tensor) -> torch.Tensor:
         try:
             made: torch.Tensor = plain(*tensors)
         except (RuntimeError, IndexError):
             made = masked(*tensors)
+        return made
+
+    return _with_as_many_labels(run)
+
+
+def _with_as_many_labels(kernel: Kernel) -> Kernel:
+    """gather and scatter would leave out rows that have no label, and say nothing."""
+
+    def run(x: torch.Tensor, label: torch.Tensor, *grad: torch.Tensor) -> torch.Tensor:
+        if len(x) != len(label):
+            raise UsageError(f"there are {len(x)} rows but {len(label)} labels in this batch; feed as many of both")
+        made: torch.Tensor = kernel(x, label, *grad)
         return made
 
     return run

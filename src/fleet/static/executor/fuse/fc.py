@@ -38,5 +38,5 @@ def _bias_of(ops: Ops, mul: Operator) -> Operator | None:
     add = ops.only_reader(mul.output("Out")[0])
     if add is None or add.type != "elementwise_add" or add.input("X") != mul.output("Out"):
         return None
-    is_bias = len(ops.var(add.input("Y")[0]).shape) == 1 and add.attr("axis") in (-1, 1)
+    is_bias = ops.var(add.input("Y")[0]).shape == ops.var(mul.input("Y")[0]).shape[1:] and add.attr("axis") in (-1, 1)
     return add if is_bias else None

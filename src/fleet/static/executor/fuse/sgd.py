@@ -49,6 +49,5 @@ def _is_plain(ops: Ops, mul: Operator, gradient: str) -> bool:
 
 
 def _is_bias(ops: Ops, add: Operator, gradient: str) -> bool:
-    is_matrix = len(ops.var(add.input("Out@GRAD")[0]).shape) == 2
-    is_row = len(ops.var(gradient).shape) == 1
-    return is_matrix and is_row and add.output("Y@GRAD") == [gradient] and add.attr("axis") in (-1, 1)
+    out, bias = ops.var(add.input("Out@GRAD")[0]).shape, ops.var(gradient).shape
+    return len(out) == 2 and bias == out[1:] and add.output("Y@GRAD") == [gradient] and add.attr("axis") in (-1, 1)

@@ -37,9 +37,10 @@ def fuse_mean_loss(ops: Ops) -> list[Operator]:
     for loss in ops:
         if loss.type != "cross_entropy" or not _has_classes(ops, loss):
             continue
-        by_type = {op.type: op for op in ops.private_readers(loss.output("Y")[0])}
-        mean, back = by_type.pop("mean", None), by_type.pop("mean_grad", None)
-        if mean is None or by_type:
+        readers = ops.private_readers(loss.output("Y")[0])
+        by_type = {op.type: op for op in readers}
+        mean, back = by_type.get("mean"), by_type.get("mean_grad")
+        if mean is None or len(readers) != (1 if back is None else 2):
             continue
         if back is not None:
             start = ops.writer(back.input("Out@GRAD")[0], "fill_constant")

@@ -6,15 +6,16 @@ BIN := $(VENV)/bin
 CPP_BUILD := build/cpp
 NATIVE_SOURCES := CMakeLists.txt pyproject.toml $(wildcard csrc/*/*.h csrc/*/*.cc)
 CPP_SOURCES := $(wildcard csrc/*/*.h csrc/*/*.cc)
+SEEDS ?= ../shared/seeds
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup demo demo-collective demo-static test test-cpp check format proto docs fuzz bench sanitize pythons clean
+.PHONY: FORCE help setup demo demo-collective demo-static test test-cpp test-seeds check format proto docs fuzz bench sanitize pythons clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.native  ## Make .venv, install the pinned requirements, build the native core
+setup: $(VENV)/.native $(VENV)/.compat  ## Make .venv, install the pinned requirements, build the native core
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
@@ -40,6 +41,11 @@ $(VENV)/.native: $(VENV)/.requirements $(VENV)/.files $(NATIVE_SOURCES)
 	@$(BIN)/python -m compileall -q src  # as an ordinary install does
 	@touch $@
 
+# Aliases in one folder, which the interpreter reads by path: a new file needs no new install.
+$(VENV)/.compat: compat/pyproject.toml $(VENV)/.requirements
+	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable compat
+	@touch $@
+
 demo: setup  ## Train a click model: 2 servers hold its rows, 2 workers train it
 	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log \
 		examples/ctr/train.py --batches 200 --save build/demo-checkpoint
@@ -50,13 +56,28 @@ demo-collective: setup  ## Train a small dense model on 2 CPU processes, by all-
 demo-static: setup  ## Train a click model as a static program, with 2 servers and 2 workers
 	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/static_ctr.py
 
+# Tests that start no processes of their own keep one core busy and leave the others idle: they run beside the rest.
+ALONE := tests/unit tests/native tests/golden tests/parity
+TOGETHER := $(filter-out $(ALONE) tests/support,$(patsubst %/,%,$(wildcard tests/*/)))
+
 test: setup test-cpp  ## Run every test
-	$(BIN)/python -m pytest
+	@mkdir -p build; \
+	$(BIN)/python -m pytest -p no:cacheprovider $(ALONE) >build/test-alone.log 2>&1 & alone=$$!; \
+	trap 'kill $$alone 2>/dev/null' EXIT; \
+	echo "tests in one process: see build/test-alone.log, shown at the end"; \
+	$(BIN)/python -m pytest $(TOGETHER); together=$$?; \
+	wait $$alone; alone=$$?; trap - EXIT; \
+	cat build/test-alone.log; \
+	test $$together = 0 && test $$alone = 0
 
 test-cpp: setup  ## Run the tests of the C++ core alone
 	@$(BIN)/cmake -S . -B $(CPP_BUILD) -G Ninja -DFLEET_BUILD_PYTHON=OFF -DFLEET_BUILD_TESTS=ON -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) >/dev/null
 	@$(BIN)/cmake --build $(CPP_BUILD) --parallel
 	@$(BIN)/ctest --test-dir $(CPP_BUILD) --output-on-failure
+
+test-seeds: setup  ## Run the documents' samples, where their folder lies beside this one
+	@if [ -f $(SEEDS)/run_samples.py ]; then $(BIN)/python $(SEEDS)/run_samples.py --bin $(BIN); \
+		else echo "no $(SEEDS)/run_samples.py here; tests/compat has scripts of the same kind"; fi
 
 check: setup  ## Lint, types, format, layering
 	$(BIN)/ruff check .
@@ -75,6 +96,7 @@ proto: setup  ## Make the Python messages from proto/ps.proto
 
 docs: setup  ## Rewrite the pages that are made from the code
 	$(BIN)/python -m fleet.strategy.reference > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
+	$(BIN)/python -m paddle._reference > docs/paddle.md.new && mv docs/paddle.md.new docs/paddle.md
 
 fuzz: setup  ## Send nonsense to a real server for FUZZ_S seconds (default 60)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py

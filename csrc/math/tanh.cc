@@ -10,21 +10,24 @@ namespace fleet {
 
 namespace {
 
-// Beyond it a float's tanh is 1, but for its last bits.
-constexpr float kEnd = 8.2f;
+// Beyond it a float's tanh is 1.
+constexpr float kEnd = 9.1f;
 
-// An odd rational function, fitted to tanh on [0, kEnd] for the least relative error, 2.4e-8 before rounding. Straight
+inline __attribute__((always_inline)) float clamped(float x, float end) {
+  const float low = x < -end ? -end : x;
+  return low > end ? end : low;
+}
+
+// An odd rational function, fitted to tanh on [0, kEnd] for the least relative error, 7.5e-9 before rounding. Straight
 // code without a branch, so that a loop over it is made of vector instructions.
 inline __attribute__((always_inline)) float tanh_of(float x) {
-  const float low = x < -kEnd ? -kEnd : x;
-  const float y = low > kEnd ? kEnd : low;
+  const float y = clamped(x, kEnd);
   const float s = y * y;
+  const float last = -2.0019268021087555e-08f + s * (5.177742956608e-11f + s * -8.2285883022757e-14f);
   const float above =
-      1.0f + s * (0.12967658042907715f +
-                  s * (0.0029732161201536655f +
-                       s * (9.757010047906078e-06f + s * (-1.430478580033423e-08f + s * 2.2355169798649044e-11f))));
-  const float below = 1.0f + s * (0.46300971508026123f + s * (0.023976776748895645f + s * 0.00023541761038359255f));
-  return y * above / below;
+      1.0f + s * (0.13079726696014404f + s * (0.0030991656240075827f + s * (1.1103960787295364e-05f + s * last)));
+  const float below = 1.0f + s * (0.46413055062294006f + s * (0.024476120248436928f + s * 0.00025391558301635087f));
+  return clamped(y * above / below, 1.0f);
 }
 
 inline __attribute__((always_inline)) void run(float* __restrict values, const float* __restrict bias, std::size_t rows,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from fleet._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fleet import data, metrics, nn, optim, static, transpiler
+    from fleet import data, imperative, metrics, nn, optim, static, transpiler
     from fleet.api import (
         Fleet,
         barrier_worker,
@@ -121,6 +121,7 @@ _HOMES = {
 _MODULES = {
     "data": "fleet.data",
     "entries": "fleet.ps.entries",
+    "imperative": "fleet.imperative",
     "initializers": "fleet.ps.initializers",
     "metrics": "fleet.metrics",
     "nn": "fleet.nn",
@@ -155,6 +156,7 @@ __all__ = [
     "distributed_optimizer",
     "entries",
     "flush",
+    "imperative",
     "init",
     "init_server",
     "init_worker",

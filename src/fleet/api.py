@@ -7,16 +7,14 @@ import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast, overload
 
-from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError, UsageTypeError
+from fleet.errors import NotReadyError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
 from fleet.roles import Identity, Role, RoleMaker, discover
+from fleet.runtime.calls import ServerCalls
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
-    from os import PathLike
-    from pathlib import Path
     from typing import Any, TypeVar
 
     import torch
@@ -24,18 +22,13 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fleet.collective.util import Util
-    from fleet.ps.optimizer import DistributedOptimizer
-    from fleet.ps.placement import Dispatch, Dispatcher
-    from fleet.ps.worker import Worker
     from fleet.runtime.pairs import Pairs
-    from fleet.runtime.programs.job import ProgramJob, ProgramOptimizer
-    from fleet.runtime.programs.job import Strategy as ProgramStrategy
-    from fleet.static.executor.executor import Executor
+    from fleet.runtime.programs.asked import Strategy as ProgramStrategy
+    from fleet.runtime.programs.optimizer import ProgramOptimizer
     from fleet.static.optimizer import Optimizer as StaticOptimizer
     from fleet.static.program import Program
 
     Model = TypeVar("Model", bound=nn.Module)
-    Batch = TypeVar("Batch")
 
     util: Util
     device: torch.device
@@ -43,25 +36,20 @@ if TYPE_CHECKING:
     startup_program: Program
 
 
-class Fleet:
+class Fleet(ServerCalls):
     """A process's view of its job. `fleet.init()` and its siblings act on one shared instance; tests make their own."""
 
     def __init__(self) -> None:
         self._forget()
 
     def _forget(self) -> None:
-        self._role_maker: RoleMaker | None = None
+        super()._forget()
         self._strategy: DistributedStrategy | None = None
         self._is_collective = False
         self._device: torch.device | None = None
         self._group: dist.ProcessGroup | None = None
         self._util: Util | None = None
-        self._model: nn.Module | None = None
-        self._optimizer: DistributedOptimizer | None = None
-        self._worker: Worker | None = None
-        self._model_dir: str | None = None
         self._pairs: Pairs | None = None
-        self._programs: ProgramJob | None = None
 
     def init(
         self,
@@ -101,8 +89,8 @@ class Fleet:
             self._group = self._group if made is None else made
         self._role_maker, self._strategy, self._is_collective = maker, strategy, is_collective
         # Threads of a process group that is still there when the interpreter goes can abort the process.
-        atexit.unregister(self.shutdown)
-        atexit.register(self.shutdown)
+        atexit.unregister(self._end)
+        atexit.register(self._end)
         note_the_end()  # again: the last handler to be registered is the first to run
         return self
 
@@ -113,9 +101,17 @@ class Fleet:
                 "call fleet.shutdown() before changing the role"
             )
 
+    def _end(self) -> None:
+        """The script ends. `shutdown` says no word to servers, so workers of programs take leave before."""
+        if self._programs is not None:
+            self._programs.leave()
+        self.shutdown()
+
     def shutdown(self) -> None:
         """Leave the process group if `init` made it, and forget the role. Done by itself when the script ends."""
-        self._let_go()
+        for job in (self._programs, self._modules):
+            if job is not None:
+                job.let_go()
         if self._util is not None:
             self._util.close()
         if self._is_collective:
@@ -129,15 +125,6 @@ class Fleet:
         if self._role_maker is not None:
             self._role_maker.close()
         self._forget()
-
-    @property
-    def role(self) -> RoleMaker:
-        if self._role_maker is None:
-            raise NotReadyError("fleet is not initialised; call fleet.init() first")
-        return self._role_maker
-
-    def _identity(self) -> Identity:
-        return self.role.identity
 
     @property
     def util(self) -> Util:
@@ -161,52 +148,6 @@ class Fleet:
             self._device = choose_device(self._identity())
         return self._device
 
-    def is_first_worker(self) -> bool:
-        """Whether this process is worker 0."""
-        return self.role.is_first_worker()
-
-    def is_worker(self) -> bool:
-        """Whether this process trains."""
-        return self.role.is_worker()
-
-    def is_server(self) -> bool:
-        """Whether this process holds parameters."""
-        return self.role.is_server()
-
-    def worker_index(self) -> int:
-        """Index of this worker, from 0; on a server, the server's index (as in the original)."""
-        return self.role.worker_index()
-
-    def worker_num(self) -> int:
-        """Number of workers in the job."""
-        return self.role.worker_num()
-
-    def server_index(self) -> int:
-        """Index of this server, from 0; on a worker, the worker's index (as in the original)."""
-        return self.role.server_index()
-
-    def server_num(self) -> int:
-        """Number of servers in the job."""
-        return self.role.server_num()
-
-    def worker_endpoints(self, to_string: bool = False) -> list[str] | str:
-        """HOST:PORT of every worker, as a list or joined by commas."""
-        endpoints = self.role.get_trainer_endpoints()
-        return ",".join(endpoints) if to_string else endpoints
-
-    def server_endpoints(self, to_string: bool = False) -> list[str] | str:
-        """HOST:PORT of every server, as a list or joined by commas."""
-        endpoints = self.role.get_pserver_endpoints()
-        return ",".join(endpoints) if to_string else endpoints
-
-    def local_rank(self) -> int:
-        """Index of this worker among those of its machine."""
-        return self._identity().local_rank
-
-    def node_num(self) -> int:
-        """Number of machines in the job."""
-        return self._identity().num_nodes
-
     def barrier_worker(self) -> None:
         """Return when every worker has come here."""
         self.util.barrier("worker")
@@ -224,7 +165,7 @@ class Fleet:
         """
         if self._is_collective:
             return cast("Model", self._collective().add_model(model))
-        self._model = model
+        self._module_job().add_model(model)
         return model
 
     @overload
@@ -250,15 +191,16 @@ class Fleet:
         if _is_of_programs(optimizer):
             if isinstance(strategy, DistributedStrategy):
                 self._replace_strategy(strategy)
-            return self._program_job().distribute(optimizer, strategy or self._strategy or DistributedStrategy())
+            job = self._program_job()
+            chosen = (self._strategy or DistributedStrategy()) if strategy is None else strategy
+            made = job.distribute(optimizer, chosen)
+            self._programs = job
+            return made
         if strategy is not None:
             self._replace_strategy(cast("DistributedStrategy", strategy))
         if self._is_collective:
             return self._collective().add_optimizer(optimizer)
-        from fleet.ps.optimizer import DistributedOptimizer
-
-        self._optimizer = DistributedOptimizer(optimizer)
-        return self._optimizer
+        return self._module_job().add_optimizer(optimizer)
 
     def _replace_strategy(self, strategy: DistributedStrategy) -> None:
         strategy.require_supported(self._is_collective)
@@ -279,18 +221,6 @@ class Fleet:
             self._pairs = Pairs(self._identity(), self._strategy or DistributedStrategy(), self.device)
         return self._pairs
 
-    def _program_job(self) -> ProgramJob:
-        if self._model_dir is not None and not self._identity().server_endpoints:
-            raise NotSupportedError(
-                f"fleet.init_server({self._model_dir!r}): a program without servers loads a checkpoint after its "
-                "startup program has run; call fleet.load_model(dirname) there"
-            )
-        if self._programs is None:
-            from fleet.runtime.programs.job import ProgramJob
-
-            self._programs = ProgramJob(self._identity(), self._is_collective)
-        return self._programs
-
     @property
     def main_program(self) -> Program:
         """The program to train, after `minimize` of a distributed optimizer."""
@@ -306,193 +236,6 @@ class Fleet:
         if self._is_collective and self.worker_num() > 1:
             return self._collective().join()
         return nullcontext()  # servers take what comes
-
-    # The parameter server.
-
-    def init_server(self, model_dir: str | PathLike[str] | None = None) -> None:
-        """Prepare this server; with `model_dir` it begins with a checkpoint of `save_persistables`."""
-        if not self._identity().server_endpoints:
-            self._model_dir = None if model_dir is None else str(model_dir)  # the one in this process will load it
-            if self._programs is not None:
-                self._program_job()
-            return
-        if not self.is_server():
-            raise RoleError(f"{self._identity().name} is no server; call fleet.init_server() where fleet.is_server()")
-        self._model_dir = None if model_dir is None else str(model_dir)
-
-    def run_server(self) -> None:
-        """Serve until every worker has left, or until SIGTERM. Prints `Server listening on IP:PORT` when ready."""
-        who = self._identity()
-        if who.role is not Role.SERVER:
-            raise RoleError(f"{who.name} is no server; call fleet.run_server() where fleet.is_server()")
-        from fleet import env
-        from fleet.ps.server import serve
-        from fleet.ps.service import Service
-
-        device = "cuda" if env.FLEET_DEVICE.get() == "CUDA" else "cpu"
-        service = Service(device=device, model_dir=self._model_dir)
-        serve(service, who.server_endpoints[who.index], env.FLEET_JOB_TOKEN.get())
-
-    def init_worker(self, dispatcher: Dispatcher | Dispatch | None = None) -> None:
-        """Join the servers: declare tables, agree on the first dense parameters (worker 0's are everybody's).
-
-        Without servers in the job, the tables live in this process. `dispatcher` says which server holds which block of
-        the dense parameters; without it they go round robin.
-        """
-        who = self._identity()
-        if who.role is not Role.WORKER:
-            raise RoleError(f"{who.name} is no worker; call fleet.init_worker() where fleet.is_worker()")
-        if self._worker is not None:
-            raise NotReadyError("fleet.init_worker() was called before; call fleet.stop_worker() first")
-        if self._is_collective:
-            raise UsageError("fleet.init_worker() joins servers, and a collective job has none; leave it out")
-        if self._programs is not None:
-            self._programs.init_worker()
-            return
-        from fleet.runtime.join import share_parameters, start_worker
-        from fleet.runtime.servers import connect
-
-        strategy = self._strategy or DistributedStrategy()
-        is_averaged = strategy.dense == "allreduce"
-        if is_averaged and who.num_workers > 1 and self._model is not None:
-            share_parameters(self._model, self.util.mean_, who)
-        self._worker = start_worker(
-            self._model,
-            self._optimizer,
-            who,
-            strategy,
-            connect=lambda: connect(who, self._model_dir),
-            dispatcher=dispatcher,
-            average=self.util.mean_ if is_averaged else None,
-        )
-
-    def stop_worker(self) -> None:
-        """Send what is queued, take leave of the servers. Afterwards the model has the servers' dense parameters."""
-        if self._programs is not None:
-            self._programs.stop_worker()
-        if self._worker is None:
-            return
-        worker = self._worker
-        try:
-            worker.stop()
-        finally:
-            self._let_go()
-
-    def save_persistables(
-        self,
-        executor: Executor | str | PathLike[str],
-        dirname: str | PathLike[str] | None = None,
-        main_program: Program | None = None,
-    ) -> Path | None:
-        """Write a checkpoint of everything on the servers; one worker calls it, on a file system that all share.
-
-        For modules: `save_persistables(dirname)`. For programs: `save_persistables(executor, dirname)`; without servers
-        it is one file for each variable.
-        """
-        if self._programs is not None and dirname is not None:
-            from fleet.static import io
-
-            io.save_persistables(cast("Executor", executor), dirname, main_program or self.main_program)
-            return None
-        from fleet.runtime import saving
-
-        return saving.save(self._joined("fleet.save_persistables()"), cast("str", executor))
-
-    def load_model(self, dirname: str | PathLike[str]) -> int:
-        """Replace everything on the servers by a checkpoint, which any number of servers may have written.
-
-        Every worker calls it: worker 0 lets the servers load, the others wait for that and take over what was loaded.
-        Returns the number of rows.
-        """
-        from fleet.runtime import saving
-
-        worker = self._joined("fleet.load_model()")
-        if self._programs is not None:
-            self._programs.load_own(dirname)
-        if self.worker_num() == 1:
-            return saving.load(worker, dirname)
-        worker.mode.flush()
-        self.barrier_worker()  # nothing that was computed before may reach what is loaded
-        rows = saving.load(worker, dirname) if self.is_first_worker() else 0
-        rows = int(self.util.all_reduce(rows))
-        if not self.is_first_worker():
-            saving.take_over(worker)
-        self.barrier_worker()  # a step of one would be another version for those who have not looked yet
-        return rows
-
-    def save_inference_model(self, *args: Any, **more: Any) -> Path | list[str]:
-        """Write values only, as plain numpy files, for serving.
-
-        For modules: `save_inference_model(dirname)`. For programs: `save_inference_model(executor, dirname,
-        feeded_var_names, target_vars, main_program=None)`, which writes the part of the program that leads from the
-        feeds to the targets and its parameters, those on servers included; returns the names of the targets.
-        """
-        if self._programs is not None and len(args) + len(more) > 1:
-            from fleet.runtime.programs.inference import save_inference_model
-
-            return save_inference_model(self._programs, *args, **more)
-        from fleet.runtime import saving
-
-        return saving.export(self._joined("fleet.save_inference_model()"), *args, **more)
-
-    def shrink(
-        self,
-        table: str | None = None,
-        *,
-        unseen_steps: int = 0,
-        score_below: float | None = None,
-        decay: float = 0.0,
-    ) -> int:
-        """Delete rows not trained for more than `unseen_steps` and, where clicks are counted, those of a low score.
-
-        `decay` multiplies shows and clicks first. Returns how many rows were deleted, in one table or in all.
-        """
-        from fleet.runtime import saving
-
-        worker = self._joined("fleet.shrink()")
-        return saving.shrink(worker, table, unseen_steps=unseen_steps, score_below=score_below, decay=decay)
-
-    def server_stats(self) -> list[dict[str, Any]]:
-        """What each server holds and has done: rows and bytes of each table, pulls, pushes, staleness."""
-        from fleet.runtime import saving
-
-        return saving.stats(self._joined("fleet.server_stats()"))
-
-    def flush(self) -> None:
-        """Return when everything this worker has sent was applied."""
-        self._joined("fleet.flush()").mode.flush()
-
-    def prefetch(
-        self, loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], object] | None = None
-    ) -> Iterator[Batch]:
-        """Iterate over batches and pull the rows of the next one while this one is computed.
-
-        `keys(batch)` gives what the model's sparse module will be called with; see fleet.runtime.prefetch.
-        """
-        from fleet.runtime.prefetch import prefetch
-
-        return prefetch(loader, model, keys)
-
-    def _joined(self, what: str) -> Worker:
-        if self._programs is not None:
-            return self._programs.trainer(what).worker
-        if self._worker is None:
-            raise NotReadyError(f"{what} needs the servers; call fleet.init_worker() first")
-        return self._worker
-
-    def _let_go(self) -> None:
-        """Unbind model and optimizer from a worker that has stopped, or is to be dropped."""
-        if self._worker is None:
-            return
-        from fleet.nn.sparse import SparseModule
-
-        worker, self._worker = self._worker, None
-        worker.close()
-        if self._optimizer is not None:
-            self._optimizer.unbind()
-        for module in () if self._model is None else self._model.modules():
-            if isinstance(module, SparseModule):
-                module.bind(None)
 
 
 def _is_of_programs(optimizer: object) -> bool:

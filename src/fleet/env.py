@@ -166,7 +166,11 @@ FLEET_JOB_ID = _text("FLEET_JOB_ID", "Unique name of the job; marks every proces
 FLEET_JOB_TOKEN = _secret(
     "FLEET_JOB_TOKEN", "Secret that the processes of one job share; made by `fleetrun` when unset, and never shown."
 )
-FLEET_DEVICE = _choice("FLEET_DEVICE", ("CPU", "CUDA"), "The device of this process.")
+FLEET_DEVICE = _choice(
+    "FLEET_DEVICE",
+    ("CPU", "CUDA"),
+    "The device of this process, CUDAPlace included; for `fleetrun` what `--device` is when left out.",
+)
 FLEET_RESTART = _count("FLEET_RESTART", "How often `fleetrun` has restarted the job so far.")
 FLEET_NOTE_FILE = _text(
     "FLEET_NOTE_FILE", "Where a child notes the moment it begins to end, so that the report names the cause."
@@ -186,6 +190,10 @@ FLEET_STEP_TIMEOUT_S = _seconds(
 )
 FLEET_STALL_TIMEOUT_S = _seconds(
     "FLEET_STALL_TIMEOUT_S", "How long a collective may take before the job ends with a report; 600 when unset."
+)
+FLEET_DATA_HOME = _text(
+    "FLEET_DATA_HOME",
+    "Where `fleet.data.classic` finds original files, a folder for each dataset; ~/.cache/fleet/datasets when unset.",
 )
 
 # Roles as PaddlePaddle's launchers and documents write them.

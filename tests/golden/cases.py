@@ -10,20 +10,22 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from fleet.static.program import Program  # noqa: E402
+from fleet.static.program import SERVERS_NOTE, Program  # noqa: E402
 from fleet.transpiler import DistributeTranspilerConfig  # noqa: E402
 from fleet.transpiler.arguments import read  # noqa: E402
+from fleet.transpiler.passes.check_finite import check_finite  # noqa: E402
 from fleet.transpiler.passes.collective_startup import collective_startup  # noqa: E402
 from fleet.transpiler.passes.dense_gradients import dense_gradients  # noqa: E402
 from fleet.transpiler.passes.drop_updates import drop_updates  # noqa: E402
 from fleet.transpiler.passes.grad_allreduce import grad_allreduce  # noqa: E402
+from fleet.transpiler.passes.local_lookups import local_lookups  # noqa: E402
 from fleet.transpiler.passes.local_sgd import local_sgd, local_sgd_startup  # noqa: E402
 from fleet.transpiler.passes.prefetch import prefetch  # noqa: E402
 from fleet.transpiler.passes.send import send  # noqa: E402
 from fleet.transpiler.passes.server_program import server_program  # noqa: E402
 from fleet.transpiler.passes.server_startup import server_startup  # noqa: E402
 from fleet.transpiler.passes.trainer_startup import trainer_startup  # noqa: E402
-from fleet.transpiler.plan import NOTE, Plan, make_plan  # noqa: E402
+from fleet.transpiler.plan import Plan, make_plan  # noqa: E402
 from fleet.transpiler.programs import for_trainer  # noqa: E402
 from fleet.transpiler.tables import find_tables  # noqa: E402
 from support import trained_programs as programs  # noqa: E402
@@ -49,7 +51,7 @@ def planned(pair: Pair, mode: str = "sync", trainers: int = 2) -> Plan:
 def text(program: Program) -> str:
     """A program as text; its plan has a golden text of its own."""
     other = program.clone()
-    other.notes.pop(NOTE, None)
+    other.notes.pop(SERVERS_NOTE, None)
     return other.to_string()
 
 
@@ -78,6 +80,18 @@ def _prefetch() -> Iterator[Part]:
     for make in (programs.ctr, programs.word2vec):
         pair = make()
         yield from changed(make.__name__, pair[0], prefetch(pair[0], planned(pair)))
+
+
+def _local_lookups() -> Iterator[Part]:
+    pair = programs.word2vec()
+    plan = planned(pair)
+    before = prefetch(pair[0], plan)
+    yield from changed("word2vec", before, local_lookups(before, plan))
+
+
+def _check_finite() -> Iterator[Part]:
+    pair = programs.clipped()
+    yield from changed("clipped, geo", pair[0], check_finite(pair[0], planned(pair, "geo")))
 
 
 def _send() -> Iterator[Part]:
@@ -149,6 +163,8 @@ CASES: dict[str, Callable[[], Iterator[Part]]] = {
     "find_tables": _find_tables,
     "dense_gradients": _dense_gradients,
     "prefetch": _prefetch,
+    "local_lookups": _local_lookups,
+    "check_finite": _check_finite,
     "send": _send,
     "drop_updates": _drop_updates,
     "trainer": _trainer,

@@ -9,11 +9,25 @@ import pytest
 import torch
 
 from fleet.static import clip as clips
+from fleet.static.executor import fuse
 from fleet.static.executor.place import CUDAPlace
 from fleet.static.layers import learning_rate as rates
 from fleet.static.regularizer import L1Decay, L2Decay
 from support.programs import building
-from support.update_cases import CASES, HEIGHT, LR, WIDTH, Case, dense_program, random, sparse_program
+from support.update_cases import (
+    CASES,
+    HEIGHT,
+    LR,
+    MANY,
+    NUM_MANY,
+    WIDTH,
+    Case,
+    dense_program,
+    many_updates,
+    many_values,
+    random,
+    sparse_program,
+)
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
 
@@ -29,16 +43,16 @@ MORE: list[dict[str, Any]] = [
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_an_update(case: Case, is_sparse: bool) -> None:
-    feed = {"g": random(HEIGHT, WIDTH, seed=1)}
-    if is_sparse:
-        feed = {"ids": np.array([5, 1, 5, 2]), "values": random(4, WIDTH, seed=1)}
+    feeds = [{"g": random(HEIGHT, WIDTH, seed=1)}] * 5
+    if is_sparse:  # rows that come at different times have different counts
+        feeds = [{"ids": np.array([5, step % 3, 5, 2]), "values": random(4, WIDTH, seed=1)} for step in range(5)]
     for more in MORE:
         results = []
         for place in (None, CUDAPlace(0)):
             made = case.make(LR, **more)
             built = sparse_program(made, place=place) if is_sparse else dense_program(made, place=place)
             built.start(w=random(HEIGHT, WIDTH))
-            for _ in range(5):
+            for feed in feeds:
                 built.run(feed)
             results.append(built["w"])
         np.testing.assert_allclose(results[0], results[1], rtol=1e-5, atol=1e-6)
@@ -57,6 +71,32 @@ def test_a_dense_update_waits_for_nothing(case: Case) -> None:
         built.run(feed)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_many_updates_in_one_call(name: str) -> None:
+    """The same as one after the other, and it waits for nothing."""
+    results = []
+    for passes in (fuse.PASSES, ()):
+        built = many_updates(MANY[name](LR, regularization=L2Decay(0.1)), place=CUDAPlace(0))
+        built.start(**many_values(built))
+        feed = {key: torch.from_numpy(one).cuda() for key, one in many_values(built, "_g", 1).items()}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fuse, "PASSES", passes)
+            built.run(feed)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for _ in range(3):
+                built.run(feed)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        assert len(list(built._executor._steps.values())[-1].step.ops) == (1 if passes else NUM_MANY)
+        results.append(dict(built.scope.tensors))
+    for key, tensor in results[0].items():
+        if name.startswith("adam"):
+            torch.testing.assert_close(tensor, results[1][key], rtol=1e-7, atol=1e-7)
+        else:
+            assert torch.equal(tensor, results[1][key]), key
 
 
 def test_schedules() -> None:

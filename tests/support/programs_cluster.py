@@ -61,8 +61,8 @@ class Trainer:
 class Cluster:
     """A job of servers and trainers; inside `with` it runs, and every trainer has run its startup program.
 
-    `named` goes to `transpile`, `config` to its config, and `model_dir` is what everybody loads. `prepare` may change a
-    trainer's programs before they are transpiled.
+    `named` goes to `transpile`, `config` to its config, and `model_dir` is what every server loads. `prepare` may
+    change a trainer's programs before they are transpiled.
     """
 
     def __init__(
@@ -108,10 +108,6 @@ class Cluster:
                     **self._named,
                 )
             self.all(Trainer.start)
-            if self._model_dir is not None:
-                for trainer in self.trainers:
-                    with static.scope_guard(trainer.scope):
-                        static.io.load_persistables(trainer.executor, self._model_dir, trainer.main)
             self._stack = stack.pop_all()
         return self
 
@@ -124,6 +120,10 @@ class Cluster:
                 assert not waiting, "servers did not end when every trainer had left"
                 for server in done:
                     server.result()
+
+    def submit(self, do: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Let a thread of the cluster do something."""
+        return self._pool.submit(do, *args)
 
     def all(self, do: Callable[[Trainer], Any]) -> list[Any]:
         """What every trainer gets, all at once; the first error of a trainer or a server is raised."""
@@ -153,8 +153,8 @@ class Cluster:
         for server, holdings in enumerate(all_holdings):
             assert holdings is not None
             for group, (values, state) in enumerate(holdings.snapshot()):
-                spec = job.dense.groups[group]
-                rule = _native.Rule("sum", {}) if job.mode == "geo" else _native.Rule(spec.name, dict(spec.args))
+                asked = job.dense.groups[group]
+                rule = _native.Rule("sum", {}) if job.mode == "geo" else _native.Rule(asked.name, dict(asked.args))
                 arrays, _ = state_form(rule.state_width)
                 end = arrays * len(values)
                 columns = [values, *state[:end].reshape(arrays, len(values))]
@@ -214,16 +214,15 @@ class Cluster:
             is_known.release()
             return real(service, endpoint, *args)
 
-        def run(main: static.Program, startup: static.Program) -> None:
-            scope, executor = static.Scope(), static.Executor()
-            executor.run(startup, scope=scope)
-            if self._model_dir is not None:
-                scope.attached["model_dir"] = str(self._model_dir)
-            executor.run(main, scope=scope)
-
         is_known = threading.Semaphore(0)
         with mock.patch.object(server_module, "serve", serve):
-            self._servers = [self._pool.submit(run, *pair) for pair in programs]
+            for main, startup in programs:
+                scope, executor = static.Scope(), static.Executor()
+                executor.run(startup, scope=scope)
+                if self._model_dir is not None:
+                    with static.scope_guard(scope):
+                        static.io.load_persistables(executor, self._model_dir, main)
+                self._servers.append(self._pool.submit(executor.run, main, scope=scope))
             for _ in programs:
                 assert is_known.acquire(timeout=LIMIT_S), "a server did not begin"
         self.services = [known[endpoint] for endpoint in endpoints]

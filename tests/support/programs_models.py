@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,16 @@ BATCH = 16
 SLOTS, NUMBERS = 26, 13
 IDS = 60
 WORDS = ("first", "second", "third", "fourth")
+
+
+DEFAULTS: dict[str, Callable[[], Any]] = {
+    "fit_a_line": partial(optimizer.SGD, 0.05),
+    "mlp": partial(optimizer.SGD, 0.3),
+    "ctr": partial(optimizer.Adagrad, 0.05),
+    "word2vec": partial(optimizer.SGD, 1.0),
+    "conv": partial(optimizer.Adam, 0.01),
+}
+"""What each is trained with if nothing else is asked for."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,7 @@ def fit_a_line(minimize: Minimize | None = None) -> Model:
         x = _random(step, worker).standard_normal((BATCH, 13)).astype("float32")
         return {"x": x, "y": x[:, :3].sum(1, keepdims=True) + 1}
 
-    return make(build, minimize or by(optimizer.SGD, 0.05), batch)
+    return make(build, minimize or by(DEFAULTS["fit_a_line"]), batch)
 
 
 def mlp(minimize: Minimize | None = None, hidden: int = 128, *, has_norm: bool = False) -> Model:
@@ -94,7 +105,7 @@ def mlp(minimize: Minimize | None = None, hidden: int = 128, *, has_norm: bool =
         x = _random(step, worker).standard_normal((BATCH, 32)).astype("float32")
         return {"x": x, "y": (x[:, :4].sum(1, keepdims=True) > 0).astype("int64")}
 
-    return make(build, minimize or by(optimizer.SGD, 0.3), batch)
+    return make(build, minimize or by(DEFAULTS["mlp"]), batch)
 
 
 def ctr(minimize: Minimize | None = None, hidden: int = 64) -> Model:
@@ -115,13 +126,14 @@ def ctr(minimize: Minimize | None = None, hidden: int = 64) -> Model:
     def batch(step: int, worker: int) -> Feed:
         random = _random(step, worker)
         ids = random.integers(0, IDS, (SLOTS, BATCH, 1))
-        lengths = random.integers(0, 4, BATCH)
+        # In some steps one worker has no history at all, in some both.
+        lengths = random.integers(0, 4, BATCH) * (step % 4 < 2 + worker)
         numbers = random.standard_normal((BATCH, NUMBERS)).astype("float32")
         history = LoDTensor(random.integers(0, IDS, (lengths.sum(), 1)), _offsets(lengths))
         clicked = (ids[0] % 2 + numbers[:, :1] > 0.5).astype("int64")
         return {**{f"slot_{i}": ids[i] for i in range(SLOTS)}, "history": history, "numbers": numbers, "y": clicked}
 
-    return make(build, minimize or by(optimizer.Adagrad, 0.05), batch)
+    return make(build, minimize or by(DEFAULTS["ctr"]), batch)
 
 
 def word2vec(minimize: Minimize | None = None) -> Model:
@@ -138,7 +150,7 @@ def word2vec(minimize: Minimize | None = None) -> Model:
         begin = _random(step, worker).integers(0, 8, (BATCH, 1))
         return {**{name: (begin + i) % IDS for i, name in enumerate(WORDS)}, "next": (begin + len(WORDS)) % IDS}
 
-    return make(build, minimize or by(optimizer.SGD, 1.0), batch)
+    return make(build, minimize or by(DEFAULTS["word2vec"]), batch)
 
 
 def conv(minimize: Minimize | None = None) -> Model:
@@ -158,7 +170,7 @@ def conv(minimize: Minimize | None = None) -> Model:
             one[0, 2 * digit + 2 : 2 * digit + 6] += 2
         return {"img": image, "label": label}
 
-    return make(build, minimize or by(optimizer.Adam, 0.01), batch)
+    return make(build, minimize or by(DEFAULTS["conv"]), batch)
 
 
 MODELS: dict[str, Callable[..., Model]] = {

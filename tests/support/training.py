@@ -20,6 +20,7 @@ from fleet.api import Fleet
 from fleet.net import Endpoint
 from fleet.ps.optimizer import DistributedOptimizer
 from fleet.ps.service import Service
+from fleet.ps.worker import Worker
 from fleet.roles import Role, UserDefinedRoleMaker
 from support.serving import serving
 
@@ -83,6 +84,11 @@ class Trainer:
 
     def stats(self) -> list[dict[str, Any]]:
         return self.fleet.server_stats()
+
+    @property
+    def worker(self) -> Worker:
+        """The worker behind model and optimizer."""
+        return self.fleet._server_job().worker("a test")
 
 
 def strategy(mode: str = "sync", k_steps: int = 2, **fields: Any) -> fleet.DistributedStrategy:

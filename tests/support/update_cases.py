@@ -25,7 +25,6 @@ class Case(NamedTuple):
     like: Callable[..., torch.optim.Optimizer] | None
     rule: str
     args: dict[str, float] = {}  # noqa: RUF012
-    counts: bool = False
 
 
 def _betas(make: Callable[..., torch.optim.Optimizer], **more: Any) -> Callable[..., torch.optim.Optimizer]:
@@ -53,24 +52,20 @@ CASES = {
         "adagrad",
         {"eps": 1e-4, "initial_accumulator_value": 0.2},
     ),
-    "adam": Case(of.Adam, torch.optim.Adam, "adam", counts=True),
+    "adam": Case(of.Adam, torch.optim.Adam, "adam"),
     "adam betas": Case(
         lambda lr, **more: of.Adam(lr, 0.8, 0.95, 1e-3, **more),
         _betas(torch.optim.Adam, eps=1e-3),
         "adam",
         {**BETAS, "eps": 1e-3},
-        True,
     ),
     "adamw": Case(
         lambda lr, **more: of.AdamW(lr, weight_decay=0.3, **more),
         lambda params, lr: torch.optim.AdamW(params, lr, weight_decay=0.3),
         "adamw",
         {"weight_decay": 0.3},
-        True,
     ),
-    "adamax": Case(
-        lambda lr, **more: of.Adamax(lr, 0.8, 0.95, **more), _betas(torch.optim.Adamax), "adamax", BETAS, True
-    ),
+    "adamax": Case(lambda lr, **more: of.Adamax(lr, 0.8, 0.95, **more), _betas(torch.optim.Adamax), "adamax", BETAS),
     "rmsprop": Case(
         of.RMSProp,
         lambda params, lr: torch.optim.RMSprop(params, lr, alpha=0.95, eps=1e-6),
@@ -118,7 +113,6 @@ CASES = {
         _betas(fleet.optim.Lamb, weight_decay=0.1),
         "lamb",
         {**BETAS, "weight_decay": 0.1},
-        True,
     ),
 }
 
@@ -135,12 +129,44 @@ def dense_program(optimizer: of.Optimizer, dtype: str = "float32", place: object
     return built
 
 
-def sparse_program(optimizer: of.Optimizer, place: object = None) -> Built:
+def sparse_program(optimizer: of.Optimizer, place: object = None, height: int = HEIGHT) -> Built:
     """The same with rows of a gradient, `values` at `ids`."""
     with building(place) as built:
         block = built.main.global_block()
-        w = block.create_parameter("w", (HEIGHT, WIDTH))
+        w = block.create_parameter("w", (height, WIDTH))
         given = {"Ids": fed("ids", (-1,), "int64"), "Out@GRAD": fed("values", (-1, WIDTH))}
         block.append_op("lookup_table_v2_grad", given, {"W@GRAD": "w@GRAD"}, {"is_sparse": True})
         optimizer.apply_gradients([(w, block.var("w@GRAD"))])
     return built
+
+
+_MANY_SHAPES = {"a": (3, 2), "b": (5,), "c": (2, 1, 4)}
+NUM_MANY = len(_MANY_SHAPES)
+MANY: dict[str, Callable[..., of.Optimizer]] = {
+    "sgd": of.SGD,
+    "momentum": lambda lr, **more: of.Momentum(lr, 0.9, **more),
+    "nesterov": lambda lr, **more: of.Momentum(lr, 0.9, use_nesterov=True, **more),
+    "adam": of.Adam,
+    "adamw": of.AdamW,
+}
+"""Optimizers that update many parameters in one call."""
+
+
+def many_updates(*made: of.Optimizer, dtype: str = "float32", place: object = None) -> Built:
+    """Parameters `a0`, `b0`, ... whose gradients `a0_g`, ... are fed, under each of some optimizers."""
+    with building(place) as built:
+        block = built.main.global_block()
+        for number, optimizer in enumerate(made):
+            pairs = [
+                (block.create_parameter(f"{name}{number}", shape, dtype), fed(f"{name}{number}_g", shape, dtype))
+                for name, shape in _MANY_SHAPES.items()
+            ]
+            optimizer.apply_gradients(pairs)
+    return built
+
+
+def many_values(built: Built, suffix: str = "", seed: int = 0) -> dict[str, Any]:
+    """Random values for the parameters, or with the suffix `_g` for their gradients."""
+    generator = np.random.default_rng(seed)
+    parameters = built.main.global_block().parameters
+    return {f"{one.name}{suffix}": generator.normal(size=one.shape).astype(one.dtype) for one in parameters}

@@ -33,9 +33,7 @@ def sgd(model: nn.Module) -> torch.optim.Optimizer:
 
 def service_of(one: Trainer) -> Service:
     """The server in this process."""
-    worker = one.fleet._worker
-    assert worker is not None
-    service: Service = worker.client.transports[0]._service  # type: ignore[attr-defined]
+    service: Service = one.worker.client.transports[0]._service  # type: ignore[attr-defined]
     return service
 
 
@@ -242,10 +240,12 @@ def test_after_the_end_modules_have_no_table_again() -> None:
             one.optimizer.step()
 
 
-def test_init_worker_twice_is_refused() -> None:
+def test_calls_of_a_job_that_do_not_fit_are_refused() -> None:
     with joined() as one:
         with pytest.raises(NotReadyError, match="init_worker.. was called before; call fleet.stop_worker.. first"):
             one.fleet.init_worker()
+        with pytest.raises(UsageTypeError, match="a job of modules takes one argument, save_persistables.dirname."):
+            one.fleet.save_persistables("executor", "folder")
         one.train(1)
         one.fleet.stop_worker()
         one.fleet.init_worker()
@@ -428,7 +428,5 @@ def test_prefetched_batches_that_are_not_used_do_not_pile_up() -> None:
         for ids in one.fleet.prefetch(batches, one.model):
             one.model(ids.clone()).sum().backward()
             one.optimizer.step()
-        worker = one.fleet._worker
-        assert worker is not None
-        assert len(worker._ahead) <= 2
-        assert len(worker.mode._pending) <= 2
+        assert len(one.worker._ahead) <= 2
+        assert len(one.worker.mode._pending) <= 2

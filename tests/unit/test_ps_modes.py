@@ -361,9 +361,7 @@ def test_two_workers_in_step_equal_one_with_both_batches() -> None:
 
 def test_a_mode_that_does_not_exist_is_refused() -> None:
     with joined(model=Weights()) as one:
-        worker = one.fleet._worker
-        assert worker is not None
-        setup = worker.mode._setup
+        setup = one.worker.mode._setup
         object.__setattr__(setup.client.job, "mode", "nothing")
         with pytest.raises(UsageError, match="there is no mode 'nothing'; there are sync, async, half_async, geo"):
             modes.make_mode(setup)
@@ -371,8 +369,7 @@ def test_a_mode_that_does_not_exist_is_refused() -> None:
 
 def test_closing_twice_is_closing_once() -> None:
     with joined(model=Weights(), strategy=strategy("async")) as one:
-        worker = one.fleet._worker
-        assert worker is not None
+        worker = one.worker
         assert isinstance(worker.mode, Async)
         worker.mode.step(Gradients(0), [])
         worker.stop()

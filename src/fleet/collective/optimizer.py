@@ -17,10 +17,11 @@ from fleet.collective.model import DistributedModel
 from fleet.collective.step import StepState
 from fleet.collective.worlds import dtype_name
 from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
+from fleet.optim.spelling import Spelling
 from fleet.strategy import DistributedStrategy
 
 
-class DistributedOptimizer(Optimizer):
+class DistributedOptimizer(Spelling, Optimizer):
     """Stands for a torch optimizer: same param_groups, so learning-rate schedules and changes work as usual.
 
     `step()` merges, unscales and clips what backward left, updates the parameters and lets the workers come together
@@ -39,6 +40,8 @@ class DistributedOptimizer(Optimizer):
         # has put a `step` among them. Hooks that are registered here run when the user's optimizer steps.
         own = {name: value for name, value in vars(users).items() if name.startswith(("_optimizer_", "_zero_grad"))}
         self.__dict__.update(own)
+        self._clip = getattr(users, "clip_gradients", None)
+        self._given = users
         self.users = users
         self.inner = users
         self._strategy = strategy
@@ -114,6 +117,8 @@ class DistributedOptimizer(Optimizer):
             torch.nn.utils.clip_grad_norm_(state.mode.to_clip(self.parameters), strategy.gradient_clip_norm)
         if strategy.gradient_clip_value is not None:
             torch.nn.utils.clip_grad_value_(self.parameters, strategy.gradient_clip_value)
+        if self._clip is not None and self.inner is not self._given:
+            self._clip(state.mode.to_clip(self.parameters))  # the user's own would do it as it steps, but does not
         return False
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -26,6 +26,7 @@ from torch.nn import Parameter
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
+from fleet.collective.gather import all_gather
 from fleet.collective.own_bucket import Bucket, OwnBucket
 from fleet.collective.unsent import Correction, Unsent, share
 from fleet.errors import CheckpointError, NotReadyError
@@ -35,9 +36,6 @@ SMALLEST = 16384
 """Parameters with fewer values are not worth it."""
 
 _INT32_MAX = 2**31 - 1
-
-# What torch 2.13 calls it; the older name warns there.
-_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ class TopK:
         """Send what was packed, take in what all others did; the rest of the bucket becomes its mean."""
         size = self._num_workers
         gathered = torch.empty((size, *packed.shape), dtype=packed.dtype, device=packed.device)
-        gathering = _all_gather(gathered.view(-1), packed.view(-1), self._group, async_op=True)
+        gathering = all_gather(gathered.view(-1), packed.view(-1), self._group, async_op=True)
         self.bytes_sent += packed.nbytes
         futures = [gathering.get_future()]
         small = torch.cat(rest) if rest else None

@@ -13,6 +13,7 @@ from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 from torch.utils._pytree import tree_map
 
 from fleet.collective.modes.base import has_stepped
+from fleet.optim.spelling import kind_of
 from fleet.strategy import DistributedStrategy
 
 log = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ def in_channels_last(values: Any) -> Any:
 def fuse(optimizer: Optimizer) -> bool:
     """Let the optimizer update all its parameters in one kernel, if torch has one for it; whether it has."""
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
-    if type(optimizer) not in _FUSED or has_stepped(optimizer) or not all(map(_can_be_fused, parameters)):
+    if kind_of(optimizer) not in _FUSED or has_stepped(optimizer) or not all(map(_can_be_fused, parameters)):
         return False
     if any(group.get("differentiable") or group.get("capturable") for group in optimizer.param_groups):
         return False

@@ -1,4 +1,4 @@
-"""Data for training: each worker's part of it, datasets of text files, and the generators of such text.
+"""Data for training: each worker's part of it, datasets of text files, the generators of such text, and readers.
 
 Names are resolved when first used: a generator is a program that is started for every file, and needs no torch.
 """
@@ -9,12 +9,14 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fleet.data import classic, reader
     from fleet.data.base import Shard
     from fleet.data.dataset_factory import DatasetFactory
     from fleet.data.dataset_memory import InMemoryDataset
     from fleet.data.dataset_queue import QueueDataset
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
     from fleet.data.ragged import Ragged
+    from fleet.data.reader import batch
     from fleet.data.sharding import shard
 
 _HOMES = {
@@ -26,8 +28,11 @@ _HOMES = {
     "QueueDataset": "dataset_queue",
     "Ragged": "ragged",
     "Shard": "base",
+    "batch": "reader",
     "shard": "sharding",
 }
+
+_MODULES = {"classic", "reader"}
 
 __all__ = [
     "DataGenerator",
@@ -38,11 +43,16 @@ __all__ = [
     "QueueDataset",
     "Ragged",
     "Shard",
+    "batch",
+    "classic",
+    "reader",
     "shard",
 ]
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'fleet.data' has no attribute {name!r}")
     value: object = getattr(importlib.import_module(f"fleet.data.{_HOMES[name]}"), name)

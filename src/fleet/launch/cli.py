@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from fleet import net
+from fleet import env, net
 from fleet._version import __version__
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotSupportedError, UsageError
 from fleet.launch.messages import JobOverError
@@ -45,6 +45,10 @@ def _gpus(_context: click.Context, _parameter: click.Parameter, text: str | None
     if len(set(numbers)) < len(numbers):
         raise UsageError(f"--gpus {text} names a GPU twice; to share one, use --nproc_per_node")
     return numbers
+
+
+def _device(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str:
+    return text or (env.FLEET_DEVICE.get() or "auto").lower()
 
 
 def _nnodes(_context: click.Context, _parameter: click.Parameter, text: str) -> Nodes:
@@ -111,9 +115,9 @@ _PORT = _Whole(1, 65535)
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),
-    default="auto",
-    show_default=True,
-    help="What workers train on; auto takes GPUs if there are any, or the CPU beside servers.",
+    callback=_device,
+    help="What workers train on; auto takes GPUs if there are any, or the CPU beside servers.  [default: FLEET_DEVICE, "
+    "else auto]",
 )
 @click.option(
     "--ips", callback=_ips, metavar="HOST,..", help="Addresses of all machines; run the same command on each."

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from types import TracebackType
+from typing import NoReturn
 
 from fleet import env
 
@@ -33,11 +34,39 @@ def note_the_end() -> None:
     atexit.register(recorder.note)
 
 
+def watch_exit() -> None:
+    """From now on `has_failed` knows of sys.exit() with an error; it would leave no trace for handlers of the end."""
+    if sys.exit is not _exit:
+        sys.exit = _exit
+
+
+def has_failed() -> bool:
+    """Whether this process is ending because of an exception or, since `watch_exit`, of sys.exit() with an error."""
+    return bool(_failures) or getattr(sys, "last_value", None) is not None
+
+
 def note_now() -> None:
     """Note that this process ends, for one that is about to end without an exception or the interpreter's exit."""
     path = env.FLEET_NOTE_FILE.get()
     if path is not None:
         _write(f"{path}.{os.getpid()}")
+
+
+_failures: list[object] = []
+"""What sys.exit() was given, by the one call that ends the process."""
+
+
+class _Exit(SystemExit):
+    """What sys.exit() raises. It notes an error when it dies below all frames: whoever catches one ends nothing."""
+
+    def __del__(self) -> None:
+        is_last = sys._getframe().f_back is None and threading.current_thread() is threading.main_thread()
+        if is_last and self.code not in (None, 0):
+            _failures.append(self.code)
+
+
+def _exit(status: object = None, /) -> NoReturn:
+    raise _Exit(status)
 
 
 class _Recorder:

@@ -73,17 +73,17 @@ class Gradients:
 class Pending:
     """A call to every server, under way."""
 
-    def __init__(self, calls: Sequence[Call], check: Callable[[Answers], None] | None = None) -> None:
-        """`check` raises for answers that are an error for all servers together."""
+    def __init__(self, calls: Sequence[Call], note: Callable[[Answers], None] | None = None) -> None:
+        """`note` looks at the answers of all servers together."""
         self._calls = calls
-        self._check = check
+        self._note = note
 
     def results(self) -> Answers:
         """One answer per server."""
         with measured("wait"):
             answers = results(self._calls)
-        if self._check is not None:
-            self._check(answers)
+        if self._note is not None:
+            self._note(answers)
         return answers
 
 
@@ -120,6 +120,9 @@ class Client:
         self.model_dir = ""
         """The checkpoint that the servers began with; empty if they began anew."""
         self._limited = [spec for spec in job.tables if spec.max_rows]
+        self._num_rows = [0] * len(self._limited)
+        self.has_refused_rows = False
+        """Whether `check_rows` has raised."""
 
     @property
     def num_servers(self) -> int:
@@ -228,16 +231,22 @@ class Client:
                 tensors += [pieces[server].numpy() for pieces in keys]
                 limit_s = timeout_s + max(GRACE_S, rpc_timeout_s()) if is_awaited else rpc_timeout_s()
                 calls.append(self._call(server, "Push", header, tensors, limit_s))
-        return Pending(calls, self._check_rows if self._limited else None)
+        return Pending(calls, self._note_rows if self._limited else None)
 
-    def _check_rows(self, answers: Answers) -> None:
-        """UsageError if a table has more rows, on all servers, than it was declared for."""
-        for index, spec in enumerate(self._limited):
-            num_rows = sum(header.rows[index] for header, _ in answers)
+    def _note_rows(self, answers: Answers) -> None:
+        self._num_rows = [sum(header.rows[index] for header, _ in answers) for index in range(len(self._limited))]
+
+    def check_rows(self) -> None:
+        """UsageError if a table has more rows, on all servers, than it was declared for.
+
+        A push is not checked when it is answered: it has been applied, and its answer must be taken over first.
+        """
+        for spec, num_rows in zip(self._limited, self._num_rows, strict=True):
             if num_rows > spec.max_rows:
+                self.has_refused_rows = True
                 raise UsageError(
-                    f"table {spec.name!r} is declared for {spec.max_rows} ids and now has rows for {num_rows}; raise "
-                    "its size, or train fewer distinct ids"
+                    f"table {spec.name!r} is declared for {spec.max_rows} ids and now has rows for {num_rows}; end "
+                    "this job, and raise its size, or train fewer distinct ids"
                 )
 
     def leave(self) -> None:

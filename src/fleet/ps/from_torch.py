@@ -9,6 +9,7 @@ import torch
 from torch.optim import SGD, Adagrad, Adam, Adamax, AdamW, Optimizer, RMSprop
 
 from fleet.errors import UsageError
+from fleet.optim.spelling import kind_of
 from fleet.ps import rules
 from fleet.ps.spec import RuleSpec
 from fleet.strategy.field import shown
@@ -91,8 +92,12 @@ def rule_of(optimizer: Optimizer, group: Group) -> RuleSpec:
     Only torch's own classes: a subclass may step in a way of its own. Keys of a group that are no arguments of the
     class, such as those that schedulers keep there, mean nothing to torch and nothing here.
     """
-    kind = type(optimizer)
+    kind = kind_of(optimizer)
     name = kind.__name__
+    if getattr(optimizer, "grad_clip", None) is not None:
+        raise UsageError(
+            f"optimizer {name}: grad_clip needs gradients of all workers, which servers have; leave it out"
+        )
     if kind not in _KNOWN:
         names = ", ".join(known.__name__ for known in _KNOWN)
         raise UsageError(f"optimizer {name} cannot run on the servers; use one of torch.optim's {names}")

@@ -53,12 +53,14 @@ def serve(
     *,
     allow_anonymous: bool = False,
     grace_s: float = GRACE_S,
+    is_held: bool = False,
 ) -> bool:
     """Serve until SIGTERM, SIGINT, or until `service.finished` is set; returns whether every call came to its end.
 
+    `is_held` says that this process holds the port already, as fleetrun does for its children.
     Outside the main thread there are no signals, and `service.finished` alone ends it.
     """
-    is_held = env.FLEET_JOB_ID.text() is not None  # by fleetrun
+    is_held = is_held or env.FLEET_JOB_ID.text() is not None
     server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held)
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
     with _told_to_stop() as told:

@@ -107,6 +107,16 @@ class Worker:
         self.mode.step(gradients, waiting)
         self._kept = list(self._ahead)
         self.num_steps += 1
+        self.client.check_rows()
+
+    def row_gradients(self) -> list[torch.Tensor]:
+        """The gradients of rows that the next step will send."""
+        rows = [lookup.rows for lookup in self._used if lookup.rows is not None]
+        return [one.grad for one in rows if one.grad is not None]
+
+    def give_up(self) -> None:
+        """Forget the lookups of this batch: its step will not come."""
+        self._used.clear()
 
     def takes(self, gradients: torch.Tensor) -> bool:
         """Whether dense gradients may be applied here: UsageError, or False, if they hold a NaN or an Inf."""
@@ -132,6 +142,8 @@ class Worker:
             self.client.leave()
         finally:
             self.close()
+        if not self.client.has_refused_rows:  # what was queued may have been too much
+            self.client.check_rows()
 
     def close(self) -> None:
         """Let the connections go, without a word to anybody; calling it again changes nothing."""

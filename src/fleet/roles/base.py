@@ -50,6 +50,8 @@ class Identity:
     num_local_workers: int = 1
     node_index: int = 0
     num_nodes: int = 1
+    holds_port: bool = False
+    """A server whose role maker has taken its port already, and keeps it until `close()`."""
 
     def __post_init__(self) -> None:
         num_peers = self.num_workers if self.role is Role.WORKER else self.num_servers

@@ -40,6 +40,7 @@ class MPISymetricRoleMaker(RoleMaker):
             source="MPI (the rank's parity)",
             server_endpoints=tuple(endpoint for endpoint in endpoints[::2] if endpoint is not None),
             rendezvous=Rendezvous(meeting),
+            holds_port=role is Role.SERVER,
         )
         return place.seat(who)
 

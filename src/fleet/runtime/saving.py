@@ -12,7 +12,9 @@ from fleet import checkpoint
 from fleet.ps.proto import ps_pb2
 
 if TYPE_CHECKING:
+    from fleet.collective.util import Util
     from fleet.ps.worker import Worker
+    from fleet.roles import Identity
 
 # Writing a hundred gigabytes takes a while.
 SAVE_TIMEOUT_S = 3600.0
@@ -75,9 +77,17 @@ def load(worker: Worker, folder: Folder) -> int:
     return sum(reply.rows for reply, _ in replies)
 
 
-def take_over(worker: Worker) -> None:
-    """Another worker has let the servers load: go on from what they have now."""
-    worker.restart_at(_version(worker))
+def load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> int:
+    """`load`, called by every worker: worker 0 lets the servers load, the others take over what was loaded."""
+    if who.num_workers == 1:
+        return load(worker, folder)
+    worker.mode.flush()
+    util.barrier()  # nothing that was computed before may reach what is loaded
+    rows = int(util.all_reduce(load(worker, folder) if who.index == 0 else 0))
+    if who.index != 0:
+        worker.restart_at(_version(worker))
+    util.barrier()  # a step of one would be another version for those who have not looked yet
+    return rows
 
 
 def shrink(

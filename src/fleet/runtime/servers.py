@@ -1,30 +1,96 @@
-"""How a worker reaches its servers: over gRPC, or, in a job without servers, one in this process."""
+"""The servers of a job: how one serves, and how a worker reaches them; without any, one is in the worker's process."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet import env
-from fleet.errors import UsageError
+from fleet.errors import RoleError, UsageError
 from fleet.ps.transport import LocalTransport, Transport
+from fleet.roles import Role
 
 if TYPE_CHECKING:
+    from fleet.ps.placement import Dispatch, Dispatcher
+    from fleet.ps.worker import Worker
     from fleet.roles import Identity
+    from fleet.strategy import DistributedStrategy
 
 
-def connect(who: Identity, model_dir: str | None = None) -> Sequence[Transport]:
-    """One transport per server. Nothing is sent yet."""
-    if not who.server_endpoints:
-        if who.num_workers > 1:
-            raise UsageError(
-                f"this job has {who.num_workers} workers and no servers, so each would train tables of its own; start "
-                "it with servers: fleetrun --server_num 2 --worker_num 2 train.py"
-            )
+class ServerJob(Protocol):
+    """What `Fleet` asks of a job beside servers: of modules (`ModuleJob`), or of programs (`ProgramJob`)."""
+
+    def init_worker(
+        self, servers: Servers, strategy: DistributedStrategy, dispatcher: Dispatcher | Dispatch | None
+    ) -> None:
+        """Join the servers, or see to it that this happens; NotReadyError if it is too early, or has happened."""
+
+    def stop_worker(self) -> None:
+        """Send what is queued and leave the servers; nothing happens where this worker has not joined, or has left."""
+
+    def worker(self, what: str) -> Worker:
+        """The worker that has joined the servers; NotReadyError, with `what` needs it, if there is none."""
+
+    def save_persistables(self, *arguments: Any) -> Path | None:
+        """Write a checkpoint."""
+
+    def save_inference_model(self, *arguments: Any, **named: Any) -> Path | list[str]:
+        """Write values only."""
+
+    def let_go(self) -> None:
+        """Let the connections go without a word; what was not sent is lost."""
+
+    def read_own(self, dirname: str | PathLike[str]) -> Callable[[], None]:
+        """What a checkpoint has that is not on servers, read and checked; a call of the result takes it over."""
+
+
+def server_device() -> str:
+    """Where a server of this process keeps dense parameters: what fleetrun said."""
+    return "cuda" if env.FLEET_DEVICE.get() == "CUDA" else "cpu"
+
+
+class Servers:
+    """The servers as one process of the job sees them."""
+
+    def __init__(self, who: Identity) -> None:
+        self.who = who
+        self.model_dir: str | None = None
+        """The checkpoint that a server of this process begins with."""
+
+    def begin_with(self, model_dir: str | PathLike[str] | None) -> None:
+        """Choose the checkpoint; on a server, or where the server will be in this process."""
+        if self.who.server_endpoints:
+            self._require_server("fleet.init_server()")
+        self.model_dir = None if model_dir is None else str(model_dir)
+
+    def run(self) -> None:
+        """Serve until every worker has left."""
+        self._require_server("fleet.run_server()")
+        from fleet.ps.server import serve
         from fleet.ps.service import Service
 
-        return [LocalTransport(Service(model_dir=model_dir))]
-    from fleet.ps.grpc_client import GrpcTransport
+        service = Service(device=server_device(), model_dir=self.model_dir)
+        endpoint = self.who.server_endpoints[self.who.index]
+        serve(service, endpoint, env.FLEET_JOB_TOKEN.get(), is_held=self.who.holds_port)
 
-    token = env.FLEET_JOB_TOKEN.get()
-    return [GrpcTransport(str(endpoint), token) for endpoint in who.server_endpoints]
+    def connect(self) -> Sequence[Transport]:
+        """One transport per server. Nothing is sent yet."""
+        if not self.who.server_endpoints:
+            if self.who.num_workers > 1:
+                raise UsageError(
+                    f"this job has {self.who.num_workers} workers and no servers, so each would train tables of its "
+                    "own; start it with servers: fleetrun --server_num 2 --worker_num 2 train.py"
+                )
+            from fleet.ps.service import Service
+
+            return [LocalTransport(Service(model_dir=self.model_dir))]
+        from fleet.ps.grpc_client import GrpcTransport
+
+        token = env.FLEET_JOB_TOKEN.get()
+        return [GrpcTransport(str(endpoint), token) for endpoint in self.who.server_endpoints]
+
+    def _require_server(self, call: str) -> None:
+        if self.who.role is not Role.SERVER:
+            raise RoleError(f"{self.who.name} is no server; call {call} where fleet.is_server()")

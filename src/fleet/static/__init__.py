@@ -20,7 +20,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fleet.static import clip, initializer, io, layers, nets, optimizer, regularizer
+    from fleet.static import clip, initializer, io, layers, metrics, nets, nn, optimizer, regularizer
     from fleet.static import names as unique_name
     from fleet.static.attr import ParamAttr
     from fleet.static.backward import append_backward, gradients
@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from fleet.static.executor.place import CPUPlace, CUDAPinnedPlace, CUDAPlace
     from fleet.static.executor.scope import Scope, global_scope, scope_guard
     from fleet.static.feeding import DataFeeder
-    from fleet.static.io import load, save
+    from fleet.static.io import load, load_inference_model, save, save_inference_model
+    from fleet.static.layers import accuracy, auc, create_global_var, create_parameter
     from fleet.static.layers.io import fed as data
     from fleet.static.names import name_scope
     from fleet.static.operator import Operator
+    from fleet.static.places import cpu_places, cuda_places
     from fleet.static.program import Program, default_main_program, default_startup_program, program_guard
     from fleet.static.reader import DataLoader, EOFException, PyReader
     from fleet.static.variable import Parameter, Variable
@@ -64,25 +66,33 @@ _HOMES = {
     "PyReader": "reader",
     "Scope": "executor.scope",
     "Variable": "variable",
+    "accuracy": "layers",
     "append_backward": "backward",
+    "auc": "layers",
+    "cpu_places": "places",
+    "create_global_var": "layers",
     "create_lod_tensor": "executor.lod",
+    "create_parameter": "layers",
+    "cuda_places": "places",
     "default_main_program": "program",
     "default_startup_program": "program",
     "global_scope": "executor.scope",
     "gradients": "backward",
     "load": "io",
+    "load_inference_model": "io",
     "memory_optimize": "executor.memory",
     "name_scope": "names",
     "program_guard": "program",
     "release_memory": "executor.memory",
     "save": "io",
+    "save_inference_model": "io",
     "scope_guard": "executor.scope",
 }
 
 _OTHER_NAMES = {"data": ("layers.io", "fed"), "unique_name": ("names", None)}
 """Public under another name than at home; None for the module itself."""
 
-_MODULES = {"clip", "initializer", "io", "layers", "nets", "optimizer", "regularizer"}
+_MODULES = {"clip", "initializer", "io", "layers", "metrics", "nets", "nn", "optimizer", "regularizer"}
 
 __all__ = [
     "Block",
@@ -106,9 +116,15 @@ __all__ = [
     "PyReader",
     "Scope",
     "Variable",
+    "accuracy",
     "append_backward",
+    "auc",
     "clip",
+    "cpu_places",
+    "create_global_var",
     "create_lod_tensor",
+    "create_parameter",
+    "cuda_places",
     "data",
     "default_main_program",
     "default_startup_program",
@@ -118,14 +134,18 @@ __all__ = [
     "io",
     "layers",
     "load",
+    "load_inference_model",
     "memory_optimize",
+    "metrics",
     "name_scope",
     "nets",
+    "nn",
     "optimizer",
     "program_guard",
     "regularizer",
     "release_memory",
     "save",
+    "save_inference_model",
     "scope_guard",
     "unique_name",
 ]

@@ -10,6 +10,7 @@ from fleet.static.block import Block
 from fleet.static.dtypes import FLOATS
 from fleet.static.names import GRAD, grad_name
 from fleet.static.operator import BACKWARD, Operator
+from fleet.static.overwrites import Writers
 from fleet.static.registry import definition
 from fleet.static.variable import Parameter, Variable
 
@@ -74,14 +75,18 @@ def gradients(
 
 def _wanted(block: Block, given: Sequence[Parameter | str] | None) -> list[Parameter]:
     if given is None:
-        return [parameter for parameter in block.program.all_parameters() if parameter.trainable]
+        return [parameter for parameter in block.program.all_parameters() if _is_trained(parameter)]
     found = []
     for one in given:
         var = block.var(one) if isinstance(one, str) else one
         if not isinstance(var, Parameter):
             raise UsageTypeError(f"parameter_list must hold parameters, got {one!r}")
         found.append(var)
-    return [parameter for parameter in found if parameter.trainable]
+    return [parameter for parameter in found if _is_trained(parameter)]
+
+
+def _is_trained(var: Variable) -> bool:
+    return isinstance(var, Parameter) and var.trainable and not var.stop_gradient
 
 
 class _Parts:
@@ -144,29 +149,25 @@ def _add(
     parts = _Parts(block)
     for target, given in targets:
         name = parts.new(target.name)
-        if given is None:
-            shape = target.shape or (1,)
-            parts._append(
-                "fill_constant",
-                {},
-                {"Out": name},
-                {"shape": list(shape), "value": 1.0, "dtype": target.dtype},
-                callbacks,
-            )
-            block.vars[name].shape = target.shape
+        if given is None and -1 in target.shape:  # its size is known when the batch is
+            parts._append("fill_any_like", {"X": target}, {"Out": name}, {"value": 1.0}, callbacks)
+        elif given is None:
+            attrs = {"shape": list(target.shape), "value": 1.0, "dtype": target.dtype}
+            parts._append("fill_constant", {}, {"Out": name}, attrs, callbacks)
         else:
             parts._append("assign", {"X": given}, {"Out": name}, {}, callbacks)
-    for op in reversed(ops):
+    writers = Writers(ops)
+    for index in reversed(range(len(ops))):
+        op = ops[index]
         if any(name in parts for name in op.output_names) and any(name in live for name in op.input_names):
+            writers.check(index, {name for name in op.output_names if name in parts})
             _differentiate(op, parts, live, callbacks)
     return {name: parts.total(name, callbacks) for name in list(parts._names)}
 
 
 def _depending(block: Block, ops: Sequence[Operator], blocked: set[str], also: set[str]) -> set[str]:
     """Variables that need a gradient: trainable parameters, what is computed from them, and those asked for."""
-    live = {
-        name for name, var in block.vars.items() if isinstance(var, Parameter) and var.trainable and name not in blocked
-    } | also
+    live = {name for name, var in block.vars.items() if _is_trained(var) and name not in blocked} | also
     for op in ops:
         if definition(op.type).grad is None:
             continue

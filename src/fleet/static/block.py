@@ -52,22 +52,27 @@ class Block:
         self, name: str | None = None, shape: Sequence[int] = (), dtype: Any = "float32", **more: Any
     ) -> Variable:
         """Add a variable; without a name it is a new temporary."""
-        return self.add_var(Variable(self, name or names.generate("_generated_var"), shape, dtype, **more))
+        return self.add_var(
+            Variable(self, name or names.generate("_generated_var", self.has_var), shape, dtype, **more)
+        )
 
     def create_parameter(self, name: str, shape: Sequence[int], dtype: Any = "float32", **more: Any) -> Parameter:
         """Add a parameter."""
-        parameter = Parameter(self, name, shape, dtype, **more)
-        self.add_var(parameter)
+        parameter = self.add_var(Parameter(self, name, shape, dtype, **more))
+        assert isinstance(parameter, Parameter)
         return parameter
 
     def add_var(self, var: Variable) -> Variable:
-        """Add a variable that was made for this block; UsageError if another has its name."""
+        """Add a variable that was made for this block; the one of its name if they are the same, or UsageError."""
         known = self.vars.get(var.name)
-        if known is not None and (known.shape, known.dtype) != (var.shape, var.dtype):
-            raise UsageError(
-                f"variable {var.name!r} exists with shape {list(known.shape)} and dtype {known.dtype}, and is asked "
-                f"for with shape {list(var.shape)} and dtype {var.dtype}; give one of them another name"
-            )
+        if known is not None:
+            if _nature(known) != _nature(var):
+                site = callsite()
+                raise UsageError(
+                    f"{site + ': ' if site else ''}there is a variable {known!r} already, and {var!r} is asked for; "
+                    "give one of them another name"
+                )
+            return known
         var.block = self
         self.vars[var.name] = var
         self.program.changed()
@@ -110,14 +115,14 @@ class Block:
         self.program.changed()
         return op
 
-    def remove_op(self, index: int) -> None:
-        """Take an operator out."""
-        del self.ops[index]
-        self.program.changed()
-
     @property
     def parameters(self) -> list[Parameter]:
         return [var for var in self.vars.values() if isinstance(var, Parameter)]
+
+
+def _nature(var: Variable) -> tuple[object, ...]:
+    """What two variables of one name must share to be one."""
+    return type(var), var.shape, var.dtype, var.kind, var.lod, var.persistable, var.is_data, var.stop_gradient
 
 
 def _slots(type: str, given: Mapping[str, Given] | None) -> dict[str, list[str]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
+_OURS = (_PACKAGE, "<frozen ", "<program ")
+"""Code that is nobody's script: Fleet, Python's import machinery, and what the Executor makes of programs."""
 
 
 def callsite() -> str:
@@ -13,7 +16,7 @@ def callsite() -> str:
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code.co_filename
-        if not code.startswith((_PACKAGE, "<")):
+        if not code.startswith(_OURS):
             return f"{Path(code).name}:{frame.f_lineno}"
         if frame.f_back is None:
             break

@@ -1,8 +1,8 @@
 """Parts of a program that were read from a text or JSON form, checked and put together.
 
-Nothing is inferred: shapes stand in the form. What is checked is what makes a program a program: known operators with
-their slots and attributes, variables that exist, blocks inside earlier blocks. Errors say what is wrong; where it
-stands is added by whoever reads.
+Shapes stand in the form and are compared with what the operators make, as building compares them. The rest that is
+checked is what makes a program a program: known operators with their slots and attributes, variables that exist, blocks
+inside earlier blocks. Errors say what is wrong; where it stands is added by whoever reads.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from fleet.static.block import Block
 from fleet.static.dtypes import DTYPES
 from fleet.static.operator import ROLES, Operator
 from fleet.static.program import Program
-from fleet.static.registry import definition
-from fleet.static.variable import ROWS, TENSOR, Parameter, Penalty, Variable
+from fleet.static.registry import Infer, check_in_place, find_shapes, fit, may_equal
+from fleet.static.variable import ROWS, TENSOR, Parameter, Penalty, Shape, Variable
 
 MAX_NESTING = 32
 """Blocks within blocks, and values of a note within each other."""
@@ -137,29 +137,45 @@ def _setting(name: str, key: str, value: Any) -> Any:
 
 
 def add_operator(block: Block, op: Operator) -> None:
-    """An operator; its slots are put in the order of its definition."""
-    known = definition(op.type)
-    op.inputs = _slots(op.type, "input", op.inputs, known.inputs)
-    op.outputs = _slots(op.type, "output", op.outputs, known.outputs)
+    """An operator; its slots are put in the order of its definition, and its outputs must be what it makes."""
+    fit(op)
     if op.role not in ROLES:
         raise UsageError(f"role of {op.type} must be one of {', '.join(ROLES)}, got {op.role!r}")
-    for name in op.attrs:
-        if name not in known.attrs:
-            raise UsageError(f"operator {op.type} has no attribute {name!r}; it has {', '.join(known.attrs) or 'none'}")
     for name in (*op.input_names, *op.output_names):
         if not block.has_var(name):
             raise UsageError(f"{op.type}: the program has no variable {name!r}")
+    check_in_place(op)
+    stated = _Stated(op, block)
+    find_shapes(stated)
+    stated.compare()
     block.ops.append(op)
 
 
-def _slots(type: str, what: str, given: Mapping[str, list[str]], wanted: Sequence[str]) -> dict[str, list[str]]:
-    marks = {slot.rstrip("?*"): slot[len(slot.rstrip("?*")) :] for slot in wanted}
-    for slot, names in given.items():
-        if slot not in marks:
-            raise UsageError(f"operator {type} has no {what} {slot!r}; it has {', '.join(marks) or 'none'}")
-        if len(names) > 1 and marks[slot] != "*":
-            raise UsageError(f"operator {type}: {what} {slot} takes one variable, got {len(names)}")
-    for slot, mark in marks.items():
-        if not mark and not given.get(slot):
-            raise UsageError(f"operator {type}: {what} {slot} is missing")
-    return {slot: given[slot] for slot in marks if given.get(slot)}
+class _Stated(Infer):
+    """Compares what an operator makes with what the form says of its outputs, and changes nothing."""
+
+    def __init__(self, op: Operator, block: Block) -> None:
+        super().__init__(op, block)
+        self._made: dict[str, tuple[Shape, str, str, str | None]] = {}
+
+    def _give(self, var: Variable, shape: Shape, dtype: str | None, kind: str | None, lod: str | None) -> None:
+        if var.persistable and var.shape:  # it keeps what it is, if the shape fits
+            kind, lod = None, None
+        before = self._made.get(var.name, _nature(var))
+        self._made[var.name] = (shape, dtype or before[1], kind or before[2], lod or before[3])
+
+    def compare(self) -> None:
+        """UsageError that names the first output that is another."""
+        for name, made in self._made.items():
+            stated = _nature(self.block.var(name))
+            if not may_equal(stated[0], made[0]) or stated[1:] != made[1:]:
+                raise self.fail(f"{name!r} is declared as {_described(*stated)}, and would be {_described(*made)}")
+
+
+def _nature(var: Variable) -> tuple[Shape, str, str, str | None]:
+    return var.shape, var.dtype, var.kind, var.lod
+
+
+def _described(shape: Shape, dtype: str, kind: str, lod: str | None) -> str:
+    more = ("" if kind == TENSOR else f" kind={kind}") + ("" if lod is None else f" lod={lod}")
+    return f"{dtype}{list(shape)}{more}"

@@ -190,9 +190,6 @@ class Cursor:
             found.append(one())
         return found
 
-    def rest(self) -> list[Token]:
-        return self._tokens[self._next :]
-
     def expected(self, what: str) -> UsageError:
         token = self.peek()
         return self.error(f"expected {what}, got {'the end of the line' if token is END else shorten(token.text)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 GRAD = "@GRAD"
@@ -28,14 +28,19 @@ _scopes: list[str] = []
 _scope_counts: list[Counter[str]] = [Counter()]
 
 
-def generate(stem: str) -> str:
-    """A new name that begins with `stem`.
+def generate(stem: str, is_taken: Callable[[str], bool] | None = None) -> str:
+    """A new name that begins with `stem`; those that `is_taken` knows are passed over.
+
+    A program that was read from a file has names that were not counted here.
 
     >>> with guard():
     ...     generate("fc"), generate("fc"), generate("tmp")
     ('fc_0', 'fc_1', 'tmp_0')
     """
-    return _names.make(stem)
+    name = _names.make(stem)
+    while is_taken is not None and is_taken(name):
+        name = _names.make(stem)
+    return name
 
 
 @contextmanager

@@ -6,16 +6,20 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy, deepcopy
+from numbers import Integral
 from typing import Any
 
-from fleet.errors import UsageTypeError
+from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.static.block import Block
-from fleet.static.operator import BACKWARD, FORWARD, OPTIMIZE, SCHEDULE, Operator
+from fleet.static.operator import FORWARD, OPTIMIZE, Operator
 from fleet.static.variable import Parameter, Variable
 
 _serial = itertools.count()
 
-_EVALUATION_NOTES = ("servers", "traffic", "memory_optimize")
+SERVERS_NOTE = "servers"
+"""The note of a program whose parameters are on servers: who holds what."""
+
+_EVALUATION_NOTES = (SERVERS_NOTE, "traffic", "memory_optimize")
 """Notes that evaluation needs as well: where the rows of lookups are, and when values are let go."""
 
 
@@ -28,7 +32,7 @@ class Program:
     """
 
     def __init__(self) -> None:
-        self.random_seed = 0
+        self._random_seed = 0
         self.notes: dict[str, Any] = {}
         self.serial = next(_serial)
         """Different for every program of this process: caches use it, with the version."""
@@ -36,9 +40,43 @@ class Program:
         self.role = FORWARD
         """What operators that are added now belong to."""
         self.blocks = [Block(self, 0)]
-        self.readers: list[Any] = []
-        """What gives a run its feed when it is given none: readers with iterable=False."""
+        self._readers: list[Any] = []
         self._current = 0
+
+    @property
+    def random_seed(self) -> int:
+        """0 leaves masks of dropout to torch's own generator."""
+        return self._random_seed
+
+    @random_seed.setter
+    def random_seed(self, seed: int) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, Integral):
+            raise UsageTypeError(f"random_seed must be a whole number, got {seed!r}")
+        if seed < 0:
+            raise UsageError(f"random_seed must be >= 0, got {seed}")
+        if seed != self._random_seed:
+            self._random_seed = int(seed)
+            self.changed()
+
+    @property
+    def readers(self) -> list[Any]:
+        """What gives a run its feed when it is given none: readers with iterable=False that were started.
+
+        NotReadyError if one that is needed was not.
+        """
+        started = [reader for reader in self._readers if reader.is_started]
+        given = {name for reader in started for name in reader.names}
+        for reader in self._readers:
+            if not given.issuperset(reader.names):
+                raise NotReadyError(
+                    f"the reader of {', '.join(reader.names)} was not started: call reader.start() before the run, or "
+                    "give feed="
+                )
+        return started
+
+    def add_reader(self, reader: Any) -> None:
+        """Let a reader with iterable=False give a run its feed."""
+        self._readers.append(reader)
 
     def changed(self) -> None:
         """Whoever changes a program by hand says so: what was compiled of it is out of date."""
@@ -81,8 +119,12 @@ class Program:
         return [var for var in self.list_vars() if isinstance(var, Parameter)]
 
     def clone(self, for_test: bool = False) -> Program:
-        """A copy; with `for_test` without backward and optimizer, and with dropout and batch norm as in evaluation."""
+        """A copy; with `for_test` without backward and optimizer, and with dropout and batch norm as in evaluation.
+
+        It reads from the same readers, which go on where they are.
+        """
         other = Program()
+        other._readers = list(self._readers)
         other.random_seed = self.random_seed
         kept = _EVALUATION_NOTES if for_test else tuple(self.notes)
         other.notes = {name: deepcopy(note) for name, note in self.notes.items() if name in kept}
@@ -98,14 +140,22 @@ class Program:
             from fleet.static.registry import definition
 
             for op in other.global_block().ops:
-                if "is_test" in definition(op.type).attrs:
+                known = definition(op.type)
+                if "is_test" in known.attrs:
                     op.attrs["is_test"] = True
-            _drop_unused(other.global_block())
+                    # What evaluation leaves as it is, such as a mean over batches, it need not write.
+                    op.outputs = {
+                        slot: names
+                        for slot, names in op.outputs.items()
+                        if known.slots[slot] != "?" or not op.in_place.issuperset(names)
+                    }
+            _drop_unused(other.global_block(), [name for reader in self._readers for name in reader.names])
         return other
 
     def prune(self, targets: Sequence[Variable | str], feeds: Iterable[str] = ()) -> Program:
-        """A copy with only the operators that `targets` need, given `feeds`."""
+        """A copy with only the operators that `targets` need, given `feeds`; it reads from no reader."""
         other = self.clone(for_test=True)
+        other._readers = []
         block = other.global_block()
         needed = {target if isinstance(target, str) else target.name for target in targets}
         for name in needed:
@@ -121,9 +171,16 @@ class Program:
         return other
 
     def become(self, other: Program) -> None:
-        """Take over what another program says, and stay the same object: for the default programs."""
+        """Take over what another program says, and stay the same object: for the default programs.
+
+        Blocks and variables stay the same objects as well, as far as they still exist: scripts hold them.
+        """
         twin = other.clone()
+        before = self.blocks
         self.random_seed, self.notes, self.blocks = twin.random_seed, twin.notes, twin.blocks
+        for block, old in zip(twin.blocks, before, strict=False):
+            _take_over(old, block)
+        self.blocks[: len(before)] = before[: len(self.blocks)]
         for block in self.blocks:
             block.program = self
         self._current = 0
@@ -133,10 +190,6 @@ class Program:
     def is_trained(self) -> bool:
         """Whether a run changes parameters, here or on servers."""
         return any(op.role == OPTIMIZE or op.type == "send" for op in self.global_block().ops)
-
-    @property
-    def has_backward(self) -> bool:
-        return any(op.role in (BACKWARD, OPTIMIZE, SCHEDULE) for op in self.global_block().ops)
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:  # noqa: ARG002
         """The text form; nothing is left out of it, so that it reads back."""
@@ -170,6 +223,17 @@ class Program:
         from fleet.static.json_form import from_json
 
         return from_json(text)
+
+
+def _take_over(old: Block, new: Block) -> None:
+    """A block becomes what another one is."""
+    for name, var in new.vars.items():
+        known = old.vars.get(name)
+        if type(known) is type(var):
+            known.__dict__.update(var.__dict__)
+            new.vars[name] = known
+        new.vars[name].block = old
+    old.vars, old.ops, old.parent = new.vars, new.ops, new.parent
 
 
 def _drop_unused(block: Block, kept: Iterable[str] = ()) -> None:

@@ -57,14 +57,15 @@ class GeneratorLoader:
         if return_list and not iterable:
             raise UsageError("return_list needs iterable=True: a program reads by the names of its variables")
         self._feeder = DataFeeder(feed_list)
-        self._names = [var.name for var in self._feeder.feed_vars]
+        self.names = [var.name for var in self._feeder.feed_vars]
+        """The variables that a batch has values for."""
         self._is_iterable = bool(iterable)
         self._gives_list = bool(return_list)
         self._sends_ahead = bool(use_double_buffer)
         self._make: Generator | None = None
         self._running: Batches | None = None
         if not iterable:
-            self._feeder.feed_vars[0].block.program.readers.append(self)
+            self._feeder.feed_vars[0].block.program.add_reader(self)
 
     def set_sample_generator(
         self, reader: Generator, batch_size: int, drop_last: bool = True, places: Any = None
@@ -131,7 +132,7 @@ class GeneratorLoader:
         try:
             feed: Feed = next(self._running)
         except StopIteration:
-            raise EOFException(f"the reader of {', '.join(self._names)} has no more batches; call reset()") from None
+            raise EOFException(f"the reader of {', '.join(self.names)} has no more batches; call reset()") from None
         return feed
 
     def _set(self, given: Generator, batches: Generator, places: Any) -> GeneratorLoader:
@@ -157,15 +158,13 @@ class GeneratorLoader:
         return self._make
 
     def _named(self, values: Any) -> Feed:
-        if not isinstance(values, list | tuple) or len(values) != len(self._names):
+        if not isinstance(values, list | tuple) or len(values) != len(self.names):
             got = f"{len(values)} values" if isinstance(values, list | tuple) else type(values).__name__
-            raise UsageError(
-                f"a batch must be a list of {len(self._names)} arrays ({', '.join(self._names)}), got {got}"
-            )
-        return dict(zip(self._names, values, strict=True))
+            raise UsageError(f"a batch must be a list of {len(self.names)} arrays ({', '.join(self.names)}), got {got}")
+        return dict(zip(self.names, values, strict=True))
 
     def _listed(self, feed: Feed) -> list[Any]:
-        return [feed[name] for name in self._names]
+        return [feed[name] for name in self.names]
 
 
 class PyReader(GeneratorLoader):

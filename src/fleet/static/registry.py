@@ -29,13 +29,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fleet.errors import UsageError
+from fleet.errors import FleetError, UsageError
+from fleet.static.attr_types import why_not
+from fleet.static.infer import Infer as Infer
+from fleet.static.infer import may_equal as may_equal
+from fleet.static.infer import same_as as same_as
+from fleet.static.infer import site_of
 from fleet.static.operator import Operator
 
 if TYPE_CHECKING:
     from fleet.static.block import Block
     from fleet.static.executor.lowering import Lowering
-    from fleet.static.variable import Shape, Variable
 
 Kernel = Callable[..., Any]
 MakeKernel = Callable[[Operator, "Lowering"], Kernel]
@@ -72,6 +76,8 @@ class Definition:
     """Whether its kernel changes a variable that is input and output, beyond those of slots `Mean` and `MeanOut`."""
     rebinds: bool = False
     """Whether its kernel returns a new tensor for a variable that is input and output."""
+    is_metric: bool = False
+    """Whether what it keeps only counts: a program that trains nothing runs it only for what is fetched."""
     slots: dict[str, str] = field(init=False)
     """Slot to "", "?" or "*"."""
 
@@ -94,6 +100,7 @@ def register(
     is_random: bool = False,
     in_place: bool = False,
     rebinds: bool = False,
+    is_metric: bool = False,
 ) -> Callable[[MakeKernel], MakeKernel]:
     """Define an op; the decorated function makes its kernel."""
 
@@ -112,6 +119,7 @@ def register(
                 is_random,
                 in_place,
                 rebinds,
+                is_metric,
             )
         )
         if grad is not None:
@@ -177,134 +185,67 @@ def _gradient_of(forward: Definition, grad: Grad) -> Definition:
 
 def complete(op: Operator, block: Block) -> None:
     """Check an operator against its definition, order its slots, and find the shapes of its outputs."""
-    known_op = definition(op.type)
-    site = f"{op.callsite}: " if op.callsite else ""
-    op.inputs = _checked_slots(op.type, site, op.inputs, known_op.inputs, "input")
-    op.outputs = _checked_slots(op.type, site, op.outputs, known_op.outputs, "output")
-    for name in op.attrs:
-        if name not in known_op.attrs:
-            raise UsageError(f"{site}operator {op.type} has no attribute {name!r}; it has {', '.join(known_op.attrs)}")
+    fit(op)
     for name in op.input_names:
         if not block.has_var(name):
-            raise UsageError(f"{site}{op.type}: the program has no variable {name!r}")
+            raise UsageError(f"{site_of(op)}{op.type}: the program has no variable {name!r}")
     for name in op.output_names:
         if not block.has_var(name):
             block.create_var(name)
-    if known_op.infer is not None:
-        known_op.infer(Infer(op, block))
-    _check_in_place(op, known_op, site)
+    find_shapes(Infer(op, block))
+    check_in_place(op)
 
 
-def _check_in_place(op: Operator, known_op: Definition, site: str) -> None:
+def fit(op: Operator) -> None:
+    """Put an operator's slots in the order of its definition; UsageError if they or its attributes do not fit that."""
+    known_op = definition(op.type)
+    op.inputs = _ordered(op, op.inputs, known_op.inputs, "input")
+    op.outputs = _ordered(op, op.outputs, known_op.outputs, "output")
+    for name, value in op.attrs.items():
+        if name not in known_op.attrs:
+            has = ", ".join(known_op.attrs) or "none"
+            raise UsageError(f"{site_of(op)}operator {op.type} has no attribute {name!r}; it has {has}")
+        reason = why_not(value, known_op.attrs[name])
+        if reason:
+            raise UsageError(f"{site_of(op)}{op.type}: attribute {name} {reason}")
+
+
+def find_shapes(infer: Infer) -> None:
+    """Run the `infer` of an operator's definition; UsageError whatever it stumbles over."""
+    known_op = definition(infer.op.type)
+    if known_op.infer is None:
+        return
+    try:
+        known_op.infer(infer)
+    except FleetError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        shapes = ", ".join(f"{name!r} {list(infer.block.var(name).shape)}" for name in infer.op.input_names)
+        raise infer.fail(f"its inputs ({shapes or 'none'}) and attributes do not go together: {error}") from error
+
+
+def check_in_place(op: Operator) -> None:
+    """UsageError if an operator would write what it reads and has no kernel for that."""
+    known_op = definition(op.type)
     if known_op.in_place or known_op.rebinds:
         return
     for slot, names in op.outputs.items():
         own = op.input(slot.removesuffix("Out"))
         for name in op.in_place.intersection(names) - set(own if slot.endswith("Out") else ()):
-            raise UsageError(f"{site}{op.type} cannot write {name!r}, which it reads; give it another output")
+            raise UsageError(f"{site_of(op)}{op.type} cannot write {name!r}, which it reads; give it another output")
 
 
-def _checked_slots(
-    type: str, site: str, given: Mapping[str, list[str]], wanted: Sequence[str], what: str
-) -> dict[str, list[str]]:
-    ordered: dict[str, list[str]] = {}
-    for marked in wanted:
-        slot = marked.rstrip("?*")
-        mark = marked[len(slot) :]
-        names = given.get(slot, [])
-        if not names and mark in ("?", "*"):
-            continue
-        if not names or (len(names) > 1 and mark != "*"):
-            raise UsageError(f"{site}operator {type}: {what} {slot} takes one variable, got {len(names)}")
-        ordered[slot] = list(names)
-    unknown = [slot for slot in given if slot not in {marked.rstrip("?*") for marked in wanted}]
-    if unknown:
-        raise UsageError(f"{site}operator {type} has no {what} {unknown[0]!r}; it has {', '.join(wanted) or 'none'}")
-    return ordered
-
-
-class Infer:
-    """What an op's `infer` function works with: shapes and dtypes in, shapes and dtypes out."""
-
-    def __init__(self, op: Operator, block: Block) -> None:
-        self.op = op
-        self.block = block
-
-    def attr(self, name: str) -> Any:
-        return self.op.attr(name)
-
-    def has(self, slot: str) -> bool:
-        """Whether an optional slot is there."""
-        return bool(self.op.inputs.get(slot) or self.op.outputs.get(slot))
-
-    def var(self, slot: str, index: int = 0) -> Variable:
-        """A variable of an input slot."""
-        return self.block.var(self.op.inputs[slot][index])
-
-    def vars(self, slot: str) -> list[Variable]:
-        return [self.block.var(name) for name in self.op.input(slot)]
-
-    def shape(self, slot: str, index: int = 0) -> Shape:
-        return self.var(slot, index).shape
-
-    def dtype(self, slot: str, index: int = 0) -> str:
-        return self.var(slot, index).dtype
-
-    def set(
-        self,
-        slot: str,
-        shape: Sequence[int],
-        dtype: str | None = None,
-        *,
-        index: int = 0,
-        lod: str | None = None,
-        kind: str | None = None,
-    ) -> None:
-        """Give an output its shape, and its dtype unless it is to keep what it has."""
-        names = self.op.outputs.get(slot)
-        if not names:
-            return
-        var = self.block.var(names[index])
-        if var.name in self.op.in_place:
-            return
-        var.shape = tuple(int(size) for size in shape)
-        if dtype is not None:
-            var.dtype = dtype
-        if kind is not None:
-            var.kind = kind
-        if lod is not None:
-            var.lod = lod
-
-    def like(self, slot: str, other: str) -> None:
-        """An output is shaped as an input, ragged as it is."""
-        source = self.var(other)
-        self.set(slot, source.shape, source.dtype, lod=source.lod)
-
-    def fail(self, message: str) -> UsageError:
-        """An error that begins with the line of the user's script: `raise infer.fail(...)`."""
-        site = f"{self.op.callsite}: " if self.op.callsite else ""
-        return UsageError(f"{site}{self.op.type}: {message}")
-
-    def require_dtype(self, slot: str, allowed: frozenset[str]) -> None:
-        """Fail unless the variables of a slot have one of some dtypes."""
-        for var in self.vars(slot):
-            if var.dtype not in allowed:
-                raise self.fail(f"{slot} {var.name!r} must be {' or '.join(sorted(allowed))}, got {var.dtype}")
-
-    def require_rank(self, slot: str, rank: int) -> None:
-        """Fail unless a variable has so many dimensions."""
-        var = self.var(slot)
-        if len(var.shape) != rank:
-            raise self.fail(f"{slot} {var.name!r} must have {rank} dimensions, got shape {list(var.shape)}")
-
-
-def same_as(slot: str, out: str = "Out") -> Callable[[Infer], None]:
-    """An `infer` for ops whose output is shaped as an input."""
-
-    def infer(infer: Infer) -> None:
-        infer.like(out, slot)
-
-    return infer
+def _ordered(op: Operator, given: Mapping[str, list[str]], wanted: Sequence[str], what: str) -> dict[str, list[str]]:
+    marks = {marked.rstrip("?*"): marked[len(marked.rstrip("?*")) :] for marked in wanted}
+    for slot, mark in marks.items():
+        count = len(given.get(slot, ()))
+        if (count > 1 and mark != "*") or (count == 0 and not mark):
+            raise UsageError(f"{site_of(op)}operator {op.type}: {what} {slot} takes one variable, got {count}")
+    for slot in given:
+        if slot not in marks:
+            has = ", ".join(marks) or "none"
+            raise UsageError(f"{site_of(op)}operator {op.type} has no {what} {slot!r}; it has {has}")
+    return {slot: list(given[slot]) for slot in marks if given.get(slot)}
 
 
 def _infer_gradient(infer: Infer) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fleet.errors import UsageTypeError
 from fleet.static.dtypes import canonical
 
 if TYPE_CHECKING:
@@ -30,7 +31,12 @@ class Variable:
 
     `kind` is "tensor", or "rows" for a sparse gradient. A ragged variable names the variable that holds its offsets in
     `lod`: row i of a batch is `values[offsets[i]:offsets[i + 1]]`.
+
+    Signs such as +, < and x[0] add operators to the program. == and != do not: they tell variables apart, so that these
+    can be in sets and be found in lists; `layers.equal` compares values.
     """
+
+    __array_ufunc__ = None  # numpy's numbers at the left of a sign leave it to us
 
     def __init__(
         self,
@@ -104,8 +110,49 @@ class Variable:
     def __pow__(self, other: Any) -> Variable:
         return self._with(other, "elementwise_pow")
 
+    def __rpow__(self, other: Any) -> Variable:
+        return self._with(other, "elementwise_pow", True)
+
+    def __floordiv__(self, other: Any) -> Variable:
+        return self._with(other, "elementwise_floordiv")
+
+    def __rfloordiv__(self, other: Any) -> Variable:
+        return self._with(other, "elementwise_floordiv", True)
+
+    def __mod__(self, other: Any) -> Variable:
+        return self._with(other, "elementwise_mod")
+
+    def __rmod__(self, other: Any) -> Variable:
+        return self._with(other, "elementwise_mod", True)
+
     def __neg__(self) -> Variable:
         return self._with(-1.0, "elementwise_mul")
+
+    def __lt__(self, other: Any) -> Variable:
+        return self._with(other, "less_than")
+
+    def __le__(self, other: Any) -> Variable:
+        return self._with(other, "less_equal")
+
+    def __gt__(self, other: Any) -> Variable:
+        return self._with(other, "greater_than")
+
+    def __ge__(self, other: Any) -> Variable:
+        return self._with(other, "greater_equal")
+
+    def __getitem__(self, key: Any) -> Variable:
+        from fleet.static.layers.shaping import part
+
+        return part(self, key)
+
+    def __bool__(self) -> bool:
+        raise UsageTypeError(
+            f"variable {self.name!r} has no value while a program is built, so Python cannot branch on it; branch on "
+            "what is fetched, or compute both sides and multiply each by its condition"
+        )
+
+    def __iter__(self) -> Iterator[Variable]:
+        raise UsageTypeError(f"variable {self.name!r} cannot be iterated over; take it apart with layers.unstack()")
 
     def __matmul__(self, other: Variable) -> Variable:
         from fleet.static.layers.arithmetic import matmul

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
@@ -191,11 +192,15 @@ def _program(name: str, value: Any, default: Any) -> Program:
 
 
 def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
+    try:
+        whole = index(value)
+    except TypeError:
+        whole = None
+    if whole is None or isinstance(value, bool):
         raise UsageTypeError(f"transpile: {name} must be an int, got {value!r}")
-    if value < least:
-        raise UsageError(f"transpile: {name} must be >= {least}, got {value}")
-    return value
+    if whole < least:
+        raise UsageError(f"transpile: {name} must be >= {least}, got {whole}")
+    return whole
 
 
 def _below(trainer_id: int, num_trainers: int) -> None:

@@ -19,8 +19,6 @@ from fleet.transpiler.slicing import Piece, place
 from fleet.transpiler.tables import find_tables, table_of
 from fleet.transpiler.updates import Rate, Update, updates_of
 
-NOTE = "servers"
-
 
 @dataclass(frozen=True)
 class Plan(JsonForm):

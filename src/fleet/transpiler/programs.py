@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.errors import UsageError
-from fleet.static.program import Program
+from fleet.static.program import SERVERS_NOTE, Program
 from fleet.strategy.mode import Mode
+from fleet.transpiler.passes.check_finite import check_finite
 from fleet.transpiler.passes.collective_startup import NOTE as COLLECTIVE_NOTE
 from fleet.transpiler.passes.collective_startup import collective_startup
 from fleet.transpiler.passes.dense_gradients import dense_gradients
@@ -18,7 +19,6 @@ from fleet.transpiler.passes.send import send
 from fleet.transpiler.passes.server_program import server_program
 from fleet.transpiler.passes.server_startup import server_startup
 from fleet.transpiler.passes.trainer_startup import trainer_startup
-from fleet.transpiler.plan import NOTE as SERVERS_NOTE
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.updates import LOOKUPS, updates_of
 
@@ -27,7 +27,7 @@ Pair = tuple[Program, Program]
 
 def for_trainer(main: Program, startup: Program, plan: Plan) -> Pair:
     """Main and startup program of a trainer with servers."""
-    cut = send(prefetch(dense_gradients(main, plan), plan), plan)
+    cut = send(check_finite(prefetch(dense_gradients(main, plan), plan), plan), plan)
     if plan.job.mode != Mode.GEO:
         cut = drop_updates(cut)
     gone = set(main.global_block().vars) - set(cut.global_block().vars)
@@ -61,6 +61,11 @@ def for_collective(
 
 def refuse_transpiled(program: Program) -> None:
     """UsageError if a program was cut before, or has no optimizer."""
+    refuse_cut(program)
+    updates_of(program)
+
+
+def refuse_cut(program: Program) -> None:
+    """UsageError if a program was cut before."""
     if SERVERS_NOTE in program.notes or COLLECTIVE_NOTE in program.notes:
         raise UsageError("the program has been transpiled already; transpile what layers and minimize() made, once")
-    updates_of(program)

@@ -1,4 +1,4 @@
-"""A server's share of a plan: its blocks of parameters, under the names that server programs give them."""
+"""A server's share of a job: its blocks of parameters, under the names that server programs give them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from fleet.ps.placement import block_names
+from fleet.ps.spec import JobSpec
 from fleet.static.variable import Shape
-from fleet.transpiler.plan import Plan
 from fleet.transpiler.slicing import block_shape
 
 
@@ -22,6 +22,8 @@ class Share:
     begin: int
     """Its first element in the flattened parameter."""
     end: int
+    group: int
+    """The dense group that it belongs to."""
     is_alone: bool
     """Whether the server has no other block of the parameter."""
 
@@ -34,9 +36,9 @@ class Share:
         return accumulator if self.is_alone else accumulator + self.suffix
 
 
-def shares_of(plan: Plan, server: int) -> list[Share]:
-    """The blocks that a server holds, in the order of the plan."""
-    dense = plan.job.dense
+def shares_of(job: JobSpec, server: int) -> list[Share]:
+    """The blocks that a server holds, in the order of the job."""
+    dense = job.dense
     shapes = dict(dense.shapes)
     counts = Counter(block.parameter for block in dense.blocks)
     here = Counter(block.parameter for block in dense.blocks if block.server == server)
@@ -49,5 +51,5 @@ def shares_of(plan: Plan, server: int) -> list[Share]:
             shape = block_shape(shapes[block.parameter], block.begin, block.end)
             suffix = name.removeprefix(block.parameter)
             is_alone = here[block.parameter] == 1
-            found.append(Share(block.parameter, suffix, shape, block.begin, block.end, is_alone))
+            found.append(Share(block.parameter, suffix, shape, block.begin, block.end, block.group, is_alone))
     return found

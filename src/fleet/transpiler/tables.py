@@ -5,7 +5,8 @@ from __future__ import annotations
 from fleet.errors import NotSupportedError, UsageError
 from fleet.ps import initializers
 from fleet.ps.entries import AlwaysEntry
-from fleet.ps.spec import InitializerSpec, TableSpec
+from fleet.ps.spec import EntrySpec, InitializerSpec, TableSpec
+from fleet.static.nn.sparse import ENTRIES_NOTE
 from fleet.static.operator import Operator
 from fleet.static.program import Program
 from fleet.static.variable import Parameter, Variable
@@ -21,13 +22,11 @@ def find_tables(program: Program) -> list[str]:
     trained = {update.name for update in updates_of(program)}
     block = program.global_block()
     sparse: dict[str, bool] = {}  # read by lookups only, all of them sparse
-    distributed: set[str] = {var.name for var in block.parameters if var.is_distributed}
+    distributed = _distributed(program)
     other: dict[str, Operator] = {}
     for op in block.ops:
         if op.type in LOOKUPS:
             name = op.input("W")[0]
-            if op.attr("is_distributed"):
-                distributed.add(name)
             sparse[name] = sparse.get(name, True) and (op.attr("is_sparse") or op.attr("is_distributed"))
         elif not is_update(op):
             for name in op.input_names:
@@ -52,19 +51,29 @@ def find_tables(program: Program) -> list[str]:
 
 
 def table_of(update: Update, program: Program, startup: Program) -> TableSpec:
-    """The table of a parameter: its columns, its first values, its rule, and as many ids as it has rows."""
+    """The table of a parameter: its columns, first values, rule and entry.
+
+    One that is distributed takes any ids, but only as many as it has rows; those of others are row numbers.
+    """
     parameter = update.parameter
     _refuse_other_readers(update, program)
     initializer, seed = _initializer(parameter, startup)
+    entry = program.notes.get(ENTRIES_NOTE, {}).get(update.name)
     return TableSpec(
         update.name,
         parameter.shape[1],
         rule_of(update.op, program.global_block()),
         initializer,
-        AlwaysEntry(),
+        AlwaysEntry() if entry is None else EntrySpec.from_json(entry),
         seed=seed,
-        max_rows=parameter.shape[0],
+        max_rows=parameter.shape[0] if update.name in _distributed(program) else 0,
     )
+
+
+def _distributed(program: Program) -> set[str]:
+    block = program.global_block()
+    lookups = {op.input("W")[0] for op in block.ops if op.type in LOOKUPS and op.attr("is_distributed")}
+    return lookups | {var.name for var in block.parameters if var.is_distributed}
 
 
 def _refuse_other_readers(update: Update, program: Program) -> None:

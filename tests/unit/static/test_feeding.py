@@ -207,9 +207,21 @@ def test_a_program_that_reads_by_itself(program: Program, x: Variable) -> None:
     with pytest.raises(UsageError, match="started before"):
         reader.start()
     assert exe.run(program, {"x": np.full((1, 2), 9, np.float32)}, [x])[0][0, 0] == 9, "a feed that is given counts"
+    out = fleet.static.layers.scale(x)
+    testing = program.clone(for_test=True)
+    assert exe.run(testing, fetch_list=[out])[0][0, 0] == 0, "a clone reads from the same reader"
+    assert exe.run(program, fetch_list=[out])[0][0, 0] == 1
     reader.reset()
+    for one in (program, testing):
+        with pytest.raises(NotReadyError, match=r"the reader of x was not started: call reader.start\(\) before"):
+            exe.run(one, fetch_list=[out])
     with pytest.raises(UsageError, match="feed 'x' is missing"):
-        exe.run(program, fetch_list=[x])
+        exe.run(program.prune([out]), fetch_list=[out])
+    other = PyReader([x], iterable=False)
+    reader.start()
+    assert exe.run(program, fetch_list=[x])[0][0, 0] == 0, "one reader of a variable is enough"
+    reader.reset()
+    assert not other.is_started
     with pytest.raises(UsageError, match=r"made with iterable=False: call start\(\)"):
         reader()
 
@@ -236,3 +248,14 @@ def test_public_names_are_sorted_and_all_resolve() -> None:
     assert all(getattr(fleet.static, name) is not None for name in fleet.static.__all__)
     with pytest.raises(AttributeError, match="no attribute 'programm'"):
         _ = fleet.static.programm
+
+
+def test_a_clone_takes_all_that_its_reader_gives(program: Program, x: Variable) -> None:
+    out, label = fleet.static.layers.scale(x), data("label", [1])
+    with program.adding("backward"):
+        fleet.static.layers.scale(label)
+    reader = PyReader([x, label], iterable=False)
+    reader.decorate_batch_generator(lambda: iter([[np.ones((1, 2), np.float32), np.ones((1, 1), np.float32)]]))
+    reader.start()
+    assert Executor().run(program.clone(for_test=True), fetch_list=[out])[0].shape == (1, 2)
+    reader.reset()

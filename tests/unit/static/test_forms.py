@@ -61,22 +61,46 @@ def variables(draw: st.DrawFn, block: Block, name: str) -> Variable:
     return var
 
 
+def _like(usual: Any) -> st.SearchStrategy[Any]:
+    """Values that an attribute may have: of the type that it has when it is left out."""
+    if isinstance(usual, list):
+        return st.lists(_like(usual[0]) if usual else value, max_size=3)
+    kinds: dict[type, st.SearchStrategy[Any]] = {
+        bool: st.booleans(),
+        int: st.integers(),
+        float: number,
+        str: st.text(max_size=6) | dtype,
+    }
+    return st.just(usual) | kinds[type(usual)]
+
+
 @st.composite
-def operators(draw: st.DrawFn, visible: list[str]) -> Operator:
+def added(draw: st.DrawFn, block: Block, visible: list[str]) -> None:
+    """Try to add an operator of any type to a block, with outputs of its own; what does not fit stays out."""
     form = definition(draw(st.sampled_from(known())))
 
-    def slots(marked: tuple[str, ...]) -> dict[str, list[str]]:
+    def slots(marked: tuple[str, ...], names: st.SearchStrategy[str]) -> dict[str, list[str]]:
         found = {}
         for slot in marked:
             low, high = {"*": (0, 3), "?": (0, 1)}.get(slot[-1], (1, 1))
-            found[slot.rstrip("?*")] = draw(st.lists(st.sampled_from(visible), min_size=low, max_size=high))
-        return {slot: several for slot, several in found.items() if several}
+            found[slot.rstrip("?*")] = draw(st.lists(names, min_size=low, max_size=high, unique=True))
+        return found
 
-    attrs = {name: draw(value) for name in form.attrs if draw(st.booleans())}
-    role, scope = draw(st.sampled_from(ROLES)), draw(st.just("") | any_name)
-    return Operator(
-        form.type, slots(form.inputs), slots(form.outputs), attrs, role=role, scope=scope, callsite="a.py:1"
-    )
+    new = any_name | st.integers().map(lambda n: f"out_{n}")
+    attrs = {name: draw(_like(usual)) for name, usual in form.attrs.items() if draw(st.booleans())}
+    before = dict(block.vars)
+    try:
+        op = block.append_op(
+            form.type,
+            slots(form.inputs, st.sampled_from(visible)),
+            slots(form.outputs, new.filter(lambda name: not block.has_var(name))),
+            attrs,
+            role=draw(st.sampled_from(ROLES)),
+        )
+    except UsageError:
+        block.vars = before
+        return
+    op.scope, op.callsite = draw(st.just("") | any_name), "a.py:1"
 
 
 @st.composite
@@ -90,8 +114,8 @@ def programs(draw: st.DrawFn) -> Program:
         for name in draw(st.lists(any_name, max_size=4, unique=True)):
             block.vars[name] = draw(variables(block, name))
         visible.append([*block.vars, *(visible[block.parent] if block.parent >= 0 else [])])
-        if visible[-1]:
-            block.ops = draw(st.lists(operators(visible[-1]), max_size=3))
+        for _ in range(draw(st.integers(0, 4)) if visible[-1] else 0):
+            draw(added(block, list(dict.fromkeys([*visible[-1], *block.vars]))))
     return program
 
 
@@ -116,8 +140,8 @@ def real() -> tuple[Program, Program]:
         weight = layer.parameter(None, [32, 1])
         loss = layer.block.create_var("loss", [1])
         wide = layer.apply("mul", {"X": x, "Y": weight})
-        layer.op("sum", {"X": [wide, wide]}, {"Out": loss})
-        loss.shape = (1,)
+        both = layer.apply("sum", {"X": [wide, wide]})
+        layer.op("mean", {"X": both}, {"Out": loss})
         append_backward(loss)
     return main, startup
 
@@ -229,8 +253,8 @@ BAD_TEXTS = {
     HEAD + ' param y : float32[2] regularizer=["l3", 1]': "line 4: regularizer of 'y' must be a pair",
     HEAD + " {Out=x} = __import__()": "line 4: there is no operator '__import__'",
     HEAD + " {Out=y} = assign(X=x)": "line 4: assign: the program has no variable 'y'",
-    HEAD + " {Out=x} = assign(Y=x)": "line 4: operator assign has no input 'Y'; it has X",
-    HEAD + " {Out=x} = assign()": "line 4: operator assign: input X is missing",
+    HEAD + " {Out=x} = assign(X=x, Y=x)": "line 4: operator assign has no input 'Y'; it has X",
+    HEAD + " {Out=x} = assign()": "line 4: operator assign: input X takes one variable, got 0",
     HEAD + " {Out=x} = assign(X=[x, x])": "line 4: operator assign: input X takes one variable, got 2",
     HEAD + " {Out=x} = assign(X=x) a=1": "line 4: operator assign has no attribute 'a'; it has none",
     HEAD + " {Out=x} = assign(X=x, X=x)": "line 4: slot X stands twice",
@@ -239,6 +263,16 @@ BAD_TEXTS = {
     HEAD + " {Out=x} = assign(X=x) later": "line 4: expected attribute=value",
     HEAD + " {Out=x} = fill_constant() value=exit": "line 4: expected a number, a quoted string",
     HEAD + " {Out=x} = fill_constant() value=" + "[" * 99: "line 4: more than 16 lists within each other",
+    HEAD + " {Out=x} = assign(X=x)": "line 4: assign cannot write 'x', which it reads; give it another output",
+    HEAD + " {Out=x} = fill_constant() shape=[3]": (
+        "line 4: fill_constant: 'x' is declared as float32[2], and would be float32[3]"
+    ),
+    HEAD + ' {Out=x} = fill_constant() shape=[2] dtype="int64"': "float32[2], and would be int64[2]",
+    HEAD + " {Out=x} = fill_constant() shape=2": "line 4: fill_constant: attribute shape must be a list, got 2",
+    HEAD + " {Out=x} = fill_constant() shape=[0.5]": "line 4: fill_constant: attribute shape must hold a whole number",
+    HEAD + " var y : float32[2]\n {Out=y} = softmax(X=x) axis=true": "line 5: softmax: attribute axis must be a whole",
+    HEAD + " var y : float32[2] kind=rows\n {Out=y} = clip(X=x)": "is declared as float32[2] kind=rows, and would be",
+    HEAD + " var y : float32[]\n var z : float32[1]\n {Y=z} = cross_entropy(X=y, Label=x)": "line 6: cross_entropy: X",
     HEAD + ' {Out="x': "line 4: a string that does not end",
     HEAD + ' {Out="\\q"} = assign(X=x)': "line 4: '\"\\\\q\"' is not a quoted string",
 }
@@ -253,8 +287,8 @@ def test_text_that_is_no_program(text: str) -> None:
 
 
 def test_text_may_be_written_by_hand() -> None:
-    text = '# mine\nprogram random_seed=1\n\nblock 0 {\n var x : float32[2]\r\n {Out=x} = mul(Y=x, X="x")\n}\n'
-    program = from_text(text)
+    variables = " var x : float32[2, 2]\r\n var y : float32[2, -1]\n"
+    program = from_text(f'# mine\nprogram random_seed=1\n\nblock 0 {{\n{variables} {{Out=y}} = mul(Y=x, X="x")\n}}\n')
     assert list(program.global_block().ops[0].inputs) == ["X", "Y"], "kernels take slots in the order of the definition"
     with pytest.raises(UsageTypeError, match="must be a string, got bytes"):
         from_text(b"program")  # type: ignore[arg-type]

@@ -217,6 +217,24 @@ def test_save_and_load_of_a_whole_program(tmp_path: Path, scope: Scope) -> None:
         io.save(main, "/")
 
 
+def test_a_whole_save_that_fails_leaves_the_one_before(
+    tmp_path: Path, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main, _ = build()
+    fill(scope)
+    io.save(main, tmp_path / "m")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    scope.tensors["fc_0.w_0"].zero_()
+
+    def fails(*args: Any) -> None:
+        raise CheckpointError("the disk is full")
+
+    monkeypatch.setattr("fleet.static.io.files.write_file", fails)  # writes the program, after all values
+    with pytest.raises(CheckpointError, match="the disk is full"):
+        io.save(main, tmp_path / "m")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_programs_with_servers_are_saved_by_those_who_know_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +249,7 @@ def test_programs_with_servers_are_saved_by_those_who_know_them(
     io.save_persistables(exe, tmp_path, main)
     io.load_persistables(exe, tmp_path, main, "f")
     assert calls == [("save", exe, tmp_path, main, None), ("load", exe, tmp_path, main, "f")]
-    with pytest.raises(NotReadyError, match="servers have it; use save_persistables"):
-        io.save_params(exe, tmp_path, main)
+    with pytest.raises(NotSupportedError, match="keeps from step to step is on servers; use save_persistables"):
+        io.save_vars(exe, tmp_path, main, predicate=io.is_persistable)
     with pytest.raises(NotSupportedError, match="save_persistables"):
         io.save(main, tmp_path / "x")

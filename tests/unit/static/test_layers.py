@@ -8,7 +8,7 @@ import pkgutil
 
 from fleet.static import layers
 
-INSIDE = {"combine", "fed", "target"}  # what layers and the signs between variables call
+INSIDE = {"combine", "fed", "part", "target"}  # what layers and the signs between variables call
 HELPERS = {"helper", "windows"}
 
 

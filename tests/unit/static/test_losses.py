@@ -125,5 +125,5 @@ def test_what_is_not_built_says_so() -> None:
 def test_a_label_past_the_classes_is_an_error() -> None:
     with building() as built:
         loss = layers.cross_entropy(fed("x", [-1, 2]), fed("y", [-1, 1], "int64"))
-    with pytest.raises(IndexError, match="Target 2 is out of bounds"):
+    with pytest.raises(UsageError, match="cross_entropy: Target 2 is out of bounds"):
         built.run({"x": np.full((1, 2), 0.5, np.float32), "y": np.array([[2]])}, loss)

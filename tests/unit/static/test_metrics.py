@@ -12,6 +12,7 @@ from fleet.errors import NotSupportedError, UsageError
 from fleet.metrics.roc import auc as auc_of_counts
 from fleet.static import layers
 from fleet.static.layers.io import fed
+from fleet.static.optimizer import SGD
 from support.programs import Built, building
 
 RNG = np.random.default_rng(3)
@@ -69,9 +70,27 @@ def test_auc_of_all_batches_and_of_the_last(slide_steps: int) -> None:
     assert total.item() == pytest.approx(auc_of_counts(stat_neg, stat_pos), abs=1e-12)
 
 
-def test_auc_runs_even_if_nobody_fetches_it_and_begins_anew_when_set_to_zero() -> None:
-    built, outs, states = measured(num_thresholds=100)
+def test_training_counts_whatever_is_fetched_and_evaluation_what_it_is_asked_for() -> None:
+    with building() as built:
+        x, label = fed("x", [-1, 2]), fed("label", [-1, 1], "int64")
+        hidden = layers.batch_norm(layers.fc(x, 2))
+        total, _, states = layers.auc(layers.softmax(hidden), label)
+        testing = built.main.clone(for_test=True)
+        SGD(0.1).minimize(layers.mean(hidden))
+    built.start()
     built.run(batch(8))
+    assert built[states[2].name].sum() + built[states[3].name].sum() == 8
+    built.main = testing
+    assert built.run({"x": batch(8)["x"]}, "fc_0.tmp_0")[0].shape == (8, 2), "no label and no statistics are needed"
+    assert built[states[2].name].sum() + built[states[3].name].sum() == 8
+    built.run(batch(8), total)
+    assert built[states[2].name].sum() + built[states[3].name].sum() == 16
+    assert "MeanOut" not in str(testing)
+
+
+def test_auc_begins_anew_when_set_to_zero() -> None:
+    built, outs, states = measured(num_thresholds=100)
+    built.run(batch(8), *outs)
     assert built[states[2]].sum() + built[states[3]].sum() == 8
     for name in states:
         built.scope.tensors[name].zero_()

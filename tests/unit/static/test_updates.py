@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ import torch
 from fleet import _native
 from fleet.errors import UsageError
 from fleet.static import optimizer as of
+from fleet.static.block import Block
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
 from fleet.static.regularizer import L1Decay, L2Decay
+from fleet.static.variable import TENSOR
 from support.programs import building
 from support.update_cases import CASES, HEIGHT, LR, STEPS, WIDTH, Case, Floats, dense_program, random, sparse_program
 
@@ -50,8 +53,7 @@ def test_a_dense_gradient(case: Case) -> None:
 def test_a_sparse_gradient_changes_its_rows_as_a_table_would(case: Case) -> None:
     """Equal ids are added; a row that is not there keeps its value and its state, and waits for its next turn."""
     start = random(HEIGHT, WIDTH)
-    # A table counts the updates of each row, a program those of the parameter: there every step has the same rows.
-    ids = [[5, 1, 5, 2]] * STEPS if case.counts else [[5, 1, 5], [2, 1, 0], [1, 5, 1], [0, 0, 0], [5, 1, 2]]
+    ids = [[5, 1, 5], [2, 1, 0], [1, 5, 1], [0, 0, 0], [5, 1, 2]]
     values = [random(len(of_step), WIDTH, seed=step + 1) for step, of_step in enumerate(ids)]
     built = sparse_program(case.make(LR))
     built.start(w=start)
@@ -64,6 +66,42 @@ def test_a_sparse_gradient_changes_its_rows_as_a_table_would(case: Case) -> None
             if row in of_step
         ]
         np.testing.assert_allclose(built["w"][row], by_rule(case, start[row], merged), rtol=1e-6, atol=1e-6)
+    if counts(built.main.global_block()):
+        np.testing.assert_array_equal(built["w_step_0"], [2, 4, 2, 0, 0, 3, 0])
+
+
+def counts(block: Block) -> bool:
+    return "w_step_0" in block.vars
+
+
+@cases
+def test_a_gradient_that_became_dense_counts_for_all_rows(case: Case) -> None:
+    """As a pass leaves it that needs gradients whole; the count of each row goes on."""
+    start, grads = random(HEIGHT, WIDTH), [random(HEIGHT, WIDTH, seed=step + 1) for step in range(STEPS)]
+    built, plain = sparse_program(case.make(LR)), dense_program(case.make(LR))
+    block = built.main.global_block()
+    block.ops[0].attrs["is_sparse"], block.var("w@GRAD").kind = False, TENSOR
+    built.main.changed()
+    for one in (built, plain):
+        one.start(w=start)
+    for grad in grads:
+        built.run({"ids": np.arange(HEIGHT), "values": grad})
+        plain.run({"g": grad})
+    np.testing.assert_allclose(built["w"], plain["w"], rtol=1e-6, atol=1e-6)
+    if counts(block):
+        np.testing.assert_array_equal(built["w_step_0"], [STEPS] * HEIGHT)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamax", "lamb"])
+def test_a_table_of_one_row_counts_only_when_it_is_there(name: str) -> None:
+    built = sparse_program(CASES[name].make(LR), height=1)
+    start = random(1, WIDTH)
+    built.start(w=start)
+    grads = [random(1, WIDTH, seed=step) for step in (1, 2)]
+    for grad in (grads[0], grads[0][:0], grads[1]):
+        built.run({"ids": np.zeros(len(grad), np.int64), "values": grad})
+    np.testing.assert_allclose(built["w"], by_rule(CASES[name], start, grads), rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(built["w_step_0"], [2])
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
@@ -163,6 +201,13 @@ def test_bad_operators_are_named() -> None:
         with pytest.raises(UsageError, match="Moment goes with a momentum above 0"):
             kept = {"MeanSquare": block.create_var("s", (2, 3))}
             block.append_op("rmsprop", {**given, **kept}, {"ParamOut": w, "MeanSquareOut": "s"}, {"momentum": 0.9})
+        with pytest.raises(
+            UsageError, match=r"Step 's' must be float32 of shape \[1\], or \[2\] to count for each row"
+        ):
+            kept = {"Moment": block.create_var("m", (2, 3)), "InfNorm": block.create_var("n", (2, 3))}
+            kept["Step"] = block.var("s")
+            outs: dict[str, Any] = {"ParamOut": w, "MomentOut": "m", "InfNormOut": "n", "StepOut": "s"}
+            block.append_op("adamax", {**given, **kept}, outs)
         whole = block.create_parameter("whole", (2, 3), "int64")
         with pytest.raises(UsageError, match="Param 'whole' must be a float, got int64"):
             block.append_op("sgd", {**given, "Param": whole}, {"ParamOut": whole})

@@ -29,6 +29,7 @@ def push(client: Client, keys: list[int]) -> None:
     grads = torch.ones(len(found.grouped), 2)
     pushes = [TablePush(table, 0.1, found.grouped, grads, found.offsets.tolist()) for table in (0, 1)]
     client.push(Gradients(0, pushes)).results()
+    client.check_rows()
 
 
 def test_the_ceiling_is_of_all_servers_together() -> None:
@@ -36,7 +37,9 @@ def test_the_ceiling_is_of_all_servers_together() -> None:
     client.declare()
     push(client, [1, 2, 3, -(2**62)])
     push(client, [3, 2, 1, 4, 2**62])
-    with pytest.raises(UsageError, match="table 'words' is declared for 6 ids and now has rows for 7; raise its size"):
+    with pytest.raises(
+        UsageError, match="'words' is declared for 6 ids and now has rows for 7; end this job, and raise"
+    ):
         push(client, [5])
     client.close()
 

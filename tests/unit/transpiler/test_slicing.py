@@ -66,7 +66,7 @@ def test_blocks_cover_every_parameter_as_documented(
         (),
         (),
     )
-    shares = [share for server in range(num_servers) for share in shares_of(plan, server)]
+    shares = [share for server in range(num_servers) for share in shares_of(plan.job, server)]
     assert Counter(share.parameter for share in shares) == Counter(block.parameter for block in blocks)
     assert sum(prod(share.shape) for share in shares) == sum(prod(shape) for shape in shapes)
     assert Plan.from_note(plan.to_note()) == plan

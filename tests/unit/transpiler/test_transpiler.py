@@ -12,7 +12,7 @@ import torch
 
 from fleet.errors import DeadlineError, EndpointError, NotReadyError, UsageError, UsageTypeError
 from fleet.static import Executor, ParamAttr, Scope, clip, layers, optimizer
-from fleet.static.program import Program, program_guard
+from fleet.static.program import SERVERS_NOTE, Program, program_guard
 from fleet.transpiler import (
     DistributeTranspiler,
     DistributeTranspilerConfig,
@@ -21,7 +21,7 @@ from fleet.transpiler import (
     PSDispatcher,
     memory_optimize,
 )
-from fleet.transpiler.plan import NOTE, Plan
+from fleet.transpiler.plan import Plan
 from support import trained_programs as programs
 from support.trained_programs import Pair, built
 
@@ -60,11 +60,11 @@ def test_the_default_programs_become_the_trainers() -> None:
 def test_a_plan_survives_the_text_and_a_copy() -> None:
     pair = programs.mlp()
     transpiled(pair)
-    plan = Plan.from_note(pair[0].notes[NOTE])
+    plan = Plan.from_note(pair[0].notes[SERVERS_NOTE])
     assert plan.dense == ["fc_0.w_0", "fc_0.b_0", "fc_1.w_0", "fc_1.b_0"]
     assert [tuple(rate) for rate in plan.dense_rates] == [("learning_rate_0", 1.0), ("learning_rate_0", 2.0)]
     copies = (Program.parse_from_string(pair[0].to_string()), Program.from_json(pair[0].to_json()), pair[1].clone())
-    assert [Plan.from_note(other.notes[NOTE]) for other in copies] == [plan] * 3
+    assert [Plan.from_note(other.notes[SERVERS_NOTE]) for other in copies] == [plan] * 3
 
 
 def test_servers_begin_with_the_values_of_one_process() -> None:
@@ -162,7 +162,7 @@ def test_groups_are_parameters_with_one_rule_and_rate() -> None:
 
     pair = built(minimize)
     transpiled(pair)
-    plan = Plan.from_note(pair[0].notes[NOTE])
+    plan = Plan.from_note(pair[0].notes[SERVERS_NOTE])
     assert [rule.name for rule in plan.job.dense.groups] == ["lars", "lars"]
     assert [(block.parameter, block.end, block.group) for block in plan.job.dense.blocks] == [
         ("fc_0.w_0", 60_000, 0), ("fc_0.b_0", 200, 1),

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from fleet.collective.modes.base import refuse_stepped
 from fleet.collective.modes.reduce_grad import Buckets, ReduceGrad
+from fleet.optim.spelling import kind_of
 
 
 class ShardedState(ReduceGrad):
@@ -35,12 +36,12 @@ class ShardedState(ReduceGrad):
 
     def take(self, optimizer: Optimizer) -> Optimizer:
         refuse_stepped(optimizer, self.name)
-        accepted = inspect.signature(type(optimizer).__init__).parameters
+        accepted = inspect.signature(kind_of(optimizer).__init__).parameters
         defaults = {name: value for name, value in optimizer.defaults.items() if name in accepted}
         self._users = optimizer
         self.zero = ZeroRedundancyOptimizer(
             [dict(group) for group in optimizer.param_groups],
-            optimizer_class=type(optimizer),
+            optimizer_class=kind_of(optimizer),
             process_group=self._group,
             **defaults,
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
+from fleet.collective.gather import all_gather
 from fleet.errors import NotReadyError
 from fleet.static.executor.rows import Rows
 
@@ -112,7 +113,7 @@ def _gather_rows(rows: Rows) -> Rows:
     size = dist.get_world_size()
     lengths = torch.zeros(size, dtype=torch.int64, device=rows.index.device)
     own = torch.tensor([len(rows.index)], dtype=torch.int64, device=rows.index.device)
-    dist.all_gather_into_tensor(lengths, own)
+    all_gather(lengths, own)
     counts = lengths.tolist()
     longest = max(counts)
     index = rows.index.new_zeros(longest)
@@ -121,7 +122,7 @@ def _gather_rows(rows: Rows) -> Rows:
     values[: len(rows.values)] = rows.values
     all_index = index.new_empty(size * longest)
     all_values = values.new_empty((size * longest, *values.shape[1:]))
-    dist.all_gather_into_tensor(all_index, index)
-    dist.all_gather_into_tensor(all_values, values)
+    all_gather(all_index, index)
+    all_gather(all_values, values)
     kept = torch.cat([torch.arange(i * longest, i * longest + n) for i, n in enumerate(counts)]).to(index.device)
     return Rows(all_index[kept], all_values[kept], rows.height)

@@ -1,4 +1,4 @@
-"""`fleet.distributed_optimizer(optimizer).minimize(loss)` over programs: the default programs become this worker's.
+"""The programs of a job in this process: those that `minimize` has made this worker's, and the trainers that run them.
 
 Beside servers the program is cut by the transpiler's passes; in a collective job all-reduces are put into it. A job of
 one process without servers has one inside it.
@@ -6,65 +6,47 @@ one process without servers has one inside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
-from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
-from fleet.ps.placement import MIN_BLOCK
+from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.roles import Role
-from fleet.runtime.programs.trainer import KEY, PLAN_NOTE, TRAFFIC_NOTE, Trainer
-from fleet.static.executor.scope import global_scope
+from fleet.runtime import saving
+from fleet.runtime.programs import asked, running
+from fleet.runtime.programs.asked import Strategy
+from fleet.runtime.programs.optimizer import ProgramOptimizer
+from fleet.runtime.programs.trainer import KEY, TRAFFIC_NOTE, Trainer, jobs
+from fleet.static.executor.scope import Scope, global_scope, scope_guard
 from fleet.static.optimizer import Optimizer
-from fleet.static.program import Program, default_startup_program
-from fleet.static.variable import Variable
+from fleet.static.program import SERVERS_NOTE, Program
 from fleet.strategy import DistributedStrategy
-from fleet.strategy.mode import MODE_FIELDS, Mode
-from fleet.transpiler.arguments import Arguments, read
-from fleet.transpiler.config import DistributeTranspilerConfig
-from fleet.transpiler.plan import Plan, make_plan
-from fleet.transpiler.programs import for_collective, for_trainer, refuse_transpiled
+from fleet.strategy.mode import Mode
+from fleet.transpiler.plan import make_plan
+from fleet.transpiler.programs import Pair, for_collective, for_trainer
 
 if TYPE_CHECKING:
-    from fleet.roles import Identity
-
-TRAFFIC = (
-    "max_merge_var_num",
-    "send_queue_size",
-    "independent_recv_thread",
-    "min_send_grad_num_before_recv",
-    "send_wait_times",
-)
-HONOURED = frozenset(
-    {
-        *MODE_FIELDS,
-        *(f"a_sync_configs.{name}" for name in TRAFFIC),
-        "nonfinite_gradients",
-        "localsgd",
-        "localsgd_configs.begin_step",
-        # They change how gradients travel, and a program sends all of them at once.
-        "fuse_all_reduce_ops",
-        "fuse_grad_size_in_MB",
-        "last_comm_group_size_MB",
-        "find_unused_parameters",
-    }
-)
-"""Fields of a strategy that programs know."""
-
-Strategy = DistributedStrategy | DistributeTranspilerConfig
+    from fleet.ps.placement import Dispatch, Dispatcher
+    from fleet.ps.worker import Worker
+    from fleet.runtime.servers import Servers
 
 
 class ProgramJob:
     """The programs of a job in this process."""
 
-    def __init__(self, who: Identity, is_collective: bool) -> None:
-        self._who = who
+    def __init__(self, servers: Servers, is_collective: bool) -> None:
+        self._servers = servers
+        self._who = servers.who
         self._is_collective = is_collective
         self._main: Program | None = None
         self._startup: Program | None = None
         self.origin: Program | None = None
         """The program as one process would run it."""
+        self.trainers: WeakSet[Trainer] = WeakSet()
+        """Those that run the programs of this job, one for each scope."""
 
     @property
     def main_program(self) -> Program:
@@ -74,6 +56,11 @@ class ProgramJob:
     def startup_program(self) -> Program:
         return self._made(self._startup, "fleet.startup_program")
 
+    @property
+    def model_dir(self) -> str | None:
+        """The checkpoint that the server inside this process begins with."""
+        return self._servers.model_dir
+
     @staticmethod
     def _made(program: Program | None, what: str) -> Program:
         if program is None:
@@ -82,144 +69,141 @@ class ProgramJob:
 
     def distribute(self, optimizer: Optimizer, strategy: Strategy) -> ProgramOptimizer:
         """An optimizer whose `minimize` distributes the program."""
-        if isinstance(strategy, DistributedStrategy):
-            check_strategy(strategy)
+        asked.check(strategy, self._is_collective)
         return ProgramOptimizer(self, optimizer, strategy)
 
-    def rewrite(self, main: Program, startup: Program, strategy: Strategy) -> None:
-        """Turn a trained program and its startup program into those of this worker."""
-        refuse_transpiled(main)
-        self.origin = main.clone()
+    def rewrite(self, main: Program, startup: Program, trained: Pair, strategy: Strategy) -> None:
+        """Make a program and its startup program this worker's; `trained` are both as one process would run them."""
+        new = trained
         if self._who.role is Role.WORKER:
-            if self._is_collective:
-                self._rewrite_collective(main, startup, strategy)
-            else:
-                self._rewrite_for_servers(main, startup, strategy)
-        self._main, self._startup = main, startup
+            distribute = self._for_collective if self._is_collective else self._for_servers
+            new = distribute(trained, strategy)
+        for program, made in zip((main, startup), new, strict=True):
+            program.become(made)
+            jobs[program.serial] = self
+        self.origin, self._main, self._startup = trained[0], main, startup
 
-    def _rewrite_for_servers(self, main: Program, startup: Program, strategy: Strategy) -> None:
-        asked = self._asked(main, startup, strategy)
-        plan = make_plan(main, startup, asked)
+    def _for_servers(self, trained: Pair, strategy: Strategy) -> Pair:
+        plan = make_plan(*trained, asked.for_servers(self._who, *trained, strategy))
         traffic = {}
         if isinstance(strategy, DistributedStrategy):
+            if strategy.nonfinite_gradients == "skip" and plan.job.mode == Mode.GEO and plan.dense:
+                raise NotSupportedError(
+                    "strategy.nonfinite_gradients = 'skip': in geo mode the updates are in the program, which cannot "
+                    "leave some of them out; use 'error', or another mode"
+                )
             plan = replace(plan, job=replace(plan.job, nonfinite=strategy.nonfinite_gradients))
-            traffic = {name: getattr(strategy.a_sync_configs, name) for name in TRAFFIC}
-        new_main, new_startup = for_trainer(main, startup, plan)
-        for program in (new_main, new_startup):
+            traffic = {name: getattr(strategy.a_sync_configs, name) for name in asked.TRAFFIC}
+        made = for_trainer(*trained, plan)
+        for program in made:
             program.notes[TRAFFIC_NOTE] = traffic
-        main.become(new_main)
-        startup.become(new_startup)
+        return made
 
-    def _asked(self, main: Program, startup: Program, strategy: Strategy) -> Arguments:
-        who = self._who
-        endpoints = tuple(str(endpoint) for endpoint in who.server_endpoints)
-        if isinstance(strategy, DistributeTranspilerConfig) and endpoints:
-            named = {
-                "trainer_id": who.index,
-                "program": main,
-                "startup_program": startup,
-                "pservers": ",".join(endpoints),
-                "trainers": who.num_workers,
-            }
-            return read((), named, strategy)
-        asked = Arguments(who.index, main, startup, "pserver", endpoints, who.num_workers, min_block_size=MIN_BLOCK)
-        if isinstance(strategy, DistributeTranspilerConfig) or strategy.mode is Mode.OFF:
-            return asked
-        k_steps = strategy.a_sync_configs.k_steps if strategy.mode is Mode.GEO else 0
-        return replace(asked, mode=strategy.mode, k_steps=k_steps)
-
-    def _rewrite_collective(self, main: Program, startup: Program, strategy: Strategy) -> None:
+    def _for_collective(self, trained: Pair, strategy: Strategy) -> Pair:
         who = self._who
         if who.num_workers == 1:
-            return
+            return trained
         # The workers have met in fleet.init(); where nobody has told their endpoints, numbers will do.
         endpoints = [str(endpoint) for endpoint in who.worker_endpoints] or list(map(str, range(who.num_workers)))
-        if isinstance(strategy, DistributedStrategy):
-            is_local = strategy.localsgd
-        else:
-            is_local = strategy.collective_mode == "local_sgd"
-        mode = "local_sgd" if is_local else "grad_allreduce"
-        new_main, new_startup = for_collective(main, startup, endpoints, who.index, mode)
-        main.become(new_main)
-        startup.become(new_startup)
+        mode = "local_sgd" if asked.is_local_sgd(strategy) else "grad_allreduce"
+        return for_collective(*trained, endpoints, who.index, mode)
 
     # A worker's life beside servers.
 
-    def init_worker(self) -> None:
+    def init_worker(
+        self,
+        servers: Servers,  # noqa: ARG002 - the plan says which
+        strategy: DistributedStrategy,  # noqa: ARG002 - the one of `distribute` is in the program
+        dispatcher: Dispatcher | Dispatch | None,
+    ) -> None:
         """Nothing is opened yet: the startup program gives parameters values, and then joins the servers."""
         self._made(self._main, "fleet.init_worker()")
+        if dispatcher is not None:
+            raise NotSupportedError(
+                "fleet.init_worker(dispatcher): minimize() has dealt a program's parameters to the servers; give "
+                "fleet.distributed_optimizer() a DistributeTranspilerConfig with split_method"
+            )
 
-    def trainer(self, what: str) -> Trainer:
-        """The trainer that has joined the servers; it does so now if parameters have values."""
-        program = self.main_program
-        if PLAN_NOTE not in program.notes:
+    def worker(self, what: str) -> Worker:
+        """The worker that has joined the servers; it does so now if parameters have values."""
+        return self._trainer(what).worker
+
+    def _trainer(self, what: str) -> Trainer:
+        """The trainer of the global scope, or the only one that has joined, or else the only one."""
+        if SERVERS_NOTE not in self.main_program.notes:
             raise NotReadyError(f"{what} needs servers, and this job has none")
-        known: Trainer | None = global_scope().attached.get(KEY)
-        if known is None:
+        if (here := self._here()) is not None:
+            return here
+        joined = [trainer for trainer in self.trainers if trainer.has_joined]
+        if len(joined) > 1:
+            raise UsageError(
+                f"{what}: {len(joined)} scopes of this process have joined the servers; choose one of them: with "
+                "static.scope_guard(scope)"
+            )
+        found = joined or list(self.trainers)
+        if len(found) != 1:
             raise NotReadyError(
                 f"{what} needs the servers; run the startup program first: exe.run(fleet.startup_program)"
             )
-        return known
+        return found[0]
+
+    def _here(self) -> Trainer | None:
+        """The trainer of the global scope, unless it is another job's."""
+        known: Trainer | None = global_scope().attached.get(KEY)
+        return known if known is not None and known.job in (None, self) else None
+
+    def scope(self, what: str) -> Scope:
+        """The scope that has the values of this job's programs."""
+        has_servers = SERVERS_NOTE in self.main_program.notes
+        return self._trainer(what).scope if has_servers else global_scope()
 
     def stop_worker(self) -> None:
-        """Send what is queued and leave the servers."""
-        known: Trainer | None = global_scope().attached.get(KEY)
-        if known is not None:
-            known.stop()
+        """Send what is queued and leave the servers, in every scope; the first error is raised when all have left."""
+        failures = []
+        for trainer in self._all():
+            try:
+                trainer.stop()
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
-    def load_own(self, dirname: str | PathLike[str]) -> None:
-        """Take the trainer's own variables from a checkpoint that the servers load."""
-        from fleet.runtime.programs.saving import load_own
+    def let_go(self) -> None:
+        """Drop the connections of every scope."""
+        for trainer in self._all():
+            trainer.drop()
 
-        load_own(dirname, self.main_program, global_scope())
+    def _all(self) -> list[Trainer]:
+        here = self._here()
+        return [*self.trainers, *([here] if here is not None and here not in self.trainers else [])]
 
-    @property
-    def plan(self) -> Plan | None:
-        """What is on servers; None in a job without any."""
-        note = self.main_program.notes.get(PLAN_NOTE)
-        return None if note is None else Plan.from_note(note)
+    @staticmethod
+    def leave() -> None:
+        """The script ends: see `running`."""
+        running.leave()
 
+    def save_persistables(
+        self, executor: Any, dirname: str | PathLike[str] | None = None, main_program: Program | None = None
+    ) -> Path | None:
+        """Write a checkpoint: with an executor, the trainer's own variables are in it; with the folder alone, not."""
+        if dirname is None:
+            return saving.save(self.worker("fleet.save_persistables()"), executor)
+        from fleet.static import io
 
-class ProgramOptimizer:
-    """Stands for an optimizer of programs; everything but `minimize` is its own."""
+        with scope_guard(self.scope("fleet.save_persistables()")):
+            io.save_persistables(executor, dirname, main_program or self.main_program)
+        return None
 
-    def __init__(self, job: ProgramJob, inner: Optimizer, strategy: Strategy) -> None:
-        self._job = job
-        self.inner = inner
-        self._strategy = strategy
+    def save_inference_model(self, *arguments: Any, **named: Any) -> Path | list[str]:
+        """A program that leads from feeds to targets; with the folder alone, ids and rows as plain numpy files."""
+        if len(arguments) + len(named) > 1:
+            from fleet.runtime.programs.inference import save_inference_model
 
-    def minimize(
-        self,
-        loss: Variable,
-        startup_program: Program | None = None,
-        parameter_list: Sequence[Any] | None = None,
-        no_grad_set: Any = None,
-        scopes: Any = None,
-    ) -> tuple[Any, Any]:
-        """Add backward and optimizer to the loss's program, then make it, and the startup program, this worker's."""
-        if scopes is not None:
-            raise NotSupportedError("minimize: scopes must be left out; exe.run takes the scope")
-        for name, value in (("loss", loss), ("startup_program", startup_program)):
-            if isinstance(value, list | tuple):
-                raise UsageTypeError(f"minimize: {name} must be one, got a list of {len(value)}")
-        made = self.inner.minimize(loss, startup_program, parameter_list, no_grad_set)
-        self._job.rewrite(loss.block.program, startup_program or default_startup_program(), self._strategy)
-        return made
+            return save_inference_model(self, *arguments, **named)
+        return saving.export(self.worker("fleet.save_inference_model()"), *arguments, **named)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
+    def read_own(self, dirname: str | PathLike[str]) -> Callable[[], None]:
+        """The trainer's own variables of a checkpoint, checked; a call of the result takes them over."""
+        from fleet.runtime.programs.saving import own_of
 
-
-def check_strategy(strategy: DistributedStrategy) -> None:
-    """NotSupportedError for a field that programs do not know."""
-    for leaf in strategy.changed():
-        if leaf.dotted == "localsgd_configs.k_steps":
-            raise NotSupportedError(
-                "strategy.localsgd_configs.k_steps: programs average at every step; train a torch module for longer "
-                "intervals"
-            )
-        if leaf.dotted not in HONOURED:
-            raise NotSupportedError(
-                f"strategy.{leaf.dotted} is not built for programs; leave it at its default "
-                f"({leaf.field.show(leaf.field.default)}), or train a torch module"
-            )
+        return own_of(dirname, self.main_program, self.scope("fleet.load_model()"))

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from fleet.errors import UsageError
 from fleet.runtime.programs import collective, server
+from fleet.runtime.programs.lookups import Reader
 from fleet.runtime.programs.trainer import Trainer
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
@@ -16,21 +16,16 @@ from fleet.static.registry import Kernel, MakeKernel
 
 def _prefetch(op: Operator, lowering: Lowering) -> Kernel:
     trainer = Trainer.of(lowering.program, lowering.scope, lowering.device)
-    key, tables, paddings = _key(op), op.attr("tables"), op.attr("padding_idx")
-    heights = op.attr("heights") if lowering.device.type == "cpu" else [0] * len(tables)  # a look would be a wait
+    key, tables = _key(op), op.attr("tables")
+    reader = Reader(tables, op.attr("heights"), op.attr("padding_idx"), lowering.device)
     is_trained = any(other.type == "prefetch_grad" for other in lowering.block.ops)
     drops, is_single = op.attr("drops_last"), len(tables) == 1
 
     def run(*ids: torch.Tensor) -> Any:
-        for index, height in enumerate(heights):
-            if height and ids[index].numel():
-                _check_ids(ids[index], tables[index], height)
-        rows = trainer.look_up(key, tables, ids, is_trained=is_trained)
+        rows = trainer.look_up(key, tables, reader.read(ids), is_trained=is_trained)
         out = []
         for index, (found, source) in enumerate(zip(rows, ids, strict=True)):
             shape = source.shape[:-1] if drops[index] else source.shape
-            if paddings[index] >= 0:
-                found = found.masked_fill(source.reshape(-1, 1) == paddings[index], 0.0)
             out.append(found.view(*shape, found.shape[-1]))
         return out[0] if is_single else out
 
@@ -42,30 +37,19 @@ def _key(op: Operator) -> tuple[str, ...]:
     return (*op.input("Ids"), *op.attr("tables"))
 
 
-def _check_ids(ids: torch.Tensor, table: str, height: int) -> None:
-    low, high = (int(end) for end in torch.aminmax(ids))
-    if low < 0 or high >= height:
-        wrong = low if low < 0 else high
-        raise UsageError(
-            f"id {wrong} is not in table {table!r}, whose ids are 0 to {height - 1}; give the embedding a larger size, "
-            "or is_distributed=True for any ids"
-        )
-
-
 def _prefetch_grad(op: Operator, lowering: Lowering) -> Kernel:
     trainer = Trainer.of(lowering.program, lowering.scope, lowering.device)
-    key, paddings = _key(op), op.attr("padding_idx")
-    count = len(op.input("Ids"))
+    key, count = _key(op), len(op.input("Ids"))
 
     def run(*tensors: torch.Tensor) -> None:
-        ids, grads = tensors[:count], list(tensors[count:])
-        for index, padding in enumerate(paddings):
-            if padding >= 0:
-                flat = grads[index].reshape(ids[index].numel(), -1)
-                grads[index] = flat.masked_fill(ids[index].reshape(-1, 1) == padding, 0.0)
-        trainer.take_gradients(key, grads)
+        trainer.take_gradients(key, tensors[count:])
 
     return run
+
+
+def _check_finite(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    trainer = Trainer.of(lowering.program, lowering.scope, lowering.device)
+    return lambda *gradients: trainer.check(gradients)
 
 
 def _send(op: Operator, lowering: Lowering) -> Kernel:
@@ -100,6 +84,7 @@ def _barrier(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
 kernels: dict[str, MakeKernel] = {
     "prefetch": _prefetch,
     "prefetch_grad": _prefetch_grad,
+    "check_finite": _check_finite,
     "send": _send,
     "recv": _recv,
     "send_barrier": _barrier,

@@ -6,7 +6,7 @@ program without servers: there parameters, rows and the state of their rules bec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,14 @@ from fleet.checkpoint.files import FileInfo
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageError
 from fleet.runtime import saving
 from fleet.runtime.programs.states import restore
-from fleet.runtime.programs.trainer import KEY, PLAN_NOTE, Trainer
+from fleet.runtime.programs.trainer import KEY, Trainer
+from fleet.runtime.programs.values import values_of
+from fleet.static.dtypes import torch_dtype
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import Scope, global_scope
-from fleet.static.program import Program
+from fleet.static.program import SERVERS_NOTE, Program
 from fleet.transpiler.plan import Plan
+from fleet.transpiler.updates import is_update
 
 if TYPE_CHECKING:
     from fleet.ps.worker import Worker
@@ -49,11 +52,12 @@ def load(executor: Executor, dirname: Folder, program: Program, filename: str | 
     """
     _check(executor, filename)
     scope = global_scope()
-    folder = checkpoint.find(dirname)
+    folder = _written_by_servers(dirname)
     if any(op.type == "listen_and_serv" for op in program.global_block().ops):
         scope.attached["model_dir"] = str(folder)
         return
     worker = Trainer.of(program, scope, executor.device).worker
+    take_over = own_of(folder, program, scope)
     if worker.client.job.num_workers == 1:
         saving.load(worker, folder)
     elif not _begins_with(worker, checkpoint.read_manifest(folder).version):
@@ -61,7 +65,31 @@ def load(executor: Executor, dirname: Folder, program: Program, filename: str | 
             "load_persistables: other trainers would go on meanwhile; give the folder to fleet.init_server(), or to "
             "load_persistables() with each server's program, or call fleet.load_model() in every worker"
         )
-    load_own(folder, program, scope)
+    take_over()
+
+
+def _written_by_servers(dirname: Folder) -> Path:
+    try:
+        return checkpoint.find(dirname)
+    except CheckpointError as error:
+        if not any(Path(dirname).glob("*.npy")):
+            raise
+        raise CheckpointError(
+            f"{dirname} has variables of a program without servers, and parameters of this one are on servers; load "
+            "it into the program as one process runs it, or begin with such values: initializer=NumpyArrayInitializer"
+        ) from error
+
+
+def refuse_to_load(program: Program, names: Iterable[str]) -> None:
+    """UsageError if a variable is on servers, which would replace what is loaded here."""
+    plan = Plan.from_note(program.notes[SERVERS_NOTE])
+    known = {*plan.dense, *plan.tables}
+    for name in names:
+        if name in known:
+            raise UsageError(
+                f"parameter {name!r} is on servers, whose values would replace what is loaded here; give the servers "
+                "a checkpoint with load_persistables(), or begin with a value: initializer=NumpyArrayInitializer"
+            )
 
 
 def _begins_with(worker: Worker, version: int) -> bool:
@@ -76,7 +104,9 @@ def load_here(executor: Executor, dirname: Folder, program: Program, filename: s
     _check(executor, filename)
     scope = global_scope()
     folder = checkpoint.find(dirname)
-    values = restore(program, folder, scope) | read_own(folder)
+    is_trained = any(is_update(op) for op in program.global_block().ops)
+    restored = restore(program, folder, scope) if is_trained else values_of(program, folder, scope)
+    values = restored | read_own(folder)
     wanted = [var for var in program.list_vars() if var.persistable]
     for var in wanted:
         if var.name not in values:
@@ -90,17 +120,21 @@ def load_here(executor: Executor, dirname: Folder, program: Program, filename: s
         scope.var(var.name).get_tensor().set(torch.from_numpy(values[var.name]), executor.device)
 
 
-def load_own(dirname: Folder, program: Program, scope: Scope) -> None:
-    """The trainer's own variables of a checkpoint: counters, running means."""
-    block = program.global_block()
-    for name, array in read_own(checkpoint.find(dirname)).items():
-        if block.has_var(name):
-            scope.var(name).get_tensor().set(torch.from_numpy(array))
+def own_of(dirname: Folder, program: Program, scope: Scope) -> Callable[[], None]:
+    """The trainer's own variables of a checkpoint (counters, running means), checked; the result takes them over."""
+    known = {var.name: var for var in program.list_vars() if var.persistable}
+    found = read_own(checkpoint.find(dirname), {name: tuple(var.shape) for name, var in known.items()})
+
+    def take_over() -> None:
+        for name, array in found.items():
+            scope.var(name).get_tensor().set(torch.from_numpy(array).to(torch_dtype(known[name].dtype)))
+
+    return take_over
 
 
 def own_variables(program: Program) -> list[str]:
     """Persistable variables that are in the trainer, not on servers."""
-    plan = Plan.from_note(program.notes[PLAN_NOTE])
+    plan = Plan.from_note(program.notes[SERVERS_NOTE])
     elsewhere = {*plan.dense, *plan.tables}
     return [var.name for var in program.list_vars() if var.persistable and var.name not in elsewhere]
 
@@ -113,13 +147,19 @@ def _write_own(folder: Path, program: Program, scope: Scope) -> Sequence[FileInf
     return [checkpoint.write_piece(folder / OWN_FILE, plain, {"kind": "trainer"}, codes)]
 
 
-def read_own(folder: Path) -> dict[str, Any]:
-    """The trainer's own variables in a checkpoint, if it has any."""
-    found: Iterable[FileInfo] = checkpoint.read_manifest(folder).others
-    for info in found:
-        if info.name == OWN_FILE:
-            return checkpoint.read_piece(folder / OWN_FILE, info)
-    return {}
+def read_own(folder: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> dict[str, Any]:
+    """The trainer's own variables in a checkpoint, if it has any: all, or those of `shapes`, which must fit."""
+    infos = [info for info in checkpoint.read_manifest(folder).others if info.name == OWN_FILE]
+    found = checkpoint.read_piece(folder / OWN_FILE, infos[0]) if infos else {}
+    if shapes is None:
+        return found
+    for name, array in found.items():
+        if shapes.get(name, array.shape) != array.shape:
+            raise CheckpointError(
+                f"variable {name!r} has shape {list(shapes[name])}, and {list(array.shape)} in {folder}; load it into "
+                "the program it is from"
+            )
+    return {name: array for name, array in found.items() if name in shapes}
 
 
 def _joined(scope: Scope) -> Trainer:

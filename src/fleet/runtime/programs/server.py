@@ -13,10 +13,11 @@ import torch
 from fleet import env
 from fleet.errors import UsageError
 from fleet.net import Endpoint
-from fleet.ps.placement import block_names
 from fleet.ps.spec import JobSpec
+from fleet.runtime.servers import server_device
 from fleet.static.variable import Parameter
 from fleet.transpiler.rules import rule_of
+from fleet.transpiler.share import shares_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,14 +38,15 @@ def make(op: Operator, lowering: Lowering) -> Kernel:
         from fleet.ps.server import serve
         from fleet.ps.service import Service
 
-        share = Share(op, lowering.program, lowering.scope.tensors)
+        described = Described(op, lowering.program, lowering.scope.tensors)
         model_dir = lowering.scope.attached.get("model_dir")
-        serve(Service(model_dir=model_dir, opening=share.open), endpoint, env.FLEET_JOB_TOKEN.get())
+        service = Service(device=server_device(), model_dir=model_dir, opening=described.open)
+        serve(service, endpoint, env.FLEET_JOB_TOKEN.get())
 
     return run
 
 
-class Share:
+class Described:
     """What a server program says that its server holds."""
 
     def __init__(self, op: Operator, program: Program, tensors: dict[str, torch.Tensor]) -> None:
@@ -61,7 +63,9 @@ class Share:
         self._compare("has a number of trainers", self._op.attr("Fanin"), job.num_workers)
         self._compare("is in a mode", self._op.attr("distributed_mode"), job.mode)
         self._compare("has tables", sorted(self._op.attr("tables")), sorted(spec.name for spec in job.tables))
-        blocks = blocks_of(job, server)
+        blocks: list[list[str]] = [[] for _ in job.dense.groups]
+        for share in shares_of(job, server):
+            blocks[share.group].append(share.name)
         rules = self._rules()
         self._compare("holds", sorted(rules), sorted(name for names in blocks for name in names))
         for group, names in zip(job.dense.groups, blocks, strict=True):
@@ -95,18 +99,3 @@ class Share:
                 f"the program of server {self._op.attr('endpoint')} {what} {own}, but a worker declares {declared}; "
                 "transpile the same program with the same arguments everywhere"
             )
-
-
-def blocks_of(job: JobSpec, server: int) -> list[list[str]]:
-    """The names of a server's blocks, group after group."""
-    counts: dict[str, int] = {}
-    for block in job.dense.blocks:
-        counts[block.parameter] = counts.get(block.parameter, 0) + 1
-    seen: dict[str, int] = {}
-    groups: list[list[str]] = [[] for _ in job.dense.groups]
-    for block in job.dense.blocks:
-        index = seen.get(block.parameter, 0)
-        seen[block.parameter] = index + 1
-        if block.server == server:
-            groups[block.group].append(block_names(block.parameter, counts[block.parameter])[index])
-    return groups

@@ -19,7 +19,8 @@ from fleet.strategy.mode import Mode
 from fleet.transpiler.rules import rule_of
 from fleet.transpiler.updates import Update, updates_of
 
-# Accumulators of an update operator in the order in which the native rule keeps them; a count comes last, as a scalar.
+# Accumulators of an update operator in the order in which the native rule keeps them; a count comes last, as a scalar:
+# one for a dense block, one for every row of a table.
 STATE: dict[str, tuple[str, ...]] = {
     "sgd": (),
     "momentum": ("Velocity",),
@@ -65,11 +66,11 @@ def restore(program: Program, folder: Path, scope: Scope) -> Values:
             found |= _begin(update, native, slots, scope.tensors)
             _read_table(found, update, kept, manifest, folder)
         else:
-            found |= _from_dense(update, kept, manifest, folder)
+            found |= _from_dense(update, kept, program, manifest, folder)
     return found
 
 
-def _from_dense(update: Update, kept: Kept, manifest: checkpoint.Manifest, folder: Path) -> Values:
+def _from_dense(update: Update, kept: Kept, program: Program, manifest: checkpoint.Manifest, folder: Path) -> Values:
     shape = update.parameter.shape
     size = prod(shape)
     arrays, scalars = checkpoint.state_form(kept.native.state_width)
@@ -79,14 +80,14 @@ def _from_dense(update: Update, kept: Kept, manifest: checkpoint.Manifest, folde
     for slot, array in zip(kept.slots, data.arrays, strict=True):
         found[update.op.input(slot)[0]] = array.reshape(shape)
     if scalars:
-        found[update.op.input(COUNT)[0]] = data.scalars[:1].copy()
+        count = program.global_block().var(update.op.input(COUNT)[0])
+        found[count.name] = np.full(count.shape, data.scalars[0], np.float32)
     return found
 
 
 def _read_table(found: Values, update: Update, kept: Kept, manifest: checkpoint.Manifest, folder: Path) -> None:
     height, width = update.parameter.shape
     arrays, scalars = checkpoint.state_form(kept.native.state_width)
-    latest = 0.0
     for piece in manifest.tables[update.name]:
         if (piece.form.width, piece.form.rule) != (width, kept.rule):
             raise CheckpointError(
@@ -105,10 +106,8 @@ def _read_table(found: Values, update: Update, kept: Kept, manifest: checkpoint.
         columns = rows["state"][:, : arrays * width].reshape(len(keys), arrays, width)
         for number, slot in enumerate(kept.slots):
             found[update.op.input(slot)[0]][keys] = columns[:, number]
-        if scalars and len(keys):
-            latest = max(latest, float(rows["state"][:, arrays * width].max()))
-    if scalars:
-        found[update.op.input(COUNT)[0]] = np.array([latest], np.float32)
+        if scalars:
+            found[update.op.input(COUNT)[0]][keys] = rows["state"][:, arrays * width]
 
 
 def _begin(update: Update, native: _native.Rule, slots: Sequence[str], tensors: Mapping[str, torch.Tensor]) -> Values:
@@ -123,5 +122,5 @@ def _begin(update: Update, native: _native.Rule, slots: Sequence[str], tensors: 
     for number, slot in enumerate(slots):
         found[update.op.input(slot)[0]] = np.full(parameter.shape, state[number], np.float32)
     if update.op.input(COUNT):
-        found[update.op.input(COUNT)[0]] = np.zeros(1, np.float32)
+        found[update.op.input(COUNT)[0]] = np.zeros(parameter.shape[0], np.float32)
     return found

@@ -6,8 +6,7 @@ leaves them in `stop`, or when the process ends.
 
 from __future__ import annotations
 
-import atexit
-import sys
+import math
 import threading
 import weakref
 from collections.abc import Sequence
@@ -20,23 +19,24 @@ from fleet import env
 from fleet.errors import NotReadyError, UsageError
 from fleet.ps.client import Client
 from fleet.ps.flat import FlatParameters
-from fleet.ps.lookup import Lookup, Request
+from fleet.ps.lookup import Request
 from fleet.ps.transport import LocalTransport, Transport
 from fleet.runtime.join import enter
-from fleet.static.operator import Operator
+from fleet.runtime.programs import running
+from fleet.runtime.programs.adopted import adopted
+from fleet.runtime.programs.lookups import Ids, Shared
+from fleet.static.program import SERVERS_NOTE, Program
 from fleet.strategy.parameter_server import ASync
-from fleet.transpiler.passes.prefetch import lookup_attrs
 from fleet.transpiler.plan import Plan
-from fleet.transpiler.updates import LOOKUPS
 
 if TYPE_CHECKING:
     from fleet.ps.worker import Worker
+    from fleet.runtime.programs.job import ProgramJob
     from fleet.static.block import Block
     from fleet.static.executor.scope import Scope
-    from fleet.static.program import Program
+    from fleet.static.operator import Operator
 
 KEY = "trainer"
-PLAN_NOTE = "servers"
 TRAFFIC_NOTE = "traffic"
 
 
@@ -45,6 +45,9 @@ class Trainer:
 
     def __init__(self, plan: Plan, traffic: dict[str, Any], scope: Scope, device: torch.device) -> None:
         self.plan = plan
+        self.scope = scope
+        self.job: ProgramJob | None = None
+        """The job of `fleet.distributed_optimizer` that its programs are from."""
         self._traffic = traffic
         self._tensors = scope.tensors
         self._device = device
@@ -52,14 +55,14 @@ class Trainer:
         self._worker: Worker | None = None
         self._is_stopped = False
         self._tables = {spec.name: index for index, spec in enumerate(plan.job.tables)}
-        self._lookups: dict[tuple[str, ...], list[_Shared]] = {}
+        self._lookups: dict[tuple[str, ...], list[Shared]] = {}
         self._gradients: list[torch.Tensor] = []
         self._received: dict[str, torch.Tensor] = {}
 
     @staticmethod
     def of(program: Program, scope: Scope, device: torch.device) -> Trainer:
         """The trainer of a scope; made for the program's plan if there is none yet."""
-        note = program.notes.get(PLAN_NOTE)
+        note = program.notes.get(SERVERS_NOTE)
         known: Trainer | None = scope.attached.get(KEY)
         if note is None and known is not None:
             return known  # a program that was cloned before it was cut: for evaluation
@@ -70,15 +73,22 @@ class Trainer:
             )
         plan = Plan.from_note(note)
         if known is not None and known.plan == plan:
+            known._belong_to(jobs.get(program.serial))
             return known
         if known is not None and not known._is_stopped:
             raise UsageError(
                 "this scope belongs to a program with other servers or parameters; run each in a Scope of its own"
             )
         trainer = Trainer(plan, program.notes.get(TRAFFIC_NOTE, {}), scope, device)
+        trainer._belong_to(jobs.get(program.serial))
         scope.attached[KEY] = trainer
-        _running.add(trainer)
+        running.add(trainer)
         return trainer
+
+    def _belong_to(self, job: ProgramJob | None) -> None:
+        if job is not None:
+            self.job = job
+            job.trainers.add(self)
 
     @property
     def worker(self) -> Worker:
@@ -98,7 +108,7 @@ class Trainer:
         if is_startup:
             with self._lock:
                 self._is_stopped = False
-            _running.add(self)
+            running.add(self)
         assert self.worker is not None
         return self._received
 
@@ -108,15 +118,19 @@ class Trainer:
 
     def _join(self) -> Worker:
         plan = self.plan
-        transports = connect(plan)
+        transports = connect(plan, None if self.job is None else self.job.model_dir)
         configs = ASync()
         for name, value in self._traffic.items():
             setattr(configs, name, value)
         configs.k_steps = plan.k_steps
         worker = enter(Client(transports, plan.trainer_id, plan.job), self._take, self._device, configs)
         self._lookups.clear()
-        if worker.client.model_dir:
-            self._load_own(worker.client.model_dir)
+        try:
+            if worker.client.model_dir:
+                self._load_own(worker.client.model_dir)
+        except BaseException:
+            worker.close()
+            raise
         if worker.flat is not None:
             self._received = dict(self._parameters())
             self._gradients = [view for tensor in self._received.values() if (view := tensor.grad) is not None]
@@ -126,10 +140,9 @@ class Trainer:
         """The servers began with a checkpoint: counters and running means of this trainer are in it, too."""
         from fleet.runtime.programs.saving import read_own
 
-        for name, array in read_own(Path(model_dir)).items():
-            known = self._tensors.get(name)
-            if known is not None and tuple(known.shape) == array.shape:
-                known.copy_(torch.from_numpy(array))
+        shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
+        for name, array in read_own(Path(model_dir), shapes).items():
+            self._tensors[name].copy_(torch.from_numpy(array))
 
     def _parameters(self) -> list[tuple[str, torch.Tensor]]:
         missing = [name for name, _ in self.plan.job.dense.shapes if name not in self._tensors]
@@ -148,27 +161,13 @@ class Trainer:
         return FlatParameters([(name, tensor, groups[name]) for name, tensor in self._parameters()], dense.blocks)
 
     def adopt(self, ops: Sequence[Operator], block: Block) -> list[Operator]:
-        """Lookups of a program that was never cut, in tables whose rows are on servers, become requests to them.
-
-        So a program cloned for evaluation before `transpile` works as well.
-        """
-        lookups = [op for op in ops if op.type in LOOKUPS and op.input("W")[0] in self._tables]
-        if not lookups:
-            return list(ops)
-        written = {name for op in ops for name in op.output_names}
-        first = [op for op in lookups if op.input("Ids")[0] not in written]
-        made = {
-            id(group[0]): _request(group, block)
-            for group in (first, *([op] for op in lookups if op not in first))
-            if group
-        }
-        gone = {id(op) for op in lookups} - made.keys()
-        return [made.get(id(op), op) for op in ops if id(op) not in gone]
+        """Operators of a program that may never have been cut: those that look up rows on servers ask for them."""
+        return adopted(ops, block, self._tables)
 
     # What a step does.
 
     def look_up(
-        self, key: tuple[str, ...], tables: Sequence[str], ids: Sequence[torch.Tensor], *, is_trained: bool
+        self, key: tuple[str, ...], tables: Sequence[str], ids: Sequence[Ids], *, is_trained: bool
     ) -> list[torch.Tensor]:
         """The rows of every lookup, in one request to each server; `key` says which operator asks."""
         worker = self.worker
@@ -176,14 +175,11 @@ class Trainer:
         for position, table in enumerate(tables):
             groups.setdefault(table, []).append(position)
         requests = [
-            Request(self._tables[table], tuple(ids[position] for position in positions))
+            Request(self._tables[table], tuple(ids[position].asked for position in positions))
             for table, positions in groups.items()
         ]
         lookups = worker.lookups(requests, with_grad=is_trained)
-        shared = [
-            _Shared(lookup, positions, [ids[position].numel() for position in positions])
-            for lookup, positions in zip(lookups, groups.values(), strict=True)
-        ]
+        shared = [Shared(lookup, positions, ids) for lookup, positions in zip(lookups, groups.values(), strict=True)]
         if is_trained:
             self._lookups[key] = shared
         out: list[torch.Tensor] = [torch.empty(0)] * len(tables)
@@ -196,6 +192,19 @@ class Trainer:
         """The gradients of the rows that `look_up` with this key gave; they go out with the next `send`."""
         for one in self._lookups.pop(key):
             one.add([grads[position] for position in one.positions])
+
+    def check(self, gradients: Sequence[torch.Tensor]) -> None:
+        """UsageError if gradients of the dense parameters, or of rows, hold a NaN or an Inf; the step is given up."""
+        worker = self.worker
+        every = [one for one in (*gradients, *worker.row_gradients()) if one.numel()]
+        norms = torch._foreach_norm(every, math.inf)
+        if not torch.stack(norms).isfinite().all():
+            self._lookups.clear()
+            worker.give_up()
+            raise UsageError(
+                f"the gradients of worker {self.plan.trainer_id}, step {worker.num_steps} hold a NaN or an Inf; "
+                "nothing was updated or sent. Look at the batch, or lower the learning rate"
+            )
 
     def send(self, gradients: Sequence[torch.Tensor], rates: dict[str, float]) -> None:
         """Push everything; afterwards the parameters are those of the next step, as the mode has it."""
@@ -219,7 +228,7 @@ class Trainer:
         """Send what is queued and take leave of the servers; parameters of the scope are the servers' last."""
         worker, self._worker = self._worker, None
         self._is_stopped = True
-        _running.discard(self)
+        running.discard(self)
         if worker is not None:
             worker.stop()
 
@@ -227,43 +236,13 @@ class Trainer:
         """Let the connections go without a word: something went wrong."""
         worker, self._worker = self._worker, None
         self._is_stopped = True
+        running.discard(self)
         if worker is not None:
             worker.close()
 
 
-def _request(lookups: Sequence[Operator], block: Block) -> Operator:
-    return Operator(
-        "prefetch",
-        {"Ids": [op.input("Ids")[0] for op in lookups]},
-        {"Out": [op.output("Out")[0] for op in lookups]},
-        lookup_attrs(lookups, block),
-    )
-
-
-class _Shared:
-    """All lookups of one table in one operator."""
-
-    def __init__(self, lookup: Lookup, positions: list[int], sizes: list[int]) -> None:
-        self.lookup = lookup
-        self.positions = positions
-        self.sizes = sizes
-
-    def split(self) -> Sequence[torch.Tensor]:
-        rows = self.lookup.rows
-        assert rows is not None
-        found = rows.detach().index_select(0, self.lookup.inverse)
-        return [found] if len(self.sizes) == 1 else found.split(self.sizes)
-
-    def add(self, grads: Sequence[torch.Tensor]) -> None:
-        rows = self.lookup.rows
-        assert rows is not None
-        flat = [grad.reshape(-1, rows.shape[1]) for grad in grads]
-        total = torch.zeros_like(rows, requires_grad=False)
-        rows.grad = total.index_add_(0, self.lookup.inverse, flat[0] if len(flat) == 1 else torch.cat(flat))
-
-
-def connect(plan: Plan) -> Sequence[Transport]:
-    """One transport for each server; without servers, one in this process."""
+def connect(plan: Plan, model_dir: str | None = None) -> Sequence[Transport]:
+    """One transport for each server; without servers, one in this process, which begins with a checkpoint."""
     if not plan.endpoints:
         from fleet.ps.service import Service
 
@@ -272,27 +251,11 @@ def connect(plan: Plan) -> Sequence[Transport]:
                 f"this job has {plan.job.num_workers} workers and no servers; start it with servers: "
                 "fleetrun --server_num 2 --worker_num 2 train.py"
             )
-        return [LocalTransport(Service())]
+        return [LocalTransport(Service(model_dir=model_dir))]
     from fleet.ps.grpc_client import GrpcTransport
 
     return [GrpcTransport(endpoint, env.FLEET_JOB_TOKEN.get()) for endpoint in plan.endpoints]
 
 
-_running: weakref.WeakSet[Trainer] = weakref.WeakSet()
-
-
-def stop_all() -> None:
-    """Stop every trainer of this process."""
-    for trainer in list(_running):
-        trainer.stop()
-
-
-@atexit.register
-def _at_exit() -> None:
-    """A script that ends without `stop_worker` loses nothing; one that failed takes no leave."""
-    has_failed = getattr(sys, "last_value", None) is not None
-    for trainer in list(_running):
-        if has_failed:
-            trainer.drop()
-        else:
-            trainer.stop()
+jobs: weakref.WeakValueDictionary[int, ProgramJob] = weakref.WeakValueDictionary()
+"""By the serial of a program: the job that has distributed it."""

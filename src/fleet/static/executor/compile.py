@@ -58,9 +58,12 @@ def needed(block: Block, fetches: Sequence[str]) -> list[Operator]:
     """The operators that change something persistable, talk to others, or lead to a fetch."""
     wanted = set(fetches)
     kept: list[Operator] = []
+    is_trained = block.program.is_trained
     for op in reversed(block.ops):
-        lasting = any(block.var(name).persistable for name in op.output_names)
-        if lasting or op.role == REMOTE or definition(op.type).has_effect or wanted & set(op.output_names):
+        known = definition(op.type)
+        counts = is_trained or not getattr(known, "is_metric", False)  # evaluation counts what it is asked for
+        lasting = counts and any(block.var(name).persistable for name in op.output_names)
+        if lasting or op.role == REMOTE or known.has_effect or wanted & set(op.output_names):
             kept.append(op)
             wanted |= set(op.input_names)
     return kept[::-1]
@@ -74,7 +77,7 @@ def _check_sources(block: Block, ops: Sequence[Operator], feeds: Sequence[str], 
                 raise _missing(block, name, op)
         for name in fed.intersection(op.output_names):
             raise UsageError(
-                f"feed {name!r} is what {op.type} of this program writes; leave it out, or program.prune() what writes it"
+                f"feed {name!r} is what {op.type} of this program writes; leave it out, or prune() the program"
             )
         have |= set(op.output_names)
     for name in fetches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,11 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet.static.variable import Variable
 
 Batch = Mapping[str, Any]
+
+STOP_S = 30.0
+"""How long a handler, or a batch that is being computed, may take to end when training does."""
+
+_log = logging.getLogger(__name__)
 
 
 class FetchHandler:
@@ -34,6 +40,7 @@ class _Watch:
     def __init__(self, handler: FetchHandler) -> None:
         self._handler = handler
         self._newest: dict[str, Any] | None = None
+        self._error: Exception | None = None
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet-fetch", daemon=True)
         self._thread.start()
@@ -42,13 +49,24 @@ class _Watch:
         self._newest = dict(zip(self._handler.var_dict, values, strict=True))
 
     def stop(self) -> None:
+        """End the thread, hand over the last values, and raise what the handler raised."""
         self._is_over.set()
-        self._thread.join()
+        self._thread.join(STOP_S)
+        if self._thread.is_alive():
+            _log.warning("FetchHandler.handler still runs %g s after the last batch; it is left alone", STOP_S)
+        elif self._error is None and self._newest is not None:
+            self._handler.handler(self._newest)
+        if self._error is not None:
+            raise self._error
 
     def _run(self) -> None:
-        while not self._is_over.wait(self._handler.period_secs):
-            if self._newest is not None:
-                self._handler.handler(self._newest)
+        try:
+            while not self._is_over.wait(self._handler.period_secs):
+                newest, self._newest = self._newest, None
+                if newest is not None:
+                    self._handler.handler(newest)
+        except Exception as error:
+            self._error = error
 
 
 def run_over(
@@ -92,21 +110,28 @@ def run_over(
         except BaseException as error:
             errors.append(error)
 
+    threads = [threading.Thread(target=guarded, name=f"fleet-train-{i}", daemon=True) for i in range(num_threads)]
     try:
         if num_threads <= 1:
             work()
         else:
-            threads = [threading.Thread(target=guarded, name=f"fleet-train-{i}") for i in range(num_threads)]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-    finally:
-        if watch is not None:
+    except BaseException as error:
+        errors.append(error)  # the threads look at it before each batch
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join(STOP_S)
+    close = getattr(source, "close", None)  # a generator may hold threads
+    if close is not None and not any(thread.is_alive() for thread in threads):
+        close()
+    if watch is not None:
+        try:
             watch.stop()
-        close = getattr(source, "close", None)  # a generator may hold threads
-        if close is not None:
-            close()
+        except Exception as error:
+            errors.append(error)
     if errors:
         raise errors[0]
     return count

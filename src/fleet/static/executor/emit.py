@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 INDENT = "    "
 
+_KERNEL = re.compile(r"^ +(?:.* = )?k(\d+)\(")
+
 
 @dataclass
 class Step:
@@ -46,6 +48,8 @@ class Step:
     reads: tuple[str, ...]
     """Persistable variables that must have a value."""
     ops: tuple[Operator, ...]
+    lines: dict[int, Operator]
+    """The operator of each line of the function."""
 
 
 class Emitter:
@@ -87,14 +91,19 @@ class Emitter:
 
     def _made(self, name: str, lines: Sequence[str], reads: Sequence[str], ops: Sequence[Operator]) -> Step:
         source = "\n".join(lines) + "\n"
+        by_line = {n: ops[int(found[1])] for n, line in enumerate(lines, 1) if (found := _KERNEL.search(line))}
         exec(compile(source, f"<program {self._block.program.serial}>", "exec"), self._globals)  # our own text
-        return Step(self._globals[name], source, self._feeds, self._fetches, tuple(reads), tuple(ops))
+        return Step(self._globals[name], source, self._feeds, self._fetches, tuple(reads), tuple(ops), by_line)
 
     def _lines(self, ops: Sequence[Operator], indexes: Sequence[int], *, stores: bool) -> Iterator[str]:
         for index in indexes:
             op = ops[index]
             self._globals[f"k{index}"] = self._lowering.kernel(op)
             results = _results(op)
+            # A temporary may share memory with what was fed, or with another value.
+            for name in sorted(set(op.output_names) - set(results)):
+                if not self._block.var(name).persistable:
+                    yield f"{INDENT}{self._local[name]} = {self._local[name]}.clone()"
             targets = self._names(results) + " = " if results else ""
             yield f"{INDENT}{targets}k{index}({self._names(op.input_names)})  # {op.type}"
             lasting = [name for name in results if self._block.var(name).persistable]
@@ -103,7 +112,10 @@ class Emitter:
                     f"{op.type} gives {lasting[0]!r} a new tensor; cuda_graph and torch_compile need programs that "
                     "change persistable variables in place: leave them out for this one"
                 )
-            yield from (f"{INDENT}S[{name!r}] = {self._local[name]}" for name in lasting)
+            for name in lasting:
+                # Its kernel may have made a view of a feed.
+                own = ".clone()" if self._feeds and not op.in_place and set(op.input_names) & set(self._feeds) else ""
+                yield f"{INDENT}S[{name!r}] = {self._local[name]}{own}"
             gone = self._last.get(index, ())
             if gone:
                 yield f"{INDENT}del {self._names(gone)}"

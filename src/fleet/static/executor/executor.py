@@ -6,22 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import torch
-
-from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
-from fleet.static.executor.compile import compile_block
+from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.static.executor.dataset import FetchHandler, run_over
-from fleet.static.executor.emit import Step
-from fleet.static.executor.feed import Feeder
-from fleet.static.executor.lod import LoDTensor
+from fleet.static.executor.faults import explained
 from fleet.static.executor.place import CPUPlace, device_of
 from fleet.static.executor.scope import Scope, global_scope
-from fleet.static.program import Program, default_main_program
+from fleet.static.executor.steps import Steps, fetch_names
+from fleet.static.program import default_main_program
 from fleet.static.variable import Variable
-
-MAX_STEPS = 64
-"""Compiled programs that an Executor keeps; the one compiled first goes first."""
 
 
 class Executor:
@@ -34,7 +26,7 @@ class Executor:
     def __init__(self, place: object = None) -> None:
         self.place = CPUPlace() if place is None else place
         self.device = device_of(self.place)
-        self._steps: dict[tuple[Any, ...], _Ready] = {}
+        self._steps = Steps(self.device)
         self._is_closed = False
 
     def run(
@@ -44,24 +36,35 @@ class Executor:
         fetch_list: Sequence[Variable | str] | Variable | str | None = None,
         scope: Scope | None = None,
         return_numpy: bool = True,
+        *,
+        feed_var_name: str = "feed",
+        fetch_var_name: str = "fetch",
+        use_program_cache: bool = True,
+        return_merged: bool = True,
+        use_prune: bool = False,
     ) -> list[Any]:
         """Run a program once; the values of `fetch_list`, as numpy arrays or, without `return_numpy`, as tensors.
 
         Without a program it is the default main program. A ragged variable is fed as a LoDTensor, and comes back as one
-        without `return_numpy`. Without a feed the readers of the program that were started give it.
+        without `return_numpy`. Without a feed the readers of the program that were started give it. The arguments after
+        `return_numpy` are Fluid's and change nothing here: every program is cached, and run as far as it is needed.
         """
+        del feed_var_name, fetch_var_name, use_program_cache, return_merged, use_prune
         if self._is_closed:
             raise NotReadyError("this Executor is closed; make another")
         program = default_main_program() if program is None else program
         feed = _read(program) if feed is None else feed
         scope = global_scope() if scope is None else scope
-        ready = self._ready(program, feed, fetch_list, scope)
+        ready = self._steps.get(program, feed, fetch_list, scope)
         values = ready.feeder.tensors(feed)
         try:
             results = ready.step.function(scope.tensors, values)
-        except KeyError as error:
-            raise _not_initialised(error, ready.step) from None
-        return ready.arrays(results) if return_numpy else ready.tensors(results)
+        except Exception as error:
+            found = explained(error, ready.step)
+            if found is error:
+                raise
+            raise found from error
+        return ready.arrays(results, values) if return_numpy else ready.tensors(results, values)
 
     def train_from_dataset(
         self,
@@ -83,17 +86,18 @@ class Executor:
         if dataset is None:
             raise UsageError("train_from_dataset: give dataset=, a fleet.data.InMemoryDataset or QueueDataset")
         program = default_main_program() if program is None else program
-        if thread > 1 and "servers" in getattr(program, "program", program).notes:
+        _check_threads(thread)
+        has_servers = "servers" in getattr(program, "program", program).notes
+        if thread > 1 and (has_servers or "trainer" in (scope or global_scope()).attached):
             raise NotSupportedError(
                 f"train_from_dataset: thread={thread} beside servers is not built; start more workers instead: "
                 "fleetrun --worker_num"
             )
         if print_period < 1:
             raise UsageError(f"print_period must be >= 1, got {print_period}")
-        wanted = (
-            [] if fetch_list is None else [fetch_list] if isinstance(fetch_list, Variable | str) else list(fetch_list)
-        )
-        names = _fetches(wanted)
+        names = fetch_names(fetch_list)
+        for name in names:
+            getattr(program, "program", program).global_block().var(name)
         if fetch_info is not None and len(fetch_info) != len(names):
             raise UsageError(
                 f"fetch_info must have one text for each of fetch_list, got {len(fetch_info)} for {len(names)}"
@@ -101,9 +105,9 @@ class Executor:
         begun = time.perf_counter()
         count = run_over(
             dataset,
-            lambda batch, fetches: self.run(program, batch, fetches, scope),
+            lambda batch, fetches: self.run(program, batch, fetches, scope=scope),
             num_threads=thread,
-            fetch_list=wanted,
+            fetch_list=names,
             fetch_info=list(fetch_info or names),
             print_period=print_period,
             handler=fetch_handler,
@@ -122,81 +126,21 @@ class Executor:
     def source(self, program: Any = None, feed: Mapping[str, Any] | None = None, fetch_list: Any = None) -> str:
         """The Python function that a program becomes, as text."""
         program = default_main_program() if program is None else program
-        return self._ready(program, feed or {}, fetch_list, global_scope()).step.source
+        return self._steps.get(program, feed or {}, fetch_list, global_scope()).step.source
 
     def close(self) -> None:
         """Let compiled programs go, and take leave of the servers of those that had some."""
-        scopes = {id(ready.scope): ready.scope for ready in self._steps.values()}
-        self._steps.clear()
+        scopes = self._steps.clear()
         self._is_closed = True
-        for scope in scopes.values():
-            for attached in scope.attached.values():
+        for scope in scopes:
+            for attached in list(scope.attached.values()):
                 if (stop := getattr(attached, "stop", None)) is not None:
                     stop()
 
-    def _ready(self, program: Any, feed: Mapping[str, Any], fetch_list: Any, scope: Scope) -> _Ready:
-        try:
-            key = (program.serial, program.version, tuple(feed), _fetch_key(fetch_list), id(scope), id(program))
-            ready = self._steps.get(key)
-        except (AttributeError, TypeError):
-            raise _wrong_arguments(program, feed, fetch_list) from None
-        if ready is None:
-            ready = self._compile(program, feed, fetch_list, scope)
-            while len(self._steps) >= MAX_STEPS:
-                self._steps.pop(next(iter(self._steps)))
-            self._steps[key] = ready
-        return ready
 
-    def _compile(self, program: Any, feed: Mapping[str, Any], fetch_list: Any, scope: Scope) -> _Ready:
-        if not isinstance(feed, Mapping):
-            raise UsageTypeError(f"feed must be a dictionary of names and values, got {type(feed).__name__}")
-        build = getattr(program, "build_strategy", None)
-        block = getattr(program, "program", program).global_block()
-        fetches = _fetches(fetch_list)
-        for name in fetches:
-            block.var(name)
-        feeder = Feeder(block, tuple(feed), self.device)
-        lods = [block.var(name).lod for name in fetches]
-        ragged = [name for name in dict.fromkeys(lods) if name is not None]
-        step = compile_block(block, feeder.names, [*fetches, *ragged], self.device, scope, build)
-        places = [None if lod is None else len(fetches) + ragged.index(lod) for lod in lods]
-        lasting = [index for index, name in enumerate(fetches) if block.var(name).persistable]
-        return _Ready(step, feeder, places, lasting, program, scope)
-
-
-class _Ready:
-    """A compiled program, what brings its feeds, where the offsets of ragged results are, and which results last."""
-
-    def __init__(
-        self,
-        step: Step,
-        feeder: Feeder,
-        lods: list[int | None],
-        lasting: list[int],
-        program: Any,
-        scope: Scope,
-    ) -> None:
-        self.step = step
-        self.feeder = feeder
-        self.lods = lods
-        self._lasting = lasting
-        self.scope = scope
-        self._program = program  # as of the scope, its id is in the key: it must not be given to another
-
-    def arrays(self, results: Sequence[Any]) -> list[Any]:
-        arrays = [_array(result) for result in results[: len(self.lods)]]
-        for index in self._lasting:
-            arrays[index] = arrays[index].copy()  # the next run changes a parameter where it is
-        return arrays
-
-    def tensors(self, results: Sequence[Any]) -> list[Any]:
-        found: list[Any] = [
-            result if place is None else LoDTensor(result, results[place])
-            for result, place in zip(results, self.lods, strict=False)
-        ]
-        for index in self._lasting:
-            found[index] = found[index].clone()
-        return found
+def _check_threads(thread: Any) -> None:
+    if not isinstance(thread, int) or thread < 0:
+        raise UsageError(f"train_from_dataset: thread must be a whole number from 0, got {thread!r}")
 
 
 def _read(program: Any) -> dict[str, Any]:
@@ -207,44 +151,3 @@ def _read(program: Any) -> dict[str, Any]:
         if reader.is_started:
             feed.update(reader.read())
     return feed
-
-
-def _wrong_arguments(program: Any, feed: Any, fetch_list: Any) -> UsageTypeError:
-    if not isinstance(program, Program) and not hasattr(program, "program"):
-        return UsageTypeError(f"program must be a Program or a CompiledProgram, got {type(program).__name__}")
-    if not isinstance(feed, Mapping):
-        return UsageTypeError(f"feed must be a dictionary of names and values, got {type(feed).__name__}")
-    return UsageTypeError(f"fetch_list must hold variables or their names, got {fetch_list!r}")
-
-
-def _fetch_key(fetch_list: Any) -> Any:
-    if fetch_list is None:
-        return None
-    if isinstance(fetch_list, Variable | str):
-        return fetch_list
-    return tuple(one if isinstance(one, str) else getattr(one, "name", one) for one in fetch_list)
-
-
-def _fetches(fetch_list: Any) -> list[str]:
-    several = [] if fetch_list is None else [fetch_list] if isinstance(fetch_list, Variable | str) else list(fetch_list)
-    for one in several:
-        if not isinstance(one, Variable | str):
-            raise UsageTypeError(f"fetch_list must hold variables or their names, got {type(one).__name__}")
-    return [one if isinstance(one, str) else one.name for one in several]
-
-
-def _not_initialised(error: KeyError, step: Step) -> Exception:
-    name = error.args[0] if error.args else None
-    if name in step.reads:
-        return NotReadyError(
-            f"variable {name!r} has no value; run the startup program first: exe.run(default_startup_program())"
-        )
-    return error
-
-
-def _array(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        if value.dtype is torch.bfloat16:
-            value = value.float()  # numpy has no bfloat16
-        return value.detach().cpu().numpy() if value.device.type != "cpu" else value.numpy()
-    return np.asarray(value)

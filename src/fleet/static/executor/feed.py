@@ -10,7 +10,7 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.static.dtypes import canonical, torch_dtype
-from fleet.static.executor.lod import LoDTensor
+from fleet.static.executor.lod import LoDTensor, as_numbers
 
 if TYPE_CHECKING:
     from fleet.static.block import Block
@@ -88,7 +88,7 @@ def _tensor(var: Variable, value: Any) -> torch.Tensor:
     try:
         if isinstance(value, np.ndarray):
             return torch.from_numpy(value if value.flags.carray else value.copy())
-        numbers = np.asarray(value, dtype=np.float32 if wanted is torch.bfloat16 else np.dtype(var.dtype))
+        numbers = as_numbers(value, var)
     except (TypeError, ValueError) as error:
         raise UsageError(f"feed {var.name!r} must be {var.dtype} numbers of shape {list(var.shape)}: {error}") from None
     return torch.from_numpy(numbers if numbers.flags.carray else numbers.copy()).to(wanted)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static.dtypes import torch_dtype
@@ -36,10 +37,10 @@ class LoDTensor:
             return LoDTensor(*value)
         if isinstance(value, list):
             try:
-                rows = [np.asarray(row).reshape(-1, *var.shape[1:]) for row in value]
+                rows = [as_numbers(row, var).reshape(-1, *var.shape[1:]) for row in value]
             except ValueError as error:
                 raise UsageError(
-                    f"feed {var.name!r} must be rows of values of shape {list(var.shape[1:])}: {error}"
+                    f"feed {var.name!r} must be rows of {var.dtype} values of shape {list(var.shape[1:])}: {error}"
                 ) from None
             whole = np.concatenate(rows) if rows else np.zeros((0, *var.shape[1:]))
             values = torch.from_numpy(whole).to(torch_dtype(var.dtype))
@@ -78,3 +79,12 @@ def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]], pl
     if place is not None:
         made.values = made.values.to(device_of(place))
     return made
+
+
+def as_numbers(value: Any, var: Variable) -> NDArray[Any]:
+    """Numbers of Python as what a variable is; ValueError if they would lose their fraction."""
+    found = np.asarray(value)
+    dtype = np.dtype(np.float32 if var.dtype == "bfloat16" else var.dtype)
+    if found.size and found.dtype.kind == "f" and dtype.kind != "f":
+        raise ValueError(f"{found.dtype} is no {dtype}")
+    return found.astype(dtype)

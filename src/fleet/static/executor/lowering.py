@@ -43,7 +43,7 @@ class Lowering:
         """
         if not self.program.random_seed:
             return None
-        key = f"generator of program {self.program.serial} on {self.device}"
+        key = f"generator of program {self.program.serial}, seed {self.program.random_seed}, on {self.device}"
         if key not in self.scope.attached:
             made = torch.Generator(self.device)
             self.scope.attached[key] = made.manual_seed(self.program.random_seed)

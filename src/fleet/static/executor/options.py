@@ -24,14 +24,27 @@ class _Fields:
             near = difflib.get_close_matches(name, self._defaults, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise UnknownFieldError(f"{type(self).__name__} has no field {name!r}{hint}")
-        default = self._defaults[name]
-        if isinstance(default, bool) and not isinstance(value, bool):
-            raise UsageError(f"{type(self).__name__}.{name} must be True or False, got {value!r}")
-        self.__dict__[name] = value
+        self.__dict__[name] = _checked(f"{type(self).__name__}.{name}", value, self._defaults[name])
 
     def __repr__(self) -> str:
         changed = {name: value for name, value in self.__dict__.items() if value != self._defaults[name]}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+def _checked(where: str, value: Any, default: Any) -> Any:
+    """The value as the type of its default."""
+    kind = type(default)
+    if issubclass(kind, IntEnum):
+        if value not in list(kind):
+            raise UsageError(f"{where} must be one of {', '.join(kind.__members__)}, got {value!r}")
+        return kind(value)
+    if kind is bool and not isinstance(value, bool):
+        raise UsageError(f"{where} must be True or False, got {value!r}")
+    if kind is int and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise UsageError(f"{where} must be a whole number from 0, got {value!r}")
+    if kind is str and not isinstance(value, str):
+        raise UsageError(f"{where} must be text, got {value!r}")
+    return value
 
 
 class ReduceStrategy(IntEnum):
@@ -57,6 +70,8 @@ class BuildStrategy(_Fields):
     reference's: they choose between ways to the same result, and Fleet chooses by itself.
     """
 
+    num_trainers: int
+    trainer_id: int
     torch_compile: bool
     cuda_graph: bool
     memory_optimize: bool

@@ -43,14 +43,18 @@ class CompiledProgram:
                 f"with_data_parallel: {num_places} places in one process are not built; start one process for each "
                 f"with fleetrun --worker_num {num_places}"
             )
-        del share_vars_from  # programs of one scope share its variables anyway
-        self._use(build_strategy, exec_strategy)
+        if share_vars_from is not None and not isinstance(share_vars_from, CompiledProgram):
+            raise UsageTypeError(f"share_vars_from must be a CompiledProgram, got {type(share_vars_from).__name__}")
+        self._use(build_strategy, exec_strategy)  # programs of one scope share its variables anyway
         return self
 
     def _use(self, build: BuildStrategy | None, execution: ExecutionStrategy | None) -> None:
         if build is not None:
             build.check()
+            if build.num_trainers > 1:
+                check_trainers(self.program, build.num_trainers, build.trainer_id)
             self.build_strategy = build
+            self.program.changed()  # it is compiled in another way from now on
         if execution is not None:
             execution.check()
 
@@ -85,8 +89,8 @@ class ParallelExecutor:
         if scope is None and share_vars_from is not None:
             scope = share_vars_from._scope
         self._scope: Scope | None = scope
-        _check_trainers(program, num_trainers, trainer_id)
-        self._executor = Executor(CUDAPlace(_local_gpu()) if use_cuda else CPUPlace())
+        check_trainers(program, num_trainers, trainer_id)
+        self._executor = Executor(CUDAPlace(0) if use_cuda else CPUPlace())
 
     @property
     def device_count(self) -> int:
@@ -113,7 +117,8 @@ class ParallelExecutor:
         """Temporaries are gone when a run ends, so there is nothing to drop."""
 
 
-def _check_trainers(program: Program, num_trainers: int, trainer_id: int) -> None:
+def check_trainers(program: Program, num_trainers: int, trainer_id: int) -> None:
+    """UsageError unless the program was transpiled for so many trainers, and for this one."""
     note = program.notes.get(COLLECTIVE_NOTE)
     known, index = (1, 0) if note is None else (len(note["endpoints"]), note["trainer_id"])
     if num_trainers != known:
@@ -121,11 +126,3 @@ def _check_trainers(program: Program, num_trainers: int, trainer_id: int) -> Non
         raise UsageError(f"num_trainers is {num_trainers}, but the program is one of {known} trainers; {remedy}")
     if trainer_id != index and known > 1:
         raise UsageError(f"trainer_id is {trainer_id}, but the program was transpiled for trainer {index}")
-
-
-def _local_gpu() -> int:
-    import torch
-    import torch.distributed as dist
-
-    count = torch.cuda.device_count()
-    return dist.get_rank() % count if dist.is_initialized() and count else 0

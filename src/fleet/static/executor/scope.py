@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from fleet.errors import UsageTypeError
+from fleet.errors import UsageError, UsageTypeError
+
+_serial = itertools.count()
 
 
 class ScopeVariable:
@@ -35,15 +38,27 @@ class ScopeTensor:
         return self._scope.tensors[self._name]
 
     def set(self, value: Any, place: object = None) -> None:
-        """Replace the value; it stays where it is, or goes to `place`."""
+        """Replace the value by a copy of `value`, which goes to `place`, or to where the variable is.
+
+        A variable that has a value keeps its shape and dtype: UsageError for others.
+        """
         from fleet.static.executor.place import device_of
 
         known = self._scope.tensors.get(self._name)
-        tensor = value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
-        if known is not None and known.shape == tensor.shape and known.dtype == tensor.dtype:
-            known.copy_(tensor)  # others may hold views of it
+        tensor = value.detach() if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value))
+        if known is None:
+            device = tensor.device if place is None else device_of(place)
+            self._scope.tensors[self._name] = tensor.to(device, copy=True)
+            return
+        if known.shape != tensor.shape or known.dtype != tensor.dtype:
+            raise UsageError(
+                f"variable {self._name!r} is {_form(known)}, got {_form(tensor)}; reshape or convert what you set, or "
+                "use a Scope of its own"
+            )
+        if place is not None and known.device != device_of(place):
+            self._scope.tensors[self._name] = tensor.to(device_of(place), copy=True)
         else:
-            self._scope.tensors[self._name] = tensor.to(device_of(place)) if place is not None else tensor
+            known.copy_(tensor)  # others may hold views of it
 
     def shape(self) -> list[int]:
         return list(self.tensor.shape)
@@ -53,10 +68,16 @@ class ScopeTensor:
         return np.array(array, dtype=dtype, copy=True if copy is None else copy)
 
 
+def _form(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
 class Scope:
     """Tensors by name. `tensors` is the dictionary that compiled programs read and write."""
 
     def __init__(self) -> None:
+        self.serial = next(_serial)
+        """Different for every scope of this process: caches use it."""
         self.tensors: dict[str, torch.Tensor] = {}
         self.attached: dict[str, Any] = {}
         """What runs beside a program and belongs to these tensors, such as a worker that sends them to servers."""

@@ -58,10 +58,7 @@ def write_tensors(folder: Path, tensors: Mapping[str, torch.Tensor], filename: s
     """Write tensors by name: a file `NAME.npy` for each, or one safetensors file."""
     with Replacing(folder) as replacing:
         if filename is not None:
-            kinds = {name: canonical(tensor.dtype) for name, tensor in tensors.items()}
-            codes = {name: _BITS[kind][1] for name, kind in kinds.items() if kind in _BITS}
-            arrays = {name: _bits(tensor) for name, tensor in tensors.items()}
-            write_piece(replacing.path(filename), arrays, {"format": "pt"}, codes)
+            replacing.safetensors(filename, tensors)
             return
         for name, tensor in tensors.items():
             _write_npy(replacing.path(f"{file_name_of(name)}.npy"), tensor)
@@ -69,9 +66,8 @@ def write_tensors(folder: Path, tensors: Mapping[str, torch.Tensor], filename: s
 
 def write_text(folder: Path, filename: str, text: str) -> None:
     """Write a text file in UTF-8."""
-    data = text.encode()
     with Replacing(folder) as replacing:
-        write_file(replacing.path(filename), [data], len(data))
+        replacing.text(filename, text)
 
 
 class Replacing:
@@ -91,6 +87,18 @@ class Replacing:
     def path(self, name: str) -> Path:
         self._names[name] = self._folder / f".{name}.writing-{secrets.token_hex(4)}"
         return self._names[name]
+
+    def safetensors(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Write one file of several tensors."""
+        kinds = {name: canonical(tensor.dtype) for name, tensor in tensors.items()}
+        codes = {name: _BITS[kind][1] for name, kind in kinds.items() if kind in _BITS}
+        arrays = {name: _bits(tensor) for name, tensor in tensors.items()}
+        write_piece(self.path(name), arrays, {"format": "pt"}, codes)
+
+    def text(self, name: str, text: str) -> None:
+        """Write a text file in UTF-8."""
+        data = text.encode()
+        write_file(self.path(name), [data], len(data))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:

@@ -6,15 +6,17 @@ dirname/fc_0.w_0.npy, ...   the parameters, or one safetensors file if `params_f
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import CheckpointError, NotSupportedError, UsageError, UsageTypeError
 from fleet.static.executor.executor import Executor
+from fleet.static.executor.scope import global_scope, scope_guard
 from fleet.static.io.files import checked_filename, folder_of, write_text
-from fleet.static.io.variables import Dirname, is_persistable, load_vars, program_of, save_vars
+from fleet.static.io.variables import HOME, Dirname, is_persistable, load_vars, program_of, save_vars
 from fleet.static.json_form import from_json, to_json
-from fleet.static.program import Program
+from fleet.static.program import SERVERS_NOTE, Program
 from fleet.static.variable import Variable
 
 MODEL = "__model__"
@@ -33,7 +35,8 @@ def save_inference_model(
 ) -> list[str]:
     """Save what computes `target_vars` from the variables `feeded_var_names`; returns the names of the targets.
 
-    The program is pruned: no backward, no optimizer, dropout and batch norm as in evaluation. Without
+    The program is pruned: no backward, no optimizer, dropout and batch norm as in evaluation. Of a program with servers
+    it is the one that one process runs, with the values that the servers have now. Without
     `export_for_deployment` the whole program is saved as well, as `__model__.main_program`. The model file is written
     last, when the parameters are on the disk.
     """
@@ -46,13 +49,17 @@ def save_inference_model(
     if not targets:
         raise UsageError("target_vars must have at least one variable")
     feeds = [feeded_var_names] if isinstance(feeded_var_names, str) else list(feeded_var_names)
-    program = prune(whole, feeds, [target.name for target in targets])
+    names, source, scope = [target.name for target in targets], whole, global_scope()
+    if SERVERS_NOTE in whole.notes or "trainer" in scope.attached:
+        source, scope = importlib.import_module(HOME).for_inference(whole, feeds, names, scope)
+    program = prune(source, feeds, names)
     folder = folder_of(dirname)
-    save_vars(executor, folder, program, predicate=is_persistable, filename=params_filename)
+    with scope_guard(scope):
+        save_vars(executor, folder, program, predicate=is_persistable, filename=params_filename)
     if not export_for_deployment:
         write_text(folder, f"{model}.main_program", to_json(whole))
     write_text(folder, model, to_json(program))
-    return [target.name for target in targets]
+    return names
 
 
 def load_inference_model(

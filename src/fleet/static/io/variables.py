@@ -15,15 +15,15 @@ from typing import Any
 import torch
 
 from fleet import checkpoint
-from fleet.errors import CheckpointError, NotReadyError, UsageTypeError
+from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageTypeError
 from fleet.static.executor.executor import Executor
-from fleet.static.executor.scope import global_scope
+from fleet.static.executor.scope import global_scope, scope_guard
 from fleet.static.io.files import checked_filename, folder_of, read_tensors, write_tensors
-from fleet.static.program import Program, default_main_program
+from fleet.static.program import SERVERS_NOTE, Program, default_main_program
 from fleet.static.variable import Parameter, Variable
 
-SERVERS_NOTE = "servers"
 _SAVING = "fleet.runtime.programs.saving"
+HOME = "fleet.runtime.programs.home"
 
 Dirname = str | os.PathLike[str]
 Predicate = Callable[[Variable], bool]
@@ -50,10 +50,24 @@ def save_vars(
     """Save `vars`, or the variables that `predicate` chooses: `dirname/NAME.npy` each, or all in one safetensors file.
 
     A character that file names cannot have is percent-encoded. What was there before under the same names is replaced.
+    Parameters that a trainer's program has on servers come from there; the state of its optimizer does not.
     """
     _checked_executor(executor)
     program = program_of(main_program)
-    write_tensors(folder_of(dirname), values_of(program, chosen(program, vars, predicate)), checked_filename(filename))
+    vars = None if vars is None else list(vars)
+    if SERVERS_NOTE in program.notes:
+        if predicate is is_persistable:
+            raise NotSupportedError(
+                "save_vars: what this program keeps from step to step is on servers; use save_persistables()"
+            )
+        home = importlib.import_module(HOME)
+        program = home.with_tables(program)
+        scope = home.at_home(global_scope(), chosen(program, vars, predicate))
+    else:
+        scope = global_scope()
+    with scope_guard(scope):
+        values = values_of(program, chosen(program, vars, predicate))
+    write_tensors(folder_of(dirname), values, checked_filename(filename))
 
 
 def save_params(
@@ -86,6 +100,10 @@ def load_vars(
     _checked_executor(executor)
     program = program_of(main_program)
     wanted = chosen(program, vars, predicate)
+    if SERVERS_NOTE in program.notes:
+        importlib.import_module(_SAVING).refuse_to_load(program, [var.name for var in wanted])
+    if is_of_servers(folder_of(dirname)):
+        raise CheckpointError(f"{dirname} was written by servers; load it with load_persistables()")
     assign(read_tensors(folder_of(dirname), wanted, checked_filename(filename)), executor.device)
 
 

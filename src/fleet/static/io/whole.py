@@ -10,9 +10,8 @@ import torch
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static.executor.executor import Executor
-from fleet.static.io.files import read_tensors, write_tensors, write_text
+from fleet.static.io.files import Replacing, read_tensors
 from fleet.static.io.variables import (
-    SERVERS_NOTE,
     assign,
     chosen,
     is_parameter,
@@ -21,22 +20,27 @@ from fleet.static.io.variables import (
     values_of,
 )
 from fleet.static.json_form import to_json
-from fleet.static.program import Program
+from fleet.static.program import SERVERS_NOTE, Program
 from fleet.static.variable import Variable
 
 PARAMETERS, STATE, PROGRAM = ".params.safetensors", ".state.safetensors", ".program.json"
 
 
 def save(program: Program, model_path: str | os.PathLike[str]) -> None:
-    """Save a program: MODEL_PATH.params.safetensors, .state.safetensors (all else that lasts) and .program.json."""
+    """Save a program: MODEL_PATH.params.safetensors, .state.safetensors (all else that lasts) and .program.json.
+
+    The three take their places together, when all are on the disk: a save that fails leaves the one before it.
+    """
     program = _local(program, "save_persistables")
     folder, stem = _place(model_path)
     lasting = chosen(program, None, is_persistable)
     values = values_of(program, lasting)
     parameters = {var.name for var in lasting if is_parameter(var)}
-    write_tensors(folder, {name: values[name] for name in values if name in parameters}, stem + PARAMETERS)
-    write_tensors(folder, {name: values[name] for name in values if name not in parameters}, stem + STATE)
-    write_text(folder, stem + PROGRAM, to_json(program))
+    written = to_json(program)
+    with Replacing(folder) as replacing:
+        replacing.safetensors(stem + PARAMETERS, {name: values[name] for name in values if name in parameters})
+        replacing.safetensors(stem + STATE, {name: values[name] for name in values if name not in parameters})
+        replacing.text(stem + PROGRAM, written)
 
 
 def load(

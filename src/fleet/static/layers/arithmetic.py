@@ -1,4 +1,4 @@
-"""Arithmetic on variables: what +, -, *, / and @ between them mean, and the functions behind it."""
+"""Arithmetic on variables: what the signs between them mean, and the functions behind those."""
 
 from __future__ import annotations
 
@@ -93,12 +93,14 @@ def elementwise_floordiv(
 def combine(x: Variable, other: Any, op: str, is_reversed: bool = False) -> Variable:
     """`x (op) other`, or `other (op) x` if reversed, for the signs between variables; a number becomes one `scale`."""
     if isinstance(other, Variable):
-        # As the left side decides what the result is, the right one is cast to it.
+        # As the left side decides what the result is, the right one is cast to it; what is compared loses no fraction.
         left, right = (other, x) if is_reversed else (x, other)
         wanted = "float32" if op == "elementwise_div" and left.dtype not in FLOATS else left.dtype
-        return _binary(op, _as(left, wanted), _as(right, wanted), -1, None, None)
+        if not op.startswith("elementwise_") and wanted not in FLOATS and right.dtype in FLOATS:
+            wanted = right.dtype
+        return _signed(Layer(op), op, _as(left, wanted), _as(right, wanted))
     number = _number(other, "a Variable goes together with Variables and numbers")
-    if x.dtype not in FLOATS and (op == "elementwise_div" or number != int(number)):
+    if x.dtype not in FLOATS and (op == "elementwise_div" or not number.is_integer()):
         x = cast(x, "float32")
     if op == "elementwise_add":
         return scale(x, bias=number)
@@ -111,8 +113,13 @@ def combine(x: Variable, other: Any, op: str, is_reversed: bool = False) -> Vari
     layer = Layer(op)
     constant = layer.apply("fill_constant", {}, {"shape": [1], "value": number, "dtype": x.dtype}, x.dtype)
     constant.stop_gradient = True
-    left, right = (constant, x) if is_reversed else (x, constant)
-    return layer.apply(op, {"X": left, "Y": right}, {"axis": -1}, x.dtype)
+    return _signed(layer, op, *((constant, x) if is_reversed else (x, constant)))
+
+
+def _signed(layer: Layer, op: str, left: Variable, right: Variable) -> Variable:
+    out = layer.apply(op, {"X": left, "Y": right}, {"axis": -1}, left.dtype)
+    out.stop_gradient = out.dtype == "bool"
+    return out
 
 
 def _as(x: Variable, dtype: str) -> Variable:

@@ -21,12 +21,17 @@ class Layer:
 
     def __init__(self, kind: str, name: str | None = None) -> None:
         self.kind = kind
-        self.name = name or names.generate(kind)
         self.block = default_main_program().current_block()
+        self.name = name or names.generate(kind, self._is_taken)
 
     def temporary(self, dtype: str = "float32", stop_gradient: bool = False) -> Variable:
         """A new variable for an output; its shape is found when the operator is added."""
-        return self.block.create_var(names.generate(f"{self.name}.tmp"), dtype=dtype, stop_gradient=stop_gradient)
+        name = names.generate(f"{self.name}.tmp", self.block.has_var)
+        return self.block.create_var(name, dtype=dtype, stop_gradient=stop_gradient)
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether the program has a layer of this name, which was not counted here: it was read from a file."""
+        return any(self.block.has_var(f"{name}.{part}_0") for part in ("tmp", "w", "b"))
 
     def parameter(
         self,
@@ -44,11 +49,13 @@ class Layer:
             return None
         if any(size <= 0 for size in shape):
             raise self.error(f"a parameter needs known sizes, got shape {list(shape)}")
-        name = settings.name or names.generate(f"{self.name}.{'b' if is_bias else 'w'}")
         main = default_main_program().global_block()
+        name = settings.name or names.generate(f"{self.name}.{'b' if is_bias else 'w'}", main.has_var)
         known = main.vars.get(name)
         if known is not None:
             return self._shared(known, shape, dtype)
+        startup = default_startup_program().global_block()
+        self._check_start(startup.vars.get(name), shape, dtype)
         parameter = main.create_parameter(
             name,
             shape,
@@ -60,7 +67,6 @@ class Layer:
             is_distributed=is_distributed,
         )
         initializer = settings.initializer or default or (Constant(0.0) if is_bias else Xavier())
-        startup = default_startup_program().global_block()
         if name not in startup.vars:
             initializer(startup.create_var(name, shape, dtype, persistable=True), startup)
         return parameter
@@ -72,6 +78,15 @@ class Layer:
                 f"by a parameter of shape {list(shape)} and dtype {dtype}"
             )
         return known
+
+    def _check_start(self, known: Variable | None, shape: Sequence[int], dtype: str) -> None:
+        """Programs may share a startup program, and a parameter by its name, but not with two shapes."""
+        if known is not None and (known.shape, known.dtype) != (tuple(shape), dtype):
+            raise self.error(
+                f"the startup program gives {known.name!r} a value of shape {list(known.shape)} and dtype {known.dtype}"
+                f", which does not fit a parameter of shape {list(shape)} and dtype {dtype}; give this program a "
+                "startup program of its own, or the parameter another name"
+            )
 
     def op(
         self,

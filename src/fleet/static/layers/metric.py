@@ -73,7 +73,7 @@ def auc(
 
 def _counts(stem: str, shape: list[int]) -> Variable:
     """A persistable variable of zeros."""
-    name = names.generate(stem)
-    startup = default_startup_program().global_block()
+    main, startup = default_main_program().global_block(), default_startup_program().global_block()
+    name = names.generate(stem, main.has_var)
     Constant(0)(startup.create_var(name, shape, "int64", persistable=True), startup)
-    return default_main_program().global_block().create_var(name, shape, "int64", persistable=True, stop_gradient=True)
+    return main.create_var(name, shape, "int64", persistable=True, stop_gradient=True)

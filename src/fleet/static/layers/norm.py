@@ -47,16 +47,11 @@ def batch_norm(
     saved_mean = layer.temporary(input.dtype, stop_gradient=True)
     saved_variance = layer.temporary(input.dtype, stop_gradient=True)
     out = layer.temporary(input.dtype)
+    kept = {} if is_test or use_global_stats else {"MeanOut": mean, "VarianceOut": variance}
     layer.op(
         "batch_norm",
         {"X": input, "Scale": scale, "Bias": bias, "Mean": mean, "Variance": variance},
-        {
-            "Y": out,
-            "MeanOut": mean,
-            "VarianceOut": variance,
-            "SavedMean": saved_mean,
-            "SavedVariance": saved_variance,
-        },
+        {"Y": out, **kept, "SavedMean": saved_mean, "SavedVariance": saved_variance},
         {
             "momentum": float(momentum),
             "epsilon": float(epsilon),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from fleet.errors import NotSupportedError
@@ -146,6 +147,47 @@ def slice(input: Variable, axes: Sequence[int], starts: Sequence[int], ends: Seq
     rank = len(input.shape)
     is_needed = any(-rank <= axis < rank and input.shape[axis] < 0 for axis in attrs["axes"])
     return _with_shape(layer, "slice", "Input", input, attrs, is_needed)
+
+
+def part(x: Variable, key: Any) -> Variable:
+    """What `x[key]` means: numbers, slices without a step and one `...`, as torch takes them.
+
+    A number leaves its dimension out; where none is left the shape is [1], as of all single values.
+    """
+    layer = Layer("slice")
+    keys = list(key) if isinstance(key, tuple) else [key]
+    rank, num_dots = len(x.shape), builtins.sum(one is ... for one in keys)
+    if num_dots > 1 or len(keys) - num_dots > rank:
+        raise layer.error(f"{x.name!r} has {rank} dimensions, and is asked for {len(keys) - num_dots} of them")
+    if num_dots:
+        at = [one is ... for one in keys].index(True)
+        keys[at : at + 1] = [_ALL] * (rank - len(keys) + 1)
+    axes, starts, ends, gone = [], [], [], []
+    for axis, one in enumerate(keys):
+        if isinstance(one, builtins.slice):
+            if one.step not in (None, 1):
+                raise layer.error(f"{x.name!r}: slices must have step 1, got {one.step!r}")
+            bounds = (0 if one.start is None else one.start, _END if one.stop is None else one.stop)
+        else:
+            bounds = (one, _END if one == -1 else one + 1) if _is_whole(one) else (None, None)
+            gone.append(axis)
+        if not builtins.all(_is_whole(bound) for bound in bounds):
+            raise layer.error(f"{x.name!r} takes whole numbers and slices between [], got {one!r}; use layers.gather()")
+        if bounds != (0, _END):
+            axes.append(axis)
+            starts.append(int(bounds[0]))
+            ends.append(int(bounds[1]))
+    attrs = {"axes": axes, "starts": starts, "ends": ends, "decrease_axis": gone}
+    return _with_shape(layer, "slice", "Input", x, attrs, builtins.any(x.shape[axis] < 0 for axis in axes))
+
+
+_ALL = builtins.slice(None)
+_END = 2**31 - 1
+"""More than any dimension has."""
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def pad(x: Variable, paddings: Sequence[int], pad_value: float = 0.0, name: str | None = None) -> Variable:

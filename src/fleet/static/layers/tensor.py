@@ -25,7 +25,8 @@ MAX_ASSIGNED = 1024 * 1024
 def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False) -> Variable:
     """A variable without a value, for the output of a later operator."""
     block = default_main_program().current_block()
-    return block.create_var(name or names.generate("create_tensor"), dtype=dtype, persistable=persistable)
+    name = name or names.generate("create_tensor", block.has_var)
+    return block.create_var(name, dtype=dtype, persistable=persistable)
 
 
 def create_parameter(
@@ -70,17 +71,14 @@ def create_global_var(
     What is not persistable has no value after the startup program, so the main program fills it itself.
     """
     sizes, kind = [int(size) for size in shape], canonical(dtype)
-    label = name or names.generate("global_var")
-    var = (
-        default_main_program()
-        .global_block()
-        .create_var(label, sizes, kind, persistable=persistable, stop_gradient=True)
-    )
+    block = default_main_program().global_block()
+    label = name or names.generate("global_var", block.has_var)
+    var = block.create_var(label, sizes, kind, persistable=persistable, stop_gradient=True)
     if persistable:
         startup = default_startup_program().global_block()
         Constant(value)(startup.create_var(label, sizes, kind, persistable=True), startup)
     else:
-        Constant(value)(var, default_main_program().global_block())
+        Constant(value)(var, block)
     return var
 
 

@@ -8,7 +8,8 @@ from fleet.static.dtypes import torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
 from fleet.static.operator import Operator
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad, same_as
+from fleet.static.ops.making import compared
+from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad, same_as
 from fleet.static.variable import ROWS
 
 
@@ -40,7 +41,7 @@ def _assign_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
 def _infer_sum(infer: Infer) -> None:
     first = infer.var("X")
     for other in infer.vars("X")[1:]:
-        if len(other.shape) != len(first.shape):
+        if not may_equal(first.shape, other.shape):
             raise infer.fail(
                 f"{first.name!r} of shape {list(first.shape)} and {other.name!r} of {list(other.shape)} do not add"
             )
@@ -54,7 +55,7 @@ def _sum(op: Operator, lowering: Lowering) -> Kernel:
     if ROWS in kinds:
         return lambda *parts: Rows.added(parts)
     if len(kinds) == 2:
-        return torch.add
+        return compared(torch.add, op, lowering)
 
     def add(*parts: torch.Tensor) -> torch.Tensor:
         total = parts[0].clone()
@@ -62,7 +63,7 @@ def _sum(op: Operator, lowering: Lowering) -> Kernel:
             total.add_(part)
         return total
 
-    return add
+    return compared(add, op, lowering)
 
 
 @register_grad("sum")

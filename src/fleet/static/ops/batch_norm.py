@@ -35,7 +35,7 @@ def _infer(infer: Infer) -> None:
 @register(
     "batch_norm",
     inputs=("X", "Scale", "Bias", "Mean", "Variance"),
-    outputs=("Y", "MeanOut", "VarianceOut", "SavedMean", "SavedVariance"),
+    outputs=("Y", "MeanOut?", "VarianceOut?", "SavedMean", "SavedVariance"),
     attrs={"momentum": 0.9, "epsilon": 1e-5, "is_test": False, "use_global_stats": False, "data_layout": "NCHW"},
     infer=_infer,
     grad=Grad(

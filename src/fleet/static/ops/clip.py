@@ -1,6 +1,8 @@
-"""Limits: each element within bounds, a whole variable within a norm. Sparse rows are merged first."""
+"""Limits: each element within bounds, one variable or several together within a norm. Sparse rows are merged first."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 
@@ -11,6 +13,9 @@ from fleet.static.operator import Operator
 from fleet.static.ops.making import always
 from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
 from fleet.static.variable import ROWS
+
+EPSILON = 1e-6
+"""Added to the norm, as torch.nn.utils.clip_grad_norm_ does."""
 
 
 def _infer_limited(infer: Infer) -> None:
@@ -74,3 +79,35 @@ def _squared_l2_norm(op: Operator, lowering: Lowering) -> Kernel:
 
 
 register_grad("squared_l2_norm")(always(lambda x, grad: x * (grad * 2)))
+
+
+def _infer_together(infer: Infer) -> None:
+    infer.require_dtype("X", FLOATS)
+    if not infer.attr("max_global_norm") > 0:
+        raise infer.fail(f"max_global_norm must be > 0, got {infer.attr('max_global_norm')}")
+    if len(infer.op.output("Out")) != len(infer.op.input("X")):
+        raise infer.fail(f"Out must be as many as X, got {len(infer.op.output('Out'))} for {len(infer.op.input('X'))}")
+    for index, var in enumerate(infer.vars("X")):
+        infer.set("Out", var.shape, var.dtype, index=index, kind=var.kind)
+
+
+@register(
+    "clip_by_global_norm", inputs=("X*",), outputs=("Out*",), attrs={"max_global_norm": 1.0}, infer=_infer_together
+)
+def _clip_by_global_norm(op: Operator, lowering: Lowering) -> Kernel:
+    most = op.attr("max_global_norm")
+    sparse = [index for index, name in enumerate(op.input("X")) if lowering.var(name).kind == ROWS]
+
+    def clip(*given: Any) -> Any:
+        gradients = list(given)
+        for index in sparse:
+            gradients[index] = gradients[index].merged()
+        values = [one.values if isinstance(one, Rows) else one for one in gradients]
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(values)))
+        factor = (norm + EPSILON).reciprocal_().mul_(most).clamp_(max=1.0)  # stays on the device: nobody waits for it
+        scaled: list[Any] = list(torch._foreach_mul(values, factor))
+        for index in sparse:
+            scaled[index] = Rows(gradients[index].index, scaled[index], gradients[index].height)
+        return scaled[0] if len(scaled) == 1 else tuple(scaled)
+
+    return clip

@@ -14,8 +14,7 @@ _BOOL = frozenset({"bool"})
 
 
 def _infer_compare(infer: Infer) -> None:
-    infer_elementwise(infer)
-    infer.block.var(infer.op.output("Out")[0]).dtype = "bool"
+    infer_elementwise(infer, "bool")
 
 
 def _infer_logic(infer: Infer) -> None:

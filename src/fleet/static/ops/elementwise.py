@@ -15,6 +15,7 @@ import torch
 from fleet.errors import UsageError
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
+from fleet.static.infer import site_of
 from fleet.static.operator import Operator
 from fleet.static.ops.making import same_dtype
 from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
@@ -53,7 +54,8 @@ def _place(shape: Shape, rank: int, axis: int) -> Place:
     return found
 
 
-def infer_elementwise(infer: Infer) -> None:
+def infer_elementwise(infer: Infer, dtype: str | None = None) -> None:
+    """The shape of both laid beside each other; `dtype` if the result is not what they are."""
     x, y, axis = infer.var("X"), infer.var("Y"), infer.attr("axis")
     rank = max(len(x.shape), len(y.shape))
     place_x, place_y = place_of(x.shape, rank, -1), place_of(y.shape, rank, axis)
@@ -72,7 +74,7 @@ def infer_elementwise(infer: Infer) -> None:
     same_dtype(infer, "X", "Y")
     if infer.op.type == "elementwise_div" and x.dtype not in FLOATS:
         raise infer.fail(f"X {x.name!r} is {x.dtype}; cast both to a float, or use elementwise_floordiv")
-    infer.set("Out", out, x.dtype, lod=x.lod or (y.lod if len(y.shape) == rank else None))
+    infer.set("Out", out, dtype or x.dtype, lod=x.lod or (y.lod if len(y.shape) == rank else None))
 
 
 def elementwise_kernel(function: Binary, op: Operator, lowering: Lowering) -> Kernel:
@@ -111,10 +113,9 @@ def _laying(y: Shape, place: Place) -> Unary | None:
 
 
 def _mismatch(op: Operator, x: torch.Size, y: torch.Size) -> UsageError:
-    site = f"{op.callsite}: " if op.callsite else ""
     return UsageError(
-        f"{site}{op.type}: X {op.input('X')[0]!r} has shape {list(x)} and Y {op.input('Y')[0]!r} has {list(y)} in this "
-        "batch; feed as many rows of both"
+        f"{site_of(op)}{op.type}: X {op.input('X')[0]!r} has shape {list(x)} and Y {op.input('Y')[0]!r} has {list(y)} "
+        "in this batch; feed as many rows of both"
     )
 
 
@@ -147,7 +148,7 @@ _binary("elementwise_div", torch.div, ("Y", "Out"))
 _binary("elementwise_max", torch.maximum, ("X", "Y"))
 _binary("elementwise_min", torch.minimum, ("X", "Y"))
 _binary("elementwise_pow", torch.pow, ("X", "Y"))
-_binary("elementwise_mod", torch.remainder, None)
+_binary("elementwise_mod", torch.remainder, ("X", "Y"))
 _binary("elementwise_floordiv", torch.floor_divide, None)
 
 

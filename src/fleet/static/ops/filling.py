@@ -81,7 +81,7 @@ def _infer_range(infer: Infer) -> None:
     infer.set("Out", [len(np.arange(start, end, step))], infer.attr("dtype"))
 
 
-@register("range", attrs={"start": 0, "end": 1, "step": 1, "dtype": "int64"}, infer=_infer_range)
+@register("range", attrs={"start": 0.0, "end": 1.0, "step": 1.0, "dtype": "int64"}, infer=_infer_range)
 def _range(op: Operator, lowering: Lowering) -> Kernel:
     bounds, dtype = [op.attr(name) for name in ("start", "end", "step")], torch_dtype(op.attr("dtype"))
     return lambda: torch.arange(*bounds, dtype=dtype, device=lowering.device)

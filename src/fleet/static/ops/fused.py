@@ -38,7 +38,7 @@ def _fused_mean_loss(op: Operator, lowering: Lowering) -> Kernel:
 
     def masked(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
         counts = label.ne(ignored)
-        return x.gather(1, (label * counts).long()).log_().mul_(counts).mean(0).neg_()
+        return x.gather(1, (label * counts).long()).log_().masked_fill_(~counts, 0).mean(0).neg_()
 
     return _plain_or_masked(plain, masked, ignored, lowering)
 
@@ -64,14 +64,12 @@ def _fused_softmax_loss_grad(op: Operator, lowering: Lowering) -> Kernel:
     if op.input("Y@GRAD"):
         return _plain_or_masked(plain, masked, ignored, lowering)
 
-    minus: dict[int, torch.Tensor] = {}
+    filled = _Filled()
 
     def plain_mean(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        share = minus.get(len(x))
-        if share is None:
-            share = minus[len(x)] = torch.full((len(x), 1), -constant / max(len(x), 1), dtype=x.dtype, device=x.device)
-        scaled: torch.Tensor = x * (constant / max(len(x), 1))
-        return scaled.scatter_add_(1, label.long(), share)
+        share = constant / max(len(x), 1)
+        scaled: torch.Tensor = x * share
+        return scaled.scatter_add_(1, label.long(), filled.get(len(x), -share, x.dtype).unsqueeze(1))
 
     def masked_mean(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
         share = constant / max(len(x), 1)
@@ -85,14 +83,35 @@ def _plain_or_masked(plain: Kernel, masked: Kernel, ignored: int, lowering: Lowe
     if lowering.device.type != "cpu" or ignored >= 0:
         return _with_as_many_labels(masked)
 
+    kernel = plain
+
     def run(*tensors: torch.Tensor) -> torch.Tensor:
+        nonlocal kernel
         try:
-            made: torch.Tensor = plain(*tensors)
+            made: torch.Tensor = kernel(*tensors)
         except (RuntimeError, IndexError):
             made = masked(*tensors)
+            kernel = masked  # there will be more of them
         return made
 
     return _with_as_many_labels(run)
+
+
+class _Filled:
+    """A vector of equal numbers, kept for the next batch of the same size.
+
+    Threads of train_from_dataset share it, so what is kept and what it is kept for are read and written as one.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[int, float, torch.dtype] | None, torch.Tensor] = (None, torch.empty(0))
+
+    def get(self, size: int, value: float, dtype: torch.dtype) -> torch.Tensor:
+        key, tensor = self._kept
+        if key != (size, value, dtype):
+            tensor = torch.full((size,), value, dtype=dtype)
+            self._kept = (size, value, dtype), tensor
+        return tensor
 
 
 def _with_as_many_labels(kernel: Kernel) -> Kernel:
@@ -114,12 +133,9 @@ def _fused_mul_sgd(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
 
 @register("fused_bias_sgd", inputs=("Out@GRAD", "Param", "LearningRate"), outputs=("ParamOut",))
 def _fused_bias_sgd(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    ones: dict[int, torch.Tensor] = {}  # batches have few sizes
+    filled = _Filled()
 
     def update(grad: torch.Tensor, param: torch.Tensor, rate: torch.Tensor) -> None:
-        one = ones.get(len(grad))
-        if one is None:
-            one = ones[len(grad)] = torch.ones(len(grad), dtype=grad.dtype)
-        param.addmv_(grad.t(), one, alpha=-rate.item())
+        param.addmv_(grad.t(), filled.get(len(grad), 1.0, grad.dtype), alpha=-rate.item())
 
     return update

@@ -8,8 +8,8 @@ import torch
 
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import axis_of, may_equal
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.ops.making import axis_of
+from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad
 
 
 def _infer_concat(infer: Infer) -> None:

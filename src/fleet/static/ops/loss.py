@@ -8,8 +8,8 @@ from torch.nn import functional
 from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import axis_of, may_equal, same_dtype, same_shape
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.ops.making import axis_of, compared, same_dtype, same_shape
+from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad
 
 IGNORE = -100
 _NO_REDUCTION = 0
@@ -55,7 +55,7 @@ def _infer_cross_entropy(infer: Infer) -> None:
 )
 def _cross_entropy(op: Operator, lowering: Lowering) -> Kernel:
     if op.attr("soft_label"):
-        return lambda x, label: (label * x.log()).sum(-1, keepdim=True).neg_()
+        return compared(lambda x, label: (label * x.log()).sum(-1, keepdim=True).neg_(), op, lowering)
     shape, ignore = lowering.shape(op.input("X")[0]), op.attr("ignore_index")
     if len(shape) == 2 and 0 < shape[1] <= FEW_CLASSES:
         return lambda x, label: _picked(x.log(), label.reshape(-1).long(), ignore).unsqueeze(1)
@@ -65,13 +65,13 @@ def _cross_entropy(op: Operator, lowering: Lowering) -> Kernel:
         picked = x.gather(-1, label.long().masked_fill(ignored, 0))
         return picked.log_().neg_().masked_fill_(ignored, 0)
 
-    return entropy
+    return compared(entropy, op, lowering, num_dims=len(shape) - 1)
 
 
 @register_grad("cross_entropy")
-def _cross_entropy_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+def _cross_entropy_grad(op: Operator, lowering: Lowering) -> Kernel:
     if op.attr("soft_label"):
-        return lambda x, label, grad: (label / x).mul_(-grad)
+        return compared(lambda x, label, grad: (label / x).mul_(-grad), op, lowering, "X", "Label")
     ignore = op.attr("ignore_index")
 
     def entropy_grad(x: torch.Tensor, label: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
@@ -132,7 +132,9 @@ def _softmax_with_cross_entropy(op: Operator, lowering: Lowering) -> Kernel:
         loss = logs.gather(axis, label.long().masked_fill(ignored, 0)).neg_().masked_fill_(ignored, 0)
         return logs.exp_(), loss
 
-    return soft if op.attr("soft_label") else plain if is_plain else hard
+    if op.attr("soft_label"):
+        return compared(soft, op, lowering)
+    return plain if is_plain else compared(hard, op, lowering, num_dims=max(1, axis % len(shape)))
 
 
 @register_grad("softmax_with_cross_entropy")

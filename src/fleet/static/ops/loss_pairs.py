@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.nn import functional
 
 from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import always, may_equal, same_dtype, same_shape
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.ops.making import always, compared, same_dtype, same_shape
+from fleet.static.registry import Grad, Infer, Kernel, MakeKernel, may_equal, register, register_grad
 
 
 def _infer_alike(infer: Infer) -> None:
@@ -20,6 +22,11 @@ def _infer_alike(infer: Infer) -> None:
         same_shape(infer, first, other)
         same_dtype(infer, first, other)
     infer.like(next(iter(infer.op.outputs)), first)
+
+
+def _of_alike(kernel: Kernel) -> MakeKernel:
+    """A kernel whatever the attributes are, for inputs that are all alike."""
+    return lambda op, lowering: compared(kernel, op, lowering)
 
 
 def _infer_log_loss(infer: Infer) -> None:
@@ -36,15 +43,23 @@ def _infer_log_loss(infer: Infer) -> None:
     infer=_infer_log_loss,
     grad=Grad(needs=("Predicted", "Labels"), wrt=("Predicted",)),
 )
-def _log_loss(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+def _log_loss(op: Operator, lowering: Lowering) -> Kernel:
     epsilon = op.attr("epsilon")
-    return lambda p, label: -label * (p + epsilon).log() - (1 - label) * (1 - p + epsilon).log()
+
+    def loss(p: torch.Tensor, label: torch.Tensor) -> Any:
+        return -label * (p + epsilon).log() - (1 - label) * (1 - p + epsilon).log()
+
+    return compared(loss, op, lowering)
 
 
 @register_grad("log_loss")
-def _log_loss_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+def _log_loss_grad(op: Operator, lowering: Lowering) -> Kernel:
     epsilon = op.attr("epsilon")
-    return lambda p, label, grad: grad * ((1 - label) / (1 - p + epsilon) - label / (p + epsilon))
+
+    def slope(p: torch.Tensor, label: torch.Tensor, grad: torch.Tensor) -> Any:
+        return grad * ((1 - label) / (1 - p + epsilon) - label / (p + epsilon))
+
+    return compared(slope, op, lowering)
 
 
 def _infer_delta(infer: Infer) -> None:
@@ -60,9 +75,9 @@ def _infer_delta(infer: Infer) -> None:
     infer=_infer_delta,
     grad=Grad(needs=("X", "Y"), wrt=("X", "Y")),
 )
-def _huber_loss(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+def _huber_loss(op: Operator, lowering: Lowering) -> Kernel:
     delta = op.attr("delta")
-    return lambda x, y: functional.huber_loss(x, y, reduction="none", delta=delta)
+    return compared(lambda x, y: functional.huber_loss(x, y, reduction="none", delta=delta), op, lowering)
 
 
 def _infer_smooth_l1(infer: Infer) -> None:
@@ -83,7 +98,7 @@ def _infer_smooth_l1(infer: Infer) -> None:
     infer=_infer_smooth_l1,
     grad=Grad(needs=("X", "Y", "InsideWeight", "OutsideWeight"), wrt=("X", "Y")),
 )
-def _smooth_l1_loss(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+def _smooth_l1_loss(op: Operator, lowering: Lowering) -> Kernel:
     beta = 1.0 / op.attr("sigma") ** 2
     has_inside, has_outside = bool(op.input("InsideWeight")), bool(op.input("OutsideWeight"))
 
@@ -95,7 +110,7 @@ def _smooth_l1_loss(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
             each = each * weights[-1]
         return each.flatten(1).sum(1, keepdim=True)
 
-    return loss
+    return compared(loss, op, lowering)
 
 
 register(
@@ -103,7 +118,7 @@ register(
     inputs=("Label", "Left", "Right"),
     infer=_infer_alike,
     grad=Grad(needs=("Label", "Left", "Right"), wrt=("Left", "Right")),
-)(always(lambda label, left, right: functional.softplus(left - right) - label * (left - right)))
+)(_of_alike(lambda label, left, right: functional.softplus(left - right) - label * (left - right)))
 
 
 @register(
@@ -113,9 +128,9 @@ register(
     infer=_infer_alike,
     grad=Grad(needs=("Label", "X1", "X2"), wrt=("X1", "X2")),
 )
-def _margin_rank_loss(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+def _margin_rank_loss(op: Operator, lowering: Lowering) -> Kernel:
     margin = op.attr("margin")
-    return lambda label, left, right: torch.relu(margin - label * (left - right))
+    return compared(lambda label, left, right: torch.relu(margin - label * (left - right)), op, lowering)
 
 
 register(
@@ -124,7 +139,7 @@ register(
     outputs=("Loss",),
     infer=_infer_alike,
     grad=Grad(needs=("Logits", "Labels"), wrt=("Logits",)),
-)(always(lambda logits, labels: torch.relu(1 - (2 * labels - 1) * logits)))
+)(_of_alike(lambda logits, labels: torch.relu(1 - (2 * labels - 1) * logits)))
 
 
 def _infer_bpr(infer: Infer) -> None:
@@ -152,7 +167,7 @@ register(
     outputs=("Y",),
     infer=_infer_bpr,
     grad=Grad(needs=("X", "Label"), wrt=("X",)),
-)(always(_bpr))
+)(lambda op, lowering: compared(_bpr, op, lowering, num_dims=1))
 
 
 def _infer_kldiv(infer: Infer) -> None:
@@ -171,7 +186,7 @@ def _infer_kldiv(infer: Infer) -> None:
     infer=_infer_kldiv,
     grad=Grad(needs=("X", "Target"), wrt=("X",)),
 )
-def _kldiv_loss(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+def _kldiv_loss(op: Operator, lowering: Lowering) -> Kernel:
     reduction = op.attr("reduction")
 
     def divergence(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -182,7 +197,7 @@ def _kldiv_loss(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
             return each.mean().view(1)
         return each.sum().view(1) if reduction == "sum" else each.sum().view(1) / len(x)
 
-    return divergence
+    return compared(divergence, op, lowering)
 
 
 def _infer_cos_sim(infer: Infer) -> None:

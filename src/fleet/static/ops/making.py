@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import torch
 
-from fleet.errors import NotSupportedError
+from fleet.errors import NotSupportedError, UsageError
 from fleet.static.executor.lowering import Lowering
+from fleet.static.infer import site_of
 from fleet.static.operator import Operator
-from fleet.static.registry import Infer, Kernel, MakeKernel
+from fleet.static.registry import Infer, Kernel, MakeKernel, may_equal
 from fleet.static.variable import Shape
 
 
@@ -57,9 +59,35 @@ def same_shape(infer: Infer, first: str, second: str) -> None:
         )
 
 
-def may_equal(first: Sequence[int], second: Sequence[int]) -> bool:
-    """Whether two shapes can turn out to be the same."""
-    return len(first) == len(second) and all(a == b or -1 in (a, b) for a, b in zip(first, second, strict=True))
+def compared(kernel: Kernel, op: Operator, lowering: Lowering, *slots: str, num_dims: int | None = None) -> Kernel:
+    """A kernel that refuses batches whose variables are not of one shape, in all or in the first `num_dims` dimensions.
+
+    torch would repeat a batch of one row. Nothing is looked at where all shapes are known when the program is compiled.
+    `slots` are all inputs if there are none.
+    """
+    names = [name for slot in (slots or op.inputs) for name in op.input(slot)]
+    places = [op.input_names.index(name) for name in names]
+    sizes = [size for name in names for size in lowering.shape(name)[:num_dims]]
+    if len(places) < 2 or -1 not in sizes:
+        return kernel
+    first, *others = places
+
+    def agreeing(*tensors: torch.Tensor) -> Any:
+        wanted = tensors[first].shape[:num_dims]
+        for place in others:
+            if tensors[place].shape[:num_dims] != wanted:
+                raise _mismatch(op, first, place, tensors[first].shape, tensors[place].shape)
+        return kernel(*tensors)
+
+    return agreeing
+
+
+def _mismatch(op: Operator, first: int, second: int, one: torch.Size, other: torch.Size) -> UsageError:
+    x, y = op.input_names[first], op.input_names[second]
+    return UsageError(
+        f"{site_of(op)}{op.type}: {x!r} has shape {list(one)} and {y!r} has {list(other)} in this batch; feed as many "
+        "rows of both"
+    )
 
 
 def shape_tensor(x: torch.Tensor) -> torch.Tensor:

@@ -8,8 +8,8 @@ from fleet.errors import UsageError
 from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import always, may_equal
-from fleet.static.registry import Infer, Kernel, register
+from fleet.static.ops.making import compared
+from fleet.static.registry import Infer, Kernel, may_equal, register
 
 
 def _infer_accuracy(infer: Infer) -> None:
@@ -37,7 +37,7 @@ register(
     inputs=("Out", "Indices", "Label"),
     outputs=("Accuracy", "Correct", "Total"),
     infer=_infer_accuracy,
-)(always(_accuracy))
+)(lambda op, lowering: compared(_accuracy, op, lowering, "Indices", "Label", num_dims=1))
 
 
 def _infer_auc(infer: Infer) -> None:
@@ -67,6 +67,7 @@ def _infer_auc(infer: Infer) -> None:
     outputs=("AUC", "StatPosOut", "StatNegOut"),
     attrs={"curve": "ROC", "num_thresholds": 4095, "slide_steps": 0},
     infer=_infer_auc,
+    is_metric=True,
 )
 def _auc(op: Operator, lowering: Lowering) -> Kernel:
     """Scores are counted by the part of [0, 1] that they lie in, for each label.
@@ -94,7 +95,7 @@ def _auc(op: Operator, lowering: Lowering) -> Kernel:
             stat[-1] = new
         return area(neg.sum(0).double(), pos.sum(0).double()).view(1)
 
-    return auc
+    return compared(auc, op, lowering, "Predict", "Label", num_dims=1)
 
 
 def _check(scores: torch.Tensor, name: str) -> None:

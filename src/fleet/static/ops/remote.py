@@ -2,7 +2,8 @@
 
 Parameter server: `prefetch` brings the rows of every lookup of a step, `prefetch_grad` takes their gradients back,
 `send` pushes all of it, one request to each server and step. The answer to that request has the parameters of the next
-step, so `send_barrier`, `recv` and `fetch_barrier` say what has happened by then rather than ask for it again.
+step, so `send_barrier`, `recv` and `fetch_barrier` say what has happened by then rather than ask for it again. Where
+trainers make the updates themselves (geo), `check_finite` looks at gradients before, as servers do elsewhere.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ declare(
     attrs={"params": [], "endpoints": [], "trainer_id": 0},
     has_effect=True,
 )
+declare("check_finite", PROVIDER, inputs=("X*",), outputs=(), has_effect=True)
 for _barrier in ("send_barrier", "fetch_barrier"):
     declare(_barrier, PROVIDER, outputs=(), attrs={"endpoints": [], "trainer_id": 0}, has_effect=True)
 declare("recv", PROVIDER, outputs=("Out*",), attrs={"endpoints": [], "trainer_id": 0}, has_effect=True)

@@ -79,7 +79,7 @@ def _polynomial(
     return (1 - part).pow_(power).mul_(learning_rate - end_learning_rate).add_(end_learning_rate)
 
 
-@_schedule("lr_noam_decay", {"learning_rate": 1.0, "d_model": 1, "warmup_steps": 1})
+@_schedule("lr_noam_decay", {"learning_rate": 1.0, "d_model": 1.0, "warmup_steps": 1.0})
 def _noam(step: torch.Tensor, learning_rate: float, d_model: float, warmup_steps: float) -> torch.Tensor:
     count = step + 1  # its first step is 1
     return torch.minimum(count.rsqrt(), count * warmup_steps**-1.5).mul_(learning_rate * d_model**-0.5)

@@ -21,9 +21,13 @@ def _infer_slice(infer: Infer) -> None:
     x, axes, starts, ends = infer.var("Input"), infer.attr("axes"), infer.attr("starts"), infer.attr("ends")
     if not len(axes) == len(starts) == len(ends):
         raise infer.fail(f"axes, starts and ends must be as many, got {len(axes)}, {len(starts)} and {len(ends)}")
-    shape = list(x.shape)
+    shape, gone = list(x.shape), infer.attr("decrease_axis")
+    if not set(gone) <= set(axes) or list(gone) != sorted(set(gone)) or any(axis < 0 for axis in gone):
+        raise infer.fail(f"decrease_axis must be some of axes {list(axes)}, ascending, got {list(gone)}")
     for axis, start, end in zip(axes, starts, ends, strict=True):
         axis = axis_of(infer, axis, len(shape), "axes")
+        if axis in gone and start != -1 and end != start + 1:
+            raise infer.fail(f"axis {axis} cannot be left out: {start}:{end} is more than one element of it")
         if shape[axis] < 0:
             # Only what does not depend on the size is known: the first few elements may be fewer in a small batch.
             continue
@@ -33,7 +37,8 @@ def _infer_slice(infer: Infer) -> None:
                 f"nothing of Input {x.name!r} of shape {list(x.shape)} lies in {start}:{end} of axis {axis}"
             )
         shape[axis] = last - first
-    infer.set("Out", shape, x.dtype, lod=None if 0 in [axis % len(shape) for axis in axes] else x.lod)
+    left = [size for axis, size in enumerate(shape) if axis not in gone] or [1]
+    infer.set("Out", left, x.dtype, lod=None if 0 in [axis % len(shape) for axis in axes] else x.lod)
     infer.set("XShape", [len(shape)], "int64")
 
 
@@ -41,17 +46,18 @@ def _infer_slice(infer: Infer) -> None:
     "slice",
     inputs=("Input",),
     outputs=("Out", "XShape?"),
-    attrs={"axes": [0], "starts": [0], "ends": [1]},
+    attrs={"axes": [0], "starts": [0], "ends": [1], "decrease_axis": []},
     infer=_infer_slice,
     grad=Grad(needs=("XShape",), wrt=("Input",), outs=("Out",)),
 )
 def _slice(op: Operator, lowering: Lowering) -> Kernel:
-    rank = len(lowering.shape(op.input("Input")[0]))
-    index = [slice(None)] * rank
+    """The axes of `decrease_axis`, of which one element is taken, are left out; of none at least [1] is left."""
+    rank, gone = len(lowering.shape(op.input("Input")[0])), op.attr("decrease_axis")
+    index: list[slice | int] = [slice(None)] * rank
     for axis, start, end in zip(op.attr("axes"), op.attr("starts"), op.attr("ends"), strict=True):
-        index[axis % rank] = slice(start, end)
+        index[axis % rank] = start if axis in gone else slice(start, end)
     place = tuple(index)
-    cut = view(lambda x: x[place], op, lowering, "Input")
+    cut = view((lambda x: x[place].view(1)) if len(gone) == rank else (lambda x: x[place]), op, lowering, "Input")
     return (lambda x: (cut(x), shape_tensor(x))) if op.output("XShape") else cut
 
 
@@ -64,7 +70,11 @@ def _slice_grad(op: Operator, lowering: Lowering) -> Kernel:
         for axis, start, end in zip(op.attr("axes"), op.attr("starts"), op.attr("ends"), strict=True)
     ]
 
+    gone = tuple(op.attr("decrease_axis"))
+
     def widen(grad: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
+        for axis in gone[1:] if len(gone) == rank else gone:
+            grad = grad.unsqueeze(axis)
         around = [0] * (2 * rank)
         for axis, start, end in cuts:
             first, last = bounds(sizes[axis], start, end)

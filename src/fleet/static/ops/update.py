@@ -6,8 +6,8 @@ An update changes a parameter and its accumulators in place:
 
 A rule is written once, for dense tensors: `rule(param, grad, rate, *accumulators)`. A gradient of rows changes only the
 rows that it has: equal rows are added, those of the parameter and of its accumulators gathered, changed by the same
-rule and written back. `Step`, the count of updates, is one for the whole parameter, whichever rows an update has;
-tables on servers count for each row.
+rule and written back. `Step` counts updates: one number for the whole parameter, or, where the optimizer met a gradient
+of rows, one for each row, as tables on servers count.
 
 On the CPU a rate is a number; on other devices it stays a tensor, because reading it would be a wait.
 """
@@ -30,6 +30,7 @@ Rate = float | torch.Tensor
 STEP = "Step"
 PENALTY = {"regularization_method": "", "regularization_coeff": 0.0}
 METHODS = ("", "l2_decay", "l1_decay")
+MOMENTUM = {"mu": 0.9, "use_nesterov": False}
 
 
 Rule = Callable[..., None]
@@ -67,7 +68,7 @@ def register_update(
         def _(op: Operator, lowering: Lowering) -> Kernel:
             kernel = _with_penalty(make(op, lowering), op)
             if is_sparse(op, lowering):
-                kernel = on_rows if on_rows and not _has_penalty(op) else _on_rows(kernel, _is_per_row(op))
+                kernel = on_rows if on_rows and not _has_penalty(op) else _on_rows(kernel, _is_per_row(op, lowering))
             return _with_number(kernel) if lowering.device.type == "cpu" else kernel
 
         return make
@@ -78,6 +79,12 @@ def register_update(
 def is_sparse(op: Operator, lowering: Lowering) -> bool:
     """Whether the gradient of an update has rows only."""
     return lowering.var(op.input("Grad")[0]).kind == ROWS
+
+
+def counts_rows(op: Operator, lowering: Lowering) -> bool:
+    """Whether `Step` has a count for each row of the parameter; where that has one row, a sparse gradient decides."""
+    shape = lowering.shape(op.input(STEP)[0])
+    return shape == lowering.shape(op.input("Param")[0])[:1] and (shape != (1,) or is_sparse(op, lowering))
 
 
 def subtract_(param: torch.Tensor, change: torch.Tensor, rate: Rate) -> None:
@@ -113,8 +120,10 @@ def _has_penalty(op: Operator) -> bool:
     return bool(op.attr("regularization_method") and op.attr("regularization_coeff"))
 
 
-def _is_per_row(op: Operator) -> list[bool]:
-    return [slot != STEP for slot in op.inputs if slot not in ("Param", "Grad", "LearningRate")]
+def _is_per_row(op: Operator, lowering: Lowering) -> list[bool]:
+    return [
+        slot != STEP or counts_rows(op, lowering) for slot in op.inputs if slot not in ("Param", "Grad", "LearningRate")
+    ]
 
 
 def _on_rows(rule: Rule, is_per_row: list[bool]) -> Kernel:
@@ -151,6 +160,11 @@ def _infer(infer: Infer) -> None:
             raise infer.fail(f"{slot}Out must be {names}, which is changed in place, got {outs}")
         if slot != STEP:
             _require_shape(infer, infer.var(slot), param)
+        elif (step := infer.var(slot)).dtype != "float32" or step.shape not in ((1,), param.shape[:1]):
+            raise infer.fail(
+                f"Step {step.name!r} must be float32 of shape [1], or {list(param.shape[:1])} to count for each row of "
+                f"Param {param.name!r}, got {step.dtype} of {list(step.shape)}"
+            )
     if infer.attr("regularization_method") not in METHODS:
         raise infer.fail(
             f"regularization_method must be l2_decay, l1_decay or nothing, got {infer.attr('regularization_method')!r}"
@@ -177,7 +191,7 @@ def _sgd(op: Operator, lowering: Lowering) -> Rule:  # noqa: ARG001
     return subtract_
 
 
-@register_update("momentum", ("Velocity",), {"mu": 0.9, "use_nesterov": False})
+@register_update("momentum", ("Velocity",), MOMENTUM)
 def _momentum(op: Operator, lowering: Lowering) -> Rule:  # noqa: ARG001
     momentum, is_nesterov = op.attr("mu"), op.attr("use_nesterov")
 

@@ -1,6 +1,7 @@
 """Updates with a mean of gradients and of their squares: Adam, AdamW, Adamax and LAMB.
 
-`Step` counts updates exactly, in float32, so that the bias corrections of means that began at 0 never drift.
+`Step` counts updates exactly, in float32, so that the bias corrections of means that began at 0 never drift. Where it
+counts for each row, so do the corrections.
 """
 
 from __future__ import annotations
@@ -12,20 +13,32 @@ from torch import Tensor
 
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.update import STEP, Rate, Rule, is_sparse, register_update, subtract_, subtract_ratio_
+from fleet.static.ops.update import (
+    STEP,
+    Rate,
+    Rule,
+    counts_rows,
+    is_sparse,
+    register_update,
+    subtract_,
+    subtract_ratio_,
+)
 from fleet.static.ops.update_lars import norm_of
 
 _BETAS = {"beta1": 0.9, "beta2": 0.999}
+ADAM = {**_BETAS, "epsilon": 1e-8}
+ADAMW = {**ADAM, "coeff": 0.01}
 
 
-@register_update("adam", ("Moment1", "Moment2", STEP), {**_BETAS, "epsilon": 1e-8})
-def _adam(op: Operator, lowering: Lowering) -> Rule:  # noqa: ARG001
-    return _fused(op, torch._fused_adam_, 0.0)
+@register_update("adam", ("Moment1", "Moment2", STEP), ADAM)
+def _adam(op: Operator, lowering: Lowering) -> Rule:
+    return _by_row(op, lowering, 0.0) if counts_rows(op, lowering) else _fused(op, torch._fused_adam_, 0.0)
 
 
-@register_update("adamw", ("Moment1", "Moment2", STEP), {**_BETAS, "epsilon": 1e-8, "coeff": 0.01})
-def _adamw(op: Operator, lowering: Lowering) -> Rule:  # noqa: ARG001
-    return _fused(op, torch._fused_adamw_, op.attr("coeff"))
+@register_update("adamw", ("Moment1", "Moment2", STEP), ADAMW)
+def _adamw(op: Operator, lowering: Lowering) -> Rule:
+    decay = op.attr("coeff")
+    return _by_row(op, lowering, decay) if counts_rows(op, lowering) else _fused(op, torch._fused_adamw_, decay)
 
 
 def _fused(op: Operator, adam: Callable[..., None], weight_decay: float) -> Rule:
@@ -53,10 +66,27 @@ def _fused(op: Operator, adam: Callable[..., None], weight_decay: float) -> Rule
     return update
 
 
+def _by_row(op: Operator, lowering: Lowering, weight_decay: float) -> Rule:
+    """Every row by its own count, which torch's call does not know."""
+    beta1, beta2, epsilon = op.attr("beta1"), op.attr("beta2"), op.attr("epsilon")
+    counted = _counter(op, lowering)
+
+    def update(param: Tensor, grad: Tensor, rate: Rate, mean: Tensor, square: Tensor, step: Tensor) -> None:
+        count = counted(step)
+        mean.lerp_(grad, 1 - beta1)
+        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        root = square.sqrt().mul_(_plain((1 - beta2**count) ** -0.5, grad)).add_(epsilon)
+        if weight_decay:
+            param.mul_(_plain(1 - rate * weight_decay, param))
+        subtract_ratio_(param, mean, root, rate / (1 - beta1**count))
+
+    return update
+
+
 @register_update("adamax", ("Moment", "InfNorm", STEP), {**_BETAS, "epsilon": 1e-8})
 def _adamax(op: Operator, lowering: Lowering) -> Rule:
     beta1, beta2, epsilon = op.attr("beta1"), op.attr("beta2"), op.attr("epsilon")
-    counted = _counter(lowering)
+    counted = _counter(op, lowering)
 
     def update(param: Tensor, grad: Tensor, rate: Rate, mean: Tensor, size: Tensor, step: Tensor) -> None:
         count = counted(step)
@@ -71,7 +101,7 @@ def _adamax(op: Operator, lowering: Lowering) -> Rule:
 def _lamb(op: Operator, lowering: Lowering) -> Rule:
     """A gradient of rows is scaled row by row, as tables on servers do."""
     beta1, beta2, epsilon, decay = (op.attr(name) for name in ("beta1", "beta2", "epsilon", "weight_decay"))
-    counted, norm = _counter(lowering), norm_of(is_sparse(op, lowering))
+    counted, norm = _counter(op, lowering), norm_of(is_sparse(op, lowering))
 
     def update(
         param: Tensor,
@@ -93,8 +123,11 @@ def _lamb(op: Operator, lowering: Lowering) -> Rule:
     return update
 
 
-def _counter(lowering: Lowering) -> Callable[[Tensor], Rate]:
-    """Counts an update; the count as a number on the CPU, in double elsewhere: 1 - beta2 is lost in float32."""
+def _counter(op: Operator, lowering: Lowering) -> Callable[[Tensor], Rate]:
+    """Counts an update. One count is a number on the CPU; others are in double: 1 - beta2 is lost in float32."""
+    if counts_rows(op, lowering):
+        column = (-1, *[1] * (len(lowering.shape(op.input("Param")[0])) - 1))
+        return lambda step: step.add_(1).double().view(column)
     if lowering.device.type == "cpu":
         return lambda step: float(step.add_(1).item())
     return lambda step: step.add_(1).double()

@@ -1,4 +1,7 @@
-"""Adam and its relatives: AdamW, Adamax and LAMB. The count of updates is exact, one for each parameter."""
+"""Adam and its relatives: AdamW, Adamax and LAMB.
+
+The count of updates is exact: one for each parameter, or for each row of one whose gradient is sparse.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,8 @@ class _AdamLike(Optimizer):
 class Adam(_AdamLike):
     """torch's Adam.
 
-    A sparse gradient always changes only its own rows, moments included; `lazy_mode` is accepted either way and changes
-    nothing.
+    A sparse gradient always changes only its own rows, moments and counts included; `lazy_mode` is accepted either way
+    and changes nothing.
     """
 
     type = "adam"

@@ -15,7 +15,7 @@ from fleet.static.initializer import Constant
 from fleet.static.operator import OPTIMIZE, Operator
 from fleet.static.program import Program, default_startup_program, program_guard
 from fleet.static.settings import number
-from fleet.static.variable import Parameter, Penalty, Variable
+from fleet.static.variable import ROWS, Parameter, Penalty, Variable
 
 
 class Accumulator(NamedTuple):
@@ -25,7 +25,7 @@ class Accumulator(NamedTuple):
     word: str
     start: float = 0.0
     is_count: bool = False
-    """Whether it is one number, not one for each weight."""
+    """Whether it is one number, not one for each weight; under a sparse gradient, one for each row."""
 
 
 STEP = Accumulator("Step", "step", is_count=True)
@@ -144,22 +144,32 @@ class Optimizer:
 
     def get_lr(self, scope: Scope | None = None) -> float:
         """The learning rate as it is now; one that the program computes can be fetched like any other variable."""
-        return float(self._number(scope).item())
+        found = {name: float(tensor.item()) for name, tensor in self._numbers(scope).items()}
+        if len(set(found.values())) > 1:
+            raise UsageError(
+                f"the programs of this optimizer have different learning rates, {found}; fetch one by name"
+            )
+        return next(iter(found.values()))
 
     def set_lr(self, value: float, scope: Scope | None = None) -> None:
-        """Another learning rate from the next run on, after the startup program has run."""
-        self._number(scope).fill_(number(self.__class__.__name__, "learning rate", value, least=0))
+        """Another learning rate from the next run on, after the startup program has run.
 
-    def _number(self, scope: Scope | None) -> Any:
+        It is that of every program that this optimizer minimizes in and whose startup program has run in the scope.
+        """
+        rate = number(self.__class__.__name__, "learning rate", value, least=0)
+        for tensor in self._numbers(scope).values():
+            tensor.fill_(rate)
+
+    def _numbers(self, scope: Scope | None) -> dict[str, Any]:
         if isinstance(self._learning_rate, Variable):
             raise UsageError(
                 f"the learning rate is computed by the program as {self._learning_rate.name!r}; fetch that"
             )
         tensors = (global_scope() if scope is None else scope).tensors
-        found = [tensors[name] for name in self._rates.values() if name in tensors]
+        found = {name: tensors[name] for name in self._rates.values() if name in tensors}
         if not found:
             raise NotReadyError("the learning rate has no value yet; call minimize() and run the startup program first")
-        return found[-1]
+        return found
 
     def _rate(self, block: Block) -> str:
         """The variable of the learning rate in a program."""
@@ -169,12 +179,13 @@ class Optimizer:
                 raise UsageError(f"learning rate {given.name!r} is not in the loss's program; make it there")
             return given.name
         if serial not in self._rates:
-            name = self._rates[serial] = names.generate("learning_rate")
+            name = self._rates[serial] = names.generate("learning_rate", block.has_var)
             _persistable(block, name, (1,), "float32", given)
         return self._rates[serial]
 
     def _update(self, block: Block, parameter: Parameter, gradient: Variable, rate: str) -> None:
-        kept = {one.slot: self._accumulator(block, parameter, one) for one in self.accumulators()}
+        by_row = gradient.kind == ROWS
+        kept = {one.slot: self._accumulator(block, parameter, one, by_row) for one in self.accumulators()}
         block.append_op(
             self.type,
             {"Param": parameter, "Grad": gradient, "LearningRate": rate, **kept},
@@ -182,14 +193,14 @@ class Optimizer:
             {**self.attrs(parameter), **_penalty(parameter.regularizer or self.regularization)},
         )
 
-    def _accumulator(self, block: Block, parameter: Parameter, one: Accumulator) -> str:
+    def _accumulator(self, block: Block, parameter: Parameter, one: Accumulator, by_row: bool) -> str:
         stem = "_".join(part for part in (parameter.name, self.name, one.word) if part)
         count = 0
         while f"{stem}_{count}" in block.vars:  # another optimizer has one for the same parameter
             count += 1
         name = f"{stem}_{count}"
         if one.is_count:
-            _persistable(block, name, (1,), "float32", one.start)
+            _persistable(block, name, parameter.shape[:1] if by_row else (1,), "float32", one.start)
         else:
             _persistable(block, name, parameter.shape, parameter.dtype, one.start)
         return name

@@ -9,8 +9,11 @@ from fleet.static.operator import OPTIMIZE, Operator
 from fleet.static.registry import definition
 
 
-def remove(block: Block, ops: Iterable[Operator]) -> None:
-    """Take operators out, then those of the optimizer that nobody needs any more, then the variables of both."""
+def remove(block: Block, ops: Iterable[Operator], keep: Iterable[str] = ()) -> None:
+    """Take operators out, then those of the optimizer that nobody needs any more, then the variables of both.
+
+    Variables of `keep` stay: a later pass will read them.
+    """
     gone = {id(op) for op in ops}
     touched = _names(op for op in block.ops if id(op) in gone)
     block.ops = [op for op in block.ops if id(op) not in gone]
@@ -21,7 +24,7 @@ def remove(block: Block, ops: Iterable[Operator]) -> None:
             break
         touched |= _names(dead)
         block.ops = [op for op in block.ops if op not in dead]
-    used = _names(block.ops)
+    used = _names(block.ops) | set(keep)
     used |= {var.lod for var in block.vars.values() if var.lod is not None and var.name in used}
     block.vars = {name: var for name, var in block.vars.items() if name in used or name not in touched}
     block.program.changed()

@@ -36,7 +36,7 @@ def prefetch(program: Program, plan: Plan) -> Program:
         for request in _requests(group, block):
             _fetch(request, block)
             _give_back(request, block)
-    remove(block, [*lookups, *_gradients_and_updates(block, tables)])
+    remove(block, [*lookups, *_gradients_and_updates(block, tables)], keep=plan.rate_variables)
     return other
 
 

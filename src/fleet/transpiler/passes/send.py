@@ -10,9 +10,9 @@ along that `prefetch_grad` has collected. In geo mode updates stay, and `send` h
 from __future__ import annotations
 
 from fleet.static.operator import REMOTE
-from fleet.static.program import Program
+from fleet.static.program import SERVERS_NOTE, Program
 from fleet.strategy.mode import Mode
-from fleet.transpiler.plan import NOTE, Plan
+from fleet.transpiler.plan import Plan
 from fleet.transpiler.updates import is_update
 
 
@@ -36,5 +36,5 @@ def send(program: Program, plan: Plan) -> Program:
     ]
     for offset, (type, inputs, outputs, attrs) in enumerate(steps):
         block.insert_op(index + offset, type, inputs, outputs, attrs, role=REMOTE)
-    other.notes[NOTE] = plan.to_note()
+    other.notes[SERVERS_NOTE] = plan.to_note()
     return other

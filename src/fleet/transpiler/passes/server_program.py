@@ -15,15 +15,16 @@ import logging
 from fleet.static.block import Block
 from fleet.static.names import GRAD
 from fleet.static.operator import OPTIMIZE, REMOTE, Operator
-from fleet.static.program import Program
+from fleet.static.program import SERVERS_NOTE, Program
 from fleet.static.registry import complete
 from fleet.static.variable import Variable
 from fleet.strategy.mode import Mode
-from fleet.transpiler.plan import NOTE, Plan
+from fleet.transpiler.plan import Plan
 from fleet.transpiler.share import Share, shares_of
 from fleet.transpiler.updates import Update, updates_of
 
 DELTA = "@DELTA"
+ONE = (1,)
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ def server_program(program: Program, plan: Plan, server: int) -> Program:
     made = Program()
     made.random_seed = program.random_seed
     updates = {update.name: update for update in updates_of(program)}
-    shares = shares_of(plan, server)
+    shares = shares_of(plan.job, server)
     optimize_blocks, grads = [], []
     for share in shares:
         block = made.create_block()
@@ -60,7 +61,7 @@ def server_program(program: Program, plan: Plan, server: int) -> Program:
         },
         role=REMOTE,
     )
-    made.notes[NOTE] = plan.to_note()
+    made.notes[SERVERS_NOTE] = plan.to_note()
     return made
 
 
@@ -75,7 +76,7 @@ def _add_update(block: Block, share: Share, update: Update, program: Program, pl
     renamed = {update.name: share.name, update.gradient: gradient}
     for name in update.accumulators.values():
         own = source.var(name)
-        shape = share.shape if own.shape == update.parameter.shape else own.shape
+        shape = share.shape if own.shape == update.parameter.shape else ONE  # a count, of rows here: one for the block
         renamed[name] = outer.create_var(share.of(name), shape, own.dtype, persistable=True).name
     outer.create_var(update.rate.variable, (1,), "float32", persistable=True)
     for op in (*_rate_factors(update, source), update.op):

@@ -6,15 +6,17 @@ its first row, so its values are those of the whole parameter.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from fleet.errors import NotSupportedError
 from fleet.static.block import Block
 from fleet.static.operator import Operator
-from fleet.static.program import Program
+from fleet.static.program import SERVERS_NOTE, Program
 from fleet.static.registry import complete, definition
 from fleet.static.variable import Shape
-from fleet.transpiler.plan import NOTE, Plan
+from fleet.transpiler.passes.server_program import ONE
+from fleet.transpiler.plan import Plan
 from fleet.transpiler.share import Share, shares_of
 from fleet.transpiler.updates import updates_of
 
@@ -26,19 +28,22 @@ def server_startup(startup: Program, program: Program, plan: Plan, server: int) 
     block = made.global_block()
     updates = {update.name: update for update in updates_of(program)}
     rates = []
-    for share in shares_of(plan, server):
+    for share in shares_of(plan.job, server):
         update = updates[share.parameter]
         whole = update.parameter.shape
         _copy(startup, block, share.parameter, share.name, share, whole)
         if plan.job.mode == "geo":
             continue
         for name in update.accumulators.values():
-            is_sliced = program.global_block().var(name).shape == whole
-            _copy(startup, block, name, share.of(name), share if is_sliced else None, whole)
+            kept = program.global_block().var(name).shape
+            if kept == whole:
+                _copy(startup, block, name, share.of(name), share, whole)
+            else:  # a count, one for the block even where a process of its own counts rows
+                _copy(startup, block, name, share.of(name), replace(share, shape=ONE, end=share.begin + 1), kept)
         rates.append(update.rate.variable)
     for name in dict.fromkeys(rates):
         _copy(startup, block, name, name, None, ())
-    made.notes[NOTE] = plan.to_note()
+    made.notes[SERVERS_NOTE] = plan.to_note()
     return made
 
 

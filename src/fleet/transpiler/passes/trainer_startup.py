@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fleet.static.operator import REMOTE
-from fleet.static.program import Program
+from fleet.static.program import SERVERS_NOTE, Program
 from fleet.transpiler.passes.edit import remove
-from fleet.transpiler.plan import NOTE, Plan
+from fleet.transpiler.plan import Plan
 
 
 def trainer_startup(startup: Program, plan: Plan, on_servers: Collection[str]) -> Program:
@@ -21,5 +21,5 @@ def trainer_startup(startup: Program, plan: Plan, on_servers: Collection[str]) -
     where = {"endpoints": list(plan.endpoints), "trainer_id": plan.trainer_id}
     block.append_op("recv", {}, {"Out": plan.dense}, where, role=REMOTE)
     block.append_op("fetch_barrier", {}, {}, where, role=REMOTE)
-    other.notes[NOTE] = plan.to_note()
+    other.notes[SERVERS_NOTE] = plan.to_note()
     return other

@@ -12,12 +12,19 @@ from fleet.static.executor.fuse.fc import fuse_fc
 from fleet.static.executor.fuse.ops import Ops
 from fleet.static.executor.fuse.sgd import fuse_sgd
 from fleet.static.executor.fuse.softmax_loss import fuse_mean_loss, fuse_softmax_loss
+from fleet.static.executor.fuse.updates import fuse_updates
 from fleet.static.operator import Operator
 
 if TYPE_CHECKING:
     from fleet.static.block import Block
 
-PASSES: tuple[Callable[[Ops], list[Operator]], ...] = (fuse_fc, fuse_softmax_loss, fuse_mean_loss, fuse_sgd)
+PASSES: tuple[Callable[[Ops], list[Operator]], ...] = (
+    fuse_fc,
+    fuse_softmax_loss,
+    fuse_mean_loss,
+    fuse_sgd,
+    fuse_updates,
+)
 
 
 def fuse(ops: Sequence[Operator], block: Block, fetches: Sequence[str], *, on_host: bool) -> list[Operator]:

@@ -20,6 +20,8 @@ def fuse_fc(ops: Ops) -> list[Operator]:
         after = ops.only_reader(add.output("Out")[0])
         if after is not None and after.type in ACTIVATIONS:
             last, act = after, after.type
+        if not ops.is_kept([*mul.input_names, *add.input("Y")], mul, last):
+            continue
         gone += [mul, add, last]
         made[id(last)] = Operator(
             "fused_fc",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fleet.static.operator import Operator
@@ -24,6 +24,7 @@ class Ops:
         self._fetches = set(fetches)
         self._readers: dict[str, list[Operator]] = defaultdict(list)
         self._writers: dict[str, list[Operator]] = defaultdict(list)
+        self._places = {id(op): place for place, op in enumerate(self.ops)}
         for op in self.ops:
             for name in op.input_names:
                 self._readers[name].append(op)
@@ -53,6 +54,11 @@ class Ops:
         if name in self._fetches or self.var(name).persistable or len(self._writers[name]) != 1:
             return []
         return self._readers[name]
+
+    def is_kept(self, names: Iterable[str], first: Operator, last: Operator) -> bool:
+        """Whether nobody writes some variables between two operators: the first may move to the last's place."""
+        begin, end = self._places[id(first)], self._places[id(last)]
+        return not any(begin < self._places[id(op)] < end for name in names for op in self._writers[name])
 
     def replaced(self, gone: Sequence[Operator], made: dict[int, Operator]) -> list[Operator]:
         """The operators without some, and with others at the place of those whose id they have."""

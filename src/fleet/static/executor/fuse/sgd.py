@@ -29,6 +29,8 @@ def fuse_sgd(ops: Ops) -> list[Operator]:
             before = add
         else:
             continue
+        if not ops.is_kept([name for names in inputs.values() for name in names], before, sgd):
+            continue
         parameter = {"Param": sgd.input("Param"), "LearningRate": sgd.input("LearningRate")}
         made[id(sgd)] = Operator(
             fused, {**inputs, **parameter}, {"ParamOut": sgd.output("ParamOut")}, role=sgd.role, callsite=sgd.callsite

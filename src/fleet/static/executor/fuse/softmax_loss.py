@@ -16,7 +16,7 @@ def fuse_softmax_loss(ops: Ops) -> list[Operator]:
         softmax = ops.only_reader(loss.output("X@GRAD")[0])
         if softmax is None or softmax.type != "softmax_grad" or softmax.input("Out") != loss.input("X"):
             continue
-        if softmax.attr("axis") not in (-1, 1):
+        if softmax.attr("axis") not in (-1, 1) or not ops.is_kept(loss.input_names, loss, softmax):
             continue
         gone += [loss, softmax]
         made[id(softmax)] = Operator(
@@ -40,7 +40,7 @@ def fuse_mean_loss(ops: Ops) -> list[Operator]:
         readers = ops.private_readers(loss.output("Y")[0])
         by_type = {op.type: op for op in readers}
         mean, back = by_type.get("mean"), by_type.get("mean_grad")
-        if mean is None or len(readers) != (1 if back is None else 2):
+        if mean is None or len(readers) != (1 if back is None else 2) or not ops.is_kept(loss.input_names, loss, mean):
             continue
         if back is not None:
             start = ops.writer(back.input("Out@GRAD")[0], "fill_constant")

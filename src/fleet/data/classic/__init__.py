@@ -1,0 +1,26 @@
+"""Small datasets that tutorials use, as readers (`fleet.data.reader`): each call of one is a pass over its samples.
+
+The original files are read from `FLEET_DATA_HOME/<name>/`, by the names they have always had; nothing is downloaded.
+Where they are missing, samples are made up: of the same shape and much the same statistics, with something to learn in
+them, the same in every process and every pass. That is said once on stderr.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fleet.data.classic import cifar, criteo, imdb, imikolov, mnist, movielens, uci_housing
+
+__all__ = ["cifar", "criteo", "imdb", "imikolov", "mnist", "movielens", "uci_housing"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'fleet.data.classic' has no dataset {name!r}; there are {', '.join(__all__)}")
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

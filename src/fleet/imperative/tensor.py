@@ -1,0 +1,260 @@
+"""`Tensor` and `Parameter`: torch's, with the methods that scripts of imperative Paddle call on them.
+
+Any torch function takes them. `__torch_function__` is switched off, as it is for torch.nn.Parameter: that hook costs
+several microseconds at every operation. Instead, methods and operators change the class of the tensor they have just
+made, in place, and so do layers and the functions of `fleet.imperative`; that costs a fraction of one. What a function
+of torch itself makes is a plain torch.Tensor; `to_tensor` makes it one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, overload
+
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from fleet.errors import UsageError, UsageTypeError
+from fleet.imperative.shape import Shape
+from fleet.static.dtypes import canonical, torch_dtype
+
+T = TypeVar("T")
+
+_PLAIN = torch.Tensor
+_OFF = torch._C._disabled_torch_function_impl
+
+
+@overload
+def own(made: torch.Tensor) -> Tensor: ...
+@overload
+def own(made: T) -> T: ...
+def own(made: Any) -> Any:
+    """The same object; if it is a plain torch tensor, or a tuple or list of them, it has the class Tensor now."""
+    if type(made) is _PLAIN:
+        made.__class__ = Tensor
+    elif isinstance(made, tuple | list):
+        for one in made:
+            own(one)
+    return made
+
+
+class Tensor(torch.Tensor):
+    """A torch tensor with `numpy()` that always works, `stop_gradient`, `astype`, `gradient()` and the like."""
+
+    __torch_function__ = _OFF  # type: ignore[assignment]
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return Shape(_SHAPE(self))
+
+    @property
+    def grad(self) -> Any:
+        return own(_GRAD.__get__(self))
+
+    @grad.setter
+    def grad(self, value: torch.Tensor | None) -> None:
+        _GRAD.__set__(self, value)
+
+    @grad.deleter
+    def grad(self) -> None:
+        _GRAD.__set__(self, None)
+
+    @property
+    def stop_gradient(self) -> bool:
+        """Whether nothing flows back through it; True for what a script makes, False for parameters."""
+        return not self.requires_grad
+
+    @stop_gradient.setter
+    def stop_gradient(self, value: bool) -> None:
+        if not value and not (self.is_floating_point() or self.is_complex()):
+            raise UsageError(f"stop_gradient = False needs a tensor of floats, got {self.dtype}; use astype('float32')")
+        if self.is_leaf:
+            self.requires_grad_(not value)
+        elif value:
+            self.detach_()
+
+    @property
+    def name(self) -> str | None:
+        """What a layer or a script calls it."""
+        return self.__dict__.get("_name")
+
+    @name.setter
+    def name(self, value: str | None) -> None:
+        self.__dict__["_name"] = value
+
+    @property
+    def place(self) -> torch.device:
+        """Where its values are."""
+        return self.device
+
+    def numpy(self, *, force: bool = True) -> npt.NDArray[Any]:  # noqa: ARG002 - torch's name for what is done anyway
+        """The values as an array, with a gradient or without, on any device; one value has shape [1]."""
+        values = _DETACH(self)
+        if values.dtype is torch.bfloat16:
+            values = values.float()
+        array: npt.NDArray[Any] = _NUMPY(values.cpu())
+        return array.reshape(1) if array.ndim == 0 else array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        array = self.numpy()
+        return array.astype(dtype, copy=bool(copy)) if dtype is not None or copy else array
+
+    def astype(self, dtype: Any) -> Tensor:
+        """The values as another type, such as 'int64'."""
+        return own(self.to(torch_dtype(canonical(dtype))))
+
+    cast = astype
+
+    def gradient(self) -> npt.NDArray[Any] | None:
+        """What backward has left, as an array."""
+        return None if self.grad is None else own(self.grad).numpy()
+
+    def clear_gradient(self) -> None:
+        """Drop what backward has left."""
+        self.grad = None
+
+    clear_grad = clear_gradient
+
+    def backward(  # type: ignore[override]
+        self,
+        grad_tensor: torch.Tensor | None = None,
+        retain_graph: bool = False,
+        *,
+        gradient: torch.Tensor | None = None,
+    ) -> None:
+        """Gradients of this tensor; of the sum of its elements, if there are several."""
+        start = gradient if grad_tensor is None else grad_tensor
+        if start is None and _NUMEL(self) != 1:
+            start = torch.ones_like(self)
+        _BACKWARD(self, start, retain_graph)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __format__(self, format_spec: str) -> str:
+        return format(self.item() if format_spec and _NUMEL(self) == 1 else str(self), format_spec)
+
+    def set_value(self, value: Any) -> None:
+        """Other values, in place."""
+        new = torch.as_tensor(value)
+        if tuple(new.shape) != tuple(self.shape):
+            raise UsageError(f"set_value: the tensor has shape {self.shape}, the values {list(new.shape)}")
+        with torch.no_grad():
+            self.copy_(new)
+
+    def transpose(self, *dims: Any, perm: Any = None) -> Tensor:
+        """The dimensions in the order `perm`; given two numbers, these two change places."""
+        order = perm if perm is not None else dims[0] if len(dims) == 1 else None
+        made: torch.Tensor = _TRANSPOSE(self, *dims) if order is None else _PERMUTE(self, tuple(order))
+        return own(made)
+
+
+class Parameter(Tensor, nn.Parameter):
+    """A tensor that a layer trains."""
+
+    __torch_function__ = _OFF  # type: ignore[assignment]
+
+    def __new__(cls, data: torch.Tensor, requires_grad: bool = True) -> Parameter:
+        if not isinstance(data, torch.Tensor):
+            raise UsageTypeError(f"a parameter is made of a tensor, got {type(data).__name__}; use to_tensor()")
+        return torch.Tensor._make_subclass(cls, data.detach(), requires_grad)
+
+    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
+        return f"Parameter containing:\n{_DETACH(self)!r}"
+
+    @property
+    def trainable(self) -> bool:
+        """Whether it is trained."""
+        return self.requires_grad
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+
+_SHAPE = torch._C.TensorBase.shape.__get__  # type: ignore[attr-defined]
+_GRAD: Any = torch._C.TensorBase.grad
+_NUMPY: Any = torch.Tensor.numpy
+_DETACH: Any = torch.Tensor.detach
+_NUMEL: Any = torch.Tensor.numel
+_BACKWARD: Any = torch.Tensor.backward
+_TRANSPOSE: Any = torch.Tensor.transpose
+_PERMUTE: Any = torch.Tensor.permute
+
+_OPERATORS = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+)
+_COMPARISONS = ("getitem", "eq", "ne", "lt", "le", "gt", "ge")
+_SIGNS = ("neg", "pos", "abs", "invert")
+_NO_TENSORS = frozenset(
+    (
+        *("apply_", "as_subclass", "backward", "data_ptr", "dim", "element_size", "get_device", "has_names"),
+        *("is_coalesced", "is_complex", "is_conj", "is_contiguous", "is_floating_point", "is_inference", "is_neg"),
+        *("is_nonzero", "is_pinned", "is_same_size", "is_set_to", "is_shared", "is_signed", "item", "map2_", "map_"),
+        *("module_load", "ndimension", "nelement", "numel", "register_hook", "register_post_accumulate_grad_hook"),
+        *("requires_grad_", "retain_grad", "share_memory_", "size", "storage", "storage_offset", "storage_type"),
+        *("stride", "tolist", "type", "untyped_storage"),
+    )
+)
+
+
+def _giving(base: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(base)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = base(self, *args, **kwargs)
+        if type(made) is _PLAIN:
+            made.__class__ = Tensor
+            return made
+        return own(made) if type(made) is not Tensor else made
+
+    return method
+
+
+def _giving_of_two(base: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for operators, which are called most."""
+
+    def operator(self: Any, other: Any) -> Any:
+        made = base(self, other)
+        if type(made) is _PLAIN:
+            made.__class__ = Tensor
+        return made
+
+    return operator
+
+
+def _wrap_methods() -> None:
+    """Every method and operator of torch's tensor that makes tensors makes ours."""
+    names = [name for name in dir(torch.Tensor) if not name.startswith("_") and name not in _NO_TENSORS]
+    for name in (*names, *(f"__{stem}__" for stem in _SIGNS)):
+        base = getattr(torch.Tensor, name)
+        if callable(base) and name not in vars(Tensor):
+            setattr(Tensor, name, _giving(base))
+    both_sides = [f"__{side}{stem}__" for stem in _OPERATORS for side in ("", "r", "i")]
+    for name in (*both_sides, *(f"__{stem}__" for stem in _COMPARISONS)):
+        if hasattr(torch.Tensor, name):
+            setattr(Tensor, name, _giving_of_two(getattr(torch.Tensor, name)))
+    for name in ("T", "mT", "H", "mH", "real", "imag", "data"):
+        side = getattr(torch._C.TensorBase, name)
+        setter = side.__set__ if name in ("data", "real", "imag") else None
+        setattr(Tensor, name, property(_giving(side.__get__), setter))
+    Tensor.__hash__ = torch.Tensor.__hash__  # type: ignore[method-assign]  # Python drops it where __eq__ is set
+
+
+_wrap_methods()

@@ -1,0 +1,176 @@
+"""The calls of `fleet` in a job beside servers: each chooses the job, of modules or of programs, and hands it over.
+
+`fleet.api` imports this file, so torch and what needs it are imported when a call is made.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from fleet.errors import RoleError, UsageError
+from fleet.roles import Role
+from fleet.roles.questions import Questions
+from fleet.strategy import DistributedStrategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from os import PathLike
+    from pathlib import Path
+    from typing import Any, TypeVar
+
+    from torch import nn
+
+    from fleet.collective.util import Util
+    from fleet.ps.placement import Dispatch, Dispatcher
+    from fleet.runtime.module_job import ModuleJob
+    from fleet.runtime.programs.job import ProgramJob
+    from fleet.runtime.servers import ServerJob, Servers
+    from fleet.static.executor.executor import Executor
+    from fleet.static.program import Program
+
+    Batch = TypeVar("Batch")
+
+
+class ServerCalls(Questions):
+    """The part of `Fleet` that is about servers."""
+
+    _strategy: DistributedStrategy | None
+    _is_collective: bool
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._servers: Servers | None = None
+        self._modules: ModuleJob | None = None
+        self._programs: ProgramJob | None = None
+
+    @property
+    @abstractmethod
+    def util(self) -> Util: ...
+
+    def _program_job(self) -> ProgramJob:
+        if self._programs is not None:
+            return self._programs
+        from fleet.runtime.programs.job import ProgramJob
+
+        return ProgramJob(self._server_side(), self._is_collective)
+
+    def _module_job(self) -> ModuleJob:
+        if self._modules is None:
+            from fleet.runtime.module_job import ModuleJob
+
+            self._modules = ModuleJob(lambda tensor: self.util.mean_(tensor))
+        return self._modules
+
+    def _server_job(self) -> ServerJob:
+        """The job beside servers: of programs once an optimizer of programs was distributed, else of modules."""
+        return self._module_job() if self._programs is None else self._programs
+
+    def _server_side(self) -> Servers:
+        if self._servers is None:
+            from fleet.runtime.servers import Servers
+
+            self._servers = Servers(self._identity())
+        return self._servers
+
+    def init_server(self, model_dir: str | PathLike[str] | None = None) -> None:
+        """Prepare this server; with `model_dir` it begins with a checkpoint of `save_persistables`."""
+        self._server_side().begin_with(model_dir)
+
+    def run_server(self) -> None:
+        """Serve until every worker has left, or until SIGTERM. Prints `Server listening on IP:PORT` when ready."""
+        self._server_side().run()
+
+    def init_worker(self, dispatcher: Dispatcher | Dispatch | None = None) -> None:
+        """Join the servers: declare tables, agree on the first dense parameters (worker 0's are everybody's).
+
+        Without servers in the job, the tables live in this process. `dispatcher` says which server holds which block of
+        the dense parameters; without it they go round robin.
+        """
+        who = self._identity()
+        if who.role is not Role.WORKER:
+            raise RoleError(f"{who.name} is no worker; call fleet.init_worker() where fleet.is_worker()")
+        if self._is_collective:
+            raise UsageError("fleet.init_worker() joins servers, and a collective job has none; leave it out")
+        self._server_job().init_worker(self._server_side(), self._strategy or DistributedStrategy(), dispatcher)
+
+    def stop_worker(self) -> None:
+        """Send what is queued, take leave of the servers. Afterwards the model has the servers' dense parameters."""
+        for job in (self._programs, self._modules):
+            if job is not None:
+                job.stop_worker()
+
+    def save_persistables(
+        self,
+        executor: Executor | str | PathLike[str],
+        dirname: str | PathLike[str] | None = None,
+        main_program: Program | None = None,
+    ) -> Path | None:
+        """Write a checkpoint of everything on the servers; one worker calls it, on a file system that all share.
+
+        For modules: `save_persistables(dirname)`. For programs: `save_persistables(executor, dirname)`; without servers
+        it is one file for each variable.
+        """
+        return self._server_job().save_persistables(executor, dirname, main_program)
+
+    def load_model(self, dirname: str | PathLike[str]) -> int:
+        """Replace everything on the servers by a checkpoint, which any number of servers may have written.
+
+        Every worker calls it: worker 0 lets the servers load, the others wait for that and take over what was loaded.
+        Returns the number of rows.
+        """
+        from fleet.runtime import saving
+
+        job = self._server_job()
+        worker = job.worker("fleet.load_model()")
+        take_over = job.read_own(dirname)
+        rows = saving.load_together(worker, dirname, self._identity(), self.util)
+        take_over()
+        return rows
+
+    def save_inference_model(self, *args: Any, **more: Any) -> Path | list[str]:
+        """Write values only, as plain numpy files, for serving.
+
+        For modules: `save_inference_model(dirname)`. For programs: `save_inference_model(executor, dirname,
+        feeded_var_names, target_vars, main_program=None)`, which writes the part of the program that leads from the
+        feeds to the targets and its parameters, those on servers included; returns the names of the targets.
+        """
+        return self._server_job().save_inference_model(*args, **more)
+
+    def shrink(
+        self,
+        table: str | None = None,
+        *,
+        unseen_steps: int = 0,
+        score_below: float | None = None,
+        decay: float = 0.0,
+    ) -> int:
+        """Delete rows not trained for more than `unseen_steps` and, where clicks are counted, those of a low score.
+
+        `decay` multiplies shows and clicks first. Returns how many rows were deleted, in one table or in all.
+        """
+        from fleet.runtime import saving
+
+        worker = self._server_job().worker("fleet.shrink()")
+        return saving.shrink(worker, table, unseen_steps=unseen_steps, score_below=score_below, decay=decay)
+
+    def server_stats(self) -> list[dict[str, Any]]:
+        """What each server holds and has done: rows and bytes of each table, pulls, pushes, staleness."""
+        from fleet.runtime import saving
+
+        return saving.stats(self._server_job().worker("fleet.server_stats()"))
+
+    def flush(self) -> None:
+        """Return when everything this worker has sent was applied."""
+        self._server_job().worker("fleet.flush()").mode.flush()
+
+    def prefetch(
+        self, loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], object] | None = None
+    ) -> Iterator[Batch]:
+        """Iterate over batches and pull the rows of the next one while this one is computed.
+
+        `keys(batch)` gives what the model's sparse module will be called with; see fleet.runtime.prefetch.
+        """
+        from fleet.runtime.prefetch import prefetch
+
+        return prefetch(loader, model, keys)

@@ -1,0 +1,35 @@
+"""A program that was cloned for evaluation before it was cut finds the rows that are on servers as well."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+from fleet.static.block import Block
+from fleet.static.operator import Operator
+from fleet.transpiler.passes.prefetch import lookup_attrs
+from fleet.transpiler.updates import LOOKUPS
+
+
+def adopted(ops: Sequence[Operator], block: Block, tables: Container[str]) -> list[Operator]:
+    """The operators of a block, with requests to servers in place of lookups in tables.
+
+    Lookups whose ids are fed, or known at once, are one request; the others are one each.
+    """
+    lookups = [op for op in ops if op.type in LOOKUPS and op.input("W")[0] in tables]
+    if not lookups:
+        return list(ops)
+    written = {name for op in ops for name in op.output_names}
+    first = [op for op in lookups if op.input("Ids")[0] not in written]
+    groups = [first, *([op] for op in lookups if op not in first)]
+    made = {id(group[0]): _request(group, block) for group in groups if group}
+    gone = {id(op) for op in lookups} - made.keys()
+    return [made.get(id(op), op) for op in ops if id(op) not in gone]
+
+
+def _request(lookups: Sequence[Operator], block: Block) -> Operator:
+    return Operator(
+        "prefetch",
+        {"Ids": [op.input("Ids")[0] for op in lookups]},
+        {"Out": [op.output("Out")[0] for op in lookups]},
+        lookup_attrs(lookups, block),
+    )

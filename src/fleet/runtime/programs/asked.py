@@ -1,0 +1,125 @@
+"""What a strategy, or a config of the transpiler, asks for in a job of programs: honoured, or refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+from fleet.ps.placement import MIN_BLOCK
+from fleet.roles import Identity
+from fleet.static.program import Program
+from fleet.strategy import DistributedStrategy
+from fleet.strategy.mode import MODE_FIELDS, Mode
+from fleet.transpiler.arguments import Arguments, read
+from fleet.transpiler.config import DistributeTranspilerConfig
+
+TRAFFIC = (
+    "max_merge_var_num",
+    "send_queue_size",
+    "independent_recv_thread",
+    "min_send_grad_num_before_recv",
+    "send_wait_times",
+)
+HONOURED = frozenset(
+    {
+        *MODE_FIELDS,
+        *(f"a_sync_configs.{name}" for name in TRAFFIC),
+        "nonfinite_gradients",
+        "localsgd",
+        "localsgd_configs.begin_step",
+        # They change how gradients travel, and a program sends all of them at once.
+        "fuse_all_reduce_ops",
+        "fuse_grad_size_in_MB",
+        "last_comm_group_size_MB",
+        "find_unused_parameters",
+    }
+)
+"""Fields of a strategy that programs know."""
+
+OF_SERVERS = (
+    "slice_var_up",
+    "split_method",
+    "min_block_size",
+    "sync_mode",
+    "half_async",
+    "completely_not_async",
+    "geo_sgd_mode",
+    "geo_sgd_need_push_nums",
+    "runtime_split_send_recv",
+)
+"""Fields of a config that say how servers train."""
+
+Strategy = DistributedStrategy | DistributeTranspilerConfig
+
+
+def check(strategy: Strategy, is_collective: bool) -> None:
+    """Refuse what is no strategy, and fields that programs do not know or that belong to another kind of job."""
+    if isinstance(strategy, DistributedStrategy):
+        _check_strategy(strategy)
+    elif isinstance(strategy, DistributeTranspilerConfig):
+        _check_config(strategy, is_collective)
+    else:
+        raise UsageTypeError(
+            "fleet.distributed_optimizer(): strategy must be a DistributedStrategy or a DistributeTranspilerConfig, "
+            f"got {strategy!r}"
+        )
+
+
+def _check_strategy(strategy: DistributedStrategy) -> None:
+    for leaf in strategy.changed():
+        if leaf.dotted == "localsgd_configs.k_steps":
+            raise NotSupportedError(
+                "strategy.localsgd_configs.k_steps: programs average at every step; train a torch module for longer "
+                "intervals"
+            )
+        if leaf.dotted not in HONOURED:
+            raise NotSupportedError(
+                f"strategy.{leaf.dotted} is not built for programs; leave it at its default "
+                f"({leaf.field.show(leaf.field.default)}), or train a torch module"
+            )
+
+
+def _check_config(config: DistributeTranspilerConfig, is_collective: bool) -> None:
+    if config.collective_mode is not None and config.mode != "collective":
+        raise UsageError(
+            f'config.collective_mode = "{config.collective_mode}" needs config.mode = "collective", got "{config.mode}"'
+        )
+    if not is_collective:
+        if config.mode != "pserver":
+            raise UsageError(
+                f'config.mode = "{config.mode}" is for a collective job, and this one is not; call '
+                "fleet.init(is_collective=True), or leave it out"
+            )
+        return
+    if config.mode == "pserver" and config.is_chosen("mode"):
+        raise UsageError('config.mode = "pserver" needs servers, and a collective job has none; leave it out')
+    if config.mode == "collective" and config.collective_mode is None:
+        raise UsageError('config.mode = "collective" needs config.collective_mode "grad_allreduce" or "local_sgd"')
+    usual = DistributeTranspilerConfig()
+    for name in OF_SERVERS:
+        if getattr(config, name) != getattr(usual, name):
+            raise UsageError(
+                f"config.{name} = {getattr(config, name)!r} is for servers, and a collective job has none; leave it out"
+            )
+
+
+def is_local_sgd(strategy: Strategy) -> bool:
+    """Whether workers of a collective job average parameters, not gradients."""
+    if isinstance(strategy, DistributedStrategy):
+        return strategy.localsgd
+    return strategy.collective_mode == "local_sgd"
+
+
+def for_servers(who: Identity, main: Program, startup: Program, strategy: Strategy) -> Arguments:
+    """How this worker's programs are cut; without servers in the job, for the one in this process."""
+    endpoints = tuple(str(endpoint) for endpoint in who.server_endpoints)
+    if isinstance(strategy, DistributeTranspilerConfig):
+        named = {"program": main, "startup_program": startup, "trainers": who.num_workers}
+        if endpoints:
+            named["pservers"] = ",".join(endpoints)
+        return replace(read((who.index,), named, strategy), endpoints=endpoints)
+    asked = Arguments(who.index, main, startup, "pserver", endpoints, who.num_workers, min_block_size=MIN_BLOCK)
+    if strategy.mode is Mode.OFF:
+        return asked
+    k_steps = strategy.a_sync_configs.k_steps if strategy.mode is Mode.GEO else 0
+    return replace(asked, mode=strategy.mode, k_steps=k_steps)

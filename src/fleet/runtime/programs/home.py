@@ -1,0 +1,96 @@
+"""The values of a distributed program come home: a program and a scope that one process can go on with.
+
+Servers are asked for everything that is theirs, and answers go into a scope of their own: training does not notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from fleet.errors import NotReadyError, NotSupportedError
+from fleet.ps.flat import FlatParameters
+from fleet.ps.lookup import Request, make_lookup
+from fleet.ps.worker import Worker
+from fleet.runtime.programs.trainer import KEY, Trainer
+from fleet.static.executor.scope import Scope
+from fleet.static.program import SERVERS_NOTE, Program
+from fleet.static.variable import Parameter, Variable
+from fleet.transpiler.passes.local_lookups import local_lookups, tables_as_parameters
+from fleet.transpiler.plan import Plan
+
+CHUNK_ROWS = 65536
+
+
+def for_inference(
+    program: Program, feeds: Iterable[str], targets: Sequence[str], scope: Scope
+) -> tuple[Program, Scope]:
+    """A program of one process that leads to the targets, and a scope with all that it needs for that."""
+    if SERVERS_NOTE in program.notes:
+        program = local_lookups(program, Plan.from_note(program.notes[SERVERS_NOTE]))
+    pruned = program.prune(targets, feeds)
+    block = pruned.global_block()
+    needed = {name for op in block.ops for name in op.input_names}
+    return program, at_home(scope, [block.var(name) for name in sorted(needed) if block.var(name).persistable])
+
+
+def with_tables(program: Program) -> Program:
+    """A trainer's program with a parameter for each of its tables besides."""
+    other = program.clone()
+    for parameter in tables_as_parameters(other, Plan.from_note(program.notes[SERVERS_NOTE])):
+        other.global_block().vars.setdefault(parameter.name, parameter)
+    return other
+
+
+def at_home(scope: Scope, wanted: Sequence[Variable]) -> Scope:
+    """A scope like this one, in which what is wanted and on servers is as they have it now."""
+    home = Scope()
+    home.tensors.update(scope.tensors)
+    trainer: Trainer | None = scope.attached.get(KEY)
+    if trainer is None:
+        return home
+    plan = trainer.plan
+    tables = [var for var in wanted if var.name in plan.tables]
+    for var in tables:
+        if isinstance(var, Parameter) and var.is_distributed:
+            raise NotSupportedError(
+                f"parameter {var.name!r} is distributed: its ids may be any number, so it is no matrix; "
+                "fleet.save_inference_model(dirname) writes the ids and rows of every table as numpy files"
+            )
+    if not trainer.has_joined:
+        if tables:
+            raise NotReadyError(
+                f"the rows of {tables[0].name!r} are on servers, and this worker has left them; save before "
+                "fleet.stop_worker(), or run the startup program to join them again"
+            )
+        return home  # leaving, it has taken the servers' last parameters
+    worker = trainer.worker
+    worker.mode.flush()
+    if any(var.name in plan.dense for var in wanted):
+        home.tensors.update(_dense(worker, plan, scope))
+    for var in tables:
+        home.tensors[var.name] = _rows(worker, plan.tables.index(var.name), var)
+    return home
+
+
+def _dense(worker: Worker, plan: Plan, scope: Scope) -> dict[str, torch.Tensor]:
+    groups = {block.parameter: block.group for block in plan.job.dense.blocks}
+    copies = [(name, scope.tensors[name].detach().cpu().clone(), groups[name]) for name in plan.dense]
+    flat = FlatParameters(copies, plan.job.dense.blocks)
+    for server, (_, tensors) in enumerate(worker.client.pull((), dense=True).results()):
+        for group, tensor in enumerate(tensors):
+            flat.load_values(server, group, tensor)
+    return {name: value.clone() for name, value in flat.parameters()}
+
+
+def _rows(worker: Worker, table: int, parameter: Variable) -> torch.Tensor:
+    height, width = parameter.shape
+    rows = torch.empty(height, width)
+    for begin in range(0, height, CHUNK_ROWS):
+        ids = torch.arange(begin, min(begin + CHUNK_ROWS, height))
+        lookup = make_lookup(Request(table, (ids,)), width, worker.client.num_servers, counts=False)
+        worker.client.pull([lookup]).finish(torch.device("cpu"), False)
+        assert lookup.rows is not None
+        rows[begin : begin + len(ids)] = lookup.rows.index_select(0, lookup.inverse)
+    return rows

@@ -1,0 +1,143 @@
+"""Definitions of operators: what all of them must have, and what is refused of one that does not fit."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+from fleet.errors import NotSupportedError, UsageError
+from fleet.static import registry
+from fleet.static.block import Block
+from fleet.static.layers.io import fed
+from fleet.static.ops.remote import PROVIDER
+from support.programs import building
+
+DEFINITIONS = [registry.definition(type) for type in registry.known()]
+FUSED = [known.type for known in DEFINITIONS if known.type.startswith("fused_")]
+
+
+def test_there_are_many_and_they_are_sorted() -> None:
+    assert registry.known() == sorted(registry.known())
+    assert {"mul", "mul_grad", "lookup_table", "sgd", "send", "listen_and_serv"} <= set(registry.known())
+
+
+def test_every_operator_knows_its_shapes() -> None:
+    """What has outputs and is added by layers has an `infer`; fused ones are made by the Executor, after shapes."""
+    without = [known.type for known in DEFINITIONS if known.outputs and known.infer is None]
+    assert set(without) - set(FUSED) == {"c_allreduce_sum", "c_broadcast", "recv"}  # outputs that exist already
+
+
+def test_every_operator_has_a_kernel() -> None:
+    """Its own; or autograd's, which needs all that the forward kernel reads and the same random numbers."""
+    for known in DEFINITIONS:
+        if known.make is None:
+            assert known.grad_of is not None, known.type
+            forward = registry.definition(known.grad_of)
+            assert forward.grad is not None
+            assert not forward.is_random, f"{known.type} needs a kernel of its own"
+            required = {slot.rstrip("*") for slot in forward.inputs if not slot.endswith("?")}
+            assert required <= set(forward.grad.needs), f"{known.type}: autograd needs all inputs"
+
+
+def test_what_is_declared_is_provided() -> None:
+    kernels = importlib.import_module(PROVIDER).kernels
+    assert set(kernels) <= set(registry.known())
+    declared = [known for known in DEFINITIONS if known.make is not None and known.make.__qualname__.startswith("decl")]
+    assert {known.type for known in declared} == set(kernels)
+    assert all(known.has_effect for known in declared)
+
+
+def test_every_gradient_names_slots_that_exist() -> None:
+    for known in DEFINITIONS:
+        if known.grad is None:
+            continue
+        inputs = {slot.rstrip("?*") for slot in known.inputs}
+        outputs = {slot.rstrip("?*") for slot in known.outputs}
+        assert set(known.grad.needs) <= inputs | outputs, known.type
+        assert set(known.grad.wrt) <= inputs, known.type
+        assert known.grad.wrt, known.type
+        assert set(known.grad.outs or ()) <= outputs, known.type
+        gradient = registry.definition(f"{known.type}_grad")
+        assert gradient.grad_of == known.type
+        assert gradient.grad is None
+
+
+def test_slots_are_told_apart() -> None:
+    for known in DEFINITIONS:
+        inputs, outputs = ([slot.rstrip("?*") for slot in slots] for slots in (known.inputs, known.outputs))
+        assert len(set(inputs)) == len(inputs), known.type
+        assert len(set(outputs)) == len(outputs), known.type
+        assert not (known.in_place and known.rebinds), known.type
+
+
+def added(block: Block, **changed: Any) -> None:
+    op: dict[str, Any] = {"type": "relu", "inputs": {"X": "x"}, "outputs": {"Out": "out"}, "attrs": {}, **changed}
+    block.append_op(op["type"], op["inputs"], op["outputs"], op["attrs"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"type": "rulu"}, "there is no operator 'rulu'; fleet.static.registry.known() lists those there are"),
+        ({"inputs": {"X": "x", "Z": "x"}}, "operator relu has no input 'Z'; it has X"),
+        ({"inputs": {}}, "operator relu: input X takes one variable, got 0"),
+        ({"inputs": {"X": ["x", "x"]}}, "operator relu: input X takes one variable, got 2"),
+        ({"inputs": {"X": "nobody"}}, "relu: the program has no variable 'nobody'"),
+        ({"outputs": {}}, "operator relu: output Out takes one variable, got 0"),
+        ({"outputs": {"Out": "out", "Y": "z"}}, "operator relu has no output 'Y'; it has Out"),
+        ({"type": "scale", "attrs": {"size": 2}}, "operator scale has no attribute 'size'; it has scale, bias, "),
+        ({"outputs": {"Out": "x"}}, "relu cannot write 'x', which it reads; give it another output"),
+        ({"type": "fill_constant"}, "operator fill_constant has no input 'X'; it has none"),
+    ],
+)
+def test_an_operator_that_does_not_fit(changed: dict[str, Any], message: str) -> None:
+    with building() as built:
+        fed("x", [-1, 3])
+        block = built.main.global_block()
+        with pytest.raises(UsageError) as raised:
+            added(block, **changed)
+    assert message in str(raised.value)
+    assert "test_registry.py:" in str(raised.value) or changed.get("type") == "rulu"
+    assert not block.ops
+
+
+def test_operators_that_may_write_what_they_read() -> None:
+    with building() as built:
+        block = built.main.global_block()
+        for name in ("w", "g", "rate", "n"):
+            block.create_var(name, [1])
+        block.append_op("sgd", {"Param": "w", "Grad": "g", "LearningRate": "rate"}, {"ParamOut": "w"})
+        block.append_op("increment", {"X": "n"}, {"Out": "n"})
+        block.append_op("sum", {"X": ["w", "g"]}, {"Out": "g"})
+        with pytest.raises(UsageError, match=r"sgd: ParamOut must be \['w'\], which is changed in place"):
+            block.append_op("sgd", {"Param": "w", "Grad": "g", "LearningRate": "rate"}, {"ParamOut": "g"})
+    assert [op.in_place for op in block.ops] == [{"w"}, {"n"}, {"g"}]
+
+
+def test_slots_come_in_the_order_of_the_definition() -> None:
+    with building() as built:
+        x, w = fed("x", [-1, 3]), fed("w", [3, 2])
+        op = built.main.global_block().append_op("mul", {"Y": w, "X": x}, {"Out": "out"})
+    assert (list(op.inputs), op.input_names, op.output_names) == (["X", "Y"], ["x", "w"], ["out"])
+    assert (op.attr("x_num_col_dims"), op.attrs) == (1, {})
+
+
+def test_a_gradient_that_cannot_be_made_by_autograd_says_so() -> None:
+    """No operator of ours is such a one, so one is defined for a moment."""
+
+    @registry.register("rare", inputs=("X", "Y"), infer=registry.same_as("X"), grad=registry.Grad(needs=("X",)))
+    def _rare(op: Any, lowering: Any) -> Any:
+        return lambda x, y: x * y
+
+    try:
+        with building() as built:
+            block = built.main.global_block()
+            for name in ("x", "y", "g"):
+                fed(name, [2])
+            block.append_op("rare_grad", {"X": "x", "Out@GRAD": "g"}, {"X@GRAD": "x@GRAD"})
+            with pytest.raises(NotSupportedError, match="operator rare_grad needs a kernel of its own"):
+                built.run({"x": [1, 2], "y": [1, 2], "g": [1, 2]}, "x@GRAD")
+    finally:
+        del registry._definitions["rare"], registry._definitions["rare_grad"]

@@ -1,0 +1,89 @@
+"""Writes docs/paddle.md from the tables of the modules: `python -m paddle._reference > docs/paddle.md`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+
+from paddle import _alias
+
+INTRODUCTION = """\
+# Names of PaddlePaddle
+
+Scripts written for PaddlePaddle 1.5 to 2.0 run on Fleet as they are: `compat/` is a second distribution,
+`fleet-paddle`, whose package `paddle` has their names and nothing else. `make setup` installs it; `pip install
+torch-fleet` does not. It does not work beside a real `paddlepaddle`: importing it there is an error that says which one
+to remove.
+
+This page is made by `make docs` from the same tables that the names come from. A name that is not here raises an error
+that says what comes closest.
+
+## Commands
+
+| `python -m` | of `fleetrun` | logs |
+|---|---|---|
+| `paddle.distributed.launch --selected_gpus=0,1 train.py` | `--gpus 0,1 train.py` | `mylog/` |
+| `paddle.distributed.launch_ps --worker_num 2 --server_num 2 train.py` | the same; 2 and 2 are the defaults | `logs/` |
+| `paddle.distributed.fleet.launch --gpus 0,1 train.py` | the same | `log/` |
+
+They take `--cluster_node_ips`, `--node_ip`, `--started_port`, `--start_port`, `--endpoints`, `--print_config` and every
+option of [fleetrun](fleetrun.md). On a machine without GPUs set `FLEET_DEVICE=cpu`, or add `--device cpu`: then
+`CUDAPlace(0)` is the CPU, and `--gpus 0,1` means two workers there.
+
+## What differs between versions
+
+| | `paddle.fluid` | `paddle.static` |
+|---|---|---|
+| a fetched number, such as a mean loss | shape [1] | shape [] |
+| `fc` | `fc(input=, act=)` | `fc(x=, activation=)` or as before; giving both spellings is an error |
+| `embedding` | a last size of 1 of the ids is dropped | the ids keep their shape |
+| `data` | `layers.data` puts the batch before the shape | the shape as it is, `None` for the batch |
+
+`paddle.optimizer` has optimizers of tensors (with `parameters=`) and of programs (without). Functions such as
+`paddle.mean` and `paddle.nn.functional.relu` take tensors and variables. Datasets of `paddle.dataset` are read from
+`FLEET_DATA_HOME`; where their files are missing they are made up, and say so. See [static.md](static.md) for programs
+and [parameter_server.md](parameter_server.md) for servers.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    _alias.load_all()
+    return INTRODUCTION + "".join(_section(name) for name in sorted(_alias.TABLES))
+
+
+def _section(module: str) -> str:
+    names = _alias.TABLES[module]
+    parts = set(names.parts.split())
+    table = {name: target for name, target in names.table().items() if name not in parts}
+    if not table and not names.refused:
+        return ""
+    text = f"\n## {module}\n\n{importlib.import_module(module).__doc__}\n"
+    if table:
+        text += "\n| names | in Fleet |\n|---|---|\n" + "".join(_rows(table))
+    if names.refused:
+        text += "\n| not built | instead |\n|---|---|\n"
+        text += "".join(f"| `{name}` | {names.refused[name]} |\n" for name in sorted(names.refused, key=_order))
+    return text
+
+
+def _rows(table: dict[str, str]) -> Iterator[str]:
+    """A row for the names of each home that are the same there, then one for each that is another."""
+    homes: dict[str, list[str]] = {}
+    others = []
+    for name in sorted(table, key=_order):
+        home, _, own = table[name].partition(":")
+        if own == name:
+            homes.setdefault(home, []).append(f"`{name}`")
+        else:
+            others.append(f"| `{name}` | `{table[name].replace(':', '.')}` |\n")
+    yield from (f"| {', '.join(names)} | `{home}` |\n" for home, names in sorted(homes.items()))
+    yield from others
+
+
+def _order(name: str) -> tuple[str, str]:
+    return name.lower(), name
+
+
+if __name__ == "__main__":
+    print(page(), end="")

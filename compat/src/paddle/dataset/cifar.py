@@ -1,0 +1,5 @@
+"""`paddle.dataset.cifar`."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.data.classic.cifar": "*"})

@@ -1,0 +1,5 @@
+"""`paddle.dataset.movielens`."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.data.classic.movielens": "*"})

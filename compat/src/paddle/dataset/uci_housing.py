@@ -1,0 +1,5 @@
+"""`paddle.dataset.uci_housing`."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.data.classic.uci_housing": "*"})

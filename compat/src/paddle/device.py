@@ -1,0 +1,5 @@
+"""Where tensors are."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.imperative": "get_device is_compiled_with_cuda set_device"})

@@ -1,0 +1,23 @@
+"""Distributed training of version 2.0."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {
+        "fleet": "CountFilterEntry ProbabilityEntry ShowClickEntry",
+        "fleet.data": "InMemoryDataset QueueDataset",
+        "fleet.imperative": "ParallelEnv ReduceOp all_gather all_reduce barrier broadcast get_rank get_world_size "
+        "init_parallel_env reduce",
+    },
+    parts="fleet launch launch_ps",
+    refused={
+        "alltoall": "use torch.distributed.all_to_all",
+        "new_group": "use torch.distributed.new_group",
+        "recv": "use torch.distributed.recv",
+        "scatter": "use torch.distributed.scatter",
+        "send": "use torch.distributed.send",
+        "spawn": "start the script with fleetrun, or python -m paddle.distributed.launch",
+        "split": "train a torch module with torch.distributed.tensor",
+    },
+)

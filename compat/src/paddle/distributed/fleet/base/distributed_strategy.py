@@ -1,0 +1,5 @@
+"""The strategy."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet": "DistributedStrategy"})

@@ -1,0 +1,9 @@
+"""Clips of gradients."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet.static.clip": "GradientClipByGlobalNorm GradientClipByNorm GradientClipByValue set_gradient_clip"},
+    refused={"ErrorClipByValue": "clip gradients: GradientClipByValue"},
+)

@@ -1,0 +1,5 @@
+"""Samples to feeds."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.static": "DataFeeder"})

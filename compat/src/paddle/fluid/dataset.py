@@ -1,0 +1,12 @@
+"""Datasets of text files."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet.data": "DatasetFactory InMemoryDataset QueueDataset"},
+    refused={
+        "BoxPSDataset": "use InMemoryDataset",
+        "FileInstantDataset": "use QueueDataset",
+    },
+)

@@ -1,0 +1,5 @@
+"""The Executor and its scopes."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.static": "Executor FetchHandler global_scope scope_guard"})

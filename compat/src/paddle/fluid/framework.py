@@ -1,0 +1,13 @@
+"""Programs and what they are made of."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {
+        "fleet.static": "Block Operator Parameter Program Variable cpu_places cuda_places default_main_program "
+        "default_startup_program name_scope program_guard",
+        "fleet.imperative": "is_compiled_with_cuda",
+    },
+    renamed={"in_dygraph_mode": "fleet.either.mode:in_dynamic_mode"},
+)

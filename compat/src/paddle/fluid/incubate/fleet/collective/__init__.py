@@ -1,0 +1,14 @@
+"""Jobs without servers."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet.either.older_fleet": "fleet"},
+    renamed={"DistributedStrategy": "fleet.either.strategy:CollectiveStrategy"},
+    refused={
+        "CollectiveOptimizer": "use fleet.distributed_optimizer(optimizer, strategy)",
+        "DistFCConfig": "train a torch module",
+        "LambConfig": "use fluid.optimizer.Lamb",
+    },
+)

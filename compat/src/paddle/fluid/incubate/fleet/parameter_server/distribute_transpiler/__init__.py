@@ -1,0 +1,9 @@
+"""Jobs with servers, cut by the transpiler."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet.either.older_fleet": "fleet", "fleet.transpiler": "DistributeTranspilerConfig"},
+    parts="distributed_strategy",
+)

@@ -1,0 +1,20 @@
+"""Optimizers of programs."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet.static.optimizer": "*"},
+    refused={
+        "Adadelta": "use RMSProp",
+        "AdadeltaOptimizer": "use RMSProp",
+        "DGCMomentumOptimizer": "train a torch module with strategy.dgc = True",
+        "Dpsgd": "use SGD",
+        "DpsgdOptimizer": "use SGD",
+        "ExponentialMovingAverage": "keep an average of parameters in the script: scope.find_var(name).get_tensor()",
+        "LookaheadOptimizer": "use Adam",
+        "ModelAverage": "keep an average of parameters in the script: scope.find_var(name).get_tensor()",
+        "PipelineOptimizer": "start one worker for each device: fleetrun",
+        "RecomputeOptimizer": "train a torch module with strategy.recompute = True",
+    },
+)

@@ -1,0 +1,9 @@
+"""Attributes of parameters."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet.static": "ParamAttr"},
+    refused={"WeightNormParamAttr": "use ParamAttr with a regularizer, or layers.l2_normalize on the weights"},
+)

@@ -1,0 +1,5 @@
+"""All-reduces put into a program."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.transpiler": "GradAllReduce LocalSGD"})

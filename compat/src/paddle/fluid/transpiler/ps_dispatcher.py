@@ -1,0 +1,5 @@
+"""Which server holds which block."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.transpiler.ps_dispatcher": "HashName PSDispatcher RoundRobin"})

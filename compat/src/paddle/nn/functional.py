@@ -1,0 +1,5 @@
+"""Functions of tensors and of variables."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.either.functional": "*"})

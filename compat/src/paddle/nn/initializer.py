@@ -1,0 +1,5 @@
+"""First values of parameters."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.imperative.nn.initializer": "*"})

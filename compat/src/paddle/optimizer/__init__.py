@@ -1,0 +1,10 @@
+"""Optimizers: of tensors if parameters are given, else of programs."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet.either.optimizer": "*"},
+    parts="lr",
+    refused={"Adadelta": "use RMSProp", "LBFGS": "use torch.optim.LBFGS"},
+)

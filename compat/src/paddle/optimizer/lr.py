@@ -1,0 +1,9 @@
+"""Schedules of the learning rate, moved on by step()."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet.imperative.optimizer.lr": "*"},
+    refused={"ReduceOnPlateau": "set the rate in the script: optimizer.set_lr(value)"},
+)

@@ -1,0 +1,5 @@
+"""Regularizers."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.static.regularizer": "L1Decay L2Decay"})

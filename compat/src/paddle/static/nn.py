@@ -1,0 +1,24 @@
+"""Layers that add operators to the default program, each argument in the spelling of 1.x or of 2.0."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet.static.nn": "*"},
+    refused={
+        "bilinear_tensor_product": "use fluid.layers.matmul of both sides",
+        "case": "build two programs and run the one that is wanted",
+        "cond": "build two programs and run the one that is wanted",
+        "conv3d_transpose": "use conv2d_transpose",
+        "crf_decoding": "use softmax and fluid.layers.argmax",
+        "data_norm": "use batch_norm",
+        "deform_conv2d": "use conv2d",
+        "multi_box_head": "use conv2d",
+        "nce": "sample ids in the reader and use fluid.layers.sigmoid_cross_entropy_with_logits",
+        "py_func": "register an operator in Python: fleet.static.registry.register",
+        "row_conv": "use sequence_conv",
+        "spectral_norm": "use layer_norm",
+        "switch_case": "build two programs and run the one that is wanted",
+        "while_loop": "run the program in a loop",
+    },
+)

@@ -1,0 +1,26 @@
+"""What scripts of the Fluid era take from version 2: readers and datasets."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet.data.reader": "batch"},
+    renamed={"dataset": "paddle.dataset", "reader": "paddle.reader", "minibatch": "paddle.reader"},
+    refused=dict.fromkeys(
+        (
+            "activation",
+            "data_type",
+            "event",
+            "infer",
+            "init",
+            "inference",
+            "layer",
+            "networks",
+            "optimizer",
+            "parameters",
+            "trainer",
+            "topology",
+        ),
+        "write the model with paddle.fluid",
+    ),
+)

@@ -186,7 +186,10 @@ def test_what_a_graph_gave_stays_as_it_was() -> None:
 
 
 @pytest.mark.timeout(300)
-def test_torch_compile_equals_the_plain_program() -> None:
+def test_torch_compile_equals_the_plain_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._inductor.config
+
+    monkeypatch.setattr(torch._inductor.config, "compile_threads", 1)  # it would keep processes for the next time
     rows = [16, 16, 16]
     plain = train(MODELS["mlp"], GPU, rows)
     close(train(MODELS["mlp"], GPU, rows, BuildStrategy(torch_compile=True)), plain, 1e-4)

@@ -18,8 +18,9 @@ NUM_STEPS = 20
 
 
 @pytest.mark.timeout(LIMIT_S + 20)
-@pytest.mark.parametrize("rule", ["adam", "adagrad"])
-@pytest.mark.parametrize(("num_servers", "num_workers"), [(1, 1), (3, 2), (2, 4)])
+@pytest.mark.parametrize(
+    ("num_servers", "num_workers", "rule"), [(1, 1, "adam"), (3, 2, "adam"), (3, 2, "adagrad"), (2, 4, "adagrad")]
+)
 def test_processes_equal_threads(num_servers: int, num_workers: int, rule: str, tmp_path: Path) -> None:
     script = Path(parity_job.__file__)
     result = fleetrun(

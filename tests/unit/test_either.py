@@ -288,3 +288,19 @@ def test_an_inference_model_has_two_files_with_one_prefix(tmp_path: Path) -> Non
     np.testing.assert_array_equal(value, expected)
     with pytest.raises(UsageError, match="path_prefix must end in a name"):
         prefix.load_inference_model(f"{tmp_path}/", exe)
+
+
+def test_a_loader_may_be_called_and_a_dataset_given_as_a_list() -> None:
+    loader = io.DataLoader(io.TensorDataset([torch.arange(6).view(6, 1), torch.arange(6)]), batch_size=4)
+    assert [[part.tolist() for part in batch] for batch in loader()] == [
+        [[[0], [1], [2], [3]], [0, 1, 2, 3]],
+        [[[4], [5]], [4, 5]],
+    ]
+
+
+def test_a_layer_of_tensors_refuses_a_variable() -> None:
+    with static.program_guard(static.Program(), static.Program()):
+        x = static.data("x", [None, 3])
+        with pytest.raises(UsageError, match="Linear takes tensors, and 'x' is a variable of a program; use"):
+            imperative.nn.Linear(3, 2)(x)
+        assert static.default_main_program().global_block().all_parameters() == []

@@ -151,7 +151,7 @@ def _closest(module: str, name: str) -> Iterable[str]:
     if similar:
         return [f"{module}.{one}" for one in similar]
     everywhere = {one: f"{other}.{one}" for other, names in TABLES.items() for one in names.table()}
-    return [everywhere[one] for one in difflib.get_close_matches(name, everywhere, n=2, cutoff=0.6)]
+    return [everywhere[one] for one in difflib.get_close_matches(name, everywhere, n=2, cutoff=0.8)]
 
 
 def _common(one: str, other: str) -> int:

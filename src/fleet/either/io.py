@@ -16,7 +16,6 @@ from fleet.static.reader import DataLoader as _OfGenerators
 
 Dataset = data.Dataset
 IterableDataset = data.IterableDataset
-TensorDataset = data.TensorDataset
 RandomSampler = data.RandomSampler
 SequenceSampler = data.SequentialSampler
 Sampler = data.Sampler
@@ -89,6 +88,14 @@ class DistributedBatchSampler:
         self.sampler.set_epoch(epoch)
 
 
+class TensorDataset(data.TensorDataset):
+    """Samples of tensors that are as long as each other, given one by one or in one list."""
+
+    def __init__(self, *tensors: Any) -> None:
+        several = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+        super().__init__(*several)
+
+
 class DataLoader(data.DataLoader[Any]):
     """Batches of a dataset as tensors, in lists; `from_generator` makes the loaders of programs.
 
@@ -128,6 +135,10 @@ class DataLoader(data.DataLoader[Any]):
             super().__init__(dataset, batch_sampler=batch_sampler, **common)
         else:
             super().__init__(dataset, batch_size=batch_size, shuffle=shuffle or None, drop_last=drop_last, **common)
+
+    def __call__(self) -> Iterator[Any]:
+        """`for batch in loader():` means the same as `for batch in loader:`."""
+        return iter(self)
 
     def __iter__(self) -> Any:
         for batch in super().__iter__():

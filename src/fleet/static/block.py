@@ -119,6 +119,10 @@ class Block:
     def parameters(self) -> list[Parameter]:
         return [var for var in self.vars.values() if isinstance(var, Parameter)]
 
+    def all_parameters(self) -> list[Parameter]:
+        """`parameters`, as the reference calls them."""
+        return self.parameters
+
 
 def _nature(var: Variable) -> tuple[object, ...]:
     """What two variables of one name must share to be one."""

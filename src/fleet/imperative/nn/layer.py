@@ -14,6 +14,7 @@ from fleet.imperative.creation import sizes
 from fleet.imperative.nn.parameter import make
 from fleet.imperative.tensor import Parameter, Tensor, own
 from fleet.static import names
+from fleet.static.variable import Variable
 
 
 class Layer(nn.Module):
@@ -30,6 +31,11 @@ class Layer(nn.Module):
         self._full_name = names.generate(stem)
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        if inputs and isinstance(inputs[0], Variable):
+            raise UsageError(
+                f"{type(self).__name__} takes tensors, and {inputs[0].name!r} is a variable of a program; use the "
+                "layers of static.nn there, such as static.nn.fc"
+            )
         return own(super().__call__(*inputs, **kwargs))
 
     def full_name(self) -> str:

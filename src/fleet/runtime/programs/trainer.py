@@ -25,6 +25,7 @@ from fleet.runtime.join import enter
 from fleet.runtime.programs import running
 from fleet.runtime.programs.adopted import adopted
 from fleet.runtime.programs.lookups import Ids, Shared
+from fleet.static.executor.scope import TRAINER
 from fleet.static.program import SERVERS_NOTE, Program
 from fleet.strategy.parameter_server import ASync
 from fleet.transpiler.plan import Plan
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from fleet.static.executor.scope import Scope
     from fleet.static.operator import Operator
 
-KEY = "trainer"
+KEY = TRAINER
 TRAFFIC_NOTE = "traffic"
 
 

@@ -72,11 +72,13 @@ class Emitter:
         if self._feeds:
             lines.append(f"{INDENT}{self._names(self._feeds)}, = F")
         lines += [f"{INDENT}{self._local[name]} = S[{name!r}]" for name in reads]
-        regions: list[str] = []
+        num_regions = 0
         for indexes, is_region in _runs(ops) if with_regions else [(range(len(ops)), False)]:
             if is_region:
-                regions += self._region(f"region{len(regions)}", ops, indexes)
-                lines.append(f"{INDENT}{self._call(regions[-1], ops, indexes)}")
+                name = f"region{num_regions}"
+                num_regions += 1
+                self._region(name, ops, indexes)
+                lines.append(f"{INDENT}{self._call(name, ops, indexes)}")
             else:
                 lines += self._lines(ops, indexes, stores=True)
         lines.append(f"{INDENT}return ({''.join(self._local[name] + ', ' for name in self._fetches)})")
@@ -120,14 +122,13 @@ class Emitter:
             if gone:
                 yield f"{INDENT}del {self._names(gone)}"
 
-    def _region(self, name: str, ops: Sequence[Operator], indexes: Sequence[int]) -> list[str]:
+    def _region(self, name: str, ops: Sequence[Operator], indexes: Sequence[int]) -> None:
         """A function of some operators, for torch.compile."""
         given, wanted = self._ends(ops, indexes)
         lines = [f"def {name}({self._names(given)}):", *self._lines(ops, indexes, stores=False)]
         lines.append(f"{INDENT}return {self._names(wanted) or None}")
         self._made(name, lines, (), ops)
         self._globals[name] = torch.compile(self._globals[name], dynamic=False)
-        return [name]
 
     def _call(self, region: str, ops: Sequence[Operator], indexes: Sequence[int]) -> str:
         given, wanted = self._ends(ops, indexes)

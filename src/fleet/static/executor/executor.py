@@ -10,9 +10,9 @@ from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.static.executor.dataset import FetchHandler, run_over
 from fleet.static.executor.faults import explained
 from fleet.static.executor.place import CPUPlace, device_of
-from fleet.static.executor.scope import Scope, global_scope
+from fleet.static.executor.scope import TRAINER, Scope, global_scope
 from fleet.static.executor.steps import Steps, fetch_names
-from fleet.static.program import default_main_program
+from fleet.static.program import SERVERS_NOTE, default_main_program
 from fleet.static.variable import Variable
 
 
@@ -87,8 +87,8 @@ class Executor:
             raise UsageError("train_from_dataset: give dataset=, a fleet.data.InMemoryDataset or QueueDataset")
         program = default_main_program() if program is None else program
         _check_threads(thread)
-        has_servers = "servers" in getattr(program, "program", program).notes
-        if thread > 1 and (has_servers or "trainer" in (scope or global_scope()).attached):
+        has_servers = SERVERS_NOTE in getattr(program, "program", program).notes
+        if thread > 1 and (has_servers or TRAINER in (scope or global_scope()).attached):
             raise NotSupportedError(
                 f"train_from_dataset: thread={thread} beside servers is not built; start more workers instead: "
                 "fleetrun --worker_num"

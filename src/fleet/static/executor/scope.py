@@ -12,6 +12,9 @@ import torch
 
 from fleet.errors import UsageError, UsageTypeError
 
+TRAINER = "trainer"
+"""What `Scope.attached` calls the worker that sends a scope's parameters to servers."""
+
 _serial = itertools.count()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from fleet.errors import CheckpointError, NotSupportedError, UsageError, UsageTypeError
 from fleet.static.executor.executor import Executor
-from fleet.static.executor.scope import global_scope, scope_guard
+from fleet.static.executor.scope import TRAINER, global_scope, scope_guard
 from fleet.static.io.files import checked_filename, folder_of, write_text
 from fleet.static.io.variables import HOME, Dirname, is_persistable, load_vars, program_of, save_vars
 from fleet.static.json_form import from_json, to_json
@@ -50,7 +50,7 @@ def save_inference_model(
         raise UsageError("target_vars must have at least one variable")
     feeds = [feeded_var_names] if isinstance(feeded_var_names, str) else list(feeded_var_names)
     names, source, scope = [target.name for target in targets], whole, global_scope()
-    if SERVERS_NOTE in whole.notes or "trainer" in scope.attached:
+    if SERVERS_NOTE in whole.notes or TRAINER in scope.attached:
         source, scope = importlib.import_module(HOME).for_inference(whole, feeds, names, scope)
     program = prune(source, feeds, names)
     folder = folder_of(dirname)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.jobs import FLEETRUN, RunningJob, clean_environ, fleetrun, script
-from support.processes import exists, wait_until
+from support.processes import exists, told, wait_until
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -35,11 +35,13 @@ def test_a_reader_that_takes_nothing_does_not_keep_the_job(tmp_path: Path, outpu
     arguments = [*FLEETRUN, "--nproc_per_node", "1", "--device", "cpu", str(train)]
     try:
         with subprocess.Popen(arguments, cwd=tmp_path, env=clean_environ(), stdout=stdout, stderr=stderr) as process:
-            wait_until((tmp_path / "trainer.0").exists, 30, "the worker")
-            worker = int((tmp_path / "trainer.0").read_text())
-            process.send_signal(signal.SIGTERM)
-            wait_until(lambda: not exists(worker), 7, "the worker to end")
-            assert process.wait(timeout=10) == 143
+            try:
+                worker = int(told(tmp_path / "trainer.0", 30, "the worker"))
+                process.send_signal(signal.SIGTERM)
+                wait_until(lambda: not exists(worker), 7, "the worker to end")
+                assert process.wait(timeout=10) == 143
+            finally:
+                process.kill()
     finally:
         for end in ends:
             os.close(end)

@@ -41,6 +41,12 @@ def wait_until(condition: Callable[[], object], timeout_s: float, what: str) -> 
         time.sleep(0.01)
 
 
+def told(path: Path, timeout_s: float, what: str) -> str:
+    """What another process has written to a file, once a line of it is complete: a file is there before its text."""
+    wait_until(lambda: path.exists() and path.read_text().endswith("\n"), timeout_s, what)
+    return path.read_text().strip()
+
+
 def exists(pid: int) -> bool:
     """Whether a process is there and not a zombie."""
     try:

@@ -397,4 +397,10 @@ def test_ctrl_c_at_any_moment_of_the_start_ends_the_job(tmp_path: Path) -> None:
         with RunningJob(["--nproc_per_node", 1, "--device", "cpu", train], tmp_path) as job:
             time.sleep(delay_ms / 1000)  # not to synchronise: any moment will do
             job.send(signal.SIGINT)
-            assert job.finish(limit_s=15).code in (130, -signal.SIGINT, 1)  # 1: still importing
+            is_dropped = not job.ends_within(5)
+            if is_dropped:
+                job.send(signal.SIGINT)
+            result = job.finish(limit_s=15)
+        # 1: Python was starting. It drops an interrupt that falls into a callback of its imports, and says so.
+        assert result.code in (130, -signal.SIGINT, 1)
+        assert not is_dropped or "Exception ignored" in result.err, result.err

@@ -233,12 +233,14 @@ def test_a_worker_that_is_killed_is_named_to_those_that_wait_for_it(
 ) -> None:
     def work(index: int) -> str:
         with joined([endpoint], index, 3) as one:
+            one.train(1)  # all three are there; from now on six seconds are ample
+            here.wait(20)
             with pytest.raises(DeadlineError) as caught:
-                one.train(10)
+                one.train(1, 10)
             assert one.stats()[0]["version"] == 5  # it still serves
             return str(caught.value)
 
-    monkeypatch.setenv("FLEET_STEP_TIMEOUT_S", "6")
+    here = threading.Barrier(2, lambda: monkeypatch.setenv("FLEET_STEP_TIMEOUT_S", "6"))
     with served() as ([endpoint], _):
         text = LOST.format(tests=str(Path(__file__).parents[1]), endpoint=str(endpoint))
         lost = subprocess.Popen([sys.executable, script(tmp_path, text)], cwd=tmp_path)

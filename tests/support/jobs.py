@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -81,6 +82,12 @@ class RunningJob:
 
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it has ended by then; only for a job that says little, for nobody reads its output."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.poll() is not None
 
     def finish(self, limit_s: float = LIMIT_S) -> Result:
         """Wait for the end."""

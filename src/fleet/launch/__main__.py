@@ -1,6 +1,6 @@
 """`python -m fleet.launch` is `fleetrun`."""
 
-from fleet.launch.cli import main
+from fleet.launch.entry import main
 
 if __name__ == "__main__":
     main()

@@ -173,7 +173,7 @@ _parse.allow_interspersed_args = False
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point of `fleetrun` and `python -m fleet.launch`."""
+    """Do what the arguments ask, those of the process unless some are given, and exit."""
     _open_standard_streams()
     code = run(sys.argv[1:] if arguments is None else arguments)
     try:

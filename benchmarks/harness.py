@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import runpy
 import statistics
 import sys
 import time
@@ -17,6 +18,9 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+OURS = "torch-fleet"
+VERSION_FILE = Path(__file__).parents[1] / "src" / "fleet" / "_version.py"
 
 
 @dataclass(frozen=True)
@@ -65,14 +69,16 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def versions(packages: Sequence[str] = ("torch-fleet", "torch", "numpy")) -> dict[str, str]:
-    """Python's version and those of `packages`, as installed."""
+def versions(packages: Sequence[str] = (OURS, "torch", "numpy")) -> dict[str, str]:
+    """Python's version and those of `packages`, as installed; Fleet may also be run from the tree of this file."""
     found = {"python": platform.python_version()}
     for package in packages:
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             found[package] = "not installed"
+    if found.get(OURS) == "not installed":
+        found[OURS] = f"{runpy.run_path(str(VERSION_FILE))['__version__']}, from its source tree"
     return found
 
 

@@ -21,6 +21,7 @@ from fleet.static import Variable, layers
 
 USERS, ADS = 500, 2000
 FILES, RECORDS = 4, 5000  # the last file is for evaluation
+BATCH = 100
 Feed = dict[str, Any]
 
 
@@ -55,8 +56,10 @@ def main(args: argparse.Namespace) -> None:
     for epoch in range(args.epochs):
         training.global_shuffle(fleet)
         batches = fleet.data.shard(training)  # all workers make the same number of steps
+        steps = fleet.util.all_reduce(-(-training.get_shuffle_data_size() // BATCH), "max")
+        shown = fleet.progress(batches, f"epoch {epoch}", total=steps, enabled=fleet.is_first_worker())
         executor.train_from_dataset(
-            fleet.main_program, batches, fetch_list=[loss], fetch_info=[f"epoch {epoch} loss"], print_period=50
+            fleet.main_program, shown, fetch_list=[loss], fetch_info=[f"epoch {epoch} loss"], print_period=50
         )
     own = dataset(record, [unseen]).batches(fleet.worker_index(), fleet.worker_num())
     score = auc(executor, evaluation, chance, own)
@@ -64,6 +67,7 @@ def main(args: argparse.Namespace) -> None:
         rows = sum(table["rows"] for server in fleet.server_stats() for table in server["tables"].values())
         print(f"{fleet.worker_num()} worker(s), {rows} rows, AUC on unseen records {score:.3f}")
         fleet.save_persistables(executor, args.save)
+        print(f"the rows of {USERS} users and {ADS} ads, and the layers, are saved in {args.save}")
     fleet.barrier_worker()
     fleet.stop_worker()
 
@@ -71,7 +75,7 @@ def main(args: argparse.Namespace) -> None:
 def dataset(record: list[Variable], files: list[str]) -> fleet.data.InMemoryDataset:
     """The records of some files, in memory."""
     made = fleet.data.InMemoryDataset()
-    made.init(batch_size=100, use_var=record)
+    made.init(batch_size=BATCH, use_var=record)
     made.set_filelist(files)
     made.load_into_memory()
     return made

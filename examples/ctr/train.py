@@ -71,7 +71,8 @@ def start(model: CTR, args: argparse.Namespace) -> Watch:
         args.seed += fleet.server_stats()[0]["version"]  # other batches than those it was trained on
     auc = held_out_auc(model) if fleet.is_first_worker() else 0.0
     fleet.barrier_worker()
-    return Watch(args.batches, auc, enabled=fleet.is_first_worker())
+    rate_name = "own samples/s" if fleet.worker_num() > 1 else "samples/s"  # finish() has that of all workers
+    return Watch(args.batches, auc, fleet.is_first_worker(), rate_name)
 
 
 def finish(model: CTR, watch: Watch, args: argparse.Namespace) -> None:

@@ -17,12 +17,12 @@ WINDOW = 50
 
 
 class Watch:
-    """Iterates over batches with a bar beside it."""
+    """Iterates over batches with a bar beside it; `rate_name` says what this process's samples a second are there."""
 
-    def __init__(self, total: int, auc_before: float, enabled: bool = True) -> None:
+    def __init__(self, total: int, auc_before: float, enabled: bool = True, rate_name: str = "samples/s") -> None:
         self.auc_before = auc_before
         self.samples = 0
-        self._total, self._enabled = total, enabled
+        self._total, self._enabled, self._rate_name = total, enabled, rate_name
         self._started = time.perf_counter()
         self._recent = AUC()
         self._done = 0
@@ -45,7 +45,7 @@ class Watch:
         self._recent.update(logits.sigmoid(), label)
         if self._done % 10 == 0:
             rate = f"{self.samples / self.seconds:,.0f}"
-            self._bar.show(loss=loss.item(), AUC=self._recent.compute(), **{"samples/s": rate})
+            self._bar.show(loss=loss.item(), AUC=self._recent.compute(), **{self._rate_name: rate})
         if self._done % WINDOW == 0:
             self._recent.reset()
 

@@ -6,6 +6,8 @@
 Lines marked (1) to (4) are all that distributed training adds.
 """
 
+import argparse
+
 import torch
 from torch import nn
 
@@ -22,7 +24,7 @@ def spirals(num_points: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return points + 0.02 * torch.randn(points.shape, generator=generator), label
 
 
-def main(num_steps: int = 1500, batch_size: int = 256) -> float:
+def main(num_steps: int, batch_size: int) -> float:
     fleet.init(is_collective=True)  # (1) who am I, where are the others
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(2, 128), nn.Tanh(), nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, 2))
@@ -49,4 +51,8 @@ def main(num_steps: int = 1500, batch_size: int = 256) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description="tell two spirals apart, on any number of workers")
+    parser.add_argument("--steps", type=int, default=1500, help="[default: 1500]")
+    parser.add_argument("--batch_size", type=int, default=256, help="of each worker [default: 256]")
+    args = parser.parse_args()
+    main(args.steps, args.batch_size)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fleet.collective.util import Util
+    from fleet.runtime.module_job import ModuleJob
     from fleet.runtime.pairs import Pairs
     from fleet.runtime.programs.asked import Strategy as ProgramStrategy
     from fleet.runtime.programs.optimizer import ProgramOptimizer
@@ -165,7 +166,7 @@ class Fleet(ServerCalls):
         """
         if self._is_collective:
             return cast("Model", self._collective().add_model(model))
-        self._module_job().add_model(model)
+        self._module_job_beside_servers().add_model(model)
         return model
 
     @overload
@@ -200,7 +201,20 @@ class Fleet(ServerCalls):
             self._replace_strategy(cast("DistributedStrategy", strategy))
         if self._is_collective:
             return self._collective().add_optimizer(optimizer)
-        return self._module_job().add_optimizer(optimizer)
+        return self._module_job_beside_servers().add_optimizer(optimizer)
+
+    def _module_job_beside_servers(self) -> ModuleJob:
+        """The job of modules; UsageError where `init_worker` must fail, for a script meant collectively never calls it.
+
+        A single worker needs no servers: one is in its process.
+        """
+        who = self._identity()
+        if who.num_workers > 1 and not who.num_servers:
+            raise UsageError(
+                f"this job has {who.num_workers} workers and no servers; call fleet.init(is_collective=True) to train "
+                "a model without tables, or start it with servers: fleetrun --server_num 2 --worker_num 2 train.py"
+            )
+        return self._module_job()
 
     def _replace_strategy(self, strategy: DistributedStrategy) -> None:
         strategy.require_supported(self._is_collective)

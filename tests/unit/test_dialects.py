@@ -59,6 +59,10 @@ def test_a_job_with_servers(given: str, words: str) -> None:
         ("--log_dir", "--log_dir needs a value"),
         ("--node_ip=9.9.9.9 t.py", "--node_ip 9.9.9.9 is not one of --cluster_node_ips 127.0.0.1"),
         ("--use_paddlecloud=True t.py", "--use_paddlecloud: name the machines"),
+        (
+            "--worker_num=1",
+            "for example: python -m paddle.distributed.launch_ps --worker_num 2 --server_num 2 train.py",
+        ),
         ("--cluster_node_ips=a,b --worker_num=no t.py", "--worker_num must be a whole number >= 1, got no"),
     ],
 )
@@ -68,3 +72,14 @@ def test_a_mistake_is_one_line(given: str, message: str, capfd: pytest.CaptureFi
     with pytest.raises(SystemExit, match="2"):
         dialects.launch_ps(given.split())
     assert message in capfd.readouterr().err
+
+
+def test_the_help_speaks_the_dialect(capsys: pytest.CaptureFixture[str]) -> None:
+    for call, options in ((dialects.launch, ()), (dialects.launch_ps, ("--endpoints",))):
+        with pytest.raises(SystemExit, match="0"):
+            call(["--help"])
+        shown = capsys.readouterr().out
+        assert f"Usage: python -m paddle.distributed.{call.__name__} [OPTIONS]" in shown
+        assert f"  python -m paddle.distributed.{call.__name__} --" in shown
+        assert all(option in shown for option in ("--cluster_node_ips", "--node_ip", "--started_port", *options))
+        assert "fleetrun --" not in shown

@@ -150,7 +150,10 @@ def test_json_with_any_value_in_any_place(value: object, data: st.DataObject) ->
         ({"bounds": (float("nan"), 1.0)}, r"table 'ads': bounds\[0\] must be a finite number, got nan"),
         ({"max_bytes": -1}, "table 'ads': max_bytes must be >= 0, got -1"),
         ({"seed": -1}, "table 'ads': seed must be >= 0, got -1"),
-        ({"rule": "sgd"}, "table 'ads': rule must be a RuleSpec, got 'sgd'; make one with fleet.ps.rules"),
+        (
+            {"rule": "sgd"},
+            "table 'ads': rule must be a RuleSpec, got 'sgd'; make one with fleet.rules, for example fleet",
+        ),
         ({"initializer": rules.SGD()}, "table 'ads': initializer must be a InitializerSpec"),
     ],
 )

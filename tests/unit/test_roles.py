@@ -57,7 +57,7 @@ def test_generate_role_twice_changes_nothing() -> None:
     ("fields", "message"),
     [
         ({"num_workers": 0}, "must be >= 1, got 0"),
-        ({"num_workers": 2, "index": 2}, "worker index 2 does not fit a job of 2 workers"),
+        ({"num_workers": 2, "index": 2}, "worker index 2 does not fit a job of 2 workers; give it one from 0 to 1"),
         ({"num_workers": 2, "role": Role.SERVER}, "server index 0 does not fit a job of 0 servers"),
         ({"num_workers": 2, "worker_endpoints": (Endpoint("a", 1),)}, "1 worker endpoints for 2 workers"),
     ],

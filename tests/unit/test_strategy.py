@@ -290,7 +290,7 @@ def test_mode(
         (False, {"k_steps": 5}, "needs strategy.a_sync = True"),
         (False, {"half_async": True}, "half_async needs strategy.a_sync = True"),
         (True, {"half_async": True, "k_steps": 5}, "k_steps = 0"),
-        (None, {"half_async": True}, "k_steps = -1"),
+        (None, {"half_async": True}, "no mode is chosen .k_steps = -1.; write strategy.a_sync = True too"),
     ],
 )
 def test_contradicting_modes(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import signal
 import sys
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -33,6 +34,14 @@ Examples:
 Every process writes LOG_DIR/workerlog.N or LOG_DIR/serverlog.N; worker 0 is followed here. The exit code is that
 of the process that failed first, 128+n if signal n ended it, 2 if the arguments cannot work.
 """
+
+
+class Dialect(NamedTuple):
+    """The name by which fleetrun was called, and what its help says under that name."""
+
+    name: str
+    summary: str
+    epilog: str
 
 
 def _gpus(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[int, ...] | None:
@@ -145,7 +154,8 @@ _PORT = _Whole(1, 65535)
     "--server_device",
     "--server-device",
     type=click.Choice(["cpu", "cuda"]),
-    help="Where servers keep their tables; those of a machine share its GPUs.  [default: cpu]",
+    help="Where servers keep dense parameters; tables stay in host memory. Servers of a machine share its GPUs.  "
+    "[default: cpu]",
 )
 @click.option("--servers", metavar="HOST:PORT,..", help="Every parameter server of the job.")
 @click.option("--workers", "--trainers", metavar="HOST[:PORT],..", help="Every worker of the job.")
@@ -172,10 +182,10 @@ def _parse(**arguments: Any) -> Options:
 _parse.allow_interspersed_args = False
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None, dialect: Dialect | None = None) -> None:
     """Do what the arguments ask, those of the process unless some are given, and exit."""
     _open_standard_streams()
-    code = run(sys.argv[1:] if arguments is None else arguments)
+    code = run(sys.argv[1:] if arguments is None else arguments, dialect)
     try:
         sys.stdout.flush()
     except (AttributeError, OSError):  # closed, or nobody reads it
@@ -190,12 +200,16 @@ def _open_standard_streams() -> None:
     os.close(descriptor)
 
 
-def run(arguments: list[str]) -> int:
-    """Do what the arguments ask; returns the exit code."""
+def run(arguments: list[str], dialect: Dialect | None = None) -> int:
+    """Do what the arguments ask; returns the exit code. With a dialect, the help speaks it."""
+    name, parse = "fleetrun", _parse
+    if dialect is not None:
+        name, parse = dialect.name, copy.copy(_parse)
+        parse.help, parse.epilog = dialect.summary, dialect.epilog
     try:
         if sys.platform != "linux":
             raise NotSupportedError(f"fleetrun needs Linux, this is {sys.platform}")
-        options = _parse.main(arguments, prog_name="fleetrun", standalone_mode=False)
+        options = parse.main(arguments, prog_name=name, standalone_mode=False)
         if not isinstance(options, Options):  # --help or --version has been shown
             return int(options or 0)
         return _launch(options)

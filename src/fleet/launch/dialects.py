@@ -12,16 +12,58 @@ from collections.abc import Callable, Iterator, Sequence
 from fleet import env
 from fleet.errors import UsageError
 from fleet.launch import cli
+from fleet.launch.cli import Dialect
 from fleet.launch.output import say
 
 FLAGS = frozenset(
     {"-h", "--help", "-m", "--module", "--dry-run", "--dry_run", "-q", "--quiet", "--selfcheck", "--version"}
 )
 """Options without a value."""
+SHORT = frozenset({"-h", "--help", "--selfcheck", "--version"})
+"""Those that need no script."""
 
 RENAMED = {"--cluster_node_ips": "--ips", "--started_port": "--start_port", "--endpoints": "--servers"}
 LOOPBACK = "127.0.0.1"
 FIRST_SERVER_PORT = 6170
+
+LAUNCH = Dialect(
+    "python -m paddle.distributed.launch",
+    """Start SCRIPT on several workers that train collectively. This is fleetrun with LOG_DIR mylog, and beside its
+    options, which are listed below, it takes these:
+
+    \b
+    --cluster_node_ips HOST,..   addresses of all machines: --ips
+    --node_ip HOST               which of them this machine is: --rank
+    --started_port N             first port: --start_port
+    --print_config True|False    False: --quiet
+    """,
+    """
+\b
+Examples:
+  python -m paddle.distributed.launch --selected_gpus 0,1 train.py                 two GPUs of this machine
+  python -m paddle.distributed.launch --nproc_per_node 2 --device cpu train.py     two CPU workers
+  python -m paddle.distributed.launch --cluster_node_ips 10.0.0.1,10.0.0.2 --node_ip 10.0.0.1 train.py    machine 1
+""",
+)
+LAUNCH_PS = Dialect(
+    "python -m paddle.distributed.launch_ps",
+    """Start SCRIPT on parameter servers and workers. This is fleetrun with LOG_DIR logs and, unless told otherwise, 2
+    servers and 2 workers on each machine. Beside fleetrun's options, which are listed below, it takes these:
+
+    \b
+    --cluster_node_ips HOST,..   addresses of all machines, each of which starts servers and workers
+    --node_ip HOST               this machine, which must be one of them
+    --endpoints HOST:PORT,..     every server: --servers
+    --started_port N             first port: --start_port; 6170 with --cluster_node_ips unless given
+    --print_config True|False    False: --quiet
+    """,
+    """
+\b
+Examples:
+  python -m paddle.distributed.launch_ps --worker_num 2 --server_num 2 train.py    all on this machine
+  python -m paddle.distributed.launch_ps --endpoints 127.0.0.1:6170 --worker_num 2 train.py    one server, at this port
+""",
+)
 
 Given = dict[str, str | None]
 """Options in the order they were given; None for one without a value."""
@@ -29,21 +71,21 @@ Given = dict[str, str | None]
 
 def launch(arguments: Sequence[str] | None = None) -> None:
     """Entry point of a collective job: `--selected_gpus 0,1 train.py`."""
-    _main(collective, arguments)
+    _main(collective, arguments, LAUNCH)
 
 
 def launch_ps(arguments: Sequence[str] | None = None) -> None:
     """Entry point of a job with servers: `--worker_num 2 --server_num 2 train.py`."""
-    _main(with_servers, arguments)
+    _main(with_servers, arguments, LAUNCH_PS)
 
 
-def _main(translate: Callable[[Sequence[str]], list[str]], arguments: Sequence[str] | None) -> None:
+def _main(translate: Callable[[Sequence[str]], list[str]], arguments: Sequence[str] | None, dialect: Dialect) -> None:
     try:
         words = translate(sys.argv[1:] if arguments is None else arguments)
     except UsageError as error:
         say(f"fleetrun: {error}")
         sys.exit(2)
-    cli.main(words)
+    cli.main(words, dialect)
 
 
 def collective(arguments: Sequence[str]) -> list[str]:
@@ -61,6 +103,7 @@ def collective(arguments: Sequence[str]) -> list[str]:
     num_machines = env.PADDLE_NUM_TRAINERS.get()
     if num_machines is not None and num_machines > 1 and not {"--ips", "--master", "--nnodes"} & given.keys():
         given["--nnodes"] = str(num_machines)  # fleetrun asks where they meet
+    _require_script(given, script, f"{LAUNCH.name} --selected_gpus 0,1 train.py")
     given.setdefault("--log_dir", "mylog")
     return [*_words(given), *script]
 
@@ -73,6 +116,7 @@ def with_servers(arguments: Sequence[str]) -> list[str]:
     """
     given, script = _split(arguments)
     hosts, _ = _machines(given)
+    _require_script(given, script, f"{LAUNCH_PS.name} --worker_num 2 --server_num 2 train.py")
     given.setdefault("--log_dir", "logs")
     if "--workers" not in given and (hosts or "--servers" in given):
         _list_all(given, hosts or [LOOPBACK])
@@ -117,6 +161,11 @@ def _split(arguments: Sequence[str]) -> tuple[Given, list[str]]:
     if (given.pop("--use_paddlecloud", None) or "False").lower() == "true":
         raise UsageError("--use_paddlecloud: name the machines with --cluster_node_ips, or use --master and --nnodes")
     return given, words
+
+
+def _require_script(given: Given, script: Sequence[str], example: str) -> None:
+    if not script and not SHORT & given.keys():
+        raise UsageError(f"no training script; write it after the options, for example: {example}")
 
 
 def _machines(given: Given) -> tuple[list[str], str | None]:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 _TICK_S = 0.05
+# How long a reader that takes nothing is waited for once the launcher has been signalled.
+SIGNALLED_PATIENCE_S = 2.0
 _CHUNK = 1 << 16
 
 
@@ -31,7 +33,7 @@ class Follower:
         """Show what is left, then stop; False if some of it was not shown.
 
         With a patience, a reader that takes nothing for so long is not waited for; without one it is, as any program
-        on a pipe does. Once the launcher has been signalled it has two seconds.
+        on a pipe does. Once the launcher has been signalled it has SIGNALLED_PATIENCE_S.
         """
         self._finishing.set()
         seen, changed_at = self._progress, time.monotonic()
@@ -44,7 +46,7 @@ class Follower:
             if signalled_at is None and was_signalled():
                 signalled_at = now
             is_stalled = patience_s is not None and now - changed_at > patience_s
-            if is_stalled or (signalled_at is not None and now - signalled_at > 2.0):
+            if is_stalled or (signalled_at is not None and now - signalled_at > SIGNALLED_PATIENCE_S):
                 self._is_abandoned = True
                 return False
         return True

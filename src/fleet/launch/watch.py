@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from queue import Empty
 
 from fleet.errors import UsageError
-from fleet.launch import guard, report
+from fleet.launch import guard, report, unserved
 from fleet.launch.child import Child, exit_code
 from fleet.launch.follow import Follower
 from fleet.launch.guard import Guard
@@ -67,6 +67,7 @@ class Attempt:
     def __init__(self, plan: Plan, logs: list[int], job_id: str, watchman: Guard) -> None:
         self._plan = plan
         self._logs = logs
+        self._logs_from = [os.fstat(file).st_size for file in logs]  # logs of an earlier attempt are continued
         self._job_id = job_id
         self._guard = watchman
         self._events = plan.layout.round.news
@@ -81,7 +82,7 @@ class Attempt:
     def run(self) -> Outcome:
         """Start everything, wait for the end, leave nothing."""
         followed = self._plan.followed
-        shown_from = os.fstat(self._logs[self._plan.processes.index(followed)]).st_size
+        shown_from = self._logs_from[self._plan.processes.index(followed)]
         try:
             self._start()
             follower = Follower(followed.log_path, STDOUT, shown_from)
@@ -158,12 +159,17 @@ class Attempt:
     def _finish(self) -> Outcome:
         if any(child.has_failed for child in self._children):
             return self._fail()
+        if complaint := unserved.complaint(zip(self._children, self._logs_from, strict=True)):
+            log.warning(complaint)
         if servers := self._running():
             for server in servers:
                 server.signal(signal.SIGTERM)
             log.info("all workers exit, going to finish parameter server and heter_worker.")
             self._stop(signal.SIGTERM)
-            log.info("all parameter server are killed")
+            names = ", ".join(server.plan.name for server in servers)
+            log.info(
+                "all parameter server are killed (no error: the workers have finished, %s had no more to do)", names
+            )
             for server in servers:
                 if server.status not in (0, -signal.SIGTERM, -signal.SIGKILL):
                     how = report.how_it_ended(server.status or 0)

@@ -42,6 +42,11 @@ class Embedding(SparseModule):
         max_bytes: int = 0,
         seed: int = 0,
     ) -> None:
+        if isinstance(table, int):
+            raise UsageError(
+                f"fleet.nn.Embedding({embedding_dim}, {table}): it has no vocabulary, for any int64 is an id; give the "
+                f"width alone: fleet.nn.Embedding({table})"
+            )
         request = TableRequest(
             table, embedding_dim, rule, initializer, entry or AlwaysEntry(), dtype, bounds, max_bytes, seed
         )

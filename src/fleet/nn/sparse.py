@@ -37,7 +37,7 @@ class TableRequest:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.spec("table", self.rule or RuleSpec("sgd"))  # every argument is checked now, not when servers are there
+        self.spec("embedding", self.rule or RuleSpec("sgd"))  # every argument is checked before servers are there
 
     def named(self, module: str) -> TableRequest:
         """The same with a name."""

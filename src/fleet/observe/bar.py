@@ -28,7 +28,7 @@ class progress(Generic[T]):  # noqa: N801  used like range() or tqdm()
     def __init__(self, items: Iterable[T], label: str = "", total: int | None = None, enabled: bool = True) -> None:
         self._items = items
         self._label = label
-        self._total = total if total is not None else getattr(items, "__len__", lambda: None)()
+        self._total = total if total is not None else _length(items)
         self._enabled = enabled
         self._values: dict[str, float | int | str] = {}
 
@@ -52,6 +52,13 @@ class progress(Generic[T]):  # noqa: N801  used like range() or tqdm()
 
     def _text(self) -> str:
         return "  ".join(f"{name} {_show(value)}" for name, value in self._values.items())
+
+
+def _length(items: object) -> int | None:
+    try:
+        return len(items)  # type: ignore[arg-type]  # asked of everything
+    except TypeError:  # also from those that have lengths only sometimes, such as streams of batches
+        return None
 
 
 def _show(value: float | int | str) -> str:
@@ -99,7 +106,7 @@ class _Bar:
 
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),  # a label or a path may hold brackets
-            BarColumn(),
+            BarColumn(finished_style="green"),  # rich's own is, in 16 colours, that of a bar still empty
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.fields[values]}", markup=False),

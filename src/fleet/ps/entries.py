@@ -10,28 +10,33 @@ Pushes count a key that has no row yet and drop its gradients. Admitted, it star
 from __future__ import annotations
 
 from fleet.errors import UsageError
+from fleet.ps.slips import says_what_was_meant
 from fleet.ps.spec import EntrySpec, checked
 from fleet.strategy.check import Number, Text, Whole
 
 NOT_NEGATIVE = Number(least=0)
 
 
+@says_what_was_meant
 def AlwaysEntry() -> EntrySpec:
     """Every key has a row from its first push."""
     return EntrySpec("always")
 
 
+@says_what_was_meant
 def CountFilterEntry(count: int) -> EntrySpec:
     """A key has a row once it has been pushed `count` times; 0 and 1 admit every key."""
     return EntrySpec("count_filter", (("count", checked("CountFilterEntry", "count", count, Whole(least=0))),))
 
 
+@says_what_was_meant
 def ProbabilityEntry(probability: float) -> EntrySpec:
     """Each step that pushes a key without a row gives it one with this probability, strictly between 0 and 1."""
     value = checked("ProbabilityEntry", "probability", probability, Number(above=0, below=1))
     return EntrySpec("probability", (("probability", value),))
 
 
+@says_what_was_meant
 def ShowClickEntry(
     show_name: str = "show",
     click_name: str = "click",

@@ -8,17 +8,20 @@
 from __future__ import annotations
 
 from fleet.errors import UsageError
+from fleet.ps.slips import says_what_was_meant
 from fleet.ps.spec import InitializerSpec, checked
 from fleet.strategy.check import Number
 
 ABOVE_ZERO = Number(above=0)
 
 
+@says_what_was_meant
 def Constant(value: float = 0.0) -> InitializerSpec:
     """Every element is `value`."""
     return InitializerSpec("constant", (("value", checked("initializer constant", "value", value, Number())),))
 
 
+@says_what_was_meant
 def Uniform(low: float, high: float) -> InitializerSpec:
     """Elements spread evenly between `low` and `high`."""
     low, high = (
@@ -29,11 +32,13 @@ def Uniform(low: float, high: float) -> InitializerSpec:
     return InitializerSpec("uniform", (("low", low), ("high", high)))
 
 
+@says_what_was_meant
 def Normal(mean: float = 0.0, std: float = 1.0) -> InitializerSpec:
     """Normally distributed elements."""
     return _bell("normal", mean, std)
 
 
+@says_what_was_meant
 def TruncatedNormal(mean: float = 0.0, std: float = 1.0) -> InitializerSpec:
     """Normally distributed elements, none further than two `std` from `mean`."""
     return _bell("truncated_normal", mean, std)

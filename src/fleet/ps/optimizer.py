@@ -73,7 +73,10 @@ class DistributedOptimizer(Spelling, Optimizer):
                 loss = closure()
         worker = self._worker
         if worker is None:
-            raise NotReadyError("optimizer.step() needs the servers; call fleet.init_worker() first")
+            raise NotReadyError(
+                "optimizer.step() needs the servers; call fleet.init_worker() first (a model without tables can do "
+                "without servers: begin with fleet.init(is_collective=True))"
+            )
         self._check_unchanged()
         flat = worker.flat
         if flat is not None and (self._average is not None or worker.mode.trains_locally):

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import UsageError
+from fleet.ps.slips import says_what_was_meant
 from fleet.ps.spec import RuleSpec, checked
 from fleet.strategy.check import Check, Many, Number, Switch
 
@@ -37,6 +38,7 @@ CHECKS: dict[str, Check[float]] = {
 }
 
 
+@says_what_was_meant
 def SGD(
     lr: float = 0.001,
     momentum: float = 0.0,
@@ -55,6 +57,7 @@ def SGD(
     return _rule("sgd", lr=lr, weight_decay=weight_decay, maximize=maximize)
 
 
+@says_what_was_meant
 def Momentum(
     lr: float = 0.001,
     momentum: float = 0.9,
@@ -79,6 +82,7 @@ def Momentum(
     )
 
 
+@says_what_was_meant
 def Adagrad(
     lr: float = 0.01,
     lr_decay: float = 0.0,
@@ -101,6 +105,7 @@ def Adagrad(
     )
 
 
+@says_what_was_meant
 def DecayedAdagrad(
     lr: float = 0.01,
     decay: float = 0.95,
@@ -113,6 +118,7 @@ def DecayedAdagrad(
     return _rule("decayed_adagrad", lr=lr, decay=decay, eps=eps, weight_decay=weight_decay, maximize=maximize)
 
 
+@says_what_was_meant
 def Adam(
     lr: float = 0.001,
     betas: Sequence[float] = (0.9, 0.999),
@@ -128,6 +134,7 @@ def Adam(
     return _adam("adam", lr, betas, eps, weight_decay, amsgrad, maximize, **decoupled)
 
 
+@says_what_was_meant
 def AdamW(
     lr: float = 0.001,
     betas: Sequence[float] = (0.9, 0.999),
@@ -141,6 +148,7 @@ def AdamW(
     return _adam("adamw", lr, betas, eps, weight_decay, amsgrad, maximize)
 
 
+@says_what_was_meant
 def Adamax(
     lr: float = 0.002,
     betas: Sequence[float] = (0.9, 0.999),
@@ -154,6 +162,7 @@ def Adamax(
     return _rule("adamax", lr=lr, **args, eps=eps, weight_decay=weight_decay, maximize=maximize)
 
 
+@says_what_was_meant
 def RMSprop(
     lr: float = 0.01,
     alpha: float = 0.99,
@@ -177,6 +186,7 @@ def RMSprop(
     )
 
 
+@says_what_was_meant
 def Ftrl(
     lr: float = 0.001,
     l1: float = 0.0,
@@ -200,6 +210,7 @@ def Ftrl(
     )
 
 
+@says_what_was_meant
 def Lars(
     lr: float,
     momentum: float = 0.9,
@@ -223,6 +234,7 @@ def Lars(
     )
 
 
+@says_what_was_meant
 def Lamb(
     lr: float = 0.001,
     betas: Sequence[float] = (0.9, 0.999),
@@ -236,6 +248,7 @@ def Lamb(
     return _rule("lamb", lr=lr, **args, eps=eps, weight_decay=weight_decay, maximize=maximize)
 
 
+@says_what_was_meant
 def Sum() -> RuleSpec:
     """Adds what is pushed: the rule of servers in geo mode, where workers push differences."""
     return _rule("sum")

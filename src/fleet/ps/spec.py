@@ -3,7 +3,7 @@
 Every worker sends its `JobSpec` to every server when it starts. All declarations of a job must agree; `difference` says
 where two do not. Values are checked when an object is made, so a spec that exists is a spec that can be run, except for
 the names and arguments of rules, initialisers and entries, which the native core knows best. Users make those with
-`fleet.ps.rules`, `fleet.ps.initializers` and `fleet.ps.entries`.
+`fleet.rules`, `fleet.initializers` and `fleet.entries`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ T = TypeVar("T")
 DTYPES = ("float32", "float16", "bfloat16")
 MODES = tuple(str(mode) for mode in Mode if mode is not Mode.OFF)
 NONFINITE = ("error", "skip")
+A_RULE = "fleet.rules, for example fleet.rules.Adagrad(lr=0.1)"
+AN_INITIALIZER = "fleet.initializers, for example fleet.initializers.Normal(std=0.01)"
+AN_ENTRY = "fleet.entries, for example fleet.entries.CountFilterEntry(5)"
 MAX_PROCESSES = 65536  # of one role: what placement of keys allows (csrc/keys/hash.h)
 
 
@@ -69,21 +72,21 @@ class NamedSpec(JsonForm):
 
 @dataclass(frozen=True)
 class RuleSpec(NamedSpec):
-    """How a gradient changes a row or a dense block; see `fleet.ps.rules`."""
+    """How a gradient changes a row or a dense block; see `fleet.rules`."""
 
     kind: ClassVar[str] = "rule"
 
 
 @dataclass(frozen=True)
 class InitializerSpec(NamedSpec):
-    """The first value of a row; see `fleet.ps.initializers`."""
+    """The first value of a row; see `fleet.initializers`."""
 
     kind: ClassVar[str] = "initializer"
 
 
 @dataclass(frozen=True)
 class EntrySpec(NamedSpec):
-    """When a key deserves a row; see `fleet.ps.entries`.
+    """When a key deserves a row; see `fleet.entries`.
 
     `inputs` names the columns of a batch that the worker sends along with the keys: shows and clicks, or nothing.
     """
@@ -119,9 +122,9 @@ class TableSpec(JsonForm):
             self,
             name=name,
             width=checked(owner, "width", self.width, Whole(least=1)),
-            rule=_instance(owner, "rule", self.rule, RuleSpec, "fleet.ps.rules"),
-            initializer=_instance(owner, "initializer", self.initializer, InitializerSpec, "fleet.ps.initializers"),
-            entry=_instance(owner, "entry", self.entry, EntrySpec, "fleet.ps.entries"),
+            rule=_instance(owner, "rule", self.rule, RuleSpec, A_RULE),
+            initializer=_instance(owner, "initializer", self.initializer, InitializerSpec, AN_INITIALIZER),
+            entry=_instance(owner, "entry", self.entry, EntrySpec, AN_ENTRY),
             dtype=checked(owner, "dtype", self.dtype, Text(DTYPES)),
             bounds=None if self.bounds is None else _bounds(owner, self.bounds),
             max_bytes=checked(owner, "max_bytes", self.max_bytes, Whole(least=0)),
@@ -168,7 +171,7 @@ class DenseSpec(JsonForm):
 
     def __post_init__(self) -> None:
         groups = tuple(
-            _instance("dense parameters", f"groups[{index}]", rule, RuleSpec, "fleet.ps.rules")
+            _instance("dense parameters", f"groups[{index}]", rule, RuleSpec, A_RULE)
             for index, rule in enumerate(self.groups)
         )
         shapes = [

@@ -59,7 +59,10 @@ class Identity:
         if self.num_workers < 1:
             raise RoleError(f"{self.source}: the number of workers must be >= 1, got {self.num_workers}")
         if not 0 <= self.index < num_peers:
-            raise RoleError(f"{self.source}: {name} index {self.index} does not fit a job of {num_peers} {name}s")
+            remedy = f"give it one from 0 to {num_peers - 1}" if num_peers else "name the endpoint of every server"
+            raise RoleError(
+                f"{self.source}: {name} index {self.index} does not fit a job of {num_peers} {name}s; {remedy}"
+            )
         if self.worker_endpoints and len(self.worker_endpoints) != self.num_workers:
             raise RoleError(
                 f"{self.source}: {len(self.worker_endpoints)} worker endpoints for {self.num_workers} "

@@ -21,6 +21,10 @@ class Questions:
     def _identity(self) -> Identity:
         return self.role.identity
 
+    def is_initialized(self) -> bool:
+        """Whether this process knows who it is: after `init`, until `shutdown`."""
+        return self._role_maker is not None
+
     def is_first_worker(self) -> bool:
         """Whether this process is worker 0."""
         return self.role.is_first_worker()

@@ -48,6 +48,11 @@ def mode_of(a_sync: bool, k_steps: int, half_async: bool) -> Mode:
     for mode, choice in MODES.items():
         if choice.a_sync in ("any", str(a_sync)) and choice[1:] == (steps, str(half_async)):
             return mode
+    if half_async and k_steps == -1:  # a_sync reads True, and only writing it chooses a mode
+        raise StrategyError(
+            "strategy.a_sync_configs.half_async = True goes with async mode, and no mode is chosen (k_steps = -1); "
+            "write strategy.a_sync = True too, which chooses it"
+        )
     if half_async:
         raise StrategyError(
             "strategy.a_sync_configs.half_async needs strategy.a_sync = True and k_steps = 0, "

@@ -18,8 +18,17 @@ class UnknownNameError(UnknownFieldError, AttributeError, KeyError):
         return str(self.args[0])  # KeyError would show its message in quotes
 
 
-def unknown(path: str, name: object, known: Iterable[str], what: str = "field") -> UnknownNameError:
-    """The error to raise when `path` has no field `name`: one line with up to three near names."""
+def unknown(
+    path: str,
+    name: object,
+    known: Iterable[str],
+    what: str = "field",
+    listed_by: str = "help(fleet.DistributedStrategy)",
+) -> UnknownNameError:
+    """The error to raise when `path` has no field `name`: one line with up to three near names.
+
+    Without one all are listed or, where they are many, the reader is sent to what lists them.
+    """
     names = list(known)
     near = get_close_matches(name, names, n=3) if isinstance(name, str) else []
     if near:
@@ -27,5 +36,5 @@ def unknown(path: str, name: object, known: Iterable[str], what: str = "field") 
     elif len(names) <= 12:
         advice = f"it has {', '.join(names)}" if names else "it is empty"
     else:
-        advice = "help(fleet.DistributedStrategy) lists them all"
+        advice = f"{listed_by} lists them all"
     return UnknownNameError(f"{path} has no {what} {name!r}; {advice}")

@@ -1,0 +1,90 @@
+"""What newcomers get wrong in one line, and the line that says what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+import torch
+from torch import nn
+
+import fleet
+from fleet.api import Fleet
+from fleet.errors import NotReadyError, UsageError, UsageTypeError
+from fleet.launch import unserved
+from fleet.launch.child import Child
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "message"),
+    [
+        (
+            fleet.rules.Adagrad,
+            "learning_rate",
+            "fleet.rules.Adagrad has no argument 'learning_rate'; did you mean 'lr'?",
+        ),
+        (fleet.rules.Adam, "beta1", "no argument 'beta1'; did you mean 'betas'?"),
+        (fleet.rules.SGD, "momentun", "no argument 'momentun'; did you mean 'momentum'?"),
+        (fleet.rules.SGD, "xyz", "no argument 'xyz'; it has lr, momentum, dampening, weight_decay, nesterov, maximize"),
+        (fleet.rules.Sum, "lr", "fleet.rules.Sum has no argument 'lr'; it takes none"),
+        (fleet.initializers.Normal, "scale", "fleet.initializers.Normal .* did you mean 'std'?"),
+        (fleet.CountFilterEntry, "count_filter", "fleet.entries.CountFilterEntry .* it has count"),
+    ],
+)
+def test_an_argument_by_another_name(make: Callable[..., object], given: str, message: str) -> None:
+    with pytest.raises(UsageTypeError, match=message):
+        make(**{given: 0.1})
+
+
+def test_an_embedding_of_torch() -> None:
+    with pytest.raises(UsageError, match=r"no vocabulary.*give the width alone: fleet.nn.Embedding\(8\)"):
+        fleet.nn.Embedding(1000, 8)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"table 'embedding': rule .* 'adagrad'; .* fleet.rules.Adagrad\(lr=0.1\)"):
+        fleet.nn.Embedding(8, rule="adagrad")  # type: ignore[arg-type]
+
+
+def test_a_collective_script_that_does_not_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, module = Fleet(), nn.Linear(1, 1)
+    sgd = torch.optim.SGD(module.parameters(), lr=0.1)
+    for call in (lambda: one.distributed_model(module), lambda: one.distributed_optimizer(sgd)):
+        with pytest.raises(NotReadyError, match=r"call fleet.init\(\) first"):
+            call()
+    try:
+        one.init()
+        with pytest.raises(NotReadyError, match=r"begin with fleet.init\(is_collective=True\)"):
+            one.distributed_optimizer(sgd).step()
+        one.shutdown()
+        for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "1")):
+            monkeypatch.setenv(name, value)
+        one.init()
+        for call in (lambda: one.distributed_model(module), lambda: one.distributed_optimizer(sgd)):
+            with pytest.raises(UsageError, match=r"2 workers and no servers; call fleet.init\(is_collective=True\)"):
+                call()
+    finally:
+        one.shutdown()
+
+
+class Ended:
+    """A child that has ended."""
+
+    def __init__(
+        self, log: Path, role: str = "server", status: int = 0, told: bool = False, noted: bool = False
+    ) -> None:
+        self.plan = type("Plan", (), {"role": role, "name": f"{role} 0", "log_path": log})
+        self.status, self.was_told_to_stop, self.noted_at = status, told, 1.0 if noted else None
+
+
+def test_servers_that_ran_a_script_without_fleet_are_named_once(tmp_path: Path) -> None:
+    silent, served = tmp_path / "silent", tmp_path / "served"
+    silent.write_text("epoch 1\n")
+    served.write_text("Server listening on 127.0.0.1:1\n")
+
+    def said(*children: Ended, log_from: int = 0) -> str | None:
+        return unserved.complaint((cast("Child", child), log_from) for child in children)
+
+    assert said(Ended(served)) is None
+    assert said(Ended(silent, "worker"), Ended(silent, told=True), Ended(silent, noted=True)) is None
+    assert "server 0, server 0 ran the script to its end" in str(said(Ended(silent), Ended(served), Ended(silent)))
+    assert "server 0 ran" in str(said(Ended(served), log_from=32))  # what an earlier attempt said does not count

@@ -14,6 +14,7 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -109,10 +110,8 @@ def hand_step() -> Step:
     return step
 
 
-def rate(step: Step, count: int) -> float:
+def steps_per_s(step: Step, count: int) -> float:
     """Steps per second."""
-    import time
-
     for _ in range(count // 10):
         step()
     begun = time.perf_counter()
@@ -121,7 +120,7 @@ def rate(step: Step, count: int) -> float:
     return count / (time.perf_counter() - begun)
 
 
-def peers_rate(scripts: Path, how: str, count: int) -> float:
+def peers_steps_per_s(scripts: Path, how: str, count: int) -> float:
     """What the peers' own script says."""
     command = [sys.executable, str(scripts / "ddp" / "tiny_mlp.py"), how, f"n={count}"]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
@@ -136,10 +135,10 @@ def measure_speed(rounds: int, steps: int, scripts: Path) -> list[dict[str, Any]
         "eager, fused optimizer": eager_step(fused=True),
         "by hand": hand_step(),
     }.items():
-        contestants[name] = lambda step=step: rate(step, steps)  # type: ignore[misc]
+        contestants[name] = lambda step=step: steps_per_s(step, steps)  # type: ignore[misc]
     if (scripts / "ddp" / "tiny_mlp.py").is_file():
         for how in ("eager", "flat"):
-            contestants[f"peers' script, {how}"] = lambda how=how: peers_rate(scripts, how, steps)  # type: ignore[misc]
+            contestants[f"peers' script, {how}"] = lambda how=how: peers_steps_per_s(scripts, how, steps)  # type: ignore[misc]
     raw: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in track(range(rounds), "rounds", console=Console(stderr=True)):
         for name, one in contestants.items():

@@ -11,9 +11,9 @@ Importing this package does nothing and costs nothing: names are resolved when f
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
+from fleet._lazy import lazily
 from fleet._version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -69,66 +69,66 @@ if TYPE_CHECKING:
     from fleet.strategy import DistributedStrategy
 
 _HOMES = {
-    "AlwaysEntry": "fleet.ps.entries",
-    "Checkpoint": "fleet.runtime.training.checkpoint",
-    "CountFilterEntry": "fleet.ps.entries",
-    "DistributedStrategy": "fleet.strategy",
-    "Fleet": "fleet.api",
-    "FleetError": "fleet.errors",
-    "MPISymetricRoleMaker": "fleet.roles",
-    "PaddleCloudRoleMaker": "fleet.roles",
-    "ProbabilityEntry": "fleet.ps.entries",
-    "Role": "fleet.roles",
-    "ShowClickEntry": "fleet.ps.entries",
-    "UserDefinedCollectiveRoleMaker": "fleet.roles",
-    "UserDefinedRoleMaker": "fleet.roles",
-    "barrier_worker": "fleet.api",
-    "device": "fleet.api",
-    "distributed_model": "fleet.api",
-    "distributed_optimizer": "fleet.api",
-    "flush": "fleet.api",
-    "init": "fleet.api",
-    "init_server": "fleet.api",
-    "init_worker": "fleet.api",
-    "is_collective": "fleet.api",
-    "is_first_worker": "fleet.api",
-    "is_server": "fleet.api",
-    "is_worker": "fleet.api",
-    "join": "fleet.api",
-    "load_model": "fleet.api",
-    "local_rank": "fleet.api",
-    "main_program": "fleet.api",
-    "node_num": "fleet.api",
-    "prefetch": "fleet.api",
-    "progress": "fleet.observe",
-    "run_server": "fleet.api",
-    "save_inference_model": "fleet.api",
-    "save_persistables": "fleet.api",
-    "server_endpoints": "fleet.api",
-    "server_index": "fleet.api",
-    "server_num": "fleet.api",
-    "server_stats": "fleet.api",
-    "shrink": "fleet.api",
-    "shutdown": "fleet.api",
-    "startup_program": "fleet.api",
-    "stop_worker": "fleet.api",
-    "util": "fleet.api",
-    "worker_endpoints": "fleet.api",
-    "worker_index": "fleet.api",
-    "worker_num": "fleet.api",
+    "AlwaysEntry": "ps.entries",
+    "Checkpoint": "runtime.training.checkpoint",
+    "CountFilterEntry": "ps.entries",
+    "DistributedStrategy": "strategy",
+    "Fleet": "api",
+    "FleetError": "errors",
+    "MPISymetricRoleMaker": "roles",
+    "PaddleCloudRoleMaker": "roles",
+    "ProbabilityEntry": "ps.entries",
+    "Role": "roles",
+    "ShowClickEntry": "ps.entries",
+    "UserDefinedCollectiveRoleMaker": "roles",
+    "UserDefinedRoleMaker": "roles",
+    "barrier_worker": "api",
+    "device": "api",
+    "distributed_model": "api",
+    "distributed_optimizer": "api",
+    "flush": "api",
+    "init": "api",
+    "init_server": "api",
+    "init_worker": "api",
+    "is_collective": "api",
+    "is_first_worker": "api",
+    "is_server": "api",
+    "is_worker": "api",
+    "join": "api",
+    "load_model": "api",
+    "local_rank": "api",
+    "main_program": "api",
+    "node_num": "api",
+    "prefetch": "api",
+    "progress": "observe",
+    "run_server": "api",
+    "save_inference_model": "api",
+    "save_persistables": "api",
+    "server_endpoints": "api",
+    "server_index": "api",
+    "server_num": "api",
+    "server_stats": "api",
+    "shrink": "api",
+    "shutdown": "api",
+    "startup_program": "api",
+    "stop_worker": "api",
+    "util": "api",
+    "worker_endpoints": "api",
+    "worker_index": "api",
+    "worker_num": "api",
 }
 
 _MODULES = {
-    "data": "fleet.data",
-    "entries": "fleet.ps.entries",
-    "imperative": "fleet.imperative",
-    "initializers": "fleet.ps.initializers",
-    "metrics": "fleet.metrics",
-    "nn": "fleet.nn",
-    "optim": "fleet.optim",
-    "rules": "fleet.ps.rules",
-    "static": "fleet.static",
-    "transpiler": "fleet.transpiler",
+    "data": "data",
+    "entries": "ps.entries",
+    "imperative": "imperative",
+    "initializers": "ps.initializers",
+    "metrics": "metrics",
+    "nn": "nn",
+    "optim": "optim",
+    "rules": "ps.rules",
+    "static": "static",
+    "transpiler": "transpiler",
 }
 """Parts of the package that are public under a shorter name."""
 
@@ -195,20 +195,4 @@ __all__ = [
     "worker_num",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in _MODULES:
-        module = importlib.import_module(_MODULES[name])
-        globals()[name] = module
-        return module
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'fleet' has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(home), name)
-    if name not in _LIVE:
-        globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES, live=_LIVE)

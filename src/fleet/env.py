@@ -277,3 +277,4 @@ THP_MEM_ALLOC_ENABLE = _text(
     "THP_MEM_ALLOC_ENABLE", "1 keeps torch's large tensors in large pages; `fleetrun` sets it on CPUs when unset."
 )
 OMP_NUM_THREADS = _count("OMP_NUM_THREADS", "Threads of each process; `fleetrun` divides the cores when unset.")
+CPU_NUM = _count("CPU_NUM", "How many places `cpu_places()` lists; a process computes on all its cores anyway.")

@@ -10,7 +10,8 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
-from fleet.static.program import SERVERS_NOTE, Program  # noqa: E402
+from fleet.static.notes import SERVERS_NOTE  # noqa: E402
+from fleet.static.program import Program  # noqa: E402
 from fleet.transpiler import DistributeTranspilerConfig  # noqa: E402
 from fleet.transpiler.arguments import read  # noqa: E402
 from fleet.transpiler.passes.check_finite import check_finite  # noqa: E402

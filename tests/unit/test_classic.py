@@ -15,7 +15,19 @@ import numpy as np
 import pytest
 
 from fleet.data import batch, reader
-from fleet.data.classic import cifar, criteo, home, imdb, imikolov, mnist, movielens, uci_housing
+from fleet.data.classic import (
+    cifar,
+    common,
+    conll05,
+    criteo,
+    home,
+    imdb,
+    imikolov,
+    mnist,
+    movielens,
+    uci_housing,
+    wmt16,
+)
 from fleet.errors import UsageError
 
 
@@ -171,8 +183,71 @@ def test_clicks(folder: Path) -> None:
         list(criteo.train()())
 
 
+def test_translations(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wmt16, "_PAIRS", {"train": 40, "test": 20, "val": 20})
+    wmt16._dictionary.cache_clear()
+    source, target, after = first(wmt16.test(50, 30)())[0]
+    assert (source[0], source[-1], target[0], after[-1]) == (0, 1, 0, 1)
+    assert (target[1:], len(source)) == (after[:-1], len(target) + 1)
+    assert (max(source) < 50, max(target) < 30) == (True, True)
+    wmt16._dictionary.cache_clear()
+    archive(folder / "wmt16" / "wmt16.tar.gz", {"wmt16/train": "a b a\tx y\nbroken\n", "wmt16/val": "b c\ty x\n"})
+    assert wmt16.get_dict("en", 5) == {"<s>": 0, "<e>": 1, "<unk>": 2, "a": 3, "b": 4}
+    assert wmt16.get_dict("de", 4, reverse=True) == {0: "<s>", 1: "<e>", 2: "<unk>", 3: "x"}
+    assert list(wmt16.train(5, 5)()) == [([0, 3, 4, 3, 1], [0, 3, 4], [3, 4, 1])]
+    assert list(wmt16.validation(5, 5, "de")()) == [([0, 4, 3, 1], [0, 4, 2], [4, 2, 1])]
+    with pytest.raises(UsageError, match="a language is one of en, de, got 'fr'"):
+        wmt16.train(5, 5, "fr")
+    with pytest.raises(UsageError, match="more than 3 words, got 3"):
+        wmt16.get_dict("en", 3)
+
+
+def test_roles_of_words(folder: Path) -> None:
+    sample = first(conll05.test()())[0]
+    assert len(sample) == 9
+    assert len({len(one) for one in sample}) == 1
+    assert [len(one) for one in conll05.get_dict()] == [44_068, 3_162, 59]
+    with pytest.raises(UsageError, match="word vectors are in the original files alone"):
+        conll05.get_embedding()
+    parts = {"words": "Cats\neat\nmice\n\n", "props": "-   (A0*)\neat (V*)\n-   (A1*)\n\n"}
+    path = "conll05st-release/test.wsj/{0}/test.wsj.{0}.gz"
+    archive(
+        folder / "conll05st" / "conll05st-tests.tar.gz",
+        {path.format(kind): gzip.compress(text.encode()) for kind, text in parts.items()},
+    )
+    for name, text in (
+        ("wordDict.txt", "<unk> bos eos Cats eat mice"),
+        ("verbDict.txt", "<unk> eat"),
+        ("targetDict.txt", "B-A0 I-A0 B-A1 I-A1 B-V O"),
+        ("emb", ""),
+    ):
+        (folder / "conll05st" / name).write_text("\n".join(text.split()))
+    (read,) = conll05.test()()
+    assert [one[0] for one in read[1:7]] == [1, 3, 4, 5, 2, 1]
+    assert (read[0], read[7], read[8]) == ([3, 4, 5], [1, 1, 1], [0, 4, 2])
+    assert conll05._bio(["(A0*", "*)", "*", "(V*)"]) == ["B-A0", "I-A0", "O", "B-V"]
+    assert conll05.get_embedding().endswith("emb")
+
+
+def test_what_scripts_use_beside_datasets(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert str(folder) == common.DATA_HOME
+    with pytest.raises(UsageError, match="nothing is downloaded; put http://x/a.gz there"):
+        common.download("http://x/a.gz", "mine")
+    (folder / "mine").mkdir()
+    (folder / "mine" / "a.gz").write_bytes(b"a")
+    found = common.download("http://x/a.gz", "mine", "0cc175b9c0f1b6a831c399e269772661")
+    assert found == str(folder / "mine" / "a.gz")
+    with pytest.raises(UsageError, match="its MD5 checksum is 0cc1"):
+        common.download("http://x/a.gz", "mine", "1")
+    with pytest.raises(AttributeError, match="no 'HOME'"):
+        _ = common.HOME
+    for one in (cifar, conll05, imdb, imikolov, mnist, movielens, wmt16):
+        one.fetch()
+    assert capsys.readouterr().err.count("is synthetic") == 7
+
+
 def test_an_unknown_dataset_names_the_known() -> None:
     from fleet.data import classic
 
-    with pytest.raises(AttributeError, match="no dataset 'wmt14'; there are cifar, criteo"):
+    with pytest.raises(AttributeError, match="no dataset 'wmt14'; there are cifar, common, conll05, cri"):
         _ = classic.wmt14

@@ -12,7 +12,7 @@ from fleet.data import InMemoryDataset, multislot
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from support.slots import USE_VAR, Var, numbers, write
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 
 def dataset(files: list[str], **settings: Any) -> InMemoryDataset:
@@ -35,6 +35,17 @@ def test_records_are_in_the_order_of_the_files(threads: int, tmp_path: Path, mon
     assert [[numbers(batch)[0] for batch in made.batches(worker, 3)] for worker in range(3)] == [[0, 12], [4], [8]]
     assert made.get_memory_data_size() == 13
     assert made.get_shuffle_data_size() == 0
+
+
+def test_a_batch_may_be_changed(tmp_path: Path) -> None:
+    made = dataset(write(tmp_path, [6]))
+    made.load_into_memory()
+    for _ in range(2):
+        for batch in made:
+            assert numbers(batch)
+            for column in (batch["dense"], *batch["ids"], batch["label"]):
+                column[:] = -1
+        assert order(made) == list(range(6))
 
 
 def test_a_bar_is_drawn_where_somebody_looks(

@@ -63,7 +63,7 @@ def test_settings_one_by_one_and_together_are_the_same() -> None:
         ({"parse_ins_id": 1}, UsageTypeError, "parse_ins_id must be True or False, got 1"),
         ({"fleet_send_sleep_seconds": -1}, UsageError, "fleet_send_sleep_seconds must be at least 0"),
         ({"fleet_send_sleep_seconds": "1"}, UsageTypeError, "fleet_send_sleep_seconds must be a number of seconds"),
-        ({"batch_sise": 1}, UnknownFieldError, "no setting 'batch_sise'; did you mean batch_size?"),
+        ({"batch_sise": 1}, UnknownFieldError, "no setting 'batch_sise'; did you mean 'batch_size'?"),
         ({"use_var": Var("a", "int64", (-1, 1))}, UsageTypeError, "use_var.0. must be a variable with name"),
         ({"use_var": 5}, UsageTypeError, "use_var must be a list of variables, got int"),
         ({"use_var": [Var("", "int64", (-1, 1))]}, UsageTypeError, "the name of use_var.0. must be text, got ''"),
@@ -79,6 +79,11 @@ def test_what_a_setting_may_not_be(setting: dict[str, Any], kind: type[FleetErro
     with pytest.raises(kind, match=says) as caught:
         InMemoryDataset().update_settings(**setting)
     assert "\n" not in str(caught.value)
+
+
+def test_a_slip_in_the_name_of_a_setting() -> None:
+    with pytest.raises(UnknownFieldError, match=r"^InMemoryDataset has no setting 'batchsize'; did you mean 'batch_si"):
+        InMemoryDataset().init(batchsize=4)
 
 
 @pytest.mark.parametrize("files", ["a.txt", 5, [5]])

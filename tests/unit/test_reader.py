@@ -89,7 +89,7 @@ def test_threads_give_everything_and_pass_errors_on() -> None:
     ("call", "error", "message"),
     [
         (lambda: reader.batch(numbers(3)(), 2), UsageTypeError, "give the function itself"),  # type: ignore[arg-type]
-        (lambda: reader.batch(numbers(3), 0), UsageError, "batch_size must be >= 1, got 0"),
+        (lambda: reader.batch(numbers(3), 0), UsageError, "batch: batch_size must be at least 1, got 0"),
         (lambda: reader.shuffle(numbers(3), 2.5), UsageTypeError, "buf_size must be an int"),  # type: ignore[arg-type]
         (lambda: reader.multiprocess_reader([]), UsageError, "got an empty one"),
     ],

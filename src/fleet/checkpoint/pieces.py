@@ -33,6 +33,7 @@ _DTYPES = {
 _BITS = {"BF16": "<u2", "BOOL": "u1", "F8_E4M3": "u1", "F8_E5M2": "u1", "C64": "<u8"}
 _BY_NAME = {name: dtype for dtype, name in _DTYPES.items()} | {name: np.dtype(bits) for name, bits in _BITS.items()}
 _METADATA = "__metadata__"
+_OTHERS = {b"\x80": "a pickle, as PaddlePaddle writes", b"PK": "a zip archive with a pickle, as torch.save writes"}
 _MAX_HEADER_BYTES = 100_000_000  # what the library accepts, too
 
 
@@ -85,6 +86,9 @@ def decode(data: npt.NDArray[np.uint8], where: str) -> Arrays:
         raise CheckpointError(f"{where} is damaged: {len(data)} bytes are no safetensors file")
     length = int.from_bytes(data[:8].tobytes(), "little")
     if length > min(len(data) - 8, _MAX_HEADER_BYTES):
+        for beginning, kind in _OTHERS.items():
+            if data[: len(beginning)].tobytes() == beginning:
+                raise CheckpointError(f"{where} is {kind}, which is never read here; convert it to safetensors first")
         raise CheckpointError(f"{where} is damaged: its header claims {length} bytes of {len(data) - 8}")
     header = parse_json(data[8 : 8 + length].tobytes(), where)
     body = data[8 + length :]

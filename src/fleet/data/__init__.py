@@ -5,8 +5,9 @@ Names are resolved when first used: a generator is a program that is started for
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from fleet._lazy import lazily
 
 if TYPE_CHECKING:
     from fleet.data import classic, reader
@@ -32,7 +33,7 @@ _HOMES = {
     "shard": "sharding",
 }
 
-_MODULES = {"classic", "reader"}
+_MODULES = {"classic": "classic", "reader": "reader"}
 
 __all__ = [
     "DataGenerator",
@@ -49,16 +50,4 @@ __all__ = [
     "shard",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'fleet.data' has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(f"fleet.data.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES)

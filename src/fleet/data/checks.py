@@ -5,12 +5,12 @@ from __future__ import annotations
 from fleet.errors import UsageError, UsageTypeError
 
 
-def count_of(name: str, value: object) -> int:
-    """A number of things, at least one."""
+def count_of(name: str, value: object, least: int = 1) -> int:
+    """A number of things."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageTypeError(f"{name} must be an int, got {value!r}")
-    if value < 1:
-        raise UsageError(f"{name} must be at least 1, got {value}")
+    if value < least:
+        raise UsageError(f"{name} must be at least {least}, got {value}")
     return value
 
 
@@ -32,8 +32,4 @@ def flag_of(name: str, value: object) -> bool:
 
 def seed_of(value: object) -> int:
     """A number to begin a random order with."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UsageTypeError(f"seed must be an int, got {value!r}")
-    if value < 0:
-        raise UsageError(f"seed must be at least 0, got {value}")
-    return value
+    return count_of("seed", value, least=0)

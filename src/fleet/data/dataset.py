@@ -6,14 +6,14 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from fleet.data.checks import count_of, seconds_of
 from fleet.data.multislot import Format
 from fleet.data.ragged import Batch
 from fleet.data.slots import Var, slots_of
-from fleet.errors import NotReadyError, NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
+from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
+from fleet.strategy.unknown import unknown
 
 
 class Dataset(ABC):
@@ -62,8 +62,12 @@ class Dataset(ABC):
         data_feed_type: str | None = None,
         queue_num: int = -1,
         pipe_timeout_s: float = 1800.0,
+        **others: Any,
     ) -> None:
-        """Make the settings together. What is left out gets its default; the file list stays."""
+        """Make the settings together. What is left out gets its default; the file list stays.
+
+        `others` are settings that `update_settings` takes besides; those keep what they have if they are left out.
+        """
         self.update_settings(
             batch_size=batch_size,
             thread_num=thread_num,
@@ -76,15 +80,15 @@ class Dataset(ABC):
             data_feed_type=self._feed if data_feed_type is None else data_feed_type,
             queue_num=queue_num,
             pipe_timeout_s=pipe_timeout_s,
+            **others,
         )
 
     def update_settings(self, **settings: Any) -> None:
         """Change some settings, by the names that `init` (and `_init_distributed_settings`) have for them."""
         for name in settings:
             if name not in self._settings:
-                near = get_close_matches(name, self._settings, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self._settings)}"
-                raise UnknownFieldError(f"{type(self).__name__} has no setting {name!r}; {hint}")
+                kind = type(self).__name__
+                raise unknown(kind, name, self._settings, "setting", f"help(fleet.data.{kind}.init)")
         for name, value in settings.items():
             getattr(self, self._settings[name])(value)
 

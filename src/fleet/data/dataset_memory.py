@@ -151,11 +151,11 @@ class InMemoryDataset(MemorySettings):
 def _cut(
     records: Records, order: Index | None, instead: Mapping[str, Index], starts: range, batch_size: int
 ) -> Iterator[Batch]:
-    """Batches that begin at `starts` of an order; they are views where the order is that of memory."""
+    """Batches that begin at `starts` of an order; whoever gets one may change it, so none is a view of the records."""
     for first in starts:
         last = min(first + batch_size, records.num)
         if order is None and not instead:
-            yield records.part(first, last).batch()
+            yield records.part(first, last).copied().batch()
         else:
             index = np.arange(first, last) if order is None else order[first:last]
             yield records.take(index, instead).batch()

@@ -119,8 +119,11 @@ def _made(samples: Samples) -> Iterator[Any]:
 
 def _pairs(line: Any) -> Sample:
     """The slots of a sample, if it looks like one."""
+    given = line
+    if isinstance(line, Iterator):  # zip(names, values), as scripts write it
+        line = list(line)
     if not isinstance(line, list | tuple) or not line:
-        raise UsageError(f"a sample must be a list of (name, values), got {line!r}")
+        raise UsageError(f"a sample must be a list of (name, values), got {given!r}")
     for pair in line:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[1], list | tuple):
             raise UsageError(f"a slot must be (name, list of values), got {pair!r}")

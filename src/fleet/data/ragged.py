@@ -19,4 +19,4 @@ class Ragged(NamedTuple):
 
 
 Batch: TypeAlias = dict[str, npt.NDArray[Any] | Ragged]
-"""By the slot's name: `[batch, *shape[1:]]` of a dense slot, or Ragged. It may share memory with the data."""
+"""By the slot's name: `[batch, *shape[1:]]` of a dense slot, or Ragged. It is yours to change."""

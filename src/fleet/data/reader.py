@@ -19,6 +19,7 @@ from itertools import islice
 from itertools import zip_longest as _zip_longest
 from typing import Any
 
+from fleet.data.checks import count_of
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static.batches import PATIENCE_S, Batches
 
@@ -35,7 +36,7 @@ class ComposeNotAligned(UsageError):  # noqa: N818 - the name that scripts catch
 def batch(reader: Reader, batch_size: int, drop_last: bool = False) -> Reader:
     """Lists of `batch_size` samples; the last one is shorter, or left out with `drop_last`."""
     _reader("batch", reader)
-    size = _count("batch", "batch_size", batch_size)
+    size = count_of("batch: batch_size", batch_size)
 
     def batches() -> Iterator[list[Any]]:
         samples = iter(reader())
@@ -49,7 +50,7 @@ def batch(reader: Reader, batch_size: int, drop_last: bool = False) -> Reader:
 def shuffle(reader: Reader, buf_size: int) -> Reader:
     """The samples in another order: `buf_size` of them at a time are read and mixed, by the module `random`."""
     _reader("shuffle", reader)
-    size = _count("shuffle", "buf_size", buf_size)
+    size = count_of("shuffle: buf_size", buf_size)
 
     def shuffled() -> Iterator[Any]:
         samples = iter(reader())
@@ -63,7 +64,7 @@ def shuffle(reader: Reader, buf_size: int) -> Reader:
 def firstn(reader: Reader, n: int) -> Reader:
     """The first `n` samples."""
     _reader("firstn", reader)
-    number = _count("firstn", "n", n, least=0)
+    number = count_of("firstn: n", n, least=0)
     return lambda: islice(reader(), number)
 
 
@@ -128,7 +129,7 @@ def compose(*readers: Reader, check_alignment: bool = True) -> Reader:
 def buffered(reader: Reader, size: int) -> Reader:
     """The same samples, made by a thread up to `size` ahead."""
     _reader("buffered", reader)
-    capacity = _count("buffered", "size", size)
+    capacity = count_of("buffered: size", size)
     return lambda: Batches(reader, capacity)
 
 
@@ -140,8 +141,8 @@ def xmap_readers(
     With `order` samples come in the order of the reader, else as they are ready.
     """
     _reader("xmap_readers", reader)
-    threads = _count("xmap_readers", "process_num", process_num)
-    ahead = _count("xmap_readers", "buffer_size", buffer_size)
+    threads = count_of("xmap_readers: process_num", process_num)
+    ahead = count_of("xmap_readers: buffer_size", buffer_size)
 
     def mapped() -> Iterator[Any]:
         with ThreadPoolExecutor(threads, thread_name_prefix="fleet-xmap") as pool:
@@ -165,7 +166,7 @@ def multiprocess_reader(readers: list[Reader], use_pipe: bool = True, queue_size
         raise UsageError("multiprocess_reader: readers must be a list of readers, got an empty one")
     for one in readers:
         _reader("multiprocess_reader", one)
-    capacity = _count("multiprocess_reader", "queue_size", queue_size)
+    capacity = count_of("multiprocess_reader: queue_size", queue_size)
 
     def in_turns() -> Iterator[Any]:
         passes = deque(Batches(one, capacity) for one in readers)
@@ -200,11 +201,3 @@ def _reader(what: str, value: object) -> None:
             f"{what}: a reader must be a function that gives an iterator, got {type(value).__name__}; "
             "give the function itself, without calling it"
         )
-
-
-def _count(what: str, name: str, value: object, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UsageTypeError(f"{what}: {name} must be an int, got {value!r}")
-    if value < least:
-        raise UsageError(f"{what}: {name} must be >= {least}, got {value}")
-    return value

@@ -39,12 +39,17 @@ class Column:
             return Column(np.take(self.values, index, axis=0), None)
         return Column(*_native.take_ragged(self.values, self.offsets, index))
 
+    def copied(self) -> Column:
+        """The same in memory of its own."""
+        values, offsets = self.plain()
+        return Column(values.copy(), None if offsets is None else offsets.copy())
+
     def plain(self) -> tuple[npt.NDArray[Any], Index | None]:
         """Values and offsets that begin with the first of them."""
         if self.offsets is None or (self.offsets[0] == 0 and self.offsets[-1] == len(self.values)):
             return self.values, self.offsets
         first, last = int(self.offsets[0]), int(self.offsets[-1])
-        return self.values[first:last], self.offsets - first if first else self.offsets
+        return self.values[first:last], self.offsets - first
 
 
 @dataclass
@@ -60,6 +65,10 @@ class Records:
         """Records `first` to `last`, as views."""
         ids = None if self.ids is None else self.ids[first:last]
         return Records(self.slots, [column.part(first, last) for column in self.columns], last - first, ids)
+
+    def copied(self) -> Records:
+        """The same in memory of their own."""
+        return Records(self.slots, [column.copied() for column in self.columns], self.num, self.ids)
 
     def take(
         self, index: Index, instead: Mapping[str, Index] | None = None, threads: Executor | None = None

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from fleet.api import fleet
 from fleet.data.base import Shard, Uneven
+from fleet.data.checks import count_of, flag_of
 from fleet.data.samples import SampleShard
 from fleet.data.source import Collate, source_of
 from fleet.data.stream import StreamShard
@@ -43,8 +44,7 @@ def shard(
     workers = Workers(fleet)
     if uneven not in get_args(Uneven):
         raise UsageError(f"uneven must be 'pad', 'drop' or 'join', got {uneven!r}")
-    if not isinstance(shuffle, bool):
-        raise UsageTypeError(f"shuffle must be True or False, got {shuffle!r}")
+    flag_of("shuffle", shuffle)
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise UsageTypeError(f"seed must be an int, got {seed!r}")
     if collate is not None and not callable(collate):
@@ -71,8 +71,4 @@ def _checked(batch_size: object) -> int:
             "batch_size is missing: data with positions is divided into batches of samples; to hand out batches that "
             "this worker has in a list, give a function that returns the list"
         )
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int):
-        raise UsageTypeError(f"batch_size must be an int, got {batch_size!r}")
-    if batch_size < 1:
-        raise UsageError(f"batch_size must be at least 1, got {batch_size}")
-    return batch_size
+    return count_of("batch_size", batch_size)

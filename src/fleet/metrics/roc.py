@@ -13,8 +13,6 @@ Over all workers of a job:
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
@@ -33,10 +31,13 @@ def auc(negatives: torch.Tensor, positives: torch.Tensor) -> float:
             f"negatives and positives must be counts of the same thresholds, got shapes {list(negatives.shape)} "
             f"and {list(positives.shape)}"
         )
-    below, above = negatives.double(), positives.double()
-    pairs = float(below.sum() * above.sum())
-    won = above * (below.cumsum(0) - below / 2)
-    return float(won.sum()) / pairs if pairs else math.nan
+    return float(area(negatives.double(), positives.double()))
+
+
+def area(negatives: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
+    """`auc` of counts in double precision, as a tensor where they are: nothing waits for the device."""
+    below = negatives.cumsum(0) - negatives / 2
+    return (positives * below).sum() / (negatives.sum() * positives.sum())
 
 
 class AUC:

@@ -22,8 +22,11 @@ class Spelling:
 
     def get_lr(self: Any) -> float:
         """The learning rate of now."""
-        group = self.param_groups[0]
-        return float(group["lr"]) / float(group.get("lr_factor", 1.0))
+        for group in self.param_groups:
+            factor = float(group.get("lr_factor", 1.0))
+            if factor > 0:  # parameters with a factor of 0 stay, whatever the rate
+                return float(group["lr"]) / factor
+        return 0.0
 
     def set_lr(self: Any, value: float) -> None:
         """Another learning rate from the next step on; one that a schedule decides cannot be set."""

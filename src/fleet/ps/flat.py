@@ -59,8 +59,8 @@ class FlatParameters:
         self.device = kept[0][1].device if kept else torch.device("cpu")
         ordered = sorted(kept, key=lambda one: home[one[0]])
         begins, size = _begins([parameter.numel() for _, parameter, _ in ordered])
-        self.value_buffer = torch.zeros(size, device=self.device)
-        self.gradient_buffer = torch.zeros(size, device=self.device)
+        self.value_buffer = torch.zeros(size, dtype=torch.float32, device=self.device)
+        self.gradient_buffer = torch.zeros(size, dtype=torch.float32, device=self.device)
         self._slots = [
             self._take(name, parameter, begin) for (name, parameter, _), begin in zip(ordered, begins, strict=True)
         ]
@@ -196,7 +196,7 @@ class FlatParameters:
         return buffer[begin : begin + parameter.numel()].view(parameter.shape)
 
     def _pinned(self, size: int) -> torch.Tensor:
-        return torch.zeros(size, pin_memory=self.device.type == "cuda")
+        return torch.zeros(size, dtype=torch.float32, pin_memory=self.device.type == "cuda")
 
 
 def _begins(sizes: Sequence[int]) -> tuple[list[int], int]:

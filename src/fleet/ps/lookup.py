@@ -93,4 +93,4 @@ def _flat(sources: tuple[torch.Tensor, ...]) -> torch.Tensor:
 
 
 def _summed(values: torch.Tensor, found: Route) -> torch.Tensor:
-    return torch.zeros(len(found.grouped)).index_add_(0, found.inverse.reshape(-1), values.float())
+    return torch.zeros(len(found.grouped), dtype=torch.float32).index_add_(0, found.inverse.reshape(-1), values.float())

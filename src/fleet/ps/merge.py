@@ -77,11 +77,11 @@ def _shows(part: TablePush) -> torch.Tensor:
     """Those of a push that has none: as often as each key occurred."""
     if part.shows is not None:
         return part.shows
-    return torch.ones(len(part.keys)) if part.counts is None else part.counts.float()
+    return torch.ones(len(part.keys), dtype=torch.float32) if part.counts is None else part.counts.float()
 
 
 def _clicks(part: TablePush) -> torch.Tensor:
-    return torch.zeros(len(part.keys)) if part.clicks is None else part.clicks
+    return torch.zeros(len(part.keys), dtype=torch.float32) if part.clicks is None else part.clicks
 
 
 def _merge_dense(dense: Sequence[list[list[Tensor]]], num_pushes: int, job: JobSpec) -> list[list[Tensor]]:

@@ -89,7 +89,10 @@ class ServerCalls(Questions):
         """
         who = self._identity()
         if who.role is not Role.WORKER:
-            raise RoleError(f"{who.name} is no worker; call fleet.init_worker() where fleet.is_worker()")
+            raise RoleError(
+                f"{who.name} is no worker; call fleet.init_worker() where fleet.is_worker(), and before it: "
+                "if fleet.is_server(): sys.exit(fleet.run_server())"
+            )
         if self._is_collective:
             raise UsageError("fleet.init_worker() joins servers, and a collective job has none; leave it out")
         self._server_job().init_worker(self._server_side(), self._strategy or DistributedStrategy(), dispatcher)

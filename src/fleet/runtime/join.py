@@ -205,7 +205,7 @@ def enter(client: Client, take: Callable[[], FlatParameters | None], device: tor
         if mode is not None:
             mode.close()
         raise
-    return Worker(client, mode, flat, device, version if job.mode == "sync" else 0)
+    return Worker(client, mode, flat, device, version if job.mode == Mode.SYNC else 0)
 
 
 @torch.no_grad()

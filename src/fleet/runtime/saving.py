@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleet import checkpoint
+from fleet import _native, checkpoint
 from fleet.ps.proto import ps_pb2
+from fleet.ps.spec import RuleSpec
 
 if TYPE_CHECKING:
     from fleet.collective.util import Util
@@ -21,6 +23,8 @@ SAVE_TIMEOUT_S = 3600.0
 
 Folder = str | PathLike[str]
 
+_log = logging.getLogger(__name__)
+
 
 def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[checkpoint.FileInfo]] | None = None) -> Path:
     """Write a checkpoint: tables, rule state, counters, dense parameters. All servers write at once.
@@ -28,6 +32,12 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
     `beside` may write files of its own into the folder that it is given, and tells which.
     """
     worker.mode.flush()
+    if worker.mode.trains_locally and any(_has_state(spec.rule) for spec in worker.client.job.tables):
+        _log.warning(
+            "geo mode: each worker keeps the optimizer state of its rows; it is not in %s, and begins anew when that "
+            "is loaded",
+            folder,
+        )
     writing = checkpoint.begin(folder)
     try:
         texts = _write(worker, writing, values_only=False)
@@ -43,6 +53,10 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
     except BaseException:
         checkpoint.abort(writing)
         raise
+
+
+def _has_state(rule: RuleSpec) -> bool:
+    return _native.Rule(rule.name, dict(rule.args)).state_width(1) > 0
 
 
 def export(worker: Worker, folder: Folder) -> Path:

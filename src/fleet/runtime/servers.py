@@ -51,6 +51,26 @@ def server_device() -> str:
     return "cuda" if env.FLEET_DEVICE.get() == "CUDA" else "cpu"
 
 
+def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None) -> Sequence[Transport]:
+    """One for each server, over which nothing is sent yet; without servers, one in this process.
+
+    That begins with the checkpoint `model_dir`, if there is one.
+    """
+    if endpoints:
+        from fleet.ps.grpc_client import GrpcTransport
+
+        token = env.FLEET_JOB_TOKEN.get()
+        return [GrpcTransport(endpoint, token) for endpoint in endpoints]
+    if num_workers > 1:
+        raise UsageError(
+            f"this job has {num_workers} workers and no servers, so each would train parameters of its own; start it "
+            "with servers: fleetrun --server_num 2 --worker_num 2 train.py"
+        )
+    from fleet.ps.service import Service
+
+    return [LocalTransport(Service(model_dir=model_dir))]
+
+
 class Servers:
     """The servers as one process of the job sees them."""
 
@@ -77,19 +97,7 @@ class Servers:
 
     def connect(self) -> Sequence[Transport]:
         """One transport per server. Nothing is sent yet."""
-        if not self.who.server_endpoints:
-            if self.who.num_workers > 1:
-                raise UsageError(
-                    f"this job has {self.who.num_workers} workers and no servers, so each would train tables of its "
-                    "own; start it with servers: fleetrun --server_num 2 --worker_num 2 train.py"
-                )
-            from fleet.ps.service import Service
-
-            return [LocalTransport(Service(model_dir=self.model_dir))]
-        from fleet.ps.grpc_client import GrpcTransport
-
-        token = env.FLEET_JOB_TOKEN.get()
-        return [GrpcTransport(str(endpoint), token) for endpoint in self.who.server_endpoints]
+        return transports([str(one) for one in self.who.server_endpoints], self.who.num_workers, self.model_dir)
 
     def _require_server(self, call: str) -> None:
         if self.who.role is not Role.SERVER:

@@ -16,18 +16,19 @@ Importing this package does nothing: names are resolved when first used.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
+from fleet._lazy import lazily
+
 if TYPE_CHECKING:
-    from fleet.static import clip, initializer, io, layers, metrics, nets, nn, optimizer, regularizer
+    from fleet.static import clip, initializer, io, layers, metrics, nets, nn, optimizer, profiler, regularizer
     from fleet.static import names as unique_name
     from fleet.static.attr import ParamAttr
     from fleet.static.backward import append_backward, gradients
     from fleet.static.block import Block
     from fleet.static.executor.dataset import FetchHandler
     from fleet.static.executor.executor import Executor
-    from fleet.static.executor.lod import LoDTensor, create_lod_tensor
+    from fleet.static.executor.lod import LoDTensor, LoDTensorArray, create_lod_tensor, create_random_int_lodtensor
     from fleet.static.executor.memory import memory_optimize, release_memory
     from fleet.static.executor.options import BuildStrategy, ExecutionStrategy
     from fleet.static.executor.parallel import CompiledProgram, ParallelExecutor
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from fleet.static.io import load, load_inference_model, save, save_inference_model
     from fleet.static.layers import accuracy, auc, create_global_var, create_parameter
     from fleet.static.layers.io import fed as data
+    from fleet.static.moving_average import ExponentialMovingAverage
     from fleet.static.names import name_scope
     from fleet.static.operator import Operator
     from fleet.static.places import cpu_places, cuda_places
@@ -56,8 +58,10 @@ _HOMES = {
     "EOFException": "reader",
     "ExecutionStrategy": "executor.options",
     "Executor": "executor.executor",
+    "ExponentialMovingAverage": "moving_average",
     "FetchHandler": "executor.dataset",
     "LoDTensor": "executor.lod",
+    "LoDTensorArray": "executor.lod",
     "Operator": "operator",
     "ParallelExecutor": "executor.parallel",
     "ParamAttr": "attr",
@@ -73,7 +77,9 @@ _HOMES = {
     "create_global_var": "layers",
     "create_lod_tensor": "executor.lod",
     "create_parameter": "layers",
+    "create_random_int_lodtensor": "executor.lod",
     "cuda_places": "places",
+    "data": "layers.io:fed",
     "default_main_program": "program",
     "default_startup_program": "program",
     "global_scope": "executor.scope",
@@ -89,10 +95,19 @@ _HOMES = {
     "scope_guard": "executor.scope",
 }
 
-_OTHER_NAMES = {"data": ("layers.io", "fed"), "unique_name": ("names", None)}
-"""Public under another name than at home; None for the module itself."""
-
-_MODULES = {"clip", "initializer", "io", "layers", "metrics", "nets", "nn", "optimizer", "regularizer"}
+_MODULES = {
+    "clip": "clip",
+    "initializer": "initializer",
+    "io": "io",
+    "layers": "layers",
+    "metrics": "metrics",
+    "nets": "nets",
+    "nn": "nn",
+    "optimizer": "optimizer",
+    "profiler": "profiler",
+    "regularizer": "regularizer",
+    "unique_name": "names",
+}
 
 __all__ = [
     "Block",
@@ -106,8 +121,10 @@ __all__ = [
     "EOFException",
     "ExecutionStrategy",
     "Executor",
+    "ExponentialMovingAverage",
     "FetchHandler",
     "LoDTensor",
+    "LoDTensorArray",
     "Operator",
     "ParallelExecutor",
     "ParamAttr",
@@ -124,6 +141,7 @@ __all__ = [
     "create_global_var",
     "create_lod_tensor",
     "create_parameter",
+    "create_random_int_lodtensor",
     "cuda_places",
     "data",
     "default_main_program",
@@ -141,6 +159,7 @@ __all__ = [
     "nets",
     "nn",
     "optimizer",
+    "profiler",
     "program_guard",
     "regularizer",
     "release_memory",
@@ -150,18 +169,4 @@ __all__ = [
     "unique_name",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    home, own = _OTHER_NAMES.get(name) or (_HOMES.get(name), name)
-    if home is None:
-        raise AttributeError(f"module 'fleet.static' has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{home}")
-    value: object = module if own is None else getattr(module, own)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES)

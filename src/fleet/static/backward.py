@@ -9,7 +9,7 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet.static.block import Block
 from fleet.static.dtypes import FLOATS
 from fleet.static.names import GRAD, grad_name
-from fleet.static.operator import BACKWARD, Operator
+from fleet.static.operator import BACKWARD, OPTIMIZE, Operator
 from fleet.static.overwrites import Writers
 from fleet.static.registry import definition
 from fleet.static.variable import Parameter, Variable
@@ -35,10 +35,8 @@ def append_backward(
             f"loss {loss.name!r} must have one element, got shape {list(loss.shape)}; take layers.mean() of it"
         )
     block = loss.block
-    if any(grad_name(loss.name) in op.output_names for op in block.ops):
-        raise UsageError(
-            f"the program has the gradient of {loss.name!r} already; call minimize() or append_backward() once"
-        )
+    if _is_minimized(loss):
+        raise UsageError(f"an optimizer minimizes {loss.name!r} already; call minimize() of one, once")
     wanted = _wanted(block, parameter_list)
     blocked = {one if isinstance(one, str) else one.name for one in no_grad_set or ()}
     with block.program.adding(BACKWARD):
@@ -48,6 +46,17 @@ def append_backward(
         for parameter in wanted
         if parameter.name in found and parameter.name not in blocked
     ]
+
+
+def _is_minimized(loss: Variable) -> bool:
+    """Whether parameters are updated by the gradients of a loss; `gradients()` alone changes nothing."""
+    reached = {grad_name(loss.name)}
+    for op in loss.block.ops:
+        if op.role in (BACKWARD, OPTIMIZE) and reached.intersection(op.input_names):
+            if op.output("ParamOut"):
+                return True
+            reached.update(op.output_names)
+    return False
 
 
 def gradients(

@@ -42,6 +42,11 @@ class Batches:
             self.close()
             raise
 
+    @property
+    def num_ready(self) -> int:
+        """How many batches have been made and not been taken."""
+        return len(self._line)
+
     def close(self) -> None:
         """End the thread; batches that were made already are let go."""
         self._finish()
@@ -66,6 +71,9 @@ class _Line:
         self._is_closed = False
         self._is_over = False
         self._error: BaseException | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     def put(self, batch: Any) -> bool:
         """Add a batch, when there is room; False once nobody wants it."""

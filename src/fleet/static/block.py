@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static import names
-from fleet.static.callsite import callsite
+from fleet.static.callsite import callsite, prefix
+from fleet.static.fitting import complete
 from fleet.static.operator import Operator
-from fleet.static.registry import complete
+from fleet.static.refused import Refused
 from fleet.static.variable import Parameter, Variable
 
 if TYPE_CHECKING:
+    from fleet.static.initializer import Initializer
     from fleet.static.program import Program
 
 Given = Variable | str | Sequence[Variable | str] | None
@@ -28,6 +30,8 @@ class Block:
         self.parent = parent
         self.vars: dict[str, Variable] = {}
         self.ops: list[Operator] = []
+
+    desc = Refused("print(program) shows it; vars and ops are what it holds")
 
     def has_var(self, name: str) -> bool:
         """Whether this block or one around it has the variable."""
@@ -49,12 +53,27 @@ class Block:
         return found
 
     def create_var(
-        self, name: str | None = None, shape: Sequence[int] = (), dtype: Any = "float32", **more: Any
+        self,
+        name: str | None = None,
+        shape: Sequence[int] = (),
+        dtype: Any = "float32",
+        *,
+        initializer: Initializer | None = None,
+        type: str | None = None,
+        **more: Any,
     ) -> Variable:
-        """Add a variable; without a name it is a new temporary."""
-        return self.add_var(
+        """Add a variable; without a name it is a new temporary. An `initializer` adds the operator that fills it.
+
+        `type` is one of VarType, which is another word for the variable's `kind`.
+        """
+        if type is not None:
+            more["kind"] = type
+        made = self.add_var(
             Variable(self, name or names.generate("_generated_var", self.has_var), shape, dtype, **more)
         )
+        if initializer is not None:
+            initializer(made, self)
+        return made
 
     def create_parameter(self, name: str, shape: Sequence[int], dtype: Any = "float32", **more: Any) -> Parameter:
         """Add a parameter."""
@@ -67,9 +86,8 @@ class Block:
         known = self.vars.get(var.name)
         if known is not None:
             if _nature(known) != _nature(var):
-                site = callsite()
                 raise UsageError(
-                    f"{site + ': ' if site else ''}there is a variable {known!r} already, and {var!r} is asked for; "
+                    f"{prefix()}there is a variable {known!r} already, and {var!r} is asked for; "
                     "give one of them another name"
                 )
             return known
@@ -114,6 +132,26 @@ class Block:
         self.ops.insert(index, op)
         self.program.changed()
         return op
+
+    def take_over(self, other: Block) -> None:
+        """Become what another block is; variables that both have stay the same objects."""
+        for name, var in other.vars.items():
+            known = self.vars.get(name)
+            if type(known) is type(var):
+                known.__dict__.update(var.__dict__)
+                other.vars[name] = known
+            other.vars[name].block = self
+        self.vars, self.ops, self.parent = other.vars, other.ops, other.parent
+
+    def drop_unused(self, kept: Iterable[str] = ()) -> None:
+        """Leave out the variables that no operator uses, except parameters and those `kept`."""
+        used = {name for op in self.ops for name in (*op.input_names, *op.output_names)} | set(kept)
+        used |= {var.lod for var in self.vars.values() if var.lod and var.name in used}
+        self.vars = {
+            name: var
+            for name, var in self.vars.items()
+            if name in used or (var.persistable and isinstance(var, Parameter))
+        }
 
     @property
     def parameters(self) -> list[Parameter]:

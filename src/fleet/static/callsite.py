@@ -22,3 +22,9 @@ def callsite() -> str:
             break
         frame = frame.f_back
     return ""
+
+
+def prefix() -> str:
+    """How an error about the user's script begins: `script.py:12: `, or nothing where no line is known."""
+    site = callsite()
+    return f"{site}: " if site else ""

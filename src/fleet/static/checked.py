@@ -13,9 +13,10 @@ from typing import Any
 from fleet.errors import UsageError
 from fleet.static.block import Block
 from fleet.static.dtypes import DTYPES
+from fleet.static.fitting import check_in_place, find_shapes, fit
+from fleet.static.infer import Infer, may_equal
 from fleet.static.operator import ROLES, Operator
 from fleet.static.program import Program
-from fleet.static.registry import Infer, check_in_place, find_shapes, fit, may_equal
 from fleet.static.variable import ROWS, TENSOR, Parameter, Penalty, Shape, Variable
 
 MAX_NESTING = 32

@@ -14,13 +14,11 @@ from typing import Any, ClassVar
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static.backward import ParamsGrads
 from fleet.static.block import Block
+from fleet.static.notes import CLIP_NOTE
 from fleet.static.operator import OPTIMIZE
 from fleet.static.program import Program, default_main_program
 from fleet.static.settings import number
 from fleet.static.variable import Parameter, Variable
-
-NOTE = "gradient_clip"
-"""The note of a program that `set_gradient_clip` leaves: parameter to the record of its clip, until `minimize`."""
 
 NeedClip = Callable[[Parameter], bool]
 
@@ -132,7 +130,7 @@ def set_gradient_clip(
     chosen = program.all_parameters() if param_list is None else [_parameter(block, one) for one in param_list]
     if not chosen:
         raise UsageError("set_gradient_clip: there are no parameters; call it after the layers and before minimize()")
-    records = program.notes.get(NOTE, {})
+    records = program.notes.get(CLIP_NOTE, {})
     record = clip.record()
     for name, other in records.items():
         if other.get("group_name") == record.get("group_name", ...) and other["clip_norm"] != record["clip_norm"]:
@@ -140,7 +138,7 @@ def set_gradient_clip(
                 f"group {record['group_name']!r} has clip_norm {other['clip_norm']} for {name!r}, and now "
                 f"gets {record['clip_norm']}; give one of them another group_name"
             )
-    program.notes[NOTE] = {**records, **{one.name: record for one in chosen if clip.concerns(one)}}
+    program.notes[CLIP_NOTE] = {**records, **{one.name: record for one in chosen if clip.concerns(one)}}
     program.changed()
 
 
@@ -148,7 +146,7 @@ def clipped(pairs: ParamsGrads, block: Block, clip: GradientClip | None) -> Para
     """The pairs with the gradients that updates should read: clipped by `clip`, or as `set_gradient_clip` has noted."""
     if clip is not None:
         return clip(pairs)
-    records = block.program.notes.get(NOTE, {})
+    records = block.program.notes.get(CLIP_NOTE, {})
     groups: list[tuple[dict[str, Any], set[str]]] = []
     for parameter, _ in pairs:
         record = records.get(parameter.name)
@@ -164,9 +162,9 @@ def clipped(pairs: ParamsGrads, block: Block, clip: GradientClip | None) -> Para
         args = {name: value for name, value in record.items() if name != "kind"}
         pairs = _replaced(pairs, block, _KINDS[record["kind"]](**args), members)
     left = {name: record for name, record in records.items() if name not in {parameter.name for parameter, _ in pairs}}
-    block.program.notes.pop(NOTE, None)
+    block.program.notes.pop(CLIP_NOTE, None)
     if left:
-        block.program.notes[NOTE] = left
+        block.program.notes[CLIP_NOTE] = left
     return pairs
 
 

@@ -115,3 +115,13 @@ def same_as(slot: str, out: str = "Out") -> Callable[[Infer], None]:
         infer.like(out, slot)
 
     return infer
+
+
+def as_variables(infer: Infer) -> None:
+    """An `infer` for gradients: each is shaped as its variable, whose name it carries."""
+    for slot, names in infer.op.outputs.items():
+        for index, name in enumerate(names):
+            own = name.split("@GRAD")[0]
+            if infer.block.has_var(own):
+                source = infer.block.var(own)
+                infer.set(slot, source.shape, source.dtype, index=index, lod=source.lod)

@@ -9,13 +9,16 @@ print(accuracy.eval())
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
+from fleet.metrics.roc import auc
 
 
 class MetricBase(ABC):
@@ -162,10 +165,8 @@ class Auc(MetricBase):
 
     def eval(self) -> float:
         """The chance that a 1 scores higher than a 0, a tie counting half; 0 where either is missing."""
-        negatives, positives = self.counts.astype(np.float64)
-        pairs = negatives.sum() * positives.sum()
-        won = (positives * (negatives.cumsum() - negatives / 2)).sum()
-        return float(won / pairs) if pairs else 0.0
+        found = auc(*torch.from_numpy(self.counts))
+        return 0.0 if math.isnan(found) else found
 
 
 def _numbers(metric: MetricBase, what: str, value: Any) -> npt.NDArray[Any]:

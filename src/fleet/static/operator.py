@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fleet.static.refused import Refused
+
 Slots = dict[str, list[str]]
 
 FORWARD, BACKWARD, OPTIMIZE, SCHEDULE, REMOTE = "forward", "backward", "optimize", "schedule", "remote"
@@ -14,8 +16,8 @@ ROLES = (FORWARD, BACKWARD, OPTIMIZE, SCHEDULE, REMOTE)
 class Operator:
     """One operation. `inputs` and `outputs` map a slot, such as `X`, to the names of variables.
 
-    `role` says which part of training it belongs to; `callsite` where in the user's script it was made (not compared,
-    not saved); `scope` is the name_scope it was made in.
+    `role` says which part of training it belongs to; `callsite` where in the user's script it was made, and `parts` the
+    operators that one of a pass stands for (both not compared, not saved); `scope` is the name_scope it was made in.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class Operator:
         role: str = FORWARD,
         callsite: str = "",
         scope: str = "",
+        parts: Sequence[Operator] = (),
     ) -> None:
         self.type = type
         self.inputs: Slots = {slot: list(names) for slot, names in (inputs or {}).items()}
@@ -36,6 +39,7 @@ class Operator:
         self.role = role
         self.callsite = callsite
         self.scope = scope
+        self.parts = tuple(parts)
 
     def input(self, slot: str) -> list[str]:
         """Names in an input slot; none if the slot is not there."""
@@ -60,6 +64,25 @@ class Operator:
         """Variables that are read and written: the operation changes them in place."""
         return set(self.input_names) & set(self.output_names)
 
+    input_arg_names, output_arg_names = input_names, output_names
+
+    desc = Refused("print(operator) shows it; inputs, outputs and attrs are dictionaries to read and to change")
+
+    @property
+    def attr_names(self) -> list[str]:
+        """The attributes that were given."""
+        return list(self.attrs)
+
+    def all_attrs(self) -> dict[str, Any]:
+        """The attributes that were given, by name."""
+        return dict(self.attrs)
+
+    def has_attr(self, name: str) -> bool:
+        """Whether an attribute was given, or has a value when left out."""
+        from fleet.static.registry import definition
+
+        return name in self.attrs or name in definition(self.type).attrs
+
     def attr(self, name: str) -> Any:
         """An attribute, or what the op's definition says it is when left out."""
         if name in self.attrs:
@@ -77,6 +100,7 @@ class Operator:
             role=self.role,
             callsite=self.callsite,
             scope=self.scope,
+            parts=self.parts,
         )
 
     def renamed(self, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Operator:

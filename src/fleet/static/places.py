@@ -13,8 +13,11 @@ from fleet.static.executor.place import CPUPlace, CUDAPlace
 
 
 def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
-    """So many CPUPlaces; one if it is not said how many, for a process computes on all its cores together."""
-    count = 1 if device_count is None else device_count
+    """So many CPUPlaces; without `device_count` as many as CPU_NUM says, or one.
+
+    They are one CPU all the same: a process computes on all its cores together.
+    """
+    count = (env.CPU_NUM.get() or 1) if device_count is None else device_count
     if type(count) is not int or count < 1:
         raise UsageError(f"cpu_places: device_count must be a whole number >= 1, got {device_count!r}")
     return [CPUPlace() for _ in range(count)]

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy, deepcopy
 from numbers import Integral
 from typing import Any
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.static.block import Block
-from fleet.static.operator import FORWARD, OPTIMIZE, Operator
+from fleet.static.notes import OF_EVALUATION
+from fleet.static.operator import FORWARD, OPTIMIZE, SCHEDULE
+from fleet.static.refused import Refused
 from fleet.static.variable import Parameter, Variable
 
 _serial = itertools.count()
-
-SERVERS_NOTE = "servers"
-"""The note of a program whose parameters are on servers: who holds what."""
-
-_EVALUATION_NOTES = (SERVERS_NOTE, "traffic", "memory_optimize")
-"""Notes that evaluation needs as well: where the rows of lookups are, and when values are let go."""
 
 
 class Program:
@@ -91,6 +87,16 @@ class Program:
         finally:
             self.role = before
 
+    def _lr_schedule_guard(self, is_with_opt: bool = False) -> AbstractContextManager[None]:  # noqa: ARG002
+        """`adding(SCHEDULE)`, as scripts that compute a learning rate by hand call it."""
+        return self.adding(SCHEDULE)
+
+    def _optimized_guard(self, param_and_grads: Sequence[Any]) -> AbstractContextManager[None]:  # noqa: ARG002
+        """`adding(OPTIMIZE)`, as scripts that update parameters by hand call it."""
+        return self.adding(OPTIMIZE)
+
+    desc = Refused("print(program) shows it; to_json() and from_json() are a form to keep")
+
     def global_block(self) -> Block:
         return self.blocks[0]
 
@@ -126,7 +132,7 @@ class Program:
         other = Program()
         other._readers = list(self._readers)
         other.random_seed = self.random_seed
-        kept = _EVALUATION_NOTES if for_test else tuple(self.notes)
+        kept = OF_EVALUATION if for_test else tuple(self.notes)
         other.notes = {name: deepcopy(note) for name, note in self.notes.items() if name in kept}
         other.blocks = []
         for block in self.blocks:
@@ -137,37 +143,18 @@ class Program:
             twin.ops = [op.copy() for op in block.ops if not (for_test and op.role != FORWARD)]
             other.blocks.append(twin)
         if for_test:
-            from fleet.static.registry import definition
+            from fleet.static.pruning import settle
 
-            for op in other.global_block().ops:
-                known = definition(op.type)
-                if "is_test" in known.attrs:
-                    op.attrs["is_test"] = True
-                    # What evaluation leaves as it is, such as a mean over batches, it need not write.
-                    op.outputs = {
-                        slot: names
-                        for slot, names in op.outputs.items()
-                        if known.slots[slot] != "?" or not op.in_place.issuperset(names)
-                    }
-            _drop_unused(other.global_block(), [name for reader in self._readers for name in reader.names])
+            settle(other.global_block())
         return other
 
     def prune(self, targets: Sequence[Variable | str], feeds: Iterable[str] = ()) -> Program:
         """A copy with only the operators that `targets` need, given `feeds`; it reads from no reader."""
+        from fleet.static.pruning import keep_needed
+
         other = self.clone(for_test=True)
         other._readers = []
-        block = other.global_block()
-        needed = {target if isinstance(target, str) else target.name for target in targets}
-        for name in needed:
-            block.var(name)
-        given = set(feeds)
-        kept: list[Operator] = []
-        for op in reversed(block.ops):
-            if needed & (set(op.output_names) - given):
-                kept.append(op)
-                needed |= set(op.input_names) - given
-        block.ops = kept[::-1]
-        _drop_unused(block, needed | given)
+        keep_needed(other.global_block(), targets, feeds)
         return other
 
     def become(self, other: Program) -> None:
@@ -179,7 +166,7 @@ class Program:
         before = self.blocks
         self.random_seed, self.notes, self.blocks = twin.random_seed, twin.notes, twin.blocks
         for block, old in zip(twin.blocks, before, strict=False):
-            _take_over(old, block)
+            old.take_over(block)
         self.blocks[: len(before)] = before[: len(self.blocks)]
         for block in self.blocks:
             block.program = self
@@ -223,27 +210,6 @@ class Program:
         from fleet.static.json_form import from_json
 
         return from_json(text)
-
-
-def _take_over(old: Block, new: Block) -> None:
-    """A block becomes what another one is."""
-    for name, var in new.vars.items():
-        known = old.vars.get(name)
-        if type(known) is type(var):
-            known.__dict__.update(var.__dict__)
-            new.vars[name] = known
-        new.vars[name].block = old
-    old.vars, old.ops, old.parent = new.vars, new.ops, new.parent
-
-
-def _drop_unused(block: Block, kept: Iterable[str] = ()) -> None:
-    used = {name for op in block.ops for name in (*op.input_names, *op.output_names)} | set(kept)
-    used |= {var.lod for var in block.vars.values() if var.lod and var.name in used}
-    block.vars = {
-        name: var
-        for name, var in block.vars.items()
-        if name in used or (var.persistable and isinstance(var, Parameter))
-    }
 
 
 _main, _startup = Program(), Program()

@@ -25,20 +25,18 @@ gradient kernel has one made by autograd, which runs the forward kernel once mor
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fleet.errors import FleetError, UsageError
-from fleet.static.attr_types import why_not
+from fleet.errors import UsageError
 from fleet.static.infer import Infer as Infer
+from fleet.static.infer import as_variables
 from fleet.static.infer import may_equal as may_equal
 from fleet.static.infer import same_as as same_as
-from fleet.static.infer import site_of
 from fleet.static.operator import Operator
 
 if TYPE_CHECKING:
-    from fleet.static.block import Block
     from fleet.static.executor.lowering import Lowering
 
 Kernel = Callable[..., Any]
@@ -78,11 +76,20 @@ class Definition:
     """Whether its kernel returns a new tensor for a variable that is input and output."""
     is_metric: bool = False
     """Whether what it keeps only counts: a program that trains nothing runs it only for what is fetched."""
-    slots: dict[str, str] = field(init=False)
+    takes_rows: bool = False
+    """Whether its kernel takes the gradient of a sparse lookup, which is no tensor."""
+    input_slots: dict[str, str] = field(init=False)
     """Slot to "", "?" or "*"."""
+    output_slots: dict[str, str] = field(init=False)
+    slots: dict[str, str] = field(init=False)
+    """Both."""
 
     def __post_init__(self) -> None:
-        self.slots = {slot.rstrip("?*"): slot[len(slot.rstrip("?*")) :] for slot in (*self.inputs, *self.outputs)}
+        self.input_slots, self.output_slots = (
+            {slot.rstrip("?*"): slot[len(slot.rstrip("?*")) :] for slot in marked}
+            for marked in (self.inputs, self.outputs)
+        )
+        self.slots = self.input_slots | self.output_slots
 
 
 _definitions: dict[str, Definition] = {}
@@ -101,6 +108,7 @@ def register(
     in_place: bool = False,
     rebinds: bool = False,
     is_metric: bool = False,
+    takes_rows: bool = False,
 ) -> Callable[[MakeKernel], MakeKernel]:
     """Define an op; the decorated function makes its kernel."""
 
@@ -120,6 +128,7 @@ def register(
                 in_place,
                 rebinds,
                 is_metric,
+                takes_rows,
             )
         )
         if grad is not None:
@@ -177,82 +186,7 @@ def _add(new: Definition) -> None:
 
 def _gradient_of(forward: Definition, grad: Grad) -> Definition:
     marks = forward.slots
-    outs = grad.outs if grad.outs is not None else tuple(slot.rstrip("?*") for slot in forward.outputs)
+    outs = grad.outs if grad.outs is not None else tuple(forward.output_slots)
     inputs = tuple(slot + marks[slot] for slot in grad.needs) + tuple(f"{slot}@GRAD{marks[slot]}" for slot in outs)
     outputs = tuple(f"{slot}@GRAD" + ("*" if marks[slot] == "*" else "?") for slot in grad.wrt)
-    return Definition(f"{forward.type}_grad", inputs, outputs, forward.attrs, _infer_gradient, None, None, forward.type)
-
-
-def complete(op: Operator, block: Block) -> None:
-    """Check an operator against its definition, order its slots, and find the shapes of its outputs."""
-    fit(op)
-    for name in op.input_names:
-        if not block.has_var(name):
-            raise UsageError(f"{site_of(op)}{op.type}: the program has no variable {name!r}")
-    for name in op.output_names:
-        if not block.has_var(name):
-            block.create_var(name)
-    find_shapes(Infer(op, block))
-    check_in_place(op)
-
-
-def fit(op: Operator) -> None:
-    """Put an operator's slots in the order of its definition; UsageError if they or its attributes do not fit that."""
-    known_op = definition(op.type)
-    op.inputs = _ordered(op, op.inputs, known_op.inputs, "input")
-    op.outputs = _ordered(op, op.outputs, known_op.outputs, "output")
-    for name, value in op.attrs.items():
-        if name not in known_op.attrs:
-            has = ", ".join(known_op.attrs) or "none"
-            raise UsageError(f"{site_of(op)}operator {op.type} has no attribute {name!r}; it has {has}")
-        reason = why_not(value, known_op.attrs[name])
-        if reason:
-            raise UsageError(f"{site_of(op)}{op.type}: attribute {name} {reason}")
-
-
-def find_shapes(infer: Infer) -> None:
-    """Run the `infer` of an operator's definition; UsageError whatever it stumbles over."""
-    known_op = definition(infer.op.type)
-    if known_op.infer is None:
-        return
-    try:
-        known_op.infer(infer)
-    except FleetError:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        shapes = ", ".join(f"{name!r} {list(infer.block.var(name).shape)}" for name in infer.op.input_names)
-        raise infer.fail(f"its inputs ({shapes or 'none'}) and attributes do not go together: {error}") from error
-
-
-def check_in_place(op: Operator) -> None:
-    """UsageError if an operator would write what it reads and has no kernel for that."""
-    known_op = definition(op.type)
-    if known_op.in_place or known_op.rebinds:
-        return
-    for slot, names in op.outputs.items():
-        own = op.input(slot.removesuffix("Out"))
-        for name in op.in_place.intersection(names) - set(own if slot.endswith("Out") else ()):
-            raise UsageError(f"{site_of(op)}{op.type} cannot write {name!r}, which it reads; give it another output")
-
-
-def _ordered(op: Operator, given: Mapping[str, list[str]], wanted: Sequence[str], what: str) -> dict[str, list[str]]:
-    marks = {marked.rstrip("?*"): marked[len(marked.rstrip("?*")) :] for marked in wanted}
-    for slot, mark in marks.items():
-        count = len(given.get(slot, ()))
-        if (count > 1 and mark != "*") or (count == 0 and not mark):
-            raise UsageError(f"{site_of(op)}operator {op.type}: {what} {slot} takes one variable, got {count}")
-    for slot in given:
-        if slot not in marks:
-            has = ", ".join(marks) or "none"
-            raise UsageError(f"{site_of(op)}operator {op.type} has no {what} {slot!r}; it has {has}")
-    return {slot: list(given[slot]) for slot in marks if given.get(slot)}
-
-
-def _infer_gradient(infer: Infer) -> None:
-    """A gradient is shaped as its variable, whose name it carries."""
-    for slot, names in infer.op.outputs.items():
-        for index, name in enumerate(names):
-            own = name.split("@GRAD")[0]
-            if infer.block.has_var(own):
-                source = infer.block.var(own)
-                infer.set(slot, source.shape, source.dtype, index=index, lod=source.lod)
+    return Definition(f"{forward.type}_grad", inputs, outputs, forward.attrs, as_variables, None, None, forward.type)

@@ -33,12 +33,13 @@ from fleet.static.variable import Parameter, Variable
 def to_text(program: Program) -> str:
     """The text form; nothing but the places in the user's script is left out."""
     lines = [f"program random_seed={program.random_seed}"]
-    lines += [f"note {write_name(name)} {_note(name, program.notes[name])}" for name in sorted(program.notes)]
     for block in program.blocks:
         lines.append(f"block {block.index} {'' if block.index == 0 else f'parent={block.parent} '}{{")
         lines += [f"  {variable_line(var)}" for var in block.vars.values()]
         lines += [f"  {operator_line(op)}" for op in block.ops]
         lines.append("}")
+    # They may be long, and are seldom what people look for.
+    lines += [f"note {write_name(name)} {_note(name, program.notes[name])}" for name in sorted(program.notes)]
     return "\n".join(lines) + "\n"
 
 

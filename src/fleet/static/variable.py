@@ -159,6 +159,14 @@ class Variable:
 
         return matmul(self, other)
 
+    if not TYPE_CHECKING:  # a checker would take any name for a method
+
+        def __getattr__(self, name: str) -> Any:
+            """Functions of `fleet.static.functions` as methods: `x.mean()`, `x.reshape([-1, 3])`."""
+            from fleet.static.methods import method_of
+
+            return method_of(self, name)
+
     def astype(self, dtype: Any) -> Variable:
         """The same values as another dtype."""
         from fleet.static.layers.arithmetic import cast

@@ -110,7 +110,13 @@ class CollectiveFields(Record):
     fuse_grad_merge = switch(False, "merges gradients in their buckets instead of one by one.")
     calc_comm_same_stream = switch(False, "runs computation and communication on one CUDA stream.")
     sync_nccl_allreduce = switch(True, "waits for each all-reduce in the thread that started it.")
-    nccl_comm_num = whole(1, "is the number of NCCL communicators gradients are spread over.", least=1)
+    nccl_comm_num = whole(
+        1,
+        "is a hint: over how many communicators gradients are spread. Here one carries them in buckets, which NCCL "
+        "spreads over its own channels.",
+        least=1,
+        built=True,
+    )
     use_hierarchical_allreduce = switch(False, "reduces inside groups of workers first, then between the groups.")
     hierarchical_allreduce_inter_nranks = whole(1, "is the number of workers in such a group.", least=1)
     heter_ccl_mode = switch(False, "lets workers with different kinds of devices reduce together.")

@@ -5,13 +5,16 @@
     strategy.a_sync_configs["k_steps"]              100
     dict(strategy.a_sync_configs)                   every field
 
-All values of a dict are checked before the first one is kept: an error leaves the group as it was.
+All values of a dict are checked before the first one is kept: an error leaves the group as it was. A group may also be
+assigned an object with settings and their defaults, such as `static.BuildStrategy()`: what differs from the defaults is
+what it says. Its settings that are fields of the strategy itself, such as `sync_batch_norm`, are set there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, Self, TypeVar, overload
+from enum import IntEnum
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
 
 from fleet.errors import StrategyError
 from fleet.strategy.field import Member, Spec, shown
@@ -19,6 +22,12 @@ from fleet.strategy.record import Record
 from fleet.strategy.unknown import unknown
 
 G = TypeVar("G", bound="Group")
+
+
+class Settings(Protocol):
+    """An object whose attributes are settings, with the defaults of all by name."""
+
+    _defaults: ClassVar[dict[str, Any]]
 
 
 class Group(Record, Mapping[str, Any]):
@@ -104,5 +113,23 @@ class GroupField(Member, Generic[G]):
         group: G = record.__dict__["_values"][self.name]
         return group
 
-    def __set__(self, record: Record, value: Mapping[str, Any]) -> None:
-        self.__get__(record, type(record)).assign(value)
+    def __set__(self, record: Record, value: Mapping[str, Any] | Settings) -> None:
+        group = self.__get__(record, type(record))
+        said = _said(value)
+        if said is None:
+            group.assign(value)
+            return
+        own = group.cleaned({name: one for name, one in said.items() if name in group or name not in record._members})
+        for name, one in said.items():
+            if name not in group:
+                setattr(record, name, one)
+        group._keep(own)
+
+
+def _said(given: object) -> dict[str, Any] | None:
+    """The settings of an object that differ from their defaults, as plain values; None if it is no such object."""
+    defaults = getattr(type(given), "_defaults", None)
+    if isinstance(given, Mapping) or not isinstance(defaults, Mapping):
+        return None
+    said = {name: value for name, value in vars(given).items() if value != defaults[name]}
+    return {name: int(value) if isinstance(value, IntEnum) else value for name, value in said.items()}

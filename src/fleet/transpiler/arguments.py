@@ -21,7 +21,7 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet.net import parse_endpoints
 from fleet.static.program import Program, default_main_program, default_startup_program
 from fleet.strategy.mode import Mode
-from fleet.transpiler.config import DistributeTranspilerConfig
+from fleet.transpiler.config import DistributeTranspilerConfig, check_modes
 from fleet.transpiler.ps_dispatcher import RoundRobin
 
 _OLDEST = ("optimize_ops", "params_grads", "trainer_id", "program", "pservers", "trainers", "split_method", "sync_mode")
@@ -59,10 +59,7 @@ def read(args: Sequence[Any], named: Mapping[str, Any], config: DistributeTransp
     trainer_id = _whole("trainer_id", given.get("trainer_id", 0), 0)
     main = _program("program", given.get("program"), default_main_program)
     startup = _program("startup_program", given.get("startup_program"), default_startup_program)
-    if config.collective_mode is not None and config.mode != "collective":
-        raise UsageError(
-            f'config.collective_mode = "{config.collective_mode}" needs config.mode = "collective", got "{config.mode}"'
-        )
+    check_modes(config)
     if config.mode != "pserver":
         return _collective(trainer_id, main, startup, given, config)
     if "current_endpoint" in given:  # of a server: get_pserver_program() is told again
@@ -162,11 +159,8 @@ def _collective(
             f"transpile: current_endpoint is {current!r}, and trainer {trainer_id} of {','.join(endpoints)} is "
             f"{endpoints[trainer_id]!r}; give the endpoint of this trainer"
         )
-    if config.mode == "collective":
-        if config.collective_mode is None:
-            raise UsageError('config.mode = "collective" needs config.collective_mode "grad_allreduce" or "local_sgd"')
-        if len(endpoints) == 1:
-            raise UsageError(f"transpile: collective mode needs two trainers or more, got {trainers!r}")
+    if config.mode == "collective" and len(endpoints) == 1:
+        raise UsageError(f"transpile: collective mode needs two trainers or more, got {trainers!r}")
     return Arguments(trainer_id, main, startup, config.mode, endpoints, len(endpoints))
 
 

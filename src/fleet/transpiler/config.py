@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
-from fleet.errors import NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
+from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.ps.placement import MIN_BLOCK
+from fleet.strategy.unknown import unknown
 
 MODES = ("pserver", "nccl2", "collective")
 COLLECTIVE_MODES = ("grad_allreduce", "local_sgd")
@@ -36,7 +36,6 @@ _ONLY: dict[str, tuple[Any, str]] = {
         False,
         "servers would keep a copy of every parameter for each trainer; half_async has less staleness as well",
     ),
-    "nccl_comm_num": (1, "all gradients go in one reduction, which one ring carries"),
     "use_hierarchical_allreduce": (False, "the library below finds the way through the machines by itself"),
     "hierarchical_allreduce_inter_nranks": (0, "hierarchical all-reduce is not built"),
 }
@@ -45,6 +44,7 @@ _CHOICES = {"mode": MODES, "collective_mode": (None, *COLLECTIVE_MODES)}
 _LEAST = {
     "min_block_size": (MIN_BLOCK, "smaller blocks cost more in messages than they save"),
     "geo_sgd_need_push_nums": (1, "it is the number of steps between two exchanges"),
+    "nccl_comm_num": (1, "it is the number of rings, a hint: all gradients go in one reduction"),
 }
 
 
@@ -57,7 +57,8 @@ class DistributeTranspilerConfig:
     it they do not wait for each other, with half_async each waits for its own gradients, with geo_sgd_mode they train
     on copies and exchange differences every geo_sgd_need_push_nums steps; half_async with completely_not_async is sync
     again. wait_port: get_trainer_program waits for the servers. print_log: say which server holds what.
-    runtime_split_send_recv is for sync_mode False, and changes nothing: a program never splits its gradients here.
+    runtime_split_send_recv is for sync_mode False, and changes nothing: a program never splits its gradients here. Nor
+    does nccl_comm_num, a number of rings: all gradients go in one reduction.
     """
 
     slice_var_up: bool
@@ -84,9 +85,8 @@ class DistributeTranspilerConfig:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _DEFAULTS:
-            near = difflib.get_close_matches(name, _DEFAULTS, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(sorted(_DEFAULTS))}"
-            raise UnknownFieldError(f"DistributeTranspilerConfig has no field {name!r}{hint}")
+            kind = type(self).__name__
+            raise unknown(kind, name, _DEFAULTS, listed_by=f"help(fleet.transpiler.{kind})")
         self.__dict__[name] = _checked(self, name, value)
         self.__dict__["chosen"].add(name)
 
@@ -97,6 +97,16 @@ class DistributeTranspilerConfig:
     def __repr__(self) -> str:
         changed = [f"{name}={getattr(self, name)!r}" for name in _DEFAULTS if getattr(self, name) != _DEFAULTS[name]]
         return f"DistributeTranspilerConfig({', '.join(changed)})"
+
+
+def check_modes(config: DistributeTranspilerConfig) -> None:
+    """UsageError unless `mode` and `collective_mode` go together."""
+    if config.collective_mode is not None and config.mode != "collective":
+        raise UsageError(
+            f'config.collective_mode = "{config.collective_mode}" needs config.mode = "collective", got "{config.mode}"'
+        )
+    if config.mode == "collective" and config.collective_mode is None:
+        raise UsageError('config.mode = "collective" needs config.collective_mode "grad_allreduce" or "local_sgd"')
 
 
 def _checked(config: DistributeTranspilerConfig, name: str, value: Any) -> Any:

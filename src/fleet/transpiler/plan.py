@@ -106,7 +106,7 @@ def _dense(updates: Sequence[Update], block: Block, asked: Arguments) -> tuple[D
     groups: list[tuple[RuleSpec, Rate]] = []
     pieces = []
     for update in updates:
-        key = (rule_of(update.op, block), update.rate)
+        key = (rule_of(update.op, block, is_applied=asked.mode is not Mode.GEO), update.rate)
         is_whole = key[0].name in WHOLE
         if is_whole or key not in groups:
             groups.append(key)

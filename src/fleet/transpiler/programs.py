@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.errors import UsageError
-from fleet.static.program import SERVERS_NOTE, Program
+from fleet.static.notes import COLLECTIVE_NOTE, SERVERS_NOTE
+from fleet.static.program import Program
 from fleet.strategy.mode import Mode
 from fleet.transpiler.passes.check_finite import check_finite
-from fleet.transpiler.passes.collective_startup import NOTE as COLLECTIVE_NOTE
 from fleet.transpiler.passes.collective_startup import collective_startup
 from fleet.transpiler.passes.dense_gradients import dense_gradients
 from fleet.transpiler.passes.drop_updates import drop_updates

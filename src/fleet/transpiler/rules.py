@@ -50,10 +50,11 @@ WHOLE = ("lars", "lamb")
 """Rules that measure a whole parameter: it is never cut, and has a group to itself."""
 
 
-def rule_of(op: Operator, block: Block) -> RuleSpec:
+def rule_of(op: Operator, block: Block, *, is_applied: bool = True) -> RuleSpec:
     """The rule that does on a server what an update operator of a block does in a program.
 
-    Its rate is 0: every push brings the rate of its step, be it a constant or a schedule's.
+    Its rate is 0: every push brings the rate of its step, be it a constant or a schedule's. Where the operator stays in
+    the trainer's program the rule is not applied, and need not know every decay.
     """
     parameter = block.var(op.output("ParamOut")[0])
     make = _RULES.get(op.type)
@@ -64,12 +65,14 @@ def rule_of(op: Operator, block: Block) -> RuleSpec:
         )
     if parameter.dtype != "float32":
         raise NotSupportedError(f"parameter {parameter.name!r} is {parameter.dtype}; servers train float32")
-    return make(op.attr, _decay(op, parameter.name))
+    return make(op.attr, _decay(op, parameter.name, is_applied))
 
 
-def _decay(op: Operator, name: str) -> float:
+def _decay(op: Operator, name: str, is_applied: bool) -> float:
     method, coeff = op.attr("regularization_method"), float(op.attr("regularization_coeff"))
     if not method or not coeff:
+        return 0.0
+    if not is_applied and (method == "l1_decay" or op.type in _OWN_DECAY):
         return 0.0
     if method == "l1_decay":
         raise UsageError(

@@ -6,7 +6,7 @@ from fleet.errors import NotSupportedError, UsageError
 from fleet.ps import initializers
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.spec import EntrySpec, InitializerSpec, TableSpec
-from fleet.static.nn.sparse import ENTRIES_NOTE
+from fleet.static.notes import ENTRIES_NOTE
 from fleet.static.operator import Operator
 from fleet.static.program import Program
 from fleet.static.variable import Parameter, Variable
@@ -86,13 +86,18 @@ def _refuse_other_readers(update: Update, program: Program) -> None:
             )
 
 
+def not_started(name: str) -> UsageError:
+    """The error about a startup program that is not that of the parameters."""
+    return UsageError(
+        f"the startup program does not initialise {name!r}; give transpile() the one that does: startup_program=..."
+    )
+
+
 def _initializer(parameter: Variable, startup: Program) -> tuple[InitializerSpec, int]:
     writers = [op for op in startup.global_block().ops if parameter.name in op.output_names]
     op = writers[-1] if writers else None
     if op is None:
-        raise UsageError(
-            f"the startup program does not initialise {parameter.name!r}; give transpile() the one that does"
-        )
+        raise not_started(parameter.name)
     seed = int(op.attrs.get("seed", 0)) or startup.random_seed
     if op.type == "fill_constant":
         return initializers.Constant(op.attr("value")), seed

@@ -11,6 +11,7 @@ from fleet.transpiler.arguments import Arguments, read
 from fleet.transpiler.config import DistributeTranspilerConfig
 from fleet.transpiler.plan import Plan, make_plan
 from fleet.transpiler.programs import for_collective, for_server, for_trainer, refuse_transpiled
+from fleet.transpiler.tables import not_started
 from fleet.transpiler.wait_port import wait_for_ports
 
 
@@ -50,6 +51,10 @@ class DistributeTranspiler:
         plan = None
         if asked.kind == "pserver":
             plan = make_plan(*origin, asked)
+            started = {name for op in origin[1].global_block().ops for name in op.output_names}
+            for name in plan.dense:
+                if name not in started:
+                    raise not_started(name)
             report = plan.report()
             main, startup = for_trainer(*origin, plan)
         else:

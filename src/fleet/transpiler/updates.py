@@ -9,7 +9,6 @@ from typing import Any
 from fleet.errors import UsageError
 from fleet.ps.json_form import JsonForm
 from fleet.static.block import Block
-from fleet.static.names import grad_name
 from fleet.static.operator import OPTIMIZE, Operator
 from fleet.static.program import Program
 from fleet.static.variable import Variable
@@ -75,17 +74,17 @@ def updates_of(program: Program) -> list[Update]:
 
 def _update(op: Operator, block: Block) -> Update:
     name, gradient = op.input("Param")[0], op.input("Grad")[0]
-    writer = _writer(gradient, block)
     raw = gradient
-    if writer is not None and writer.role == OPTIMIZE:
-        raw = grad_name(name) if grad_name(name) in block.vars else writer.input_names[0]
+    while (writer := last_writer(raw, block)) is not None and writer.role == OPTIMIZE and writer.input_names:
+        place = writer.output_names.index(raw)
+        raw = writer.input_names[place if len(writer.input_names) == len(writer.output_names) else 0]
     return Update(op, block.var(name), gradient, raw, _rate(op.input("LearningRate")[0], block))
 
 
 def _rate(name: str, block: Block) -> Rate:
     """A rate that is another one times a factor is told as such: the factor belongs to the parameter."""
     factor = 1.0
-    while (op := _writer(name, block)) is not None and op.type == "scale" and op.role == OPTIMIZE:
+    while (op := last_writer(name, block)) is not None and op.type == "scale" and op.role == OPTIMIZE:
         if op.attr("bias") != 0 or op.input("X") == op.output("Out"):
             break
         factor *= float(op.attr("scale"))
@@ -93,6 +92,6 @@ def _rate(name: str, block: Block) -> Rate:
     return Rate(name, factor)
 
 
-def _writer(name: str, block: Block) -> Operator | None:
+def last_writer(name: str, block: Block) -> Operator | None:
     """The last operator that writes a variable."""
     return next((op for op in reversed(block.ops) if name in op.output_names), None)

@@ -23,17 +23,18 @@ def wait_for_ports(endpoints: Sequence[str]) -> None:
     DeadlineError after FLEET_INIT_TIMEOUT_S, 300 when unset.
     """
     limit_s = env.FLEET_INIT_TIMEOUT_S.get() or DEFAULT_TIMEOUT_S
-    begin = told = time.monotonic()
+    begin = time.monotonic()
+    told: float | None = None
     while missing := [endpoint for endpoint in endpoints if not _is_open(endpoint)]:
         now = time.monotonic()
+        if told is None or now - told >= TELL_S:
+            print(f"server not ready, waiting for {', '.join(missing)}", file=sys.stderr, flush=True)
+            told = now
         if now - begin > limit_s:
             raise DeadlineError(
                 f"waited {limit_s:g} s for servers {', '.join(missing)}: nobody listens there. Are they started? "
                 "FLEET_INIT_TIMEOUT_S sets how long to wait"
             )
-        if told == begin or now - told >= TELL_S:
-            print(f"server not ready, waiting for {', '.join(missing)}", file=sys.stderr, flush=True)
-            told = now
         time.sleep(PAUSE_S)
 
 

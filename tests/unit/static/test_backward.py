@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers
+from fleet.static import layers, optimizer
 from fleet.static.attr import ParamAttr
 from fleet.static.backward import append_backward, gradients
 from fleet.static.layers.io import fed
 from fleet.static.operator import Operator
-from fleet.static.program import Program
+from fleet.static.program import Program, program_guard
 from fleet.static.variable import Variable
 from support.programs import Built, building
 
@@ -183,9 +183,18 @@ def test_mistakes() -> None:
     with pytest.raises(UsageError, match="^target_gradients must be as many as targets, got 2 for 1$"):
         gradients(loss, loss, [None, None])
     assert not backward_ops(built.main)
-    append_backward(loss)
-    with pytest.raises(UsageError, match="the program has the gradient of 'mean_0.tmp_0' already"):
+    optimizer.SGD(0.1).minimize(loss, built.startup)
+    with pytest.raises(UsageError, match=r"^an optimizer minimizes 'mean_0.tmp_0' already; call minimize\(\) of one"):
         append_backward(loss)
+
+
+def test_a_loss_whose_gradients_were_asked_for_can_be_minimized() -> None:
+    built, loss = with_two_layers()
+    (slope,) = gradients(loss, built.main.global_block().var("x"))
+    with program_guard(built.main, built.startup):
+        _, pairs = optimizer.SGD(0.1).minimize(loss)
+    assert slope is not None
+    assert {gradient.name for _, gradient in pairs} == {f"{one.name}@GRAD@1" for one in built.main.all_parameters()}
 
 
 UNARY: dict[str, tuple[Any, Any]] = {

@@ -13,6 +13,7 @@ import torch
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static import clip as clips
 from fleet.static.layers.io import fed
+from fleet.static.notes import CLIP_NOTE
 from fleet.static.optimizer import SGD
 from fleet.static.variable import Parameter, Variable
 from support.programs import Built, building
@@ -112,7 +113,7 @@ def test_what_is_noted_waits_for_its_parameter() -> None:
         program = pairs[0][0].block.program
         clips.set_gradient_clip(clips.GradientClipByValue(0.3))
         SGD(1.0).apply_gradients(pairs[1:])
-        assert program.notes[clips.NOTE] == {"a": {"kind": "value", "max": 0.3, "min": -0.3}}
+        assert program.notes[CLIP_NOTE] == {"a": {"kind": "value", "max": 0.3, "min": -0.3}}
         SGD(1.0).apply_gradients(pairs[:1])
         assert program.notes == {}
 

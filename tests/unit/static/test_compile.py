@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,25 @@ FEED = {"x": X, "y": np.ones((2, 1), np.float32)}
 
 def steps(exe: Executor) -> list[Step]:
     return [ready.step for ready in exe._steps.values()]
+
+
+def test_a_pruned_run_makes_what_is_fetched_and_changes_nothing() -> None:
+    (built, guess, loss), exe = line(), Executor()
+    before = built["fc_0.w_0"]
+    run = partial(exe.run, built.main, scope=built.scope, use_prune=True)
+    (found,) = run({"x": X}, [guess])
+    np.testing.assert_allclose(found, X @ before, rtol=1e-6)
+    assert (run(FEED, ["fc_0.w_0"])[0] == before).all()
+    (slope,) = run(FEED, ["fc_0.w_0@GRAD"])
+    assert (built["fc_0.w_0"] == before).all()
+    assert run({guess.name: np.zeros((2, 1), np.float32), "y": FEED["y"]}, [loss])[0] == 1
+    count = len(steps(exe))
+    run({"x": X}, [guess])
+    assert len(steps(exe)) == count
+    with pytest.raises(UsageError, match="^use_prune=True runs what leads to fetch_list, which is empty: give it, or"):
+        run(FEED)
+    exe.run(built.main, FEED, [loss], scope=built.scope)
+    np.testing.assert_allclose(built["fc_0.w_0"], before - 0.01 * slope, rtol=1e-6)
 
 
 def test_a_program_is_compiled_once() -> None:
@@ -264,13 +284,22 @@ def test_a_parameter_without_a_value() -> None:
     )
 
 
+FED = "feed must be a dictionary of names and values"
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         (("program", FEED, [LOSS]), "program must be a Program or a CompiledProgram, got str"),
-        ((None, [FEED], [LOSS]), "feed must be a dictionary of names and values, got list"),
-        ((None, [], [LOSS]), "feed must be a dictionary of names and values, got list"),
-        ((None, 3, [LOSS]), "feed must be a dictionary of names and values, got int"),
+        (
+            (None, [3], [LOSS]),
+            "feed must be a dictionary of names and values, or a list with one for each place, got [3]",
+        ),
+        (
+            (None, [], [LOSS]),
+            "feed must be a dictionary of names and values, or a list with one for each place, got []",
+        ),
+        ((None, 3, [LOSS]), f"{FED}, got int"),
         ((None, FEED, 3), "fetch_list must hold variables or their names, got 3"),
         ((None, FEED, [3]), "fetch_list must hold variables or their names, got [3]"),
         ((None, FEED, [["a"]]), "fetch_list must hold variables or their names, got [['a']]"),

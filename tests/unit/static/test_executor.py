@@ -17,7 +17,7 @@ from fleet.static.executor.place import CPUPlace, CUDAPlace, device_of
 from fleet.static.executor.scope import Scope, global_scope, scope_guard
 from fleet.static.layers.io import fed
 from fleet.static.variable import Variable
-from support.programs import Built, building
+from support.programs import Built, building, trained
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -68,7 +68,6 @@ def test_what_may_be_fed(name: str) -> None:
         (X.astype(">f4"), r"^feed 'x' must be float32 numbers .*byte order"),
         (X.astype(np.float16), "^feed 'x' must be float32, got float16"),
         (torch.zeros(2, 3, dtype=torch.int64), "^feed 'x' must be float32, got int64"),
-        (LoDTensor(X, [0, 2]), "^feed 'x' is ragged, but the variable is not; declare it with lod_level=1$"),
         (1.0, r"^feed 'x' must have shape \[-1, 3\], got \[\]; reshape it$"),
     ],
 )
@@ -115,12 +114,18 @@ def test_what_is_fetched_shares_nothing_with_what_was_fed(return_numpy: bool) ->
     assert all((np.asarray(one).ravel() == X.ravel()).all() for one in found)
 
 
-def trained() -> tuple[Built, Variable]:
+def test_offsets_and_rows_that_are_fetched_share_nothing_with_what_was_fed() -> None:
     with building() as built:
-        loss = layers.mean(layers.fc(fed("x", [-1, 3]), 1))
-        optimizer.SGD(1.0).minimize(loss)
+        ragged, ids = fed("ragged", [-1, 1], lod_level=1), fed("ids", [-1, 1], "int64")
+        loss = layers.mean(layers.embedding(ids, [9, 3], is_sparse=True))
+        optimizer.SGD(0.1).minimize(loss)
+        fetches: list[Variable | str] = [layers.scale(ragged, 2.0), "embedding_0.w_0@GRAD"]
     built.start()
-    return built, loss
+    offsets, mine = np.array([0, 1, 3]), np.array([[1], [2]])
+    feed = {"ragged": (ROWS, offsets), "ids": mine}
+    found, rows = Executor().run(built.main, feed, fetches, scope=built.scope, return_numpy=False)
+    offsets[:], mine[:] = 0, 7
+    assert (found.lod(), rows.index.tolist()) == ([[0, 1, 3]], [1, 2])
 
 
 @pytest.mark.parametrize("return_numpy", [True, False])
@@ -136,7 +141,10 @@ def test_what_is_fetched_is_numpy_or_tensors() -> None:
     (built, loss), exe = trained(), Executor()
     (array,) = exe.run(built.main, {"x": X}, [loss], scope=built.scope)
     (tensor,) = exe.run(built.main, {"x": X}, [loss], scope=built.scope, return_numpy=False)
-    assert (type(array), array.shape, type(tensor), tensor.shape) == (np.ndarray, (1,), torch.Tensor, (1,))
+    assert isinstance(array, np.ndarray)
+    assert isinstance(tensor, torch.Tensor)
+    assert (array.shape, tensor.shape, type(tensor * 2)) == ((1,), (1,), torch.Tensor)
+    assert tensor.recursive_sequence_lengths() == tensor.lod() == []  # type: ignore[attr-defined]
     twice = exe.run(built.main.clone(for_test=True), {"x": X}, [loss, loss], scope=built.scope)
     assert twice[0] == twice[1]
 
@@ -234,7 +242,8 @@ def test_what_is_attached_may_change_the_operators() -> None:
             return changed
 
     built, out = doubled()
-    built.scope.attached["worker"] = Adopting()
+    assert (built.run({"x": X}, out)[0] == 2 * X).all()
+    built.scope.attached["trainer"] = Adopting()  # what was compiled before does not hold any more
     assert (built.run({"x": X}, out)[0] == 5 * X).all()
     assert built.main.global_block().ops[0].attrs["scale"] == 2.0
 
@@ -243,8 +252,11 @@ def test_scopes_hold_what_lasts() -> None:
     built, loss = trained()
     assert set(built.scope.tensors) == {"fc_0.w_0", "fc_0.b_0", "learning_rate_0"}
     built.run({"x": X}, loss)
+    built.scope.drop_kids()
     assert len(built.scope.tensors) == 3
     assert built.scope.find_var("nobody") is None
+    with pytest.raises(NotReadyError, match="^variable 'nobody' has no value in this scope; run the startup program"):
+        np.array(built.scope.var("nobody").get_tensor())
     assert "fc_0.w_0" in built.scope
     found = built.scope.find_var("fc_0.w_0")
     assert found is not None

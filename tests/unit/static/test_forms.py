@@ -192,7 +192,7 @@ def test_every_field_is_compared() -> None:
     assert set(vars(Variable(block, "x"))) == own
     more = {"trainable", "learning_rate", "regularizer", "need_clip", "is_distributed"}
     assert set(vars(Parameter(block, "x", [1]))) == own | more
-    assert set(vars(Operator("mul"))) == {"type", "inputs", "outputs", "attrs", "role", "callsite", "scope"}
+    assert set(vars(Operator("mul"))) == {"type", "inputs", "outputs", "attrs", "role", "callsite", "scope", "parts"}
 
 
 def test_same_sees_small_differences() -> None:

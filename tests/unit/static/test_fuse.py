@@ -273,9 +273,25 @@ def test_rows_without_labels_are_an_error() -> None:
     feed = batch(4, 4, 3)
     with pytest.raises(UsageError, match="there are 4 rows but 2 labels in this batch; feed as many of both$"):
         built.run({"x": feed["x"], "y": feed["y"][:2]}, loss)
-    with pytest.raises(UsageError, match="out of bounds"):
+    wrong = "cross_entropy: label [345] of 'y' is no class of 'fc_1.tmp_2', whose classes are 0 to 2; -100 is the"
+    with pytest.raises(UsageError, match=wrong):
         built.run({"x": feed["x"], "y": feed["y"] + 3}, loss)
     assert built.run(feed, middle["guess"])[0].shape == (4, 3)
+
+
+def test_a_probability_of_zero_trains_the_same_whatever_is_fetched() -> None:
+    found = []
+    for fetches in ([], ["guess"], ["guess", "slope"]):
+        built, loss, middle = classifier(())
+        built.start(fc_0__w_0=np.eye(4, 3, dtype=np.float32))
+        slope = f"{middle['guess'].name}@GRAD"
+        x, y = np.array([[200, -200, 0, 0], [0, 0, 1, 1]], np.float32), np.array([[1], [2]])
+        first, *_ = built.run({"x": x, "y": y}, loss, *[slope if one == "slope" else middle[one] for one in fetches])
+        assert np.isfinite(first).all()
+        found.append(built["fc_0.w_0"])
+    assert np.isfinite(found[0]).all()
+    assert (found[0][0] != np.eye(4, 3)[0]).any()
+    assert all((one == found[0]).all() for one in found)
 
 
 def test_a_batch_without_rows_changes_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +59,22 @@ def test_training_in_geo_mode_does_not_notice_that_a_model_was_saved(tmp_path: P
     assert losses[0] == losses[1]
 
 
-def test_a_distributed_table_cannot_become_a_matrix(tmp_path: Path) -> None:
+def test_a_distributed_table_is_saved_as_keys_and_rows(tmp_path: Path) -> None:
     alone = Alone(is_distributed=True).start()
-    alone.step()
-    for program in (alone.main, alone.evaluation):
-        with pytest.raises(NotSupportedError, match="parameter 'rows' is distributed: its ids may be any number"):
-            alone.fleet.save_inference_model(alone.executor, tmp_path / "a", ["ids"], [alone.guess], program)
+    alone.train(range(3))
+    want = alone.scores()
+    for number, program in enumerate((alone.main, alone.evaluation)):
+        folder = tmp_path / str(number)
+        alone.fleet.save_inference_model(alone.executor, folder, ["ids"], [alone.guess], program)
+        np.testing.assert_allclose(served(folder, alone.executor), want, rtol=1e-6)
+        assert {"rows.npy", "rows.keys.npy"} < {path.name for path in folder.iterdir()}
+        assert not (folder / "tables").exists()
     with static.scope_guard(alone.scope), pytest.raises(NotSupportedError, match="parameter 'rows' is distributed"):
         io.save_params(alone.executor, tmp_path / "b", alone.main)
-    alone.end()
+    alone.fleet.stop_worker()
+    with pytest.raises(NotReadyError, match="the rows of 'rows' are on servers, and this worker has left them; save"):
+        alone.fleet.save_inference_model(alone.executor, tmp_path / "late", ["ids"], [alone.guess])
+    alone.fleet.shutdown()
 
 
 def test_parameters_are_saved_with_the_rows_of_tables(tmp_path: Path) -> None:
@@ -75,17 +83,24 @@ def test_parameters_are_saved_with_the_rows_of_tables(tmp_path: Path) -> None:
     want = alone.scores()
     with static.scope_guard(alone.scope):
         io.save_params(alone.executor, tmp_path / "all", alone.main)
+        io.save(alone.main, tmp_path / "whole")
         io.save_vars(alone.executor, tmp_path / "some", alone.main, vars=["rows"])
         with pytest.raises(NotSupportedError, match="is on servers; use save_persistables"):
             io.save_vars(alone.executor, tmp_path / "none", alone.main, predicate=io.is_persistable)
     alone.end()
     assert [path.name for path in (tmp_path / "some").iterdir()] == ["rows.npy"]
-    here = Alone(None)
-    here.start()
-    with static.scope_guard(here.scope):
-        io.load_params(here.executor, tmp_path / "all", here.main)
-    np.testing.assert_allclose(here.scores(), want, rtol=1e-6)
-    assert here.scope.tensors["rows"].shape == (HEIGHT, 4)
+    loads: list[Callable[[Any], None]] = [
+        lambda here: io.load_params(here.executor, tmp_path / "all", here.main),
+        lambda here: io.load(here.main.clone(for_test=True), tmp_path / "whole"),
+        lambda here: io.set_program_state(here.main, io.load_program_state(tmp_path / "all")),
+    ]
+    for load in loads:
+        here = Alone(None)
+        here.start()
+        with static.scope_guard(here.scope):
+            load(here)
+        np.testing.assert_allclose(here.scores(), want, rtol=1e-6)
+        assert here.scope.tensors["rows"].shape == (HEIGHT, 4)
 
 
 def test_a_program_that_trains_nothing_takes_the_values_of_a_checkpoint(tmp_path: Path) -> None:

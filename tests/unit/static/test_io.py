@@ -125,7 +125,7 @@ def test_what_does_not_fit_is_named_and_nothing_is_loaded(tmp_path: Path, scope:
     save_file(flag, tmp_path / "all")
     refused("variable 'half' is not in .*all", "all")
     save_file(flag | {"half": np.zeros(2, np.uint16)}, tmp_path / "all")
-    refused("holds U16", "all")
+    refused("holds uint16", "all")
     with pytest.raises(CheckpointError, match="there is no folder"):
         io.load_persistables(exe, tmp_path / "nowhere", main)
     with pytest.raises(CheckpointError, match="cannot write"):
@@ -176,6 +176,8 @@ def test_inference_model(tmp_path: Path, scope: Scope, params: str | None) -> No
         x = np.ones((4, 3), np.float32)
         (result,) = exe.run(program, {"x": x}, targets)
         assert np.array_equal(result, x @ saved["fc_0.w_0"].numpy())
+    io.save_inference_model(tmp_path / "alone", ["x"], [out], exe, main, program_only=True)
+    assert [path.name for path in (tmp_path / "alone").iterdir()] == ["__model__"]
 
 
 def test_inference_models_that_cannot_be(tmp_path: Path, scope: Scope) -> None:
@@ -251,5 +253,5 @@ def test_programs_with_servers_are_saved_by_those_who_know_them(
     assert calls == [("save", exe, tmp_path, main, None), ("load", exe, tmp_path, main, "f")]
     with pytest.raises(NotSupportedError, match="keeps from step to step is on servers; use save_persistables"):
         io.save_vars(exe, tmp_path, main, predicate=io.is_persistable)
-    with pytest.raises(NotSupportedError, match="save_persistables"):
-        io.save(main, tmp_path / "x")
+    with pytest.raises(NotSupportedError, match=r"on servers; use static.io.load_persistables\(\)"):
+        io.load(main, tmp_path / "x")

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static import layers
-from fleet.static.backward import append_backward
+from fleet.static.backward import append_backward, gradients
 from fleet.static.layers.io import fed
 from fleet.static.variable import Variable
 from support.loss_cases import LABELS, LOGITS, LOSS_CASES, Build, softened
@@ -103,7 +103,9 @@ def test_a_program_learns_nothing_from_ignored_rows() -> None:
         (lambda x: layers.cross_entropy(x, fed("y", [-1, 3]), soft_label=True), "make them equal"),
         (lambda x: layers.softmax_with_cross_entropy(x, fed("y", [-1, 5], "int64")), "Label 'y' must have shape"),
         (lambda x: layers.softmax_with_cross_entropy(x, fed("y", [-1, 1], "int64"), axis=2), "axis must be between"),
-        (lambda x: layers.square_error_cost(x, fed("y", [-1, 4])), "5 beside 4"),
+        (lambda x: layers.square_error_cost(x, fed("y", [-1, 4])), "label 'y' has .-1, 4.; make them equal"),
+        (lambda x: layers.square_error_cost(x, fed("y", [-1])), "label 'y' has .-1.; make them equal"),
+        (lambda x: layers.mse_loss(x, fed("y", [-1, 1])), "make them equal"),
         (lambda x: layers.sigmoid_cross_entropy_with_logits(x, fed("y", [-1, 5], "int64")), "cast one of them"),
         (lambda x: layers.log_loss(x, x, 0.0), "epsilon must be > 0"),
         (lambda x: layers.huber_loss(x, x, 0.0), "delta must be > 0"),
@@ -125,5 +127,25 @@ def test_what_is_not_built_says_so() -> None:
 def test_a_label_past_the_classes_is_an_error() -> None:
     with building() as built:
         loss = layers.cross_entropy(fed("x", [-1, 2]), fed("y", [-1, 1], "int64"))
-    with pytest.raises(UsageError, match="cross_entropy: Target 2 is out of bounds"):
-        built.run({"x": np.full((1, 2), 0.5, np.float32), "y": np.array([[2]])}, loss)
+        logits = layers.softmax_with_cross_entropy(fed("x", [-1, 2]), fed("y", [-1, 1], "int64"), ignore_index=-1)
+    feed = {"x": np.full((2, 2), 0.5, np.float32), "y": np.array([[-1], [2]])}
+    with pytest.raises(UsageError, match="cross_entropy: label -1 of 'y' is no class of 'x', whose classes are 0 to 1"):
+        built.run(feed, loss)
+    with pytest.raises(UsageError, match="softmax_with_cross_entropy: label 2 of 'y' is no class of 'x', .*; -1 is t"):
+        built.run(feed, logits)
+
+
+@pytest.mark.parametrize(
+    "label", [np.array([[1], [0]]), np.array([[0, 1], [1, 0]], np.float32)], ids=["class", "distribution"]
+)
+@pytest.mark.parametrize("num_dims", [2, 3])
+def test_a_probability_of_zero_has_a_finite_loss_and_slope(label: Any, num_dims: int) -> None:
+    with building() as built:
+        shape = [1] * (num_dims - 2)
+        x, y = fed("x", [-1, *shape, 2]), fed("y", [-1, *shape, label.shape[1]], str(label.dtype))
+        loss = layers.reduce_sum(layers.cross_entropy(x, y, soft_label=label.dtype == np.float32))
+        slopes = gradients(loss, x)
+    chances = np.array([[1, 0], [1, 0]], np.float32).reshape(2, *shape, 2)
+    found, slope = built.run({"x": chances, "y": label.reshape(2, *shape, -1)}, loss, *slopes)
+    np.testing.assert_allclose(found, [1e20], rtol=1e-6)
+    np.testing.assert_allclose(slope.reshape(2, 2), np.array([[0, -1e20], [-1, 0]]), rtol=1e-6)

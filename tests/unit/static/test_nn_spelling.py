@@ -12,7 +12,7 @@ from fleet import static
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.ps.entries import CountFilterEntry, ShowClickEntry
 from fleet.static import nn
-from fleet.static.nn.sparse import ENTRIES_NOTE
+from fleet.static.notes import ENTRIES_NOTE
 from fleet.transpiler.tables import find_tables, table_of
 from fleet.transpiler.updates import updates_of
 
@@ -62,7 +62,7 @@ def test_an_embedding_of_2_keeps_the_last_size() -> None:
         (lambda x: nn.fc(x), UsageTypeError, "fc: missing a required argument: 'size'; its arguments are x, size"),
         (lambda x: nn.fc(x, 4, wait_attr=0), UsageTypeError, "unexpected keyword argument 'wait_attr'"),
         (lambda x: nn.prelu(x, "channel", data_format="NHWC"), NotSupportedError, "data_format must be 'NCHW'"),
-        (lambda _: nn.data_norm, AttributeError, r"data_norm is not built; the closest there is: batch_norm\(\)"),
+        (lambda _: nn.spectral_norm, AttributeError, r"spectral_norm is not built; the closest .*: layer_norm\(\)"),
         (lambda _: nn.fcc, AttributeError, "has no attribute 'fcc'"),
         (lambda x: nn.sparse_embedding(x, [9, 2], entry=5), UsageTypeError, "entry must be CountFilterEntry"),
         (lambda x: nn.sparse_embedding(x, [9, 2], entry=ShowClickEntry()), NotSupportedError, "show and click of each"),

@@ -230,6 +230,17 @@ def test_weight_decay_is_left_out_where_asked() -> None:
         assert [op.attr("lars_weight_decay") for op in ops] == [0.0005, 0.0]
 
 
+def test_programs_of_one_scope_have_accumulators_of_their_own() -> None:
+    with building() as built:
+        programs = [built.main, Program()]
+        for program in programs:
+            with program_guard(program):
+                of.Adam(0.1).minimize(mean(fc(data("x", [3]), 2, param_attr="w", bias_attr=False)))
+    moments = [{var.name for var in program.list_vars() if "moment1" in var.name} for program in programs]
+    assert moments == [{"w_moment1_0"}, {"w_moment1_1"}]
+    assert moments[0] | moments[1] <= {var.name for var in built.startup.list_vars()}
+
+
 def test_old_names() -> None:
     assert of.AdamOptimizer is of.Adam
     assert of.__all__ == sorted(of.__all__, key=lambda name: (not name.isupper(), name))
@@ -250,7 +261,7 @@ def test_mistakes_of_minimize_are_named() -> None:
     with building():
         loss = line()
         of.SGD(0.1).minimize(loss)
-        with pytest.raises(UsageError, match=r"call minimize\(\) or append_backward\(\) once"):
+        with pytest.raises(UsageError, match=r"minimizes .* already; call minimize\(\) of one, once"):
             of.SGD(0.1).minimize(loss)
     with building():
         constant = mean(data("x", [4]))
@@ -280,6 +291,9 @@ def test_mistakes_of_minimize_are_named() -> None:
         (of.RMSProp, {"rho": float("nan")}, "RMSProp: rho must be a finite number, got nan"),
         (of.Lamb, {"exclude_from_weight_decay_fn": "b_0"}, "must be a function, got 'b_0'"),
         (of.LarsMomentum, {"momentum": 0.9, "exclude_from_weight_decay": "b_0"}, "must be a list of parts of names"),
+        (of.SGD, {"lr": 0.1}, "^SGD has no argument 'lr'; did you mean 'learning_rate'.$"),
+        (of.Adam, {"beta_1": 0.1}, "^Adam has no argument 'beta_1'; did you mean 'beta1'.$"),
+        (of.Momentum, {"xyz": 1}, "^Momentum has no argument 'xyz'; it has learning_rate, momentum, use_nesterov, reg"),
     ],
 )
 def test_bad_settings_are_named(make: Callable[..., object], args: dict[str, Any], message: str) -> None:

@@ -8,24 +8,15 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
-from fleet.static import layers, optimizer
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.options import BuildStrategy, ExecutionStrategy
 from fleet.static.executor.parallel import CompiledProgram, ParallelExecutor
-from fleet.static.executor.place import CPUPlace
-from fleet.static.layers.io import fed
-from fleet.static.variable import Variable
-from support.programs import Built, building
+from fleet.static.executor.place import CPUPlace, CUDAPlace
+from fleet.static.executor.scope import scope_guard
+from fleet.static.places import cpu_places
+from support.programs import trained
 
 FEED = {"x": np.ones((2, 3), np.float32)}
-
-
-def trained() -> tuple[Built, Variable]:
-    with building() as built:
-        loss = layers.mean(layers.fc(fed("x", [-1, 3]), 1))
-        optimizer.SGD(1.0).minimize(loss)
-    built.start()
-    return built, loss
 
 
 def test_unknown_fields() -> None:
@@ -82,7 +73,7 @@ def test_a_compiled_program_needs_a_program_and_a_known_loss() -> None:
     with pytest.raises(UsageError, match="^the program has no variable 'mean_9'"):
         CompiledProgram(built.main).with_data_parallel("mean_9")
     with pytest.raises(NotSupportedError, match="2 places in one process are not built; .*fleetrun --worker_num 2"):
-        CompiledProgram(built.main).with_data_parallel(places=[CPUPlace(), CPUPlace()])
+        CompiledProgram(built.main).with_data_parallel(places=[CUDAPlace(0), CUDAPlace(1)])
 
 
 def test_a_compiled_program_runs_as_the_program() -> None:
@@ -92,6 +83,18 @@ def test_a_compiled_program_runs_as_the_program() -> None:
     (found,) = Executor().run(compiled, FEED, [loss], scope=built.scope)
     np.testing.assert_allclose(found, before.sum(), rtol=1e-6)
     np.testing.assert_allclose(built["fc_0.w_0"], before - 1, rtol=1e-6)
+
+
+def test_a_strategy_may_be_changed_between_runs() -> None:
+    (built, loss), exe, build = trained(), Executor(), BuildStrategy()
+    compiled = CompiledProgram(built.main, build)
+    with scope_guard(built.scope):
+        assert "    del " not in exe.source(compiled, FEED, [loss])
+        build.memory_optimize = True
+        assert "    del " in exe.source(compiled, FEED, [loss])
+        build.sync_batch_norm = True
+        with pytest.raises(NotSupportedError, match="^BuildStrategy.sync_batch_norm"):
+            exe.run(compiled, FEED, [loss])
 
 
 @pytest.mark.parametrize("feed", [FEED, [FEED], (FEED,)], ids=["dict", "list", "tuple"])
@@ -106,11 +109,20 @@ def test_parallel_executor_feeds(feed: Any, argument: str) -> None:
     assert exe.device_count == 1
 
 
-def test_parallel_executor_takes_one_feed() -> None:
+def test_feeds_for_several_places_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CPU_NUM", "2")
     built, loss = trained()
-    exe = ParallelExecutor(False, main_program=built.main, scope=built.scope)
-    with pytest.raises(UsageError, match="^feed must have one dictionary for each device .*, which is 1, got 2$"):
-        exe.run([loss], [FEED, FEED])
+    exe = ParallelExecutor(False, main_program=built.main.clone(for_test=True), scope=built.scope)
+    twice = {"x": np.concatenate([FEED["x"], 3 * FEED["x"]])}
+    (wanted,) = exe.run([loss], twice)
+    several = [FEED, {"x": 3 * FEED["x"]}]
+    assert exe.run([loss], several)[0] == wanted
+    compiled = CompiledProgram(built.main.clone(for_test=True)).with_data_parallel(places=cpu_places())
+    assert Executor().run(compiled, several, [loss], scope=built.scope)[0] == wanted
+    with pytest.raises(UsageError, match="^feeds for several places must have the same names"):
+        exe.run([loss], [FEED, {}])
+    with pytest.raises(UsageTypeError, match="^feed must be a dictionary of names and values, or a list with one for"):
+        exe.run([loss], [FEED, 3])  # type: ignore[list-item]
 
 
 def test_parallel_executors_share_variables() -> None:

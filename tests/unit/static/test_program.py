@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static import layers, names, optimizer
+from fleet.static.attr import ParamAttr
 from fleet.static.executor.executor import Executor
+from fleet.static.initializer import Constant
 from fleet.static.layers.io import fed
 from fleet.static.program import Program, default_main_program, default_startup_program, program_guard
+from fleet.static.regularizer import L2Decay
 from fleet.static.variable import Parameter, Variable
 from support.programs import Built, building
 
@@ -68,6 +72,16 @@ def test_a_clone_for_evaluation() -> None:
     first, second = (Executor().run(testing, FEED, [guess, loss], scope=built.scope) for _ in range(2))
     assert all((a == b).all() for a, b in zip(first, second, strict=True))
     assert all((built.scope.tensors[name] == value).all() for name, value in before.items())
+
+
+def test_a_clone_for_evaluation_takes_the_feeds_of_training() -> None:
+    with building() as built:
+        x, weight = fed("x", [-1, 3]), fed("weight", [-1, 1], lod_level=1)
+        out = layers.scale(x, 2.0)
+    testing = built.main.clone(for_test=True)
+    feed = {"x": np.ones((1, 3), np.float32), weight.name: [[1.0]]}
+    assert Executor().run(testing, feed, [out], scope=built.scope)[0].tolist() == [[2, 2, 2]]
+    assert set(built.main.prune([out]).global_block().vars) == {"x", out.name}
 
 
 def test_pruning_keeps_what_a_target_needs() -> None:
@@ -191,6 +205,20 @@ def test_a_parameter_of_the_same_name_is_shared() -> None:
             layers.create_parameter([3], "float32", name="x")
     assert [parameter.name for parameter in built.main.all_parameters()] == ["w"]
     assert len(built.startup.global_block().ops) == 1
+
+
+def test_a_shared_parameter_is_what_it_was_made_as() -> None:
+    first: dict[str, Any] = {"initializer": Constant(1.0), "learning_rate": 2.0, "regularizer": L2Decay(0.1)}
+    with building():
+        x = fed("x", [-1, 3])
+        for attr in (ParamAttr("w", **first), ParamAttr("w", **first), "w", ParamAttr("w", learning_rate=2.0)):
+            x = layers.fc(x, 3, param_attr=attr, bias_attr=False)
+        others: dict[str, Any] = {"learning_rate": 3.0, "regularizer": L2Decay(0.2), "trainable": False}
+        for name, other in others.items():
+            with pytest.raises(UsageError, match=rf"fc: 'w' exists with {name}=.*, and {name}=.* is asked for here"):
+                layers.fc(x, 3, param_attr=ParamAttr("w", **{name: other}))
+        with pytest.raises(UsageError, match="fc: 'w' exists and begins otherwise than with this initializer; give it"):
+            layers.fc(x, 3, param_attr=ParamAttr("w", initializer=Constant(2.0)))
 
 
 def test_a_parameter_needs_known_sizes() -> None:

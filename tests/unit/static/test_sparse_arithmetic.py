@@ -52,6 +52,12 @@ def test_squared_norm_of_merged_rows() -> None:
     assert applied("squared_l2_norm", {}).tolist() == [float(DENSE.square().sum())]
 
 
+@pytest.mark.parametrize("type", ["cast", "mean", "square", "assign", "isfinite", "reshape"])
+def test_what_takes_no_rows_says_so_while_building(type: str) -> None:
+    with pytest.raises(UsageError, match=rf"test_sp.*: {type}: X 'rows' has some rows only, .*use is_sparse=False"):
+        applied(type, {"shape": [-1]} if type == "reshape" else {})
+
+
 def test_rows_take_no_bias() -> None:
     with pytest.raises(UsageError, match="X 'rows' is sparse rows, which are scaled to another variable and without"):
         applied("scale", {"bias": 1.0})

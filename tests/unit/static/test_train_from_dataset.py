@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.static import layers, optimizer
 from fleet.static.executor.dataset import FetchHandler
 from fleet.static.executor.executor import Executor
@@ -78,9 +78,9 @@ def test_lines_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     exe.train_from_dataset(
         built.main, batches(5), built.scope, fetch_list=[out, "total"], fetch_info=["ten", "sum"], print_period=2
     )
-    assert capsys.readouterr().out == "batch 2: ten [10.], sum [2.]\nbatch 4: ten [30.], sum [4.]\n"
+    assert capsys.readouterr().out == "batch 2: ten 10.0000, sum 2.0000\nbatch 4: ten 30.0000, sum 4.0000\n"
     exe.train_from_dataset(built.main, batches(1), built.scope, fetch_list=[out], print_period=1)
-    assert capsys.readouterr().out == f"batch 1: {out.name} [0.]\n"
+    assert capsys.readouterr().out == f"batch 1: {out.name} 0.0000\n"
     exe.train_from_dataset(built.main, batches(3), built.scope, debug=True)
     assert capsys.readouterr().out.startswith("3 batches in ")
 
@@ -115,6 +115,21 @@ def test_a_handler_gets_the_last_values_however_short_training_was() -> None:
 
     Executor().train_from_dataset(built.main, batches(3), built.scope, fetch_handler=Handler({"ten": out}, 1000))
     assert seen == [[20.0]]
+
+
+def test_a_handler_does_not_begin_where_there_are_no_batches() -> None:
+    built, out, _ = adding()
+
+    class Unready:
+        def __iter__(self) -> Iterator[Any]:
+            raise NotReadyError("no records")
+
+    before, handler = threading.active_count(), FetchHandler({"ten": out})
+    with pytest.raises(NotReadyError, match="^no records$"):
+        Executor().train_from_dataset(built.main, Unready(), built.scope, fetch_handler=handler)
+    with pytest.raises(UsageTypeError, match="^dataset must be a fleet.data.InMemoryDataset, .* got 5$"):
+        Executor().train_from_dataset(built.main, 5, built.scope, fetch_handler=handler)
+    assert threading.active_count() == before
 
 
 def test_an_error_of_a_handler_is_raised() -> None:
@@ -185,14 +200,11 @@ def test_evaluation_over_a_dataset(capsys: pytest.CaptureFixture[str]) -> None:
         optimizer.SGD(1.0).minimize(loss)
     built.start(fc_0__w_0=np.ones((2, 1), np.float32))
     exe, data = Executor(), [{"x": np.ones((1, 2), np.float32)}] * 2
-    with pytest.raises(
-        UsageError, match=r"^infer_from_dataset: this program trains; give program.clone\(for_test=True\)$"
-    ):
-        exe.infer_from_dataset(built.main, data, built.scope)
-    testing = built.main.clone(for_test=True)
-    assert exe.infer_from_dataset(testing, data, built.scope, fetch_list=[loss], print_period=1) == 2
-    assert capsys.readouterr().out == f"batch 1: {loss.name} [2.]\nbatch 2: {loss.name} [2.]\n"
-    assert (built["fc_0.w_0"] == 1).all()
+    for program in (built.main.clone(for_test=True), built.main, built.main):
+        assert exe.infer_from_dataset(program, data, built.scope, fetch_list=[loss], print_period=1) == 2
+        assert capsys.readouterr().out == f"batch 1: {loss.name} 2.0000\nbatch 2: {loss.name} 2.0000\n"
+        assert (built["fc_0.w_0"] == 1).all()
+    assert len(exe._steps) == 2, "the program without its training is made once"
 
 
 def test_mistakes() -> None:
@@ -211,7 +223,5 @@ def test_mistakes() -> None:
     with pytest.raises(UsageError, match="^FetchHandler: period_secs must be > 0, got 0$"):
         FetchHandler({"a": out}, 0)
     built.main.notes["servers"] = {}
-    with pytest.raises(
-        NotSupportedError, match="^train_from_dataset: thread=2 beside servers is not built; start more"
-    ):
+    with pytest.raises(NotSupportedError, match="^train_from_dataset: thread=2 beside servers is the number of threa"):
         exe.train_from_dataset(built.main, [], thread=2)

@@ -6,15 +6,17 @@ import gc
 import logging
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
+import torch
 
 from fleet import static
 from fleet.errors import NotSupportedError, UsageError
 from fleet.ps.service import Service
 from fleet.runtime.programs import running, server
-from support.programs_alone import Alone, geo
+from support.programs_alone import Alone, feed, geo
 
 
 @pytest.fixture
@@ -74,6 +76,42 @@ def test_each_trainer_leaves_by_itself(caplog: pytest.LogCaptureFixture) -> None
     ]
 
 
+def test_a_local_program_cannot_train_rows_that_are_on_servers() -> None:
+    alone, local = Alone().start(), Alone(None)
+    with local.building():
+        local.by.minimize(local.loss)
+    with pytest.raises(UsageError, match="^this program trains 'rows' by itself, and .* are on servers; run it in a"):
+        alone.executor.run(local.main, feed(), [local.loss], alone.scope)
+    for one in (alone, local):
+        one.end()
+
+
+def test_a_pruned_run_asks_servers_and_sends_nothing() -> None:
+    alone = Alone().start()
+    alone.train(range(2))
+    ids = {"ids": feed()["ids"]}
+    run = partial(alone.executor.run, alone.main, ids, [alone.guess], alone.scope, use_prune=True)
+    first, second = run()[0], run()[0]
+    expected = alone.executor.run(alone.evaluation, ids, [alone.guess], alone.scope)[0]
+    assert (first == second).all()
+    assert (first == expected).all()
+    assert alone.trainer.worker.num_steps == 2
+    alone.end()
+
+
+def test_floats_of_a_job_are_float32_whatever_torch_prefers() -> None:
+    expected, other = Alone().start(), Alone()
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = other.start().train(range(3))
+        other.executor.run(other.evaluation, feed(), [other.guess], other.scope)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert found == expected.train(range(3))
+    for one in (expected, other):
+        one.end()
+
+
 SCRIPT = """
 import atexit, sys
 from fleet.observe import ending
@@ -101,7 +139,7 @@ EXITS = [
 @pytest.mark.parametrize(("inside", "after", "failed"), EXITS)
 def test_an_exit_with_an_error_is_a_failure(inside: str, after: str, failed: bool) -> None:
     result = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(inside, after)], capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", SCRIPT.format(inside, after)], capture_output=True, text=True, timeout=120
     )
     assert (result.stdout, result.returncode) == (f"{failed}\n", (3 if inside == "raise" else 1) if failed else 0)
 

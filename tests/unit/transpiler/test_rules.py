@@ -79,3 +79,5 @@ def test_what_servers_cannot_do(make: Callable[[], Any], dtype: str, error: type
     main, _ = line(make, dtype)
     with pytest.raises(error, match=message):
         rule_of(updates_of(main)[0].op, main.global_block())
+    if error is UsageError:  # decays, which only whoever applies the rule must know
+        assert "weight_decay" in dict(rule_of(updates_of(main)[0].op, main.global_block(), is_applied=False).args)

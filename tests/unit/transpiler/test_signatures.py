@@ -148,7 +148,7 @@ def test_bad_calls(
         ("geo_sgd_need_push_nums", 0, UsageError, "geo_sgd_need_push_nums must be >= 1, got 0"),
         ("runtime_split_send_recv", True, UsageError, "needs sync_mode False; set sync_mode first"),
         ("enable_dc_asgd", True, NotSupportedError, "enable_dc_asgd must be False, got True: servers would keep"),
-        ("nccl_comm_num", 2, NotSupportedError, "nccl_comm_num must be 1, got 2: all gradients"),
+        ("nccl_comm_num", 0, UsageError, "nccl_comm_num must be >= 1, got 0: it is the number of rings, a hint"),
         ("use_hierarchical_allreduce", True, NotSupportedError, "use_hierarchical_allreduce must be False"),
         ("hierarchical_allreduce_inter_nranks", 8, NotSupportedError, "inter_nranks must be 0, got 8"),
     ],

@@ -12,7 +12,8 @@ import torch
 
 from fleet.errors import DeadlineError, EndpointError, NotReadyError, UsageError, UsageTypeError
 from fleet.static import Executor, ParamAttr, Scope, clip, layers, optimizer
-from fleet.static.program import SERVERS_NOTE, Program, program_guard
+from fleet.static.notes import SERVERS_NOTE
+from fleet.static.program import Program, program_guard
 from fleet.transpiler import (
     DistributeTranspiler,
     DistributeTranspilerConfig,
@@ -229,6 +230,8 @@ def test_bad_order_of_calls() -> None:
     with pytest.raises(UsageTypeError, match="config must be a DistributeTranspilerConfig, got dict"):
         DistributeTranspiler({})  # type: ignore[arg-type]
     pair = programs.fit_a_line()
+    with pytest.raises(UsageError, match="the startup program does not initialise 'fc_0.w_0'; give transpile.. the"):
+        transpiled((pair[0], Program()))
     made = transpiled(pair)
     with pytest.raises(UsageError, match="transpiled already"):
         transpiled(pair)

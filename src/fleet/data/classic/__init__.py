@@ -11,9 +11,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fleet.data.classic import cifar, criteo, imdb, imikolov, mnist, movielens, uci_housing
+    from fleet.data.classic import cifar, common, conll05, criteo, imdb, imikolov, mnist, movielens, uci_housing, wmt16
 
-__all__ = ["cifar", "criteo", "imdb", "imikolov", "mnist", "movielens", "uci_housing"]
+__all__ = ["cifar", "common", "conll05", "criteo", "imdb", "imikolov", "mnist", "movielens", "uci_housing", "wmt16"]
 
 
 def __getattr__(name: str) -> object:

@@ -54,6 +54,11 @@ def test(word_idx: dict[str, int]) -> Reader:
     return _reader("test", word_idx)
 
 
+def fetch() -> None:
+    """Look for the originals; nothing is downloaded."""
+    original("imdb", "aclImdb_v1.tar.gz")
+
+
 def _reader(part: str, word_idx: dict[str, int]) -> Reader:
     unknown = word_idx[UNKNOWN]
 

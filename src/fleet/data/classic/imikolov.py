@@ -51,6 +51,11 @@ def test(word_idx: dict[str, int], n: int, data_type: int = DataType.NGRAM) -> R
     return _reader("valid", word_idx, n, data_type)
 
 
+def fetch() -> None:
+    """Look for the originals; nothing is downloaded."""
+    original("imikolov", "simple-examples.tgz")
+
+
 def _reader(part: str, word_idx: dict[str, int], n: int, data_type: int) -> Reader:
     if data_type not in (DataType.NGRAM, DataType.SEQ):
         raise UsageError(f"data_type must be DataType.NGRAM or DataType.SEQ, got {data_type!r}")

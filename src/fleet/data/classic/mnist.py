@@ -34,6 +34,13 @@ def test() -> Reader:
     return _reader("t10k", 10_000)
 
 
+def fetch() -> None:
+    """Look for the originals; nothing is downloaded."""
+    original(
+        "mnist", *(f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
+    )
+
+
 def _reader(part: str, count: int) -> Reader:
     def samples() -> Iterator[Sample]:
         paths = original("mnist", f"{part}-images-idx3-ubyte.gz", f"{part}-labels-idx1-ubyte.gz")

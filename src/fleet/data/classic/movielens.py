@@ -20,6 +20,22 @@ import numpy.typing as npt
 from fleet.data.classic.home import original
 from fleet.data.classic.words import frequencies, made_up
 
+__all__ = [
+    "MovieInfo",
+    "UserInfo",
+    "age_table",
+    "fetch",
+    "get_movie_title_dict",
+    "max_job_id",
+    "max_movie_id",
+    "max_user_id",
+    "movie_categories",
+    "movie_info",
+    "test",
+    "train",
+    "user_info",
+]
+
 Reader = Callable[[], Iterator[list[Any]]]
 
 age_table = [1, 18, 25, 35, 45, 50, 56]
@@ -110,6 +126,11 @@ def max_user_id() -> int:
 def max_job_id() -> int:
     """The greatest number of a job."""
     return max(user.job_id for user in _all().users.values())
+
+
+def fetch() -> None:
+    """Look for the originals; nothing is downloaded."""
+    original("movielens", "ml-1m.zip")
 
 
 def _reader(is_test: bool) -> Reader:

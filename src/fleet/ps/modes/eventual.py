@@ -61,8 +61,8 @@ class Async(Mode):
     """A queue of pushes and a thread that sends them.
 
     The queue holds `send_queue_size` pushes; `step` waits while it is full. The sender takes up to `max_merge_var_num`
-    of them at once and waits `send_wait_times` x 10 ms for one more to merge. Fresh dense parameters ride on the
-    answers, or, with `independent_recv_thread`, are pulled by a second thread after every
+    of them at once and waits `send_wait_times` x 10 ms, or until a flush, for one more to merge. Fresh dense parameters
+    ride on the answers, or, with `independent_recv_thread`, are pulled by a second thread after every
     `min_send_grad_num_before_recv` pushes. Either way the model changes only inside `step`.
 
     While `fleet.prefetch` runs, a step is followed at once by the pull of a later batch. The push waits a moment for
@@ -77,6 +77,7 @@ class Async(Mode):
         self._waiting: _Push | None = None  # the last push, if a pull may still ride on it
         self._dense: tuple[list[Tensors], int] | None = None  # the newest that was received, and its version
         self._error: BaseException | None = None
+        self._is_flushing = False  # then no push waits for another to merge with; guarded by the queue's lock
         self._lock = threading.Lock()
         self._sent = threading.Semaphore(0)
         self._is_stopped = threading.Event()
@@ -118,8 +119,11 @@ class Async(Mode):
     def flush(self) -> None:
         self._let_go()
         with measured("wait"), self._queue.all_tasks_done:
+            self._is_flushing = True
+            self._queue.not_empty.notify_all()
             while self._queue.unfinished_tasks and self._error is None:
                 self._queue.all_tasks_done.wait(_POLL_S)
+            self._is_flushing = False
         self._raise()
         self._take_dense()
 
@@ -215,8 +219,10 @@ class Async(Mode):
             return [], True
         pushes = [first]
         while len(pushes) < self._setup.max_merge:
+            with self._queue.not_empty:
+                self._queue.not_empty.wait_for(lambda: self._queue.queue or self._is_flushing, self._setup.wait_s)
             try:
-                item = self._queue.get(timeout=self._setup.wait_s) if self._setup.wait_s else self._queue.get_nowait()
+                item = self._queue.get_nowait()
             except queue.Empty:
                 break
             if item is None:

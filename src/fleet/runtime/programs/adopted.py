@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from fleet.errors import UsageError
 from fleet.static.block import Block
 from fleet.static.operator import Operator
 from fleet.transpiler.passes.prefetch import lookup_attrs
-from fleet.transpiler.updates import LOOKUPS
+from fleet.transpiler.updates import LOOKUPS, is_update
 
 
 def adopted(ops: Sequence[Operator], block: Block, tables: Container[str]) -> list[Operator]:
     """The operators of a block, with requests to servers in place of lookups in tables.
 
-    Lookups whose ids are fed, or known at once, are one request; the others are one each.
+    Lookups whose ids are fed, or known at once, are one request; the others are one each. UsageError if the operators
+    would train such a table themselves.
     """
+    for op in ops:
+        if is_update(op) and op.input("Param")[0] in tables:
+            raise UsageError(
+                f"this program trains {op.input('Param')[0]!r} by itself, and in this scope its rows are on servers; "
+                "run it in a Scope of its own"
+            )
     lookups = [op for op in ops if op.type in LOOKUPS and op.input("W")[0] in tables]
     if not lookups:
         return list(ops)
@@ -32,4 +40,6 @@ def _request(lookups: Sequence[Operator], block: Block) -> Operator:
         {"Ids": [op.input("Ids")[0] for op in lookups]},
         {"Out": [op.output("Out")[0] for op in lookups]},
         lookup_attrs(lookups, block),
+        callsite=lookups[0].callsite,
+        parts=lookups,
     )

@@ -11,7 +11,7 @@ from fleet.static.program import Program
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import MODE_FIELDS, Mode
 from fleet.transpiler.arguments import Arguments, read
-from fleet.transpiler.config import DistributeTranspilerConfig
+from fleet.transpiler.config import DistributeTranspilerConfig, check_modes
 
 TRAFFIC = (
     "max_merge_var_num",
@@ -32,6 +32,7 @@ HONOURED = frozenset(
         "fuse_grad_size_in_MB",
         "last_comm_group_size_MB",
         "find_unused_parameters",
+        "nccl_comm_num",
     }
 )
 """Fields of a strategy that programs know."""
@@ -80,21 +81,16 @@ def _check_strategy(strategy: DistributedStrategy) -> None:
 
 
 def _check_config(config: DistributeTranspilerConfig, is_collective: bool) -> None:
-    if config.collective_mode is not None and config.mode != "collective":
+    if not is_collective and config.mode != "pserver":
         raise UsageError(
-            f'config.collective_mode = "{config.collective_mode}" needs config.mode = "collective", got "{config.mode}"'
+            f'config.mode = "{config.mode}" is for a collective job, and this one is not; call '
+            "fleet.init(is_collective=True), or leave it out"
         )
+    check_modes(config)
     if not is_collective:
-        if config.mode != "pserver":
-            raise UsageError(
-                f'config.mode = "{config.mode}" is for a collective job, and this one is not; call '
-                "fleet.init(is_collective=True), or leave it out"
-            )
         return
     if config.mode == "pserver" and config.is_chosen("mode"):
         raise UsageError('config.mode = "pserver" needs servers, and a collective job has none; leave it out')
-    if config.mode == "collective" and config.collective_mode is None:
-        raise UsageError('config.mode = "collective" needs config.collective_mode "grad_allreduce" or "local_sgd"')
     usual = DistributeTranspilerConfig()
     for name in OF_SERVERS:
         if getattr(config, name) != getattr(usual, name):

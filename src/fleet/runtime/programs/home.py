@@ -6,6 +6,7 @@ Servers are asked for everything that is theirs, and answers go into a scope of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from os import PathLike
 
 import torch
 
@@ -13,9 +14,11 @@ from fleet.errors import NotReadyError, NotSupportedError
 from fleet.ps.flat import FlatParameters
 from fleet.ps.lookup import Request, make_lookup
 from fleet.ps.worker import Worker
+from fleet.runtime.programs.keyed import distributed_tables, with_keys
 from fleet.runtime.programs.trainer import KEY, Trainer
 from fleet.static.executor.scope import Scope
-from fleet.static.program import SERVERS_NOTE, Program
+from fleet.static.notes import SERVERS_NOTE
+from fleet.static.program import Program
 from fleet.static.variable import Parameter, Variable
 from fleet.transpiler.passes.local_lookups import local_lookups, tables_as_parameters
 from fleet.transpiler.plan import Plan
@@ -24,15 +27,34 @@ CHUNK_ROWS = 65536
 
 
 def for_inference(
-    program: Program, feeds: Iterable[str], targets: Sequence[str], scope: Scope
+    program: Program, feeds: Iterable[str], targets: Sequence[str], scope: Scope, folder: str | PathLike[str]
 ) -> tuple[Program, Scope]:
-    """A program of one process that leads to the targets, and a scope with all that it needs for that."""
+    """A program of one process that leads to the targets, and a scope with all that it needs for that.
+
+    Tables whose ids may be any number come as keys and rows, by way of a folder inside `folder`.
+    """
     if SERVERS_NOTE in program.notes:
         program = local_lookups(program, Plan.from_note(program.notes[SERVERS_NOTE]))
     pruned = program.prune(targets, feeds)
     block = pruned.global_block()
-    needed = {name for op in block.ops for name in op.input_names}
-    return program, at_home(scope, [block.var(name) for name in sorted(needed) if block.var(name).persistable])
+    needed = {name for op in block.ops for name in op.input_names if block.var(name).persistable}
+    trainer: Trainer | None = scope.attached.get(KEY)
+    keyed = set() if trainer is None else distributed_tables(pruned)
+    home = at_home(scope, [block.var(name) for name in sorted(needed - keyed)])
+    if trainer is None or not keyed:
+        return program, home
+    if not trainer.has_joined:
+        raise _has_left(min(keyed))
+    program, values = with_keys(program, trainer.worker, keyed, folder)
+    home.tensors.update(values)
+    return program, home
+
+
+def _has_left(table: str) -> NotReadyError:
+    return NotReadyError(
+        f"the rows of {table!r} are on servers, and this worker has left them; save before fleet.stop_worker(), or run "
+        "the startup program to join them again"
+    )
 
 
 def with_tables(program: Program) -> Program:
@@ -56,14 +78,11 @@ def at_home(scope: Scope, wanted: Sequence[Variable]) -> Scope:
         if isinstance(var, Parameter) and var.is_distributed:
             raise NotSupportedError(
                 f"parameter {var.name!r} is distributed: its ids may be any number, so it is no matrix; "
-                "fleet.save_inference_model(dirname) writes the ids and rows of every table as numpy files"
+                "fleet.save_inference_model() and save_persistables() save its ids and rows"
             )
     if not trainer.has_joined:
         if tables:
-            raise NotReadyError(
-                f"the rows of {tables[0].name!r} are on servers, and this worker has left them; save before "
-                "fleet.stop_worker(), or run the startup program to join them again"
-            )
+            raise _has_left(tables[0].name)
         return home  # leaving, it has taken the servers' last parameters
     worker = trainer.worker
     worker.mode.flush()
@@ -86,7 +105,7 @@ def _dense(worker: Worker, plan: Plan, scope: Scope) -> dict[str, torch.Tensor]:
 
 def _rows(worker: Worker, table: int, parameter: Variable) -> torch.Tensor:
     height, width = parameter.shape
-    rows = torch.empty(height, width)
+    rows = torch.empty(height, width, dtype=torch.float32)
     for begin in range(0, height, CHUNK_ROWS):
         ids = torch.arange(begin, min(begin + CHUNK_ROWS, height))
         lookup = make_lookup(Request(table, (ids,)), width, worker.client.num_servers, counts=False)

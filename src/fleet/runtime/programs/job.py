@@ -19,10 +19,11 @@ from fleet.runtime import saving
 from fleet.runtime.programs import asked, running
 from fleet.runtime.programs.asked import Strategy
 from fleet.runtime.programs.optimizer import ProgramOptimizer
-from fleet.runtime.programs.trainer import KEY, TRAFFIC_NOTE, Trainer, jobs
+from fleet.runtime.programs.trainer import KEY, Trainer, jobs
 from fleet.static.executor.scope import Scope, global_scope, scope_guard
+from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
 from fleet.static.optimizer import Optimizer
-from fleet.static.program import SERVERS_NOTE, Program
+from fleet.static.program import Program
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import Mode
 from fleet.transpiler.plan import make_plan

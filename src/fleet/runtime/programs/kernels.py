@@ -10,15 +10,16 @@ from fleet.runtime.programs import collective, server
 from fleet.runtime.programs.lookups import Reader
 from fleet.runtime.programs.trainer import Trainer
 from fleet.static.executor.lowering import Lowering
+from fleet.static.names import GRAD
 from fleet.static.operator import Operator
 from fleet.static.registry import Kernel, MakeKernel
 
 
 def _prefetch(op: Operator, lowering: Lowering) -> Kernel:
     trainer = Trainer.of(lowering.program, lowering.scope, lowering.device)
-    key, tables = _key(op), op.attr("tables")
+    key, tables = tuple(op.output("Out")), op.attr("tables")
     reader = Reader(tables, op.attr("heights"), op.attr("padding_idx"), lowering.device)
-    is_trained = any(other.type == "prefetch_grad" for other in lowering.block.ops)
+    is_trained = any(other.type == "prefetch_grad" and _key(other) == key for other in lowering.block.ops)
     drops, is_single = op.attr("drops_last"), len(tables) == 1
 
     def run(*ids: torch.Tensor) -> Any:
@@ -33,8 +34,8 @@ def _prefetch(op: Operator, lowering: Lowering) -> Kernel:
 
 
 def _key(op: Operator) -> tuple[str, ...]:
-    """What a request and its gradients have in common."""
-    return (*op.input("Ids"), *op.attr("tables"))
+    """The variables of the request whose gradients these are; another one may have the same ids and tables."""
+    return tuple(name.split(GRAD)[0] for name in op.input("Out@GRAD"))
 
 
 def _prefetch_grad(op: Operator, lowering: Lowering) -> Kernel:

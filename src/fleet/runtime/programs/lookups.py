@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
-from fleet.errors import UsageError
 from fleet.ps.lookup import Lookup
 from fleet.ps.staging import download, upload, wait_for
+from fleet.static.executor.faults import PartError
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class Reader:
         flat = [download(ids.detach().reshape(-1)) for ids in given]
         for device in {ids.device for ids in given}:
             wait_for(device)
-        return [self._read(ids.long(), *limits) for ids, limits in zip(flat, self._limits, strict=True)]
+        return [self._read(number, ids.long(), *self._limits[number]) for number, ids in enumerate(flat)]
 
-    def _read(self, ids: torch.Tensor, table: str, height: int, padding: int) -> Ids:
+    def _read(self, number: int, ids: torch.Tensor, table: str, height: int, padding: int) -> Ids:
         if height and len(ids):
-            _check(ids, table, height)
+            _check(number, ids, table, height)
         if padding < 0:
             return Ids(len(ids), ids, None)
         kept = (ids != padding).nonzero().squeeze(1)
@@ -91,11 +91,12 @@ class Reader:
         return Ids(len(ids), ids[kept], upload(kept, self._device))
 
 
-def _check(ids: torch.Tensor, table: str, height: int) -> None:
+def _check(number: int, ids: torch.Tensor, table: str, height: int) -> None:
     low, high = (int(end) for end in torch.aminmax(ids))
     if low < 0 or high >= height:
         wrong = low if low < 0 else high
-        raise UsageError(
+        raise PartError(
+            number,
             f"id {wrong} is not in table {table!r}, whose ids are 0 to {height - 1}; give the embedding a larger size, "
-            "or is_distributed=True for any ids"
+            "or is_distributed=True for any ids",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+from functools import cache
 from typing import Protocol
 
 from fleet.observe.ending import has_failed, watch_exit
@@ -28,6 +29,7 @@ _log = logging.getLogger(__name__)
 def add(trainer: Running) -> None:
     """A trainer begins, or begins again."""
     watch_exit()
+    _at_exit()
     _running.add(trainer)
 
 
@@ -36,7 +38,11 @@ def discard(trainer: Running) -> None:
     _running.discard(trainer)
 
 
-@atexit.register
+@cache
+def _at_exit() -> None:
+    atexit.register(leave)
+
+
 def leave() -> None:
     """The process ends: one that did its work takes leave and loses nothing, one that failed says no word."""
     is_failure = has_failed()

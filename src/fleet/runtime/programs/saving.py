@@ -24,7 +24,9 @@ from fleet.runtime.programs.values import values_of
 from fleet.static.dtypes import torch_dtype
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import Scope, global_scope
-from fleet.static.program import SERVERS_NOTE, Program
+from fleet.static.notes import SERVERS_NOTE
+from fleet.static.program import Program
+from fleet.strategy.mode import Mode
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.updates import is_update
 
@@ -94,7 +96,7 @@ def refuse_to_load(program: Program, names: Iterable[str]) -> None:
 
 def _begins_with(worker: Worker, version: int) -> bool:
     """Whether the servers have begun with a checkpoint of this version, and the worker has not trained since."""
-    if worker.client.job.mode == "sync":
+    if worker.client.job.mode == Mode.SYNC:
         return worker.num_steps == version
     return worker.num_steps == 0 and worker.mode.version >= version
 

@@ -16,6 +16,7 @@ from fleet.net import Endpoint
 from fleet.ps.spec import JobSpec
 from fleet.runtime.servers import server_device
 from fleet.static.variable import Parameter
+from fleet.strategy.mode import Mode
 from fleet.transpiler.rules import rule_of
 from fleet.transpiler.share import shares_of
 
@@ -70,7 +71,7 @@ class Described:
         self._compare("holds", sorted(rules), sorted(name for names in blocks for name in names))
         for group, names in zip(job.dense.groups, blocks, strict=True):
             for name in names:
-                if job.mode != "geo":
+                if job.mode != Mode.GEO:
                     self._compare(f"updates {name} by", str(rules[name]), str(group))
         if not all(name in self._tensors for names in blocks for name in names):
             return None

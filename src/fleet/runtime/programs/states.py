@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from fleet import _native, checkpoint
-from fleet.errors import CheckpointError
+from fleet.runtime.programs.values import Values, first_values, rows_of
 from fleet.static.executor.scope import Scope
 from fleet.static.program import Program
 from fleet.strategy.mode import Mode
@@ -36,8 +34,6 @@ STATE: dict[str, tuple[str, ...]] = {
 }
 COUNT = "Step"
 
-Values = dict[str, NDArray[Any]]
-
 
 class Kept(NamedTuple):
     """What servers keep of a parameter beside its values."""
@@ -58,12 +54,12 @@ def restore(program: Program, folder: Path, scope: Scope) -> Values:
     is_geo = manifest.job.get("mode") == Mode.GEO
     found: Values = {}
     for update in updates_of(program):
-        rule = rule_of(update.op, program.global_block())
+        rule = rule_of(update.op, program.global_block(), is_applied=not is_geo)
         native = _native.Rule(rule.name, dict(rule.args))
         slots = [slot for slot in STATE[update.op.type] if update.op.input(slot)]
         kept = Kept("sum", _native.Rule("sum", {}), []) if is_geo else Kept(rule.name, native, slots)
         if update.name in manifest.tables:
-            found |= _begin(update, native, slots, scope.tensors)
+            found |= _begin(update, native, slots, scope)
             _read_table(found, update, kept, manifest, folder)
         else:
             found |= _from_dense(update, kept, program, manifest, folder)
@@ -86,22 +82,10 @@ def _from_dense(update: Update, kept: Kept, program: Program, manifest: checkpoi
 
 
 def _read_table(found: Values, update: Update, kept: Kept, manifest: checkpoint.Manifest, folder: Path) -> None:
-    height, width = update.parameter.shape
+    width = update.parameter.shape[1]
     arrays, scalars = checkpoint.state_form(kept.native.state_width)
-    for piece in manifest.tables[update.name]:
-        if (piece.form.width, piece.form.rule) != (width, kept.rule):
-            raise CheckpointError(
-                f"table {update.name!r} is {piece.form.width} wide with rule {piece.form.rule} in {folder}, and "
-                f"{width} wide with rule {kept.rule} here; load it into the program it is from"
-            )
-        rows = checkpoint.read_piece(folder / piece.file.name, piece.file)
+    for rows in rows_of(update.parameter, manifest, folder, kept.rule):
         keys = rows["keys"]
-        if len(keys) and not 0 <= keys.min() <= keys.max() < height:
-            outside = keys[(keys < 0) | (keys >= height)][0]
-            raise CheckpointError(
-                f"table {update.name!r} in {folder} has id {outside}, and here it has rows 0 to {height - 1}; a table "
-                "of arbitrary ids needs servers"
-            )
         found[update.name][keys] = rows["values"]
         columns = rows["state"][:, : arrays * width].reshape(len(keys), arrays, width)
         for number, slot in enumerate(kept.slots):
@@ -110,14 +94,10 @@ def _read_table(found: Values, update: Update, kept: Kept, manifest: checkpoint.
             found[update.op.input(COUNT)[0]][keys] = rows["state"][:, arrays * width]
 
 
-def _begin(update: Update, native: _native.Rule, slots: Sequence[str], tensors: Mapping[str, torch.Tensor]) -> Values:
+def _begin(update: Update, native: _native.Rule, slots: Sequence[str], scope: Scope) -> Values:
     """What rows are that servers never had."""
     parameter = update.parameter
-    if parameter.name not in tensors:
-        raise CheckpointError(
-            f"{parameter.name!r} has no first values; run the startup program before load_persistables()"
-        )
-    found: Values = {parameter.name: tensors[parameter.name].cpu().numpy().copy()}
+    found: Values = {parameter.name: first_values(parameter, scope)}
     state = native.start(1)
     for number, slot in enumerate(slots):
         found[update.op.input(slot)[0]] = np.full(parameter.shape, state[number], np.float32)

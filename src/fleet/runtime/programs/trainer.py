@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fleet import env
 from fleet.errors import NotReadyError, UsageError
 from fleet.ps.client import Client
 from fleet.ps.flat import FlatParameters
 from fleet.ps.lookup import Request
-from fleet.ps.transport import LocalTransport, Transport
 from fleet.runtime.join import enter
 from fleet.runtime.programs import running
 from fleet.runtime.programs.adopted import adopted
 from fleet.runtime.programs.lookups import Ids, Shared
+from fleet.runtime.servers import transports
 from fleet.static.executor.scope import TRAINER
-from fleet.static.program import SERVERS_NOTE, Program
+from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
+from fleet.static.program import Program
 from fleet.strategy.parameter_server import ASync
 from fleet.transpiler.plan import Plan
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from fleet.static.operator import Operator
 
 KEY = TRAINER
-TRAFFIC_NOTE = "traffic"
 
 
 class Trainer:
@@ -119,12 +118,13 @@ class Trainer:
 
     def _join(self) -> Worker:
         plan = self.plan
-        transports = connect(plan, None if self.job is None else self.job.model_dir)
+        model_dir = None if self.job is None else self.job.model_dir
+        connected = transports(plan.endpoints, plan.job.num_workers, model_dir)
         configs = ASync()
         for name, value in self._traffic.items():
             setattr(configs, name, value)
         configs.k_steps = plan.k_steps
-        worker = enter(Client(transports, plan.trainer_id, plan.job), self._take, self._device, configs)
+        worker = enter(Client(connected, plan.trainer_id, plan.job), self._take, self._device, configs)
         self._lookups.clear()
         try:
             if worker.client.model_dir:
@@ -227,35 +227,21 @@ class Trainer:
 
     def stop(self) -> None:
         """Send what is queued and take leave of the servers; parameters of the scope are the servers' last."""
-        worker, self._worker = self._worker, None
-        self._is_stopped = True
-        running.discard(self)
+        worker = self._leave()
         if worker is not None:
             worker.stop()
 
     def drop(self) -> None:
         """Let the connections go without a word: something went wrong."""
-        worker, self._worker = self._worker, None
-        self._is_stopped = True
-        running.discard(self)
+        worker = self._leave()
         if worker is not None:
             worker.close()
 
-
-def connect(plan: Plan, model_dir: str | None = None) -> Sequence[Transport]:
-    """One transport for each server; without servers, one in this process, which begins with a checkpoint."""
-    if not plan.endpoints:
-        from fleet.ps.service import Service
-
-        if plan.job.num_workers > 1:
-            raise UsageError(
-                f"this job has {plan.job.num_workers} workers and no servers; start it with servers: "
-                "fleetrun --server_num 2 --worker_num 2 train.py"
-            )
-        return [LocalTransport(Service(model_dir=model_dir))]
-    from fleet.ps.grpc_client import GrpcTransport
-
-    return [GrpcTransport(endpoint, env.FLEET_JOB_TOKEN.get()) for endpoint in plan.endpoints]
+    def _leave(self) -> Worker | None:
+        worker, self._worker = self._worker, None
+        self._is_stopped = True
+        running.discard(self)
+        return worker
 
 
 jobs: weakref.WeakValueDictionary[int, ProgramJob] = weakref.WeakValueDictionary()

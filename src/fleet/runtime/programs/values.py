@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ def values_of(program: Program, folder: Path, scope: Scope) -> Values:
     found: Values = {}
     for var in program.list_vars():
         if var.persistable and var.name in manifest.tables:
-            found[var.name] = _rows(var, manifest, folder, scope)
+            found[var.name] = first_values(var, scope)
+            for rows in rows_of(var, manifest, folder):
+                found[var.name][rows["keys"]] = rows["values"]
         elif var.persistable and var.name in blocks:
             size, known = prod(var.shape), blocks[var.name]
             wanted = checkpoint.Block(var.name, 0, size, size, known.rule, known.arrays, known.scalars)
@@ -35,18 +38,35 @@ def values_of(program: Program, folder: Path, scope: Scope) -> Values:
     return found
 
 
-def _rows(var: Variable, manifest: checkpoint.Manifest, folder: Path, scope: Scope) -> NDArray[Any]:
+def first_values(var: Variable, scope: Scope) -> NDArray[Any]:
+    """A copy of what a scope has of a table: what rows are that servers never had."""
     if var.name not in scope:
         raise CheckpointError(f"{var.name!r} has no first values; run the startup program before load_persistables()")
-    height, width = var.shape
     values: NDArray[Any] = scope.tensors[var.name].cpu().numpy().copy()
+    return values
+
+
+def rows_of(
+    var: Variable, manifest: checkpoint.Manifest, folder: Path, rule: str | None = None
+) -> Iterator[Mapping[str, NDArray[Any]]]:
+    """The rows of a table in a checkpoint, piece by piece: "keys", "values" and "state".
+
+    CheckpointError unless they fit the variable and, where one is given, the rule.
+    """
+    height, width = var.shape
     for piece in manifest.tables[var.name]:
+        form = piece.form
+        if form.width != width or rule not in (None, form.rule):
+            raise CheckpointError(
+                f"table {var.name!r} is {form.width} wide with rule {form.rule} in {folder}, and {width} wide"
+                f"{'' if rule is None else f' with rule {rule}'} here; load it into the program it is from"
+            )
         rows = checkpoint.read_piece(folder / piece.file.name, piece.file)
         keys = rows["keys"]
-        if piece.form.width != width or (len(keys) and not 0 <= keys.min() <= keys.max() < height):
+        if len(keys) and not 0 <= keys.min() <= keys.max() < height:
+            outside = keys[(keys < 0) | (keys >= height)][0]
             raise CheckpointError(
-                f"table {var.name!r} in {folder} does not fit shape {list(var.shape)}: it is {piece.form.width} wide, "
-                f"with ids {keys.min(initial=0)} to {keys.max(initial=0)}; load it into the program it is from"
+                f"table {var.name!r} in {folder} has id {outside}, and here it has rows 0 to {height - 1}; a table of "
+                "arbitrary ids needs servers"
             )
-        values[keys] = rows["values"]
-    return values
+        yield rows

@@ -83,7 +83,7 @@ class Optimization:
             raise CheckpointError(
                 f"{source.where} was saved with {saved['class']}, and this optimizer is {self.kind}; use the same class"
             )
-        return Planned(self, source, self._plan_settings(source, saved["groups"]), *self._plan_state(source))
+        return Planned(self, self._plan_settings(source, saved["groups"]), *self._plan_state(source))
 
     def _plan_settings(self, source: Source, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
         group_of = {name: number for number, group in enumerate(groups) for name in group["params"]}
@@ -130,13 +130,11 @@ class Planned:
     def __init__(
         self,
         optimization: Optimization,
-        source: Source,
         settings: list[dict[str, Any]],
         state: list[tuple[torch.Tensor, dict[str, Any]]],
         wants: list[Want],
     ) -> None:
         self._optimization = optimization
-        self._where = source.where
         self._settings = settings
         self._state = state
         self.wants = wants

@@ -17,11 +17,10 @@ from fleet.static.executor.fuse import fuse
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.options import BuildStrategy
 from fleet.static.executor.replay import Replayed
-from fleet.static.executor.scope import Scope
+from fleet.static.executor.scope import TRAINER, Scope
+from fleet.static.notes import MEMORY_NOTE
 from fleet.static.operator import REMOTE, Operator
 from fleet.static.registry import definition
-
-MEMORY_NOTE = "memory_optimize"
 
 
 def compile_block(
@@ -37,15 +36,14 @@ def compile_block(
     for name in fetches:
         block.var(name)
     ops = needed(block, fetches)
-    for attached in scope.attached.values():
-        if (adopt := getattr(attached, "adopt", None)) is not None:
-            ops = adopt(ops, block)
+    if (trainer := scope.attached.get(TRAINER)) is not None:
+        ops = trainer.adopt(ops, block)
     _check_sources(block, ops, feeds, fetches)
     ops = fuse(ops, block, fetches, on_host=device.type == "cpu" and not is_handed_on)
     plan = block.program.notes.get(MEMORY_NOTE)
     if plan is None and build is not None and build.memory_optimize:
         plan = {"skip_grads": False}
-    lowering = Lowering(block, device, scope)
+    lowering = Lowering(block, device, scope, is_handed_on=is_handed_on)
     emitter = Emitter(lowering, feeds, fetches, last_uses(ops, block, fetches, plan) if plan is not None else {})
     if build is not None and build.cuda_graph:
         step = emitter.function_of_tensors(ops)
@@ -61,7 +59,7 @@ def needed(block: Block, fetches: Sequence[str]) -> list[Operator]:
     is_trained = block.program.is_trained
     for op in reversed(block.ops):
         known = definition(op.type)
-        counts = is_trained or not getattr(known, "is_metric", False)  # evaluation counts what it is asked for
+        counts = is_trained or not known.is_metric  # evaluation counts what it is asked for
         lasting = counts and any(block.var(name).persistable for name in op.output_names)
         if lasting or op.role == REMOTE or known.has_effect or wanted & set(op.output_names):
             kept.append(op)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from fleet.errors import UsageError, UsageTypeError
+from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.static.variable import Variable
 
 Batch = Mapping[str, Any]
+Run = Callable[[Batch, Sequence[Variable | str]], list[Any]]
 
 STOP_S = 30.0
 """How long a handler, or a batch that is being computed, may take to end when training does."""
@@ -19,19 +20,43 @@ _log = logging.getLogger(__name__)
 
 
 class FetchHandler:
-    """Gets the newest values of some variables every `period_secs`, in a thread of its own; override `handler`."""
+    """Gets the newest values of some variables every `period_secs`, in a thread of its own; override `handler`.
 
-    def __init__(self, var_dict: Mapping[str, Variable] | None = None, period_secs: float = 60) -> None:
-        if var_dict is None or not all(isinstance(var, Variable) for var in var_dict.values()):
+    `var_dict` maps names of your own to variables. A list of the variables' names will do, as in the first versions:
+    then `handler` is called with a list.
+    """
+
+    def __init__(
+        self,
+        var_dict: Mapping[str, Variable] | Sequence[str] | None = None,
+        period_secs: float = 60,
+        return_np: bool = True,
+        *,
+        fetch_target_names: Sequence[str] | None = None,
+    ) -> None:
+        given = fetch_target_names if var_dict is None else var_dict
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            targets: dict[str, Variable | str] = {name: name for name in given}
+        elif isinstance(given, Mapping) and all(isinstance(var, Variable) for var in given.values()):
+            targets = dict(given)
+        else:
             raise UsageTypeError("FetchHandler: var_dict must map names to variables of the program")
         if not period_secs > 0:
             raise UsageError(f"FetchHandler: period_secs must be > 0, got {period_secs}")
-        self.var_dict = dict(var_dict)
+        if not return_np:
+            raise NotSupportedError("FetchHandler: return_np must be True; a handler gets numpy arrays")
+        self.var_dict = targets
         self.period_secs = period_secs
+        self._gets_list = not isinstance(given, Mapping)
 
-    def handler(self, fetch_dict: Mapping[str, Any]) -> None:
-        """Called with {name: array}; this one prints them."""
-        print(", ".join(f"{name}: {value}" for name, value in fetch_dict.items()), flush=True)
+    def handler(self, fetch_dict: Any) -> None:
+        """Called with {name: array}, or with a list of arrays; this one prints them."""
+        shown = zip(self.var_dict, fetch_dict, strict=True) if isinstance(fetch_dict, list) else fetch_dict.items()
+        print(", ".join(f"{name}: {value}" for name, value in shown), flush=True)
+
+    def call(self, newest: dict[str, Any]) -> None:
+        """Call `handler` in the form that it was made for."""
+        self.handler(list(newest.values()) if self._gets_list else newest)
 
 
 class _Watch:
@@ -55,7 +80,7 @@ class _Watch:
         if self._thread.is_alive():
             _log.warning("FetchHandler.handler still runs %g s after the last batch; it is left alone", STOP_S)
         elif self._error is None and self._newest is not None:
-            self._handler.handler(self._newest)
+            self._handler.call(self._newest)
         if self._error is not None:
             raise self._error
 
@@ -64,14 +89,14 @@ class _Watch:
             while not self._is_over.wait(self._handler.period_secs):
                 newest, self._newest = self._newest, None
                 if newest is not None:
-                    self._handler.handler(newest)
+                    self._handler.call(newest)
         except Exception as error:
             self._error = error
 
 
 def run_over(
     batches: Iterable[Batch],
-    run: Callable[[Batch, Sequence[Variable | str]], list[Any]],
+    run: Run,
     *,
     num_threads: int,
     fetch_list: Sequence[Variable | str],
@@ -80,58 +105,96 @@ def run_over(
     handler: FetchHandler | None,
 ) -> int:
     """Run over all batches; how many there were. The first error of a thread ends all, and is raised."""
-    watch = None if handler is None else _Watch(handler)
-    extra = [] if handler is None else list(handler.var_dict.values())
-    source, lock = iter(batches), threading.Lock()
-    count = 0
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        nonlocal count
-        while not errors:
-            with lock:
-                batch = next(source, None)
-                if batch is None:
-                    return
-                count += 1
-                number = count
-            is_shown = bool(fetch_list) and number % print_period == 0
-            wanted = [*(fetch_list if is_shown else ()), *extra]
-            values = run(batch, wanted)
-            if is_shown:
-                shown = zip(fetch_info, values, strict=False)
-                print(f"batch {number}: " + ", ".join(f"{name} {value}" for name, value in shown), flush=True)
-            if watch is not None:
-                watch.update(values[len(values) - len(extra) :])
-
-    def guarded() -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, name=f"fleet-train-{i}", daemon=True) for i in range(num_threads)]
+    printed = _Printed(fetch_list, fetch_info, print_period)
+    one = _Pass(_begun(batches), run, printed, handler)
+    threads = [threading.Thread(target=one.guarded, name=f"fleet-train-{i}", daemon=True) for i in range(num_threads)]
     try:
         if num_threads <= 1:
-            work()
+            one.work()
         else:
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
     except BaseException as error:
-        errors.append(error)  # the threads look at it before each batch
+        one.errors.append(error)  # the threads look at it before each batch
     for thread in threads:
         if thread.ident is not None:
             thread.join(STOP_S)
-    close = getattr(source, "close", None)  # a generator may hold threads
-    if close is not None and not any(thread.is_alive() for thread in threads):
-        close()
-    if watch is not None:
+    one.finish(is_read=any(thread.is_alive() for thread in threads))
+    if one.errors:
+        raise one.errors[0]
+    return one.count
+
+
+def _begun(batches: Any) -> Iterator[Batch]:
+    if not hasattr(batches, "__iter__"):
+        raise UsageTypeError(
+            f"dataset must be a fleet.data.InMemoryDataset, a QueueDataset or feeds to go through, got {batches!r}"
+        )
+    return iter(batches)
+
+
+class _Printed(NamedTuple):
+    """What is printed, and every how many batches."""
+
+    fetches: Sequence[Variable | str]
+    names: Sequence[str]
+    period: int
+
+
+def _short(value: Any) -> str:
+    """A number of one element, or whatever there is."""
+    return f"{value.item():.4f}" if getattr(value, "size", 0) == 1 and value.dtype.kind == "f" else str(value)
+
+
+class _Pass:
+    """One pass over the batches, by as many threads as call `work`."""
+
+    def __init__(self, source: Iterator[Batch], run: Run, printed: _Printed, handler: FetchHandler | None) -> None:
+        self.count = 0
+        self.errors: list[BaseException] = []
+        self._source = source
+        self._lock = threading.Lock()
+        self._run = run
+        self._printed = printed
+        self._watch = None if handler is None else _Watch(handler)
+        self._watched = [] if handler is None else list(handler.var_dict.values())
+
+    def guarded(self) -> None:
+        """`work` that keeps its error."""
         try:
-            watch.stop()
-        except Exception as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
-    return count
+            self.work()
+        except BaseException as error:
+            self.errors.append(error)
+
+    def work(self) -> None:
+        """Run until there is no batch left, or something went wrong somewhere."""
+        while not self.errors and (taken := self._take()) is not None:
+            number, batch = taken
+            is_shown = bool(self._printed.fetches) and number % self._printed.period == 0
+            values = self._run(batch, [*(self._printed.fetches if is_shown else ()), *self._watched])
+            if is_shown:
+                shown = zip(self._printed.names, values, strict=False)
+                print(f"batch {number}: " + ", ".join(f"{name} {_short(value)}" for name, value in shown), flush=True)
+            if self._watch is not None:
+                self._watch.update(values[len(values) - len(self._watched) :])
+
+    def _take(self) -> tuple[int, Batch] | None:
+        with self._lock:
+            batch = next(self._source, None)
+            if batch is None:
+                return None
+            self.count += 1
+            return self.count, batch
+
+    def finish(self, *, is_read: bool) -> None:
+        """Let the batches go, unless a thread that did not end still reads them, and the handler."""
+        close = getattr(self._source, "close", None)  # a generator may hold threads
+        if close is not None and not is_read:
+            close()
+        if self._watch is not None:
+            try:
+                self._watch.stop()
+            except Exception as error:
+                self.errors.append(error)

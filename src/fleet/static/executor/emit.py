@@ -128,7 +128,7 @@ class Emitter:
         lines = [f"def {name}({self._names(given)}):", *self._lines(ops, indexes, stores=False)]
         lines.append(f"{INDENT}return {self._names(wanted) or None}")
         self._made(name, lines, (), ops)
-        self._globals[name] = torch.compile(self._globals[name], dynamic=False)
+        self._globals[name] = torch.compile(self._globals[name])
 
     def _call(self, region: str, ops: Sequence[Operator], indexes: Sequence[int]) -> str:
         given, wanted = self._ends(ops, indexes)

@@ -11,9 +11,13 @@ from fleet.static.executor.dataset import FetchHandler, run_over
 from fleet.static.executor.faults import explained
 from fleet.static.executor.place import CPUPlace, device_of
 from fleet.static.executor.scope import TRAINER, Scope, global_scope
-from fleet.static.executor.steps import Steps, fetch_names
-from fleet.static.program import SERVERS_NOTE, default_main_program
+from fleet.static.executor.steps import Steps, fetch_names, plain
+from fleet.static.feeds import joined
+from fleet.static.notes import SERVERS_NOTE
+from fleet.static.program import Program, default_main_program
 from fleet.static.variable import Variable
+
+_SEVERAL = (list, tuple)  # asking for Sequence takes longer, and every run asks
 
 
 class Executor:
@@ -28,11 +32,12 @@ class Executor:
         self.device = device_of(self.place)
         self._steps = Steps(self.device)
         self._is_closed = False
+        self._evaluated: dict[int, tuple[int, Program]] = {}
 
     def run(
         self,
         program: Any = None,
-        feed: Mapping[str, Any] | None = None,
+        feed: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         fetch_list: Sequence[Variable | str] | Variable | str | None = None,
         scope: Scope | None = None,
         return_numpy: bool = True,
@@ -46,17 +51,19 @@ class Executor:
         """Run a program once; the values of `fetch_list`, as numpy arrays or, without `return_numpy`, as tensors.
 
         Without a program it is the default main program. A ragged variable is fed as a LoDTensor, and comes back as one
-        without `return_numpy`. Without a feed the readers of the program that were started give it. The arguments after
-        `return_numpy` are Fluid's and change nothing here: every program is cached, and run as far as it is needed.
+        without `return_numpy`. Without a feed the readers of the program that were started give it; a list of feeds,
+        as programs for several places take it, is computed as one of all their rows. With `use_prune` only what leads
+        to `fetch_list` runs: nothing is updated or sent, and what is fed is not computed. The arguments before it are
+        Fluid's and change nothing here: every program is cached, and run as far as it is needed.
         """
-        del feed_var_name, fetch_var_name, use_program_cache, return_merged, use_prune
+        del feed_var_name, fetch_var_name, use_program_cache, return_merged
         if self._is_closed:
             raise NotReadyError("this Executor is closed; make another")
         program = default_main_program() if program is None else program
-        feed = _read(program) if feed is None else feed
+        feeds: Any = _read(program) if feed is None else joined(feed) if isinstance(feed, _SEVERAL) else feed
         scope = global_scope() if scope is None else scope
-        ready = self._steps.get(program, feed, fetch_list, scope)
-        values = ready.feeder.tensors(feed)
+        ready = self._steps.get(program, feeds, fetch_list, scope, is_pruned=use_prune)
+        values = ready.feeder.tensors(feeds)
         try:
             results = ready.step.function(scope.tensors, values)
         except Exception as error:
@@ -80,24 +87,28 @@ class Executor:
     ) -> int:
         """Run a program over every batch of a dataset; returns how many there were.
 
-        With `thread` above 1 so many threads run it at once and share the parameters without locks. `fetch_list` is
-        printed every `print_period` batches, under the names of `fetch_info`; `debug` prints the time that all took.
+        With `thread` above 1 so many threads run it at once and share the parameters without locks; beside servers,
+        where one thread runs it, so many read, as after `dataset.set_thread(thread)`. `fetch_list` is printed every
+        `print_period` batches, under the names of `fetch_info`; `debug` prints the time that all took.
         """
         if dataset is None:
             raise UsageError("train_from_dataset: give dataset=, a fleet.data.InMemoryDataset or QueueDataset")
         program = default_main_program() if program is None else program
         _check_threads(thread)
-        has_servers = SERVERS_NOTE in getattr(program, "program", program).notes
+        has_servers = SERVERS_NOTE in plain(program).notes
         if thread > 1 and (has_servers or TRAINER in (scope or global_scope()).attached):
-            raise NotSupportedError(
-                f"train_from_dataset: thread={thread} beside servers is not built; start more workers instead: "
-                "fleetrun --worker_num"
-            )
+            if not hasattr(dataset, "set_thread"):
+                raise NotSupportedError(
+                    f"train_from_dataset: thread={thread} beside servers is the number of threads that read a dataset, "
+                    f"and {type(dataset).__name__} is none; start more workers instead: fleetrun --worker_num"
+                )
+            dataset.set_thread(thread)
+            thread = 1
         if print_period < 1:
             raise UsageError(f"print_period must be >= 1, got {print_period}")
         names = fetch_names(fetch_list)
         for name in names:
-            getattr(program, "program", program).global_block().var(name)
+            plain(program).global_block().var(name)
         if fetch_info is not None and len(fetch_info) != len(names):
             raise UsageError(
                 f"fetch_info must have one text for each of fetch_list, got {len(fetch_info)} for {len(names)}"
@@ -117,10 +128,13 @@ class Executor:
         return count
 
     def infer_from_dataset(self, program: Any = None, *args: Any, **more: Any) -> int:
-        """`train_from_dataset` with a program that trains nothing; UsageError if it would."""
-        program = default_main_program() if program is None else program
-        if getattr(program, "program", program).is_trained:
-            raise UsageError("infer_from_dataset: this program trains; give program.clone(for_test=True)")
+        """`train_from_dataset` that trains nothing: of a program that would, it runs `clone(for_test=True)`."""
+        program = plain(default_main_program() if program is None else program)
+        if program.is_trained:
+            known = self._evaluated.get(program.serial)
+            if known is None or known[0] != program.version:
+                known = self._evaluated[program.serial] = (program.version, program.clone(for_test=True))
+            program = known[1]
         return self.train_from_dataset(program, *args, **more)
 
     def source(self, program: Any = None, feed: Mapping[str, Any] | None = None, fetch_list: Any = None) -> str:
@@ -145,9 +159,7 @@ def _check_threads(thread: Any) -> None:
 
 def _read(program: Any) -> dict[str, Any]:
     """What the started readers of a program give next; nothing for a program without."""
-    readers = getattr(getattr(program, "program", program), "readers", ())
     feed: dict[str, Any] = {}
-    for reader in readers:
-        if reader.is_started:
-            feed.update(reader.read())
+    for reader in getattr(plain(program), "readers", ()):
+        feed.update(reader.read())
     return feed

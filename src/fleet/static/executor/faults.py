@@ -6,10 +6,32 @@ from types import TracebackType
 
 from fleet.errors import FleetError, NotReadyError, UsageError
 from fleet.static.executor.emit import Step
+from fleet.static.infer import site_of
 from fleet.static.operator import REMOTE, Operator
 
-_SPOKEN = {"fused_fc": "fc", "fused_mean_loss": "cross_entropy", "fused_softmax_loss_grad": "cross_entropy_grad"}
+_SPOKEN = {
+    "fused_fc": "fc",
+    "fused_mean_loss": "cross_entropy",
+    "fused_softmax_loss_grad": "cross_entropy_grad",
+    "fused_mul_sgd": "sgd",
+    "fused_bias_sgd": "sgd",
+    "fused_sgd": "sgd",
+    "fused_momentum": "momentum",
+    "fused_adam": "adam",
+    "fused_adamw": "adamw",
+}
 """What fused operators were."""
+
+_FAULTS = (RuntimeError, IndexError, ValueError, TypeError, AttributeError)
+"""What kernels raise at values that they cannot take."""
+
+
+class PartError(UsageError):
+    """A fault of one of the operators that the failing one stands for: `part` is its number among them."""
+
+    def __init__(self, part: int, message: str) -> None:
+        super().__init__(message)
+        self.part = part
 
 
 def explained(error: Exception, step: Step) -> Exception:
@@ -22,11 +44,14 @@ def explained(error: Exception, step: Step) -> Exception:
     op = _operator(error.__traceback__, step)
     if op is None or op.role == REMOTE:
         return error
-    site = f"{op.callsite}: " if op.callsite else ""
+    if isinstance(error, PartError) and op.parts:
+        part = op.parts[error.part]
+        return UsageError(f"{site_of(part)}{part.type}: {error}")
+    site = site_of(op)
     kind = _SPOKEN.get(op.type, op.type)
-    if type(error) is UsageError and not str(error).startswith(site or "\0"):
+    if type(error) in (UsageError, PartError) and not str(error).startswith(site or "\0"):
         return UsageError(f"{site}{kind}: {error}")
-    if not isinstance(error, FleetError) and type(error) in (RuntimeError, IndexError, ValueError, TypeError):
+    if not isinstance(error, FleetError) and type(error) in _FAULTS:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return UsageError(f"{site}{kind}: {first}")
     return error

@@ -11,6 +11,7 @@ import torch
 from fleet.errors import UsageError
 from fleet.static.dtypes import canonical, torch_dtype
 from fleet.static.executor.lod import LoDTensor, as_numbers
+from fleet.static.executor.scope import ScopeTensor
 
 if TYPE_CHECKING:
     from fleet.static.block import Block
@@ -53,12 +54,12 @@ class Feeder:
                 out.append(self._dense(var, value))
             else:
                 ragged = LoDTensor.of(value, var)
-                out += [self._dense(var, ragged.values), ragged.offsets.to(self._device)]
+                out += [self._dense(var, _as_declared(var, ragged.values)), ragged.offsets.to(self._device)]
         return out
 
     def _dense(self, var: Variable, value: Any) -> torch.Tensor:
-        if isinstance(value, LoDTensor):
-            raise UsageError(f"feed {var.name!r} is ragged, but the variable is not; declare it with lod_level=1")
+        if isinstance(value, LoDTensor | ScopeTensor):
+            value = _as_declared(var, value.values if isinstance(value, LoDTensor) else value.tensor)
         tensor = value.detach() if isinstance(value, torch.Tensor) and value.requires_grad else value
         if not isinstance(tensor, torch.Tensor):
             tensor = _tensor(var, value)
@@ -80,6 +81,14 @@ def _look(value: Any) -> tuple[Any, ...] | None:
     if isinstance(value, torch.Tensor):
         return value.shape, value.dtype, value.device, value.requires_grad
     return None
+
+
+def _as_declared(var: Variable, values: torch.Tensor) -> torch.Tensor:
+    """The values of a LoDTensor; scripts write [n, 1] for a variable of shape [-1], and the other way round."""
+    has_more = values.ndim - var.ndim
+    if has_more == 1 and values.shape[-1] == 1:
+        return values.squeeze(-1)
+    return values.unsqueeze(-1) if has_more == -1 and var.shape[-1] == 1 else values
 
 
 def _tensor(var: Variable, value: Any) -> torch.Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fleet.errors import NotSupportedError, UsageError
+from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.static.dtypes import torch_dtype
 
 if TYPE_CHECKING:
@@ -17,16 +17,36 @@ if TYPE_CHECKING:
 
 
 class LoDTensor:
-    """Ragged values: row i is `values[offsets[i]:offsets[i + 1]]`."""
+    """Ragged values: row i is `values[offsets[i]:offsets[i + 1]]`.
 
-    def __init__(self, values: Any, offsets: Any) -> None:
-        self.values = values if isinstance(values, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(values))
-        self.offsets = torch.as_tensor(offsets, dtype=torch.int64)
-        ends = self.offsets
-        if ends.ndim != 1 or len(ends) == 0 or ends[0] != 0 or bool((ends[1:] < ends[:-1]).any()):
-            raise UsageError(f"offsets must begin with 0 and never fall, got {ends.tolist()[:8]}")
-        if int(ends[-1]) != len(self.values):
-            raise UsageError(f"offsets end at {int(ends[-1])}, but there are {len(self.values)} values")
+    Made without arguments it is empty until `set`; without offsets, until `set_lod`, it is an ordinary tensor.
+    """
+
+    def __init__(self, values: Any = None, offsets: Any = None) -> None:
+        self._values: torch.Tensor | None = None
+        self._offsets: torch.Tensor | None = None
+        if values is not None:
+            self.set(values)
+        if offsets is not None:
+            self._offsets = _checked(offsets, self.values)
+
+    @property
+    def values(self) -> torch.Tensor:
+        """All rows, one after the other; NotReadyError before `set`."""
+        if self._values is None:
+            raise NotReadyError("this LoDTensor has no values yet; set() them first")
+        return self._values
+
+    @values.setter
+    def values(self, values: torch.Tensor) -> None:
+        self._values = values
+
+    @property
+    def offsets(self) -> torch.Tensor:
+        """Where each row begins, and the last one ends; NotReadyError if nobody has said."""
+        if self._offsets is None:
+            raise NotReadyError("this LoDTensor has no rows yet; set_recursive_sequence_lengths([[3, 2, ...]]) first")
+        return self._offsets
 
     @staticmethod
     def of(value: Any, var: Variable) -> LoDTensor:
@@ -50,34 +70,122 @@ class LoDTensor:
             f"got {type(value).__name__}"
         )
 
+    def set(self, value: Any, place: object = None) -> None:
+        """Take these values, on `place` if it is given; where rows begin is to be said anew if they are not as many."""
+        from fleet.static.executor.place import device_of
+
+        tensor = value if isinstance(value, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(value))
+        self._values = tensor if place is None else tensor.to(device_of(place))
+        if self._offsets is not None and int(self._offsets[-1]) != len(tensor):
+            self._offsets = None
+
+    def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
+        """Where rows begin, and the last one ends: one level, [[0, 2, 5]]."""
+        self._offsets = _checked(_level(lod, "lod"), self.values) if lod else None
+
+    def set_recursive_sequence_lengths(self, recursive_sequence_lengths: Sequence[Sequence[int]]) -> None:
+        """How long the rows are: one level, [[2, 3]]."""
+        lengths = _level(recursive_sequence_lengths, "recursive_sequence_lengths")
+        self._offsets = _checked(np.cumsum([0, *lengths]), self.values)
+
     def recursive_sequence_lengths(self) -> list[list[int]]:
-        return [torch.diff(self.offsets).tolist()]
+        """How long the rows are: [[2, 3]]; [] for an ordinary tensor."""
+        return [] if self._offsets is None else [torch.diff(self._offsets).tolist()]
+
+    def has_valid_recursive_sequence_lengths(self) -> bool:
+        """Whether the rows are as long as the values; they are once they were accepted."""
+        return self._values is not None
 
     def lod(self) -> list[list[int]]:
-        return [self.offsets.tolist()]
+        """Where rows begin, and the last one ends: [[0, 2, 5]]; [] for an ordinary tensor."""
+        return [] if self._offsets is None else [self._offsets.tolist()]
 
     def shape(self) -> list[int]:
-        return list(self.values.shape)
+        """The shape of the values; [0] before there are any."""
+        return [0] if self._values is None else list(self._values.shape)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return np.array(self.values.cpu().numpy(), dtype=dtype, copy=True if copy is None else copy)
+    _get_dims = shape
+
+    def _is_initialized(self) -> bool:
+        return self._values is not None
+
+    def _get_float_element(self, index: int) -> float:
+        return float(self.values.reshape(-1)[index])
+
+    _get_double_element = _get_float_element
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return as_array(self.values, dtype, copy)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
 
+class Fetched(torch.Tensor):
+    """A fetched tensor that is not ragged, and says so as a LoDTensor does; what is computed with it is torch's."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @staticmethod
+    def of(value: Any) -> Any:
+        """A tensor as one of these; anything else as it is."""
+        return value.as_subclass(Fetched) if type(value) is torch.Tensor else value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return as_array(self, dtype, copy)
+
+    def lod(self) -> list[list[int]]:
+        """No rows: []."""
+        return []
+
+    recursive_sequence_lengths = lod
+
+
+class LoDTensorArray(list[LoDTensor]):
+    """Several tensors in their order."""
+
+    def append(self, value: Any) -> None:
+        """Add one: a LoDTensor, or values that become one."""
+        super().append(value if isinstance(value, LoDTensor) else LoDTensor(value))
+
+
 def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]], place: object = None) -> LoDTensor:
     """A LoDTensor of values and the lengths of its rows."""
-    from fleet.static.executor.place import device_of
-
-    if len(recursive_seq_lens) != 1:
-        raise NotSupportedError(f"recursive_seq_lens must have one level, got {len(recursive_seq_lens)}")
     values = data.values if isinstance(data, LoDTensor) else data
     if isinstance(values, list):
         values = np.concatenate([np.asarray(row).reshape(-1, 1) for row in values])
-    made = LoDTensor(values, np.cumsum([0, *recursive_seq_lens[0]]))
+    made = LoDTensor(values, np.cumsum([0, *_level(recursive_seq_lens, "recursive_seq_lens")]))
     if place is not None:
-        made.values = made.values.to(device_of(place))
+        made.set(made.values, place)
+    return made
+
+
+def create_random_int_lodtensor(
+    recursive_seq_lens: Sequence[Sequence[int]],
+    base_shape: Sequence[int],
+    place: object = None,
+    low: int = 0,
+    high: int = 1,
+) -> LoDTensor:
+    """A LoDTensor of random whole numbers from `low` to `high`, both included; one value has the shape `base_shape`."""
+    if low > high:
+        raise UsageError(f"create_random_int_lodtensor: low must be <= high, got {low} and {high}")
+    lengths = _level(recursive_seq_lens, "recursive_seq_lens")
+    values = np.random.randint(low, high + 1, (int(sum(lengths)), *base_shape)).astype(np.int64)
+    return create_lod_tensor(values, recursive_seq_lens, place)
+
+
+def as_array(tensor: torch.Tensor, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    """What `__array__` of something with a tensor gives; a copy unless none is allowed, and then ValueError if needed.
+
+    numpy has no bfloat16: such values become float32.
+    """
+    held = tensor.detach()
+    is_direct = held.device.type == "cpu" and held.dtype is not torch.bfloat16
+    array: NDArray[Any] = (held.float() if held.dtype is torch.bfloat16 else held).cpu().numpy()
+    made = array.astype(array.dtype if dtype is None else dtype, copy=copy is not False)
+    if copy is False and not (is_direct and made is array):
+        raise ValueError("these values cannot be such an array without a copy; leave out copy=False")
     return made
 
 
@@ -88,3 +196,18 @@ def as_numbers(value: Any, var: Variable) -> NDArray[Any]:
     if found.size and found.dtype.kind == "f" and dtype.kind != "f":
         raise ValueError(f"{found.dtype} is no {dtype}")
     return found.astype(dtype)
+
+
+def _level(given: Sequence[Sequence[int]], what: str) -> Sequence[int]:
+    if len(given) != 1:
+        raise NotSupportedError(f"{what} must have one level, got {len(given)}")
+    return given[0]
+
+
+def _checked(offsets: Any, values: torch.Tensor) -> torch.Tensor:
+    ends = torch.as_tensor(offsets, dtype=torch.int64)
+    if ends.ndim != 1 or len(ends) == 0 or ends[0] != 0 or bool((ends[1:] < ends[:-1]).any()):
+        raise UsageError(f"offsets must begin with 0 and never fall, got {ends.tolist()[:8]}")
+    if int(ends[-1]) != len(values):
+        raise UsageError(f"offsets end at {int(ends[-1])}, but there are {len(values)} values")
+    return ends

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 class Lowering:
     """One program on its way to a function of torch."""
 
-    def __init__(self, block: Block, device: torch.device, scope: Scope) -> None:
+    def __init__(self, block: Block, device: torch.device, scope: Scope, *, is_handed_on: bool = False) -> None:
         self.block = block
         self.program = block.program
         self.device = device
         self.scope = scope
+        self.is_handed_on = is_handed_on
+        """Whether torch.compile or a CUDA graph gets the kernels, which then may keep nothing between runs."""
 
     def var(self, name: str) -> Variable:
         return self.block.var(name)
@@ -70,9 +72,9 @@ class Lowering:
         ]
         if missing or forward.is_random:
             raise NotSupportedError(f"operator {op.type} needs a kernel of its own")
-        slots = [marked.rstrip("?*") for marked in forward.inputs]
+        slots = list(forward.input_slots)
         inputs = {slot: op.input(slot) for slot in slots}
-        twin = Operator(forward_type, inputs, {slot.rstrip("?*"): ["_"] for slot in forward.outputs}, op.attrs)
+        twin = Operator(forward_type, inputs, {slot: ["_"] for slot in forward.output_slots}, op.attrs)
         kernel = self.kernel(twin)
         num_needs = sum(len(op.input(slot)) for slot in grad.needs)
         order = [name for slot in grad.needs for name in op.input(slot)]

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.executor.compile import MEMORY_NOTE
+from fleet.static.notes import MEMORY_NOTE
 from fleet.static.program import Program
 from fleet.static.variable import Variable
 

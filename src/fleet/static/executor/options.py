@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from fleet.errors import NotSupportedError, UnknownFieldError, UsageError
+from fleet.errors import NotSupportedError, UsageError
+from fleet.strategy.unknown import unknown
 
 
 class _Fields:
@@ -21,10 +22,14 @@ class _Fields:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._defaults:
-            near = difflib.get_close_matches(name, self._defaults, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise UnknownFieldError(f"{type(self).__name__} has no field {name!r}{hint}")
+            kind = type(self).__name__
+            raise unknown(kind, name, self._defaults, listed_by=f"vars({kind}())")
         self.__dict__[name] = _checked(f"{type(self).__name__}.{name}", value, self._defaults[name])
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What the settings are now, for caches."""
+        return tuple(self.__dict__.values())
 
     def __repr__(self) -> str:
         changed = {name: value for name, value in self.__dict__.items() if value != self._defaults[name]}
@@ -44,6 +49,10 @@ def _checked(where: str, value: Any, default: Any) -> Any:
         raise UsageError(f"{where} must be a whole number from 0, got {value!r}")
     if kind is str and not isinstance(value, str):
         raise UsageError(f"{where} must be text, got {value!r}")
+    if kind is tuple:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise UsageError(f"{where} must be a list, got {value!r}")
+        return tuple(value)
     return value
 
 
@@ -67,7 +76,10 @@ class BuildStrategy(_Fields):
 
     `torch_compile` hands the compiled function to torch.compile; `cuda_graph` records it once and replays it (on a GPU,
     one recording for each combination of feed shapes); `memory_optimize` frees values early. The other fields are the
-    reference's: they choose between ways to the same result, and Fleet chooses by itself.
+    reference's, of versions 1.5 to 2.0: they choose between ways to the same result (which operations are fused, in
+    which order they run, over how many rings a reduction goes), and Fleet, or the library below it, chooses by itself.
+    `is_distribution`, `async_mode` and `trainers_endpoints` repeat what the program of a job says already. What would
+    change a result and is not built, `check` refuses.
     """
 
     num_trainers: int
@@ -83,7 +95,9 @@ class BuildStrategy(_Fields):
         "torch_compile": False,
         "cuda_graph": False,
         "memory_optimize": False,
+        "memory_early_delete": False,
         "enable_inplace": True,
+        "enable_addto": False,
         "reduce_strategy": ReduceStrategy.AllReduce,
         "gradient_scale_strategy": GradientScaleStrategy.CoeffNumDevice,
         "fuse_elewise_add_act_ops": False,
@@ -95,12 +109,22 @@ class BuildStrategy(_Fields):
         "fuse_all_reduce_ops": True,
         "enable_auto_fusion": False,
         "enable_sequential_execution": False,
+        "fix_op_run_order": False,
+        "allow_cuda_graph_capture": False,
         "enable_backward_optimizer_op_deps": True,
         "remove_unnecessary_lock": True,
         "cache_runtime_context": False,
         "sync_batch_norm": False,
         "num_trainers": 1,
         "trainer_id": 0,
+        "trainers_endpoints": (),
+        "is_distribution": False,
+        "async_mode": False,
+        "nccl_comm_num": 1,
+        "use_hierarchical_allreduce": False,
+        "hierarchical_allreduce_inter_nranks": 0,
+        "hierarchical_allreduce_exter_nranks": 0,
+        "mkldnn_enabled_op_types": (),
         "debug_graphviz_path": "",
     }
 
@@ -124,6 +148,7 @@ class ExecutionStrategy(_Fields):
         "num_iteration_per_drop_scope": 10,
         "num_iteration_per_run": 1,
         "use_thread_barrier": False,
+        "use_cuda": False,
         "allow_op_delay": False,
         "use_experimental_executor": False,
     }

@@ -10,10 +10,10 @@ from fleet.static.executor.executor import Executor
 from fleet.static.executor.options import BuildStrategy, ExecutionStrategy
 from fleet.static.executor.place import CPUPlace, CUDAPlace
 from fleet.static.executor.scope import Scope
+from fleet.static.feeds import joined
+from fleet.static.notes import COLLECTIVE_NOTE
 from fleet.static.program import Program, default_main_program
 from fleet.static.variable import Variable
-
-COLLECTIVE_NOTE = "collective"
 
 
 class CompiledProgram:
@@ -34,11 +34,14 @@ class CompiledProgram:
         share_vars_from: CompiledProgram | None = None,
         places: Any = None,
     ) -> CompiledProgram:
-        """The same with options. A process has one device; `fleetrun` starts one process for each."""
+        """The same with options. A process has one device; `fleetrun` starts one process for each GPU.
+
+        Several CPU places are one CPU, which computes a batch with all its cores: so does this process anyway.
+        """
         if loss_name is not None:
             self.program.global_block().var(loss_name)
         num_places = len(places) if isinstance(places, Sequence) else 1
-        if num_places > 1:
+        if num_places > 1 and not all(isinstance(place, CPUPlace) for place in places):
             raise NotSupportedError(
                 f"with_data_parallel: {num_places} places in one process are not built; start one process for each "
                 f"with fleetrun --worker_num {num_places}"
@@ -106,11 +109,7 @@ class ParallelExecutor:
         """Run the program once."""
         given = feed if feed is not None else feed_dict
         if isinstance(given, Sequence):
-            if len(given) != 1:
-                raise UsageError(
-                    f"feed must have one dictionary for each device of this process, which is 1, got {len(given)}"
-                )
-            given = given[0]
+            given = joined(given)
         return self._executor.run(self._program, given, fetch_list, self._scope, return_numpy)
 
     def drop_local_exe_scopes(self) -> None:

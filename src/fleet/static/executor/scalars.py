@@ -10,6 +10,7 @@ from typing import Any
 
 from fleet.static.block import Block
 from fleet.static.executor.executor import Executor
+from fleet.static.executor.steps import plain
 from fleet.static.operator import Operator
 from fleet.static.ops.reduce import dims_of
 from fleet.static.program import default_main_program
@@ -79,6 +80,6 @@ class ScalarExecutor(Executor):
         if known is None:
             if len(self._numbers) >= MAX_KNOWN:
                 self._numbers.clear()
-            numbers = scalars(getattr(program, "program", program).global_block())
+            numbers = scalars(plain(program).global_block())
             known = self._numbers[key] = tuple(index for index, name in enumerate(names) if name in numbers)
         return known

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from fleet.errors import UsageError, UsageTypeError
+from fleet.errors import NotReadyError, UsageError, UsageTypeError
+from fleet.static.executor.lod import as_array
 
 TRAINER = "trainer"
 """What `Scope.attached` calls the worker that sends a scope's parameters to servers."""
@@ -38,7 +39,12 @@ class ScopeTensor:
 
     @property
     def tensor(self) -> torch.Tensor:
-        return self._scope.tensors[self._name]
+        found = self._scope.tensors.get(self._name)
+        if found is None:
+            raise NotReadyError(
+                f"variable {self._name!r} has no value in this scope; run the startup program, or set() one first"
+            )
+        return found
 
     def set(self, value: Any, place: object = None) -> None:
         """Replace the value by a copy of `value`, which goes to `place`, or to where the variable is.
@@ -66,9 +72,29 @@ class ScopeTensor:
     def shape(self) -> list[int]:
         return list(self.tensor.shape)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        array = self.tensor.detach().cpu().numpy()
-        return np.array(array, dtype=dtype, copy=True if copy is None else copy)
+    _get_dims = shape
+
+    def _is_initialized(self) -> bool:
+        return self._name in self._scope.tensors
+
+    def _get_float_element(self, index: int) -> float:
+        return float(self.tensor.reshape(-1)[index])
+
+    _get_double_element = _get_float_element
+
+    def _set_float_element(self, index: int, value: float) -> None:
+        self.tensor.detach().view(-1)[index] = value
+
+    _set_double_element = _set_float_element
+
+    def lod(self) -> list[list[int]]:
+        """What a scope keeps from run to run is never ragged."""
+        return []
+
+    recursive_sequence_lengths = lod
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return as_array(self.tensor, dtype, copy)
 
 
 def _form(tensor: torch.Tensor) -> str:

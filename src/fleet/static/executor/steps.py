@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ from fleet.errors import UsageTypeError
 from fleet.static.executor.compile import compile_block
 from fleet.static.executor.emit import Step
 from fleet.static.executor.feed import Feeder
-from fleet.static.executor.lod import LoDTensor
+from fleet.static.executor.lod import Fetched, LoDTensor
 from fleet.static.executor.rows import Rows
-from fleet.static.executor.scope import Scope
+from fleet.static.executor.scope import TRAINER, Scope
+from fleet.static.executor.single import as_single
 from fleet.static.program import Program
+from fleet.static.pruning import leading_to
 from fleet.static.variable import Variable
 
 MAX_STEPS = 64
@@ -39,10 +41,10 @@ class Ready:
 
     def tensors(self, results: Sequence[Any], feeds: Sequence[torch.Tensor]) -> list[Any]:
         """The fetches as tensors that nobody else will change; ragged ones with their offsets."""
-        own = self._own(results[: len(self._lods)], feeds)
+        own = self._own(results, feeds)
         return [
-            value if place is None else LoDTensor(value, results[place])
-            for value, place in zip(own, self._lods, strict=True)
+            Fetched.of(value) if place is None else LoDTensor(value, own[place])
+            for value, place in zip(own, self._lods, strict=False)  # offsets of ragged ones come last
         ]
 
     def _own(self, values: Sequence[Any], feeds: Sequence[torch.Tensor]) -> list[Any]:
@@ -52,9 +54,17 @@ class Ready:
             found[index] = found[index].clone()
         fed = {feed.untyped_storage().data_ptr() for feed in feeds}
         for index, value in enumerate(found):
-            if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() in fed:
-                found[index] = value.clone()
+            found[index] = _apart(value, fed)
         return found
+
+
+def _apart(value: Any, fed: Container[int]) -> Any:
+    """A value, or a copy if it is in memory that was fed."""
+    if isinstance(value, torch.Tensor):
+        return value.clone() if value.untyped_storage().data_ptr() in fed else value
+    if isinstance(value, Rows):
+        return Rows(_apart(value.index, fed), _apart(value.values, fed), value.height)
+    return value
 
 
 class Steps:
@@ -65,11 +75,25 @@ class Steps:
         self._lock = threading.Lock()
         self._ready: dict[tuple[Any, ...], Ready] = {}
 
-    def get(self, program: Any, feed: Mapping[str, Any], fetch_list: Any, scope: Scope) -> Ready:
-        """The compiled program for some feeds, fetches and a scope; compiled now if it is not there."""
+    def get(
+        self, program: Any, feed: Mapping[str, Any], fetch_list: Any, scope: Scope, *, is_pruned: bool = False
+    ) -> Ready:
+        """The compiled program for some feeds, fetches and a scope; compiled now if it is not there.
+
+        With `is_pruned` it has only what leads to the fetches.
+        """
         try:
             build = getattr(program, "build_strategy", None)  # a program may be run as it is, and compiled otherwise
-            key = (program.serial, program.version, tuple(feed), _fetch_key(fetch_list), scope.serial, build)
+            key = (
+                program.serial,
+                program.version,
+                tuple(feed),
+                _fetch_key(fetch_list),
+                scope.serial,
+                scope.attached.get(TRAINER),  # looks rows up on servers, once it is there
+                None if build is None else build.key,
+                is_pruned,
+            )
             ready = self._ready.get(key)
         except (AttributeError, TypeError):
             raise _wrong_arguments(program, feed, fetch_list, scope) from None
@@ -81,7 +105,7 @@ class Steps:
         with self._lock:
             ready = self._ready.get(key)
             if ready is None:
-                ready = _compiled(program, feed, fetch_list, scope, self._device)
+                ready = _compiled(program, feed, fetch_list, scope, self._device, is_pruned=key[-1])
                 # Nothing else changes the dictionary, so that looking into it needs no lock.
                 kept = [other for other in self._ready if other[0] != key[0] or other[1] == key[1]][1 - MAX_STEPS :]
                 self._ready = {**{other: self._ready[other] for other in kept}, key: ready}
@@ -102,6 +126,11 @@ class Steps:
         return len(self._ready)
 
 
+def plain(program: Any) -> Any:
+    """The program that a CompiledProgram stands for; what is given, if it is none."""
+    return getattr(program, "program", program)
+
+
 def fetch_names(fetch_list: Any) -> list[str]:
     """The names of what is to be fetched; UsageTypeError for what is no variable."""
     several = [] if fetch_list is None else [fetch_list] if isinstance(fetch_list, Variable | str) else list(fetch_list)
@@ -111,14 +140,18 @@ def fetch_names(fetch_list: Any) -> list[str]:
     return [one if isinstance(one, str) else one.name for one in several]
 
 
-def _compiled(program: Any, feed: Mapping[str, Any], fetch_list: Any, scope: Scope, device: torch.device) -> Ready:
+def _compiled(
+    program: Any, feed: Mapping[str, Any], fetch_list: Any, scope: Scope, device: torch.device, *, is_pruned: bool
+) -> Ready:
     if not isinstance(feed, Mapping):
         raise UsageTypeError(f"feed must be a dictionary of names and values, got {type(feed).__name__}")
     build = getattr(program, "build_strategy", None)
     if build is not None:
         build.check()
-    block = getattr(program, "program", program).global_block()
+    block = plain(program).global_block()
     fetches = fetch_names(fetch_list)
+    if is_pruned:
+        block = leading_to(plain(program), fetches, feed).global_block()
     lods = [block.var(name).lod for name in fetches]
     ragged = [name for name in dict.fromkeys(lods) if name is not None]
     feeder = Feeder(block, tuple(feed), device)
@@ -154,5 +187,5 @@ def _array(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         if value.dtype is torch.bfloat16:
             value = value.float()  # numpy has no bfloat16
-        return value.cpu().numpy() if value.device.type != "cpu" else value.numpy()
+        return as_single(value.cpu().numpy() if value.device.type != "cpu" else value.numpy())
     return np.asarray(value)

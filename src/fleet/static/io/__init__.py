@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fleet.static.io.inference import load_inference_model, save_inference_model
+from fleet.static.io.state import load_program_state, set_program_state
 from fleet.static.io.variables import (
     is_parameter,
     is_persistable,
@@ -25,10 +26,12 @@ __all__ = [
     "load_inference_model",
     "load_params",
     "load_persistables",
+    "load_program_state",
     "load_vars",
     "save",
     "save_inference_model",
     "save_params",
     "save_persistables",
     "save_vars",
+    "set_program_state",
 ]

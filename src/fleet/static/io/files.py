@@ -30,10 +30,7 @@ from fleet.static.variable import Variable
 _BITS = {"bfloat16": (torch.uint16, "BF16"), "bool": (torch.uint8, "BOOL")}
 """Types of safetensors that numpy lacks, or that the writer takes as their bits."""
 
-_CODES = {
-    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "BOOL": "bool",
-    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8",
-}  # fmt: skip
+_MEANT = {code: torch_dtype(kind) for kind, (_, code) in _BITS.items()}
 
 
 def folder_of(dirname: str | os.PathLike[str]) -> Path:
@@ -170,21 +167,28 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 def _read_whole(path: Path, wanted: Sequence[Variable]) -> dict[str, torch.Tensor]:
     if not path.exists():
         raise CheckpointError(f"there is no file {path.name} in {path.parent}; give the filename that was saved to")
+    tensors = read_safetensors(path)
+    for var in wanted:
+        if var.name not in tensors:
+            raise CheckpointError(f"variable {var.name!r} is not in {path}; load what was saved of this program")
+        tensor = tensors[var.name]
+        _fits(path, var, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), var.dtype)
+    return {var.name: tensors[var.name].clone() for var in wanted}
+
+
+def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a safetensors file, by name; they are views of it, so clone those to keep.
+
+    CheckpointError if it is damaged. Types that torch lacks come as their bits.
+    """
     with reading(path) as descriptor, open(descriptor, "rb", closefd=False) as file:
-        size = os.fstat(descriptor).st_size
-        data = np.memmap(file, np.uint8, "c") if size else np.zeros(0, np.uint8)
-        arrays = decode(data, str(path))
-        length = int.from_bytes(data[:8].tobytes(), "little")
-        header = parse_json(data[8 : 8 + length].tobytes(), str(path))
-        found = {}
-        for var in wanted:
-            if var.name not in arrays:
-                raise CheckpointError(f"variable {var.name!r} is not in {path}; load what was saved of this program")
-            code = header.value[var.name]["dtype"]
-            array = arrays[var.name]
-            _fits(path, var, _CODES.get(code, code), array.shape, var.dtype)
-            tensor = torch.from_numpy(array)
-            found[var.name] = (tensor.view(torch_dtype(var.dtype)) if var.dtype in _BITS else tensor).clone()
+        data = np.memmap(file, np.uint8, "c") if os.fstat(descriptor).st_size else np.zeros(0, np.uint8)
+    arrays = decode(data, str(path))
+    header = parse_json(data[8 : 8 + int.from_bytes(data[:8].tobytes(), "little")].tobytes(), str(path)).value
+    found = {}
+    for name, array in arrays.items():
+        bits, tensor = _MEANT.get(header[name]["dtype"]), torch.from_numpy(array)
+        found[name] = tensor if bits is None else tensor.view(bits)
     return found
 
 

@@ -6,21 +6,21 @@ dirname/fc_0.w_0.npy, ...   the parameters, or one safetensors file if `params_f
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import CheckpointError, NotSupportedError, UsageError, UsageTypeError
+from fleet.static import above
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import TRAINER, global_scope, scope_guard
 from fleet.static.io.files import checked_filename, folder_of, write_text
-from fleet.static.io.variables import HOME, Dirname, is_persistable, load_vars, program_of, save_vars
+from fleet.static.io.variables import Dirname, is_persistable, load_vars, program_of, save_vars
 from fleet.static.json_form import from_json, to_json
-from fleet.static.program import SERVERS_NOTE, Program
+from fleet.static.notes import INFERENCE_NOTE, SERVERS_NOTE
+from fleet.static.program import Program
 from fleet.static.variable import Variable
 
 MODEL = "__model__"
-INFERENCE_NOTE = "inference"
 
 
 def save_inference_model(
@@ -32,13 +32,14 @@ def save_inference_model(
     model_filename: str | None = None,
     params_filename: str | None = None,
     export_for_deployment: bool = True,
+    program_only: bool = False,
 ) -> list[str]:
     """Save what computes `target_vars` from the variables `feeded_var_names`; returns the names of the targets.
 
     The program is pruned: no backward, no optimizer, dropout and batch norm as in evaluation. Of a program with servers
     it is the one that one process runs, with the values that the servers have now. Without
-    `export_for_deployment` the whole program is saved as well, as `__model__.main_program`. The model file is written
-    last, when the parameters are on the disk.
+    `export_for_deployment` the whole program is saved as well, as `__model__.main_program`. With `program_only` no
+    parameters are. The model file is written last, when the parameters are on the disk.
     """
     whole = program_of(main_program)
     model = checked_filename(model_filename, "model_filename") or MODEL
@@ -51,11 +52,12 @@ def save_inference_model(
     feeds = [feeded_var_names] if isinstance(feeded_var_names, str) else list(feeded_var_names)
     names, source, scope = [target.name for target in targets], whole, global_scope()
     if SERVERS_NOTE in whole.notes or TRAINER in scope.attached:
-        source, scope = importlib.import_module(HOME).for_inference(whole, feeds, names, scope)
+        source, scope = above.home().for_inference(whole, feeds, names, scope, folder_of(dirname))
     program = prune(source, feeds, names)
     folder = folder_of(dirname)
-    with scope_guard(scope):
-        save_vars(executor, folder, program, predicate=is_persistable, filename=params_filename)
+    if not program_only:
+        with scope_guard(scope):
+            save_vars(executor, folder, program, predicate=is_persistable, filename=params_filename)
     if not export_for_deployment:
         write_text(folder, f"{model}.main_program", to_json(whole))
     write_text(folder, model, to_json(program))

@@ -1,12 +1,11 @@
 """Save and load the variables of a program: all of some kind, or those that a predicate chooses.
 
 Values come from and go to the global scope; `scope_guard` chooses another. A program whose parameters live on servers
-is saved with them, by `fleet.runtime.programs.saving`.
+is saved with them (`above`).
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,14 +15,14 @@ import torch
 
 from fleet import checkpoint
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageTypeError
+from fleet.static import above
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import global_scope, scope_guard
+from fleet.static.executor.steps import plain
 from fleet.static.io.files import checked_filename, folder_of, read_tensors, write_tensors
-from fleet.static.program import SERVERS_NOTE, Program, default_main_program
+from fleet.static.notes import SERVERS_NOTE
+from fleet.static.program import Program, default_main_program
 from fleet.static.variable import Parameter, Variable
-
-_SAVING = "fleet.runtime.programs.saving"
-HOME = "fleet.runtime.programs.home"
 
 Dirname = str | os.PathLike[str]
 Predicate = Callable[[Variable], bool]
@@ -60,7 +59,7 @@ def save_vars(
             raise NotSupportedError(
                 "save_vars: what this program keeps from step to step is on servers; use save_persistables()"
             )
-        home = importlib.import_module(HOME)
+        home = above.home()
         program = home.with_tables(program)
         scope = home.at_home(global_scope(), chosen(program, vars, predicate))
     else:
@@ -83,7 +82,7 @@ def save_persistables(
     """Save everything that training goes on from: parameters, state of the optimizer, running means, counters."""
     program = program_of(main_program)
     if SERVERS_NOTE in program.notes:
-        importlib.import_module(_SAVING).save(executor, dirname, program, filename)
+        above.saving().save(executor, dirname, program, filename)
         return
     save_vars(executor, dirname, program, predicate=is_persistable, filename=filename)
 
@@ -101,7 +100,7 @@ def load_vars(
     program = program_of(main_program)
     wanted = chosen(program, vars, predicate)
     if SERVERS_NOTE in program.notes:
-        importlib.import_module(_SAVING).refuse_to_load(program, [var.name for var in wanted])
+        above.saving().refuse_to_load(program, [var.name for var in wanted])
     if is_of_servers(folder_of(dirname)):
         raise CheckpointError(f"{dirname} was written by servers; load it with load_persistables()")
     assign(read_tensors(folder_of(dirname), wanted, checked_filename(filename)), executor.device)
@@ -123,10 +122,10 @@ def load_persistables(
     """
     program = program_of(main_program)
     if SERVERS_NOTE in program.notes:
-        importlib.import_module(_SAVING).load(executor, dirname, program, filename)
+        above.saving().load(executor, dirname, program, filename)
         return
     if is_of_servers(folder_of(dirname)):
-        importlib.import_module(_SAVING).load_here(executor, dirname, program, filename)
+        above.saving().load_here(executor, dirname, program, filename)
         return
     load_vars(executor, dirname, program, predicate=is_persistable, filename=filename)
 
@@ -142,7 +141,7 @@ def is_of_servers(folder: Path) -> bool:
 
 def program_of(given: Any) -> Program:
     """The program that a user named: the default one for None, its own for a CompiledProgram."""
-    program = default_main_program() if given is None else getattr(given, "program", given)
+    program = default_main_program() if given is None else plain(given)
     if not isinstance(program, Program):
         raise UsageTypeError(f"main_program must be a Program, got {type(given).__name__}")
     return program

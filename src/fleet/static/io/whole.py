@@ -9,7 +9,9 @@ from pathlib import Path
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
+from fleet.static import above
 from fleet.static.executor.executor import Executor
+from fleet.static.executor.scope import global_scope, scope_guard
 from fleet.static.io.files import Replacing, read_tensors
 from fleet.static.io.variables import (
     assign,
@@ -20,7 +22,8 @@ from fleet.static.io.variables import (
     values_of,
 )
 from fleet.static.json_form import to_json
-from fleet.static.program import SERVERS_NOTE, Program
+from fleet.static.notes import SERVERS_NOTE
+from fleet.static.program import Program
 from fleet.static.variable import Variable
 
 PARAMETERS, STATE, PROGRAM = ".params.safetensors", ".state.safetensors", ".program.json"
@@ -29,12 +32,18 @@ PARAMETERS, STATE, PROGRAM = ".params.safetensors", ".state.safetensors", ".prog
 def save(program: Program, model_path: str | os.PathLike[str]) -> None:
     """Save a program: MODEL_PATH.params.safetensors, .state.safetensors (all else that lasts) and .program.json.
 
-    The three take their places together, when all are on the disk: a save that fails leaves the one before it.
+    The three take their places together, when all are on the disk: a save that fails leaves the one before it. Of a
+    program with servers the parameters come from there. Its optimizer's state does not; save_persistables() has it.
     """
-    program = _local(program, "save_persistables")
+    program, scope = program_of(program), global_scope()
     folder, stem = _place(model_path)
+    if SERVERS_NOTE in program.notes:
+        home = above.home()
+        program = home.with_tables(program)
+        scope = home.at_home(scope, chosen(program, None, is_parameter))
     lasting = chosen(program, None, is_persistable)
-    values = values_of(program, lasting)
+    with scope_guard(scope):
+        values = values_of(program, lasting)
     parameters = {var.name for var in lasting if is_parameter(var)}
     written = to_json(program)
     with Replacing(folder) as replacing:
@@ -50,7 +59,7 @@ def load(
     var_list: Iterable[Variable | str] | None = None,
 ) -> None:
     """Load what `save` saved, or only `var_list` of it; on the executor's device, else where the values are now."""
-    program = _local(program, "load_persistables")
+    program = _local(program)
     folder, stem = _place(model_path)
     wanted = chosen(program, var_list, None if var_list is not None else is_persistable)
     parameters = [var for var in wanted if is_parameter(var)]
@@ -60,10 +69,10 @@ def load(
     assign(values, torch.device("cpu") if executor is None else executor.device)
 
 
-def _local(program: Program, instead: str) -> Program:
+def _local(program: Program) -> Program:
     program = program_of(program)
     if SERVERS_NOTE in program.notes:
-        raise NotSupportedError(f"the parameters of this program are on servers; use static.io.{instead}()")
+        raise NotSupportedError("the parameters of this program are on servers; use static.io.load_persistables()")
     return program
 
 

@@ -46,6 +46,12 @@ reciprocal = _plain("reciprocal", "1 / x")
 abs = _plain("abs", "The size without the sign")
 sin = _plain("sin", "The sine")
 cos = _plain("cos", "The cosine")
+asin = _plain("asin", "The angle whose sine is x")
+acos = _plain("acos", "The angle whose cosine is x")
+atan = _plain("atan", "The angle whose tangent is x")
+sinh = _plain("sinh", "The hyperbolic sine")
+cosh = _plain("cosh", "The hyperbolic cosine")
+erf = _plain("erf", "The error function")
 floor = _plain("floor", "The next whole number below")
 ceil = _plain("ceil", "The next whole number above")
 round = _plain("round", "The nearest whole number, the even one of two that are as near")
@@ -74,6 +80,27 @@ def elu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
 def gelu(x: Variable, approximate: bool = False) -> Variable:
     """x times the share of a normal distribution below x; `approximate` computes that with a tanh."""
     return _add("gelu", x, {"approximate": bool(approximate)}, None)
+
+
+def selu(x: Variable, scale: float | None = None, alpha: float | None = None, name: str | None = None) -> Variable:
+    """`scale` times x above 0, times `alpha * (exp(x) - 1)` below; the usual two keep mean 0 and variance 1."""
+    given = {"scale": scale, "alpha": alpha}
+    return _add("selu", x, {key: float(value) for key, value in given.items() if value is not None}, name)
+
+
+def softshrink(x: Variable, alpha: float = 0.5) -> Variable:
+    """x nearer to 0 by `alpha`, and 0 where it is not further away than that."""
+    return _add("softshrink", x, {"lambda": float(alpha)}, None)
+
+
+def hard_shrink(x: Variable, threshold: float = 0.5) -> Variable:
+    """x, and 0 where it is not further than `threshold` from 0."""
+    return _add("hard_shrink", x, {"threshold": float(threshold)}, None)
+
+
+def thresholded_relu(x: Variable, threshold: float = 1.0) -> Variable:
+    """x above `threshold`, 0 elsewhere."""
+    return _add("thresholded_relu", x, {"threshold": float(threshold)}, None)
 
 
 def relu6(x: Variable, threshold: float = 6.0, name: str | None = None) -> Variable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import NotSupportedError
@@ -40,19 +41,8 @@ def conv2d_transpose(
     if wanted is not None and any(size < 0 for size in sizes):
         raise layer.error(f"output_size needs an input of known sizes, got shape {list(input.shape)}; give filter_size")
     begins = [(size - 1) * step - 2 * pad for size, step, pad in zip(sizes, strides, pads, strict=True)]
-    if filter_size is not None:
-        kernel = each(layer, filter_size, 2, "filter_size", 1)
-    elif wanted is not None:
-        kernel = [(out - begin - 1) // rate + 1 for out, begin, rate in zip(wanted, begins, dilations, strict=True)]
-    else:
-        raise layer.error("filter_size or output_size must be given")
-    extra = [0, 0]
-    if wanted is not None:
-        least = [begin + rate * (side - 1) + 1 for begin, rate, side in zip(begins, dilations, kernel, strict=True)]
-        extra = [out - low for out, low in zip(wanted, least, strict=True)]
-        if any(not 0 <= more < step for more, step in zip(extra, strides, strict=True)):
-            most = [low + step - 1 for low, step in zip(least, strides, strict=True)]
-            raise layer.error(f"output_size must be from {least} to {most}, got {wanted}")
+    kernel = _kernel(layer, filter_size, wanted, begins, dilations)
+    extra = [0, 0] if wanted is None else _output_padding(layer, wanted, begins, dilations, kernel, strides)
     attrs = {
         "strides": strides,
         "paddings": pads,
@@ -63,3 +53,35 @@ def conv2d_transpose(
     }
     shape = [channels, num_filters // groups, *kernel]
     return finish(layer, "conv2d_transpose", input, shape, num_filters, attrs, (param_attr, bias_attr), act, None)
+
+
+def _kernel(
+    layer: Layer,
+    filter_size: Sizes | None,
+    wanted: Sequence[int] | None,
+    begins: Sequence[int],
+    dilations: Sequence[int],
+) -> list[int]:
+    """The sizes of the filter: those that are given, or those that give what is wanted."""
+    if filter_size is not None:
+        return each(layer, filter_size, 2, "filter_size", 1)
+    if wanted is None:
+        raise layer.error("filter_size or output_size must be given")
+    return [(out - begin - 1) // rate + 1 for out, begin, rate in zip(wanted, begins, dilations, strict=True)]
+
+
+def _output_padding(
+    layer: Layer,
+    wanted: Sequence[int],
+    begins: Sequence[int],
+    dilations: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+) -> list[int]:
+    """What is wanted beyond the least size that the filters reach; less than a stride."""
+    least = [begin + rate * (side - 1) + 1 for begin, rate, side in zip(begins, dilations, kernel, strict=True)]
+    extra = [out - low for out, low in zip(wanted, least, strict=True)]
+    if any(not 0 <= more < step for more, step in zip(extra, strides, strict=True)):
+        most = [low + step - 1 for low, step in zip(least, strides, strict=True)]
+        raise layer.error(f"output_size must be from {least} to {most}, got {wanted}")
+    return extra

@@ -8,10 +8,10 @@ from typing import Any
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static import names
 from fleet.static.attr import ParamAttr
-from fleet.static.callsite import callsite
+from fleet.static.callsite import prefix
 from fleet.static.initializer import Constant, Initializer, Xavier
 from fleet.static.operator import Operator
-from fleet.static.program import default_main_program, default_startup_program
+from fleet.static.program import Program, default_main_program, default_startup_program
 from fleet.static.registry import definition
 from fleet.static.variable import Parameter, Variable
 
@@ -53,7 +53,7 @@ class Layer:
         name = settings.name or names.generate(f"{self.name}.{'b' if is_bias else 'w'}", main.has_var)
         known = main.vars.get(name)
         if known is not None:
-            return self._shared(known, shape, dtype)
+            return self._shared(known, shape, dtype, settings)
         startup = default_startup_program().global_block()
         self._check_start(startup.vars.get(name), shape, dtype)
         parameter = main.create_parameter(
@@ -71,11 +71,23 @@ class Layer:
             initializer(startup.create_var(name, shape, dtype, persistable=True), startup)
         return parameter
 
-    def _shared(self, known: Variable, shape: Sequence[int], dtype: str) -> Parameter:
+    def _shared(self, known: Variable, shape: Sequence[int], dtype: str, settings: ParamAttr) -> Parameter:
         if not isinstance(known, Parameter) or known.shape != tuple(shape) or known.dtype != dtype:
             raise self.error(
                 f"{known.name!r} exists with shape {list(known.shape)} and dtype {known.dtype}, and cannot be shared "
                 f"by a parameter of shape {list(shape)} and dtype {dtype}"
+            )
+        for name, usual in vars(ParamAttr(settings.name)).items():
+            asked = getattr(settings, name)
+            if name != "initializer" and asked not in (usual, getattr(known, name)):
+                raise self.error(
+                    f"{known.name!r} exists with {name}={getattr(known, name)}, and {name}={asked} is asked for here; "
+                    "say it where the parameter is made"
+                )
+        if settings.initializer is not None and not _begins_so(known, settings.initializer):
+            raise self.error(
+                f"{known.name!r} exists and begins otherwise than with this initializer; give it where the parameter "
+                "is made"
             )
         return known
 
@@ -116,21 +128,29 @@ class Layer:
             known = definition(act)
         except UsageError:
             raise self.error(f"there is no activation {act!r}; use relu, tanh, sigmoid, softmax, ...") from None
-        if [slot.rstrip("?*") for slot in known.inputs] != ["X"]:
+        if list(known.input_slots) != ["X"]:
             raise self.error(f"{act!r} is no activation; use relu, tanh, sigmoid, softmax, ...")
         return self.apply(act, {"X": var}, dtype=var.dtype)
 
     def error(self, message: str) -> UsageError:
         """An error that begins with the line of the user's script."""
-        site = callsite()
-        return UsageError(f"{site + ': ' if site else ''}{self.kind}: {message}")
+        return UsageError(f"{prefix()}{self.kind}: {message}")
 
     def variable(self, value: Any, what: str = "input") -> Variable:
         """UsageTypeError unless it is a Variable."""
         if not isinstance(value, Variable):
-            site = callsite()
             raise UsageTypeError(
-                f"{site + ': ' if site else ''}{self.kind}: {what} must be a Variable, got {type(value).__name__}; "
+                f"{prefix()}{self.kind}: {what} must be a Variable, got {type(value).__name__}; "
                 "make one with static.data() or layers.assign()"
             )
         return value
+
+
+def _begins_so(parameter: Parameter, initializer: Initializer) -> bool:
+    """Whether the startup program begins a parameter as an initialiser would; True where it does not begin it."""
+    ops = [op for op in default_startup_program().global_block().ops if parameter.name in op.output_names]
+    if not ops:
+        return True
+    block = Program().global_block()
+    initializer(block.create_var(parameter.name, parameter.shape, parameter.dtype, persistable=True), block)
+    return [(op.type, op.attrs) for op in ops] == [(op.type, op.attrs) for op in block.ops]

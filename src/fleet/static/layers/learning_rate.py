@@ -109,6 +109,16 @@ def linear_lr_warmup(learning_rate: float | Variable, warmup_steps: int, start_l
     return _schedule("linear_warmup", **settings, learning_rate=number(own, "learning_rate", learning_rate, least=0))
 
 
+def _decay_step_counter(begin: int = 0) -> Variable:
+    """The count of steps as a float32 of shape [1]: `begin` in the first run, for schedules of a script's own."""
+    layer = Layer("step_counter")
+    with layer.block.program.adding(SCHEDULE):
+        step, out = layer.temporary(stop_gradient=True), layer.temporary(stop_gradient=True)
+        layer.op("cast", {"X": _counter()}, {"Out": step}, {"in_dtype": "int64", "out_dtype": "float32"})
+        layer.op("scale", {"X": step}, {"Out": out}, {"scale": 1.0, "bias": float(begin)})
+    return out
+
+
 def _decay(kind: str, learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool) -> Variable:
     return _schedule(
         kind,

@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 from fleet.errors import NotSupportedError
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.reduce import mean
+from fleet.static.registry import may_equal
 from fleet.static.variable import Variable
 
 IGNORE = -100
@@ -82,6 +83,11 @@ def square_error_cost(input: Variable, label: Variable) -> Variable:
     """(input - label) squared, element by element."""
     layer = Layer("square_error_cost")
     inputs = {"X": layer.variable(input), "Y": layer.variable(label, "label")}
+    if not may_equal(input.shape, label.shape):
+        raise layer.error(
+            f"input {input.name!r} has shape {list(input.shape)} and label {label.name!r} has {list(label.shape)}; "
+            "make them equal"
+        )
     difference = layer.apply("elementwise_sub", inputs, {}, input.dtype)
     return layer.apply("square", {"X": difference}, {}, input.dtype)
 

@@ -42,8 +42,8 @@ def auc(
 
     `input` is [n, 2], a softmax over two classes, or [n, 1], the chance of class 1; `label` is [n, 1], 0 or 1. Scores
     are counted in `num_thresholds` parts of [0, 1]; those in one part are tied. The counts are the persistable
-    variables [batch_stat_pos, batch_stat_neg, stat_pos, stat_neg]: set to 0 they begin anew, and those of several
-    workers can be added. Without one of the classes there is no AUC: it is NaN.
+    variables [batch_stat_pos, batch_stat_neg, stat_pos, stat_neg], called `_generated_var_0` and so on: set to 0 they
+    begin anew, and those of several workers can be added. Without one of the classes there is no AUC: it is NaN.
     """
     layer = Layer("auc")
     layer.variable(input)
@@ -55,10 +55,8 @@ def auc(
             f"num_thresholds must be at least 1 and slide_steps at least 0, got {num_thresholds} and {slide_steps}"
         )
     found, states = [], []
-    for prefix, steps in (("batch_", slide_steps), ("", 0)):
-        pos, neg = (
-            _counts(f"{layer.name}.{prefix}stat_{kind}", [max(1, steps), num_thresholds + 1]) for kind in ("pos", "neg")
-        )
+    for steps in (slide_steps, 0):
+        pos, neg = (_counts([max(1, steps), num_thresholds + 1]) for _ in ("pos", "neg"))
         out = layer.temporary("float64", stop_gradient=True)
         layer.op(
             "auc",
@@ -71,9 +69,9 @@ def auc(
     return found[1], found[0], states
 
 
-def _counts(stem: str, shape: list[int]) -> Variable:
-    """A persistable variable of zeros."""
+def _counts(shape: list[int]) -> Variable:
+    """A persistable variable of zeros, under the name that scripts know it by when they set it to 0."""
     main, startup = default_main_program().global_block(), default_startup_program().global_block()
-    name = names.generate(stem, main.has_var)
+    name = names.generate("_generated_var", main.has_var)
     Constant(0)(startup.create_var(name, shape, "int64", persistable=True), startup)
     return main.create_var(name, shape, "int64", persistable=True, stop_gradient=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.static.dtypes import canonical
 from fleet.static.layers.helper import Layer
-from fleet.static.names import LOD
+from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.ops.sequence_pool import EXTREMES, KINDS
 from fleet.static.variable import Variable
 
@@ -21,7 +21,7 @@ def sequence_pool(input: Variable, pool_type: str, is_test: bool = False, pad_va
     kind = str(pool_type).upper()
     if kind not in KINDS:
         raise layer.error(f"pool_type must be one of {', '.join(KINDS).lower()}, got {pool_type!r}")
-    offsets = _offsets(layer, input)
+    offsets = offsets_of(layer, input)
     out = layer.temporary(input.dtype)
     index = layer.temporary("int64", stop_gradient=True) if kind in EXTREMES else None
     count = layer.temporary(input.dtype, stop_gradient=True)
@@ -47,13 +47,13 @@ def sequence_last_step(input: Variable) -> Variable:
 def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None = None) -> Variable:  # noqa: ARG001
     """Shares that sum to 1 within each row."""
     layer = Layer("sequence_softmax", name)
-    return layer.apply("sequence_softmax", {"X": input, "Offsets": _offsets(layer, input)}, dtype=input.dtype)
+    return layer.apply("sequence_softmax", {"X": input, "Offsets": offsets_of(layer, input)}, dtype=input.dtype)
 
 
 def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
     """Each row from its end to its beginning."""
     layer = Layer("sequence_reverse", name)
-    offsets = _offsets(layer, x, "x")
+    offsets = offsets_of(layer, x, "x")
     out = layer.temporary(x.dtype)
     layer.op("sequence_reverse", {"X": x, "Offsets": offsets}, {"Y": out})
     return out
@@ -76,7 +76,7 @@ def sequence_conv(
     What is outside of the row counts as zeros, so `padding` cannot be switched off.
     """
     layer = Layer("sequence_conv", name)
-    offsets = _offsets(layer, input)
+    offsets = offsets_of(layer, input)
     if filter_stride != 1:
         raise layer.error(f"filter_stride must be 1, got {filter_stride}")
     if padding is not True:
@@ -98,7 +98,7 @@ def sequence_conv(
 def sequence_expand(x: Variable, y: Variable, ref_level: int = -1, name: str | None = None) -> Variable:
     """Row i of `x` as often as row i of the ragged `y` has values."""
     layer = Layer("sequence_expand", name)
-    offsets = _offsets(layer, y, "y")
+    offsets = offsets_of(layer, y, "y")
     if ref_level not in (-1, 0):
         raise layer.error(f"ref_level must be -1 or 0, got {ref_level}; there is one level of rows")
     inputs: dict[str, Any] = {"X": layer.variable(x, "x"), "Y": y, "Offsets": offsets}
@@ -106,7 +106,7 @@ def sequence_expand(x: Variable, y: Variable, ref_level: int = -1, name: str | N
         return layer.apply("sequence_expand", inputs, dtype=x.dtype)
     out = layer.temporary(x.dtype)
     inputs["XOffsets"] = layer.block.var(x.lod)
-    layer.op("sequence_expand", inputs, {"Out": out, "OutOffsets": _new_offsets(layer, out)})
+    layer.op("sequence_expand", inputs, {"Out": out, "OutOffsets": new_offsets(layer, out)})
     return out
 
 
@@ -115,9 +115,9 @@ def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Varia
     layer = Layer("sequence_concat", name)
     if not isinstance(input, list | tuple) or not input:
         raise layer.error(f"input must be a list of variables, got {input!r}")
-    offsets = [_offsets(layer, one) for one in input]
+    offsets = [offsets_of(layer, one) for one in input]
     out = layer.temporary(input[0].dtype)
-    layer.op("sequence_concat", {"X": input, "Offsets": offsets}, {"Out": out, "OutOffsets": _new_offsets(layer, out)})
+    layer.op("sequence_concat", {"X": input, "Offsets": offsets}, {"Out": out, "OutOffsets": new_offsets(layer, out)})
     return out
 
 
@@ -126,7 +126,7 @@ def sequence_pad(
 ) -> tuple[Variable, Variable]:
     """Rows filled up with `pad_value` to `maxlen`, or to the longest of the batch; and how long each was."""
     layer = Layer("sequence_pad", name)
-    offsets = _offsets(layer, x, "x")
+    offsets = offsets_of(layer, x, "x")
     out, sizes = layer.temporary(x.dtype), layer.temporary("int64", stop_gradient=True)
     layer.op(
         "sequence_pad",
@@ -142,7 +142,7 @@ def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Va
     layer = Layer("sequence_unpad", name)
     out = layer.temporary(layer.variable(x, "x").dtype)
     inputs = {"X": x, "Length": layer.variable(length, "length")}
-    layer.op("sequence_unpad", inputs, {"Out": out, "OutOffsets": _new_offsets(layer, out)})
+    layer.op("sequence_unpad", inputs, {"Out": out, "OutOffsets": new_offsets(layer, out)})
     return out
 
 
@@ -153,15 +153,3 @@ def sequence_mask(x: Variable, maxlen: int | None = None, dtype: Any = "int64", 
     attrs = {"maxlen": -1 if maxlen is None else maxlen, "out_dtype": canonical(dtype)}
     layer.op("sequence_mask", {"X": layer.variable(x, "x")}, {"Y": out}, attrs)
     return out
-
-
-def _offsets(layer: Layer, value: Any, what: str = "input") -> Variable:
-    """Where the rows of a ragged variable begin."""
-    var = layer.variable(value, what)
-    if var.lod is None:
-        raise layer.error(f"{what} {var.name!r} must be ragged; declare it with data(..., lod_level=1)")
-    return layer.block.var(var.lod)
-
-
-def _new_offsets(layer: Layer, out: Variable) -> Variable:
-    return layer.block.create_var(out.name + LOD, [-1], "int64", stop_gradient=True)

@@ -15,6 +15,7 @@ from fleet.static.dtypes import canonical
 from fleet.static.initializer import Constant, Initializer
 from fleet.static.layers.arithmetic import target
 from fleet.static.layers.helper import Layer
+from fleet.static.layers.sizes import shape_and_sizes
 from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.variable import Parameter, Variable
 
@@ -88,21 +89,17 @@ def _plain(value: float) -> float:
 
 
 def fill_constant(
-    shape: Sequence[int],
+    shape: Sequence[int | Variable] | Variable,
     dtype: Any,
     value: float,
     force_cpu: bool = False,  # noqa: ARG001 - changes no value
     out: Variable | None = None,
 ) -> Variable:
-    """A variable that is `value` everywhere, as `out` if given."""
+    """A variable that is `value` everywhere, as `out` if given; sizes may be variables, such as `shape(x)[0]`."""
     layer, kind = Layer("fill_constant"), canonical(dtype)
     made = layer.temporary(kind) if out is None else layer.variable(out, "out")
-    layer.op(
-        "fill_constant",
-        {},
-        {"Out": made},
-        {"shape": [int(size) for size in shape], "dtype": kind, "value": _plain(value)},
-    )
+    inputs, attrs = shape_and_sizes(layer, shape)
+    layer.op("fill_constant", inputs, {"Out": made}, {**attrs, "dtype": kind, "value": _plain(value)})
     made.stop_gradient = True
     return made
 
@@ -130,12 +127,12 @@ def fill_constant_batch_size_like(
     return out
 
 
-def zeros(shape: Sequence[int], dtype: Any = "float32", force_cpu: bool = False) -> Variable:
+def zeros(shape: Sequence[int | Variable] | Variable, dtype: Any = "float32", force_cpu: bool = False) -> Variable:
     """0 everywhere."""
     return fill_constant(shape, dtype, 0.0, force_cpu)
 
 
-def ones(shape: Sequence[int], dtype: Any = "float32", force_cpu: bool = False) -> Variable:
+def ones(shape: Sequence[int | Variable] | Variable, dtype: Any = "float32", force_cpu: bool = False) -> Variable:
     """1 everywhere."""
     return fill_constant(shape, dtype, 1.0, force_cpu)
 

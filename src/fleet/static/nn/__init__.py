@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import NotSupportedError
-from fleet.static import layers
+from fleet.static import functions, layers
 from fleet.static.nn.sparse import sparse_embedding as _sparse_embedding
 from fleet.static.nn.spelling import both_spellings
 from fleet.static.variable import Variable
@@ -34,16 +34,6 @@ def fc(
 
 
 @both_spellings
-def mean(
-    x: Variable, axis: int | Sequence[int] | None = None, keepdim: bool = False, name: str | None = None
-) -> Variable:
-    """The mean of all elements, or over some dimensions."""
-    if axis is None and not keepdim:
-        return layers.mean(x, name)
-    return layers.reduce_mean(x, axis, keepdim, name)
-
-
-@both_spellings
 def prelu(
     x: Variable, mode: str, param_attr: Any = None, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
@@ -60,25 +50,37 @@ sparse_embedding = both_spellings(_sparse_embedding)
 accuracy = both_spellings(layers.accuracy)
 auc = both_spellings(layers.auc)
 batch_norm = both_spellings(layers.batch_norm)
+bilinear_tensor_product = both_spellings(layers.bilinear_tensor_product)
+continuous_value_model = both_spellings(layers.continuous_value_model)
 conv2d = both_spellings(layers.conv2d)
 conv2d_transpose = both_spellings(layers.conv2d_transpose)
 conv3d = both_spellings(layers.conv3d)
 create_parameter = both_spellings(layers.create_parameter)
+crf_decoding = both_spellings(layers.crf_decoding)
 cross_entropy = both_spellings(layers.cross_entropy)
+data_norm = both_spellings(layers.data_norm)
 dropout = both_spellings(layers.dropout)
 group_norm = both_spellings(layers.group_norm)
 instance_norm = both_spellings(layers.instance_norm)
 layer_norm = both_spellings(layers.layer_norm)
+mean = both_spellings(functions.mean)
+nce = both_spellings(layers.nce)
 pool2d = both_spellings(layers.pool2d)
 relu = both_spellings(layers.relu)
+row_conv = both_spellings(layers.row_conv)
 sequence_concat = both_spellings(layers.sequence_concat)
 sequence_conv = both_spellings(layers.sequence_conv)
+sequence_enumerate = both_spellings(layers.sequence_enumerate)
 sequence_expand = both_spellings(layers.sequence_expand)
+sequence_expand_as = both_spellings(layers.sequence_expand_as)
 sequence_first_step = both_spellings(layers.sequence_first_step)
 sequence_last_step = both_spellings(layers.sequence_last_step)
 sequence_pad = both_spellings(layers.sequence_pad)
 sequence_pool = both_spellings(layers.sequence_pool)
+sequence_reshape = both_spellings(layers.sequence_reshape)
 sequence_reverse = both_spellings(layers.sequence_reverse)
+sequence_scatter = both_spellings(layers.sequence_scatter)
+sequence_slice = both_spellings(layers.sequence_slice)
 sequence_softmax = both_spellings(layers.sequence_softmax)
 sequence_unpad = both_spellings(layers.sequence_unpad)
 sigmoid = both_spellings(layers.sigmoid)
@@ -88,17 +90,12 @@ square_error_cost = both_spellings(layers.square_error_cost)
 tanh = both_spellings(layers.tanh)
 
 _CLOSEST = {
-    "bilinear_tensor_product": "matmul() of both sides",
     "case": "two programs",
     "cond": "two programs",
     "conv3d_transpose": "conv2d_transpose()",
-    "crf_decoding": "softmax() and argmax()",
-    "data_norm": "batch_norm()",
     "deform_conv2d": "conv2d()",
     "multi_box_head": "conv2d()",
-    "nce": "softmax_with_cross_entropy()",
     "py_func": "an operator of your own: fleet.static.registry.register",
-    "row_conv": "sequence_conv()",
     "spectral_norm": "layer_norm()",
     "switch_case": "two programs",
     "while_loop": "a loop of runs",
@@ -109,11 +106,15 @@ __all__ = [
     "accuracy",
     "auc",
     "batch_norm",
+    "bilinear_tensor_product",
+    "continuous_value_model",
     "conv2d",
     "conv2d_transpose",
     "conv3d",
     "create_parameter",
+    "crf_decoding",
     "cross_entropy",
+    "data_norm",
     "dropout",
     "embedding",
     "fc",
@@ -121,17 +122,24 @@ __all__ = [
     "instance_norm",
     "layer_norm",
     "mean",
+    "nce",
     "pool2d",
     "prelu",
     "relu",
+    "row_conv",
     "sequence_concat",
     "sequence_conv",
+    "sequence_enumerate",
     "sequence_expand",
+    "sequence_expand_as",
     "sequence_first_step",
     "sequence_last_step",
     "sequence_pad",
     "sequence_pool",
+    "sequence_reshape",
     "sequence_reverse",
+    "sequence_scatter",
+    "sequence_slice",
     "sequence_softmax",
     "sequence_unpad",
     "sigmoid",

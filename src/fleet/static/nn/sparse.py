@@ -8,11 +8,9 @@ from typing import Any
 from fleet.errors import NotSupportedError, UsageTypeError
 from fleet.static.layers.embedding import embedding
 from fleet.static.layers.helper import Layer
+from fleet.static.notes import ENTRIES_NOTE
 from fleet.static.program import default_main_program
 from fleet.static.variable import Variable
-
-ENTRIES_NOTE = "entries"
-"""The note of a program that has the entry policy of each table that was given one, by name, as JSON."""
 
 
 def sparse_embedding(

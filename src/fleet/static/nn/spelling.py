@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any, TypeVar
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.callsite import callsite
+from fleet.static.callsite import prefix
 
 R = TypeVar("R")
 
@@ -39,19 +39,14 @@ def both_spellings(layer: Callable[..., R]) -> Callable[..., R]:
                 continue
             if name in kwargs or name in placed:
                 raise UsageError(
-                    f"{_where()}{layer.__name__}: {name} and {other} are two spellings of one argument; give one"
+                    f"{prefix()}{layer.__name__}: {name} and {other} are two spellings of one argument; give one"
                 )
             kwargs[name] = kwargs.pop(other)
         try:
             shape.bind(*args, **kwargs)
         except TypeError as error:
             names = ", ".join(shape.parameters)
-            raise UsageTypeError(f"{_where()}{layer.__name__}: {error}; its arguments are {names}") from None
+            raise UsageTypeError(f"{prefix()}{layer.__name__}: {error}; its arguments are {names}") from None
         return layer(*args, **kwargs)
 
     return either
-
-
-def _where() -> str:
-    site = callsite()
-    return f"{site}: " if site else ""

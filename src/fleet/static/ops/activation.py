@@ -70,6 +70,7 @@ _unary(
 
 _unary("square", torch.square, "X", lambda x, grad: grad * x * 2)
 _unary("log", torch.log, "X", lambda x, grad: grad / x)
+_unary("log1p", torch.log1p, "X", lambda x, grad: grad / (x + 1))
 _unary("abs", torch.abs, "X", lambda x, grad: grad * x.sign())
 _unary("sin", torch.sin, "X", lambda x, grad: grad * x.cos())
 _unary("cos", torch.cos, "X", lambda x, grad: grad * x.sin().neg_())
@@ -91,6 +92,20 @@ _unary(
     "hard_sigmoid", lambda x, slope, offset: (x * slope + offset).clamp(0.0, 1.0), attrs={"slope": 0.2, "offset": 0.5}
 )
 _unary("swish", lambda x, beta: x * torch.sigmoid(x * beta), attrs={"beta": 1.0})
+_unary("sinh", torch.sinh, "X", lambda x, grad: grad * x.cosh())
+_unary("cosh", torch.cosh, "X", lambda x, grad: grad * x.sinh())
+_unary("asin", torch.asin)
+_unary("acos", torch.acos)
+_unary("atan", torch.atan)
+_unary("erf", torch.erf)
+_unary("softshrink", functional.softshrink, attrs={"lambda": 0.5})
+_unary("hard_shrink", functional.hardshrink, attrs={"threshold": 0.5})
+_unary("thresholded_relu", lambda x, threshold: functional.threshold(x, threshold, 0.0), attrs={"threshold": 1.0})
+_unary(
+    "selu",
+    lambda x, scale, alpha: torch.where(x > 0, x, alpha * torch.expm1(x.clamp(max=0.0))) * scale,
+    attrs={"scale": 1.0507009873554805, "alpha": 1.6732632423543772},
+)
 _unary("brelu", torch.clamp, attrs={"t_min": 0.0, "t_max": 24.0})
 _unary("soft_relu", lambda x, threshold: functional.softplus(x.clamp(-threshold, threshold)), attrs={"threshold": 40.0})
 

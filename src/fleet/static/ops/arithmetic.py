@@ -32,6 +32,7 @@ def _infer_scale(infer: Infer) -> None:
     attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True},
     infer=_infer_scale,
     grad=Grad(),
+    takes_rows=True,
 )
 def _scale(op: Operator, lowering: Lowering) -> Kernel:
     var = lowering.var(op.input("X")[0])

@@ -9,17 +9,26 @@ from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
 from fleet.static.operator import Operator
 from fleet.static.ops.making import compared
+from fleet.static.ops.sizes import infer_sizes, sizes_of
 from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad, same_as
 from fleet.static.variable import ROWS
 
 
 def _infer_constant(infer: Infer) -> None:
-    infer.set("Out", infer.attr("shape"), infer.attr("dtype"))
+    infer.set("Out", infer_sizes(infer), infer.attr("dtype"))
 
 
-@register("fill_constant", attrs={"shape": [1], "value": 0.0, "dtype": "float32"}, infer=_infer_constant)
+@register(
+    "fill_constant",
+    inputs=("Sizes*",),
+    attrs={"shape": [1], "value": 0.0, "dtype": "float32"},
+    infer=_infer_constant,
+)
 def _fill_constant(op: Operator, lowering: Lowering) -> Kernel:
     shape, value, dtype = op.attr("shape"), op.attr("value"), torch_dtype(op.attr("dtype"))
+    if op.input("Sizes"):
+        sizes = sizes_of(op)
+        return lambda *given: torch.full(sizes(given), value, dtype=dtype, device=lowering.device)
     return lambda: torch.full(shape, value, dtype=dtype, device=lowering.device)
 
 
@@ -49,7 +58,7 @@ def _infer_sum(infer: Infer) -> None:
     infer.set("Out", first.shape, first.dtype, lod=first.lod, kind=ROWS if kinds == {ROWS} else None)
 
 
-@register("sum", inputs=("X*",), infer=_infer_sum, grad=Grad(wrt=("X",)), rebinds=True)
+@register("sum", inputs=("X*",), infer=_infer_sum, grad=Grad(wrt=("X",)), rebinds=True, takes_rows=True)
 def _sum(op: Operator, lowering: Lowering) -> Kernel:
     kinds = [lowering.var(name).kind for name in op.input("X")]
     if ROWS in kinds:

@@ -41,7 +41,9 @@ def _on_values(kernel: Kernel, op: Operator, lowering: Lowering) -> Kernel:
     return clipped
 
 
-@register("clip", inputs=("X",), attrs={"min": -1.0, "max": 1.0}, infer=_infer_clip, grad=Grad(needs=("X",)))
+@register(
+    "clip", inputs=("X",), attrs={"min": -1.0, "max": 1.0}, infer=_infer_clip, grad=Grad(needs=("X",)), takes_rows=True
+)
 def _clip(op: Operator, lowering: Lowering) -> Kernel:
     low, high = op.attr("min"), op.attr("max")
     return _on_values(lambda x: x.clamp(low, high), op, lowering)
@@ -60,7 +62,14 @@ def _infer_clip_by_norm(infer: Infer) -> None:
     _infer_limited(infer)
 
 
-@register("clip_by_norm", inputs=("X",), attrs={"max_norm": 1.0}, infer=_infer_clip_by_norm, grad=Grad(needs=("X",)))
+@register(
+    "clip_by_norm",
+    inputs=("X",),
+    attrs={"max_norm": 1.0},
+    infer=_infer_clip_by_norm,
+    grad=Grad(needs=("X",)),
+    takes_rows=True,
+)
 def _clip_by_norm(op: Operator, lowering: Lowering) -> Kernel:
     limit = op.attr("max_norm")
     return _on_values(lambda x: x * (limit / torch.linalg.vector_norm(x).clamp_min(limit)), op, lowering)
@@ -71,7 +80,7 @@ def _infer_norm(infer: Infer) -> None:
     infer.set("Out", [1], infer.dtype("X"))
 
 
-@register("squared_l2_norm", inputs=("X",), infer=_infer_norm, grad=Grad(needs=("X",)))
+@register("squared_l2_norm", inputs=("X",), infer=_infer_norm, grad=Grad(needs=("X",)), takes_rows=True)
 def _squared_l2_norm(op: Operator, lowering: Lowering) -> Kernel:
     if lowering.var(op.input("X")[0]).kind == ROWS:
         return lambda rows: rows.merged().values.square().sum().view(1)
@@ -92,7 +101,12 @@ def _infer_together(infer: Infer) -> None:
 
 
 @register(
-    "clip_by_global_norm", inputs=("X*",), outputs=("Out*",), attrs={"max_global_norm": 1.0}, infer=_infer_together
+    "clip_by_global_norm",
+    inputs=("X*",),
+    outputs=("Out*",),
+    attrs={"max_global_norm": 1.0},
+    infer=_infer_together,
+    takes_rows=True,
 )
 def _clip_by_global_norm(op: Operator, lowering: Lowering) -> Kernel:
     most = op.attr("max_global_norm")

@@ -26,7 +26,8 @@ def _assign_value(op: Operator, lowering: Lowering) -> Kernel:
     return value.clone
 
 
-def _infer_batch_size_like(infer: Infer) -> None:
+def infer_batch_size_like(infer: Infer) -> None:
+    """The attribute `shape`, but along one dimension the size of Input's batch."""
     source, shape = infer.var("Input"), list(infer.attr("shape"))
     from_dim = axis_of(infer, infer.attr("input_dim_idx"), len(source.shape), "input_dim_idx")
     to_dim = axis_of(infer, infer.attr("output_dim_idx"), len(shape), "output_dim_idx")
@@ -40,7 +41,7 @@ def _infer_batch_size_like(infer: Infer) -> None:
     "fill_constant_batch_size_like",
     inputs=("Input",),
     attrs={"shape": [1], "dtype": "float32", "value": 0.0, "input_dim_idx": 0, "output_dim_idx": 0},
-    infer=_infer_batch_size_like,
+    infer=infer_batch_size_like,
 )
 def _fill_constant_batch_size_like(op: Operator, lowering: Lowering) -> Kernel:
     shape, value, dtype = list(op.attr("shape")), op.attr("value"), torch_dtype(op.attr("dtype"))

@@ -8,6 +8,7 @@ from fleet import _native
 from fleet.errors import UsageError
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
+from fleet.static.ops.loss import bound, with_classes
 from fleet.static.registry import Kernel, register
 
 
@@ -31,16 +32,17 @@ def _fc_tanh(x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor) -> torch.Tens
 
 @register("fused_mean_loss", inputs=("X", "Label"), attrs={"ignore_index": -100})
 def _fused_mean_loss(op: Operator, lowering: Lowering) -> Kernel:
-    ignored = op.attr("ignore_index")
+    ignored, least = op.attr("ignore_index"), -bound(lowering.dtype(op.input("X")[0]))
 
     def plain(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        return x.gather(1, label.long()).log_().mean(0).neg_()
+        return x.gather(1, label.long()).log_().clamp_min_(least).mean(0).neg_()
 
     def masked(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
         counts = label.ne(ignored)
-        return x.gather(1, (label * counts).long()).log_().masked_fill_(~counts, 0).mean(0).neg_()
+        picked = x.gather(1, (label * counts).long()).log_().clamp_min_(least)
+        return picked.masked_fill_(~counts, 0).mean(0).neg_()
 
-    return _plain_or_masked(plain, masked, ignored, lowering)
+    return _plain_or_masked(plain, masked, op, lowering)
 
 
 @register(
@@ -62,7 +64,7 @@ def _fused_softmax_loss_grad(op: Operator, lowering: Lowering) -> Kernel:
         return (x * grad).scatter_add_(1, (label * counts).long(), -grad)
 
     if op.input("Y@GRAD"):
-        return _plain_or_masked(plain, masked, ignored, lowering)
+        return _plain_or_masked(plain, masked, op, lowering)
 
     filled = _Filled()
 
@@ -75,13 +77,14 @@ def _fused_softmax_loss_grad(op: Operator, lowering: Lowering) -> Kernel:
         share = constant / max(len(x), 1)
         return masked(x, label, torch.full((len(x), 1), share, dtype=x.dtype, device=x.device))
 
-    return _plain_or_masked(plain_mean, masked_mean, ignored, lowering)
+    return _plain_or_masked(plain_mean, masked_mean, op, lowering)
 
 
-def _plain_or_masked(plain: Kernel, masked: Kernel, ignored: int, lowering: Lowering) -> Kernel:
+def _plain_or_masked(plain: Kernel, masked: Kernel, op: Operator, lowering: Lowering) -> Kernel:
     """Labels to be ignored are rare, and on the CPU found when they name no column."""
-    if lowering.device.type != "cpu" or ignored >= 0:
-        return _with_as_many_labels(masked)
+    checked = with_classes(masked, op)
+    if lowering.device.type != "cpu" or lowering.is_handed_on or op.attr("ignore_index") >= 0:
+        return _with_as_many_labels(checked)
 
     kernel = plain
 
@@ -90,8 +93,8 @@ def _plain_or_masked(plain: Kernel, masked: Kernel, ignored: int, lowering: Lowe
         try:
             made: torch.Tensor = kernel(*tensors)
         except (RuntimeError, IndexError):
-            made = masked(*tensors)
-            kernel = masked  # there will be more of them
+            made = checked(*tensors)
+            kernel = checked  # there will be more of them
         return made
 
     return _with_as_many_labels(run)

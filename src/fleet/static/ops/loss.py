@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.nn import functional
 
-from fleet.static.dtypes import FLOATS, INTEGERS
+from fleet.errors import UsageError
+from fleet.static.dtypes import FLOATS, INTEGERS, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.making import axis_of, compared, same_dtype, same_shape
@@ -54,32 +57,61 @@ def _infer_cross_entropy(infer: Infer) -> None:
     grad=Grad(needs=("X", "Label"), wrt=("X",)),
 )
 def _cross_entropy(op: Operator, lowering: Lowering) -> Kernel:
+    most = bound(lowering.dtype(op.input("X")[0]))
     if op.attr("soft_label"):
-        return compared(lambda x, label: (label * x.log()).sum(-1, keepdim=True).neg_(), op, lowering)
+        return compared(lambda x, label: (label * x.log().clamp_min_(-most)).sum(-1, keepdim=True).neg_(), op, lowering)
     shape, ignore = lowering.shape(op.input("X")[0]), op.attr("ignore_index")
-    if len(shape) == 2 and 0 < shape[1] <= FEW_CLASSES:
-        return lambda x, label: _picked(x.log(), label.reshape(-1).long(), ignore).unsqueeze(1)
+
+    def few(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        return _picked(x.log(), label.reshape(-1).long(), ignore).clamp_max_(most).unsqueeze(1)
 
     def entropy(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
         ignored = label == ignore
         picked = x.gather(-1, label.long().masked_fill(ignored, 0))
-        return picked.log_().neg_().masked_fill_(ignored, 0)
+        return picked.log_().neg_().clamp_max_(most).masked_fill_(ignored, 0)
 
-    return compared(entropy, op, lowering, num_dims=len(shape) - 1)
+    if len(shape) == 2 and 0 < shape[1] <= FEW_CLASSES:
+        return with_classes(few, op)
+    return compared(with_classes(entropy, op), op, lowering, num_dims=len(shape) - 1)
 
 
 @register_grad("cross_entropy")
 def _cross_entropy_grad(op: Operator, lowering: Lowering) -> Kernel:
+    least = 1 / bound(lowering.dtype(op.input("X")[0]))
     if op.attr("soft_label"):
-        return compared(lambda x, label, grad: (label / x).mul_(-grad), op, lowering, "X", "Label")
+        return compared(lambda x, label, grad: (label / x.clamp_min(least)).mul_(-grad), op, lowering, "X", "Label")
     ignore = op.attr("ignore_index")
 
     def entropy_grad(x: torch.Tensor, label: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
         flat, target = x.reshape(-1, x.shape[-1]), label.reshape(-1).long()
-        share = grad.reshape(-1) / _picked(flat, target, ignore).neg_()
+        share = grad.reshape(-1) / _picked(flat, target, ignore).neg_().clamp_min_(least)
         return _picked_grad(share, flat, target, ignore).view(x.shape)
 
-    return entropy_grad
+    return with_classes(entropy_grad, op)
+
+
+def bound(dtype: str) -> float:
+    """What the logarithm of a probability is at most below zero, and its slope above: a probability may be 0."""
+    return min(1e20, 1 / torch.finfo(torch_dtype(dtype)).tiny)
+
+
+def with_classes(kernel: Kernel, op: Operator, slot: str = "X", axis: int = -1) -> Kernel:
+    """A kernel of probabilities and labels that says which label is no class, where torch only names a number."""
+
+    def run(x: torch.Tensor, label: torch.Tensor, *more: torch.Tensor) -> Any:
+        try:
+            return kernel(x, label, *more)
+        except (RuntimeError, IndexError):
+            num, ignore = x.shape[axis], op.attr("ignore_index")
+            wrong = label[(label != ignore) & ((label < 0) | (label >= num))]
+            if not len(wrong):
+                raise
+            raise UsageError(
+                f"label {int(wrong[0])} of {op.input('Label')[0]!r} is no class of {op.input(slot)[0]!r}, whose "
+                f"classes are 0 to {num - 1}; {ignore} is the label to be ignored"
+            ) from None
+
+    return run
 
 
 def _picked(flat: torch.Tensor, target: torch.Tensor, ignore: int) -> torch.Tensor:
@@ -134,7 +166,9 @@ def _softmax_with_cross_entropy(op: Operator, lowering: Lowering) -> Kernel:
 
     if op.attr("soft_label"):
         return compared(soft, op, lowering)
-    return plain if is_plain else compared(hard, op, lowering, num_dims=max(1, axis % len(shape)))
+    if is_plain:
+        return with_classes(plain, op, "Logits")
+    return compared(with_classes(hard, op, "Logits", axis), op, lowering, num_dims=max(1, axis % len(shape)))
 
 
 @register_grad("softmax_with_cross_entropy")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from fleet.errors import UsageError
+from fleet.metrics.roc import area
 from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
@@ -29,7 +30,7 @@ def _accuracy(out: torch.Tensor, indices: torch.Tensor, label: torch.Tensor) -> 
     # A label is among the k indexes of its row at most once, so what is equal need only be counted.
     correct = (indices == label).sum().view(1)
     total = len(indices)
-    return correct / total, correct, torch.full((1,), total, dtype=torch.int64, device=indices.device)
+    return correct.float() / total, correct, torch.full((1,), total, dtype=torch.int64, device=indices.device)
 
 
 register(
@@ -75,7 +76,7 @@ def _auc(op: Operator, lowering: Lowering) -> Kernel:
     With `slide_steps` the counts are those of so many last batches, otherwise of all.
     """
     parts, steps = op.attr("num_thresholds"), op.attr("slide_steps")
-    area = _roc if op.attr("curve") == "ROC" else _precision_recall
+    measure = area if op.attr("curve") == "ROC" else _precision_recall
     is_checked = lowering.device.type == "cpu"  # elsewhere looking at the scores would wait for them
 
     def auc(predict: torch.Tensor, label: torch.Tensor, pos: torch.Tensor, neg: torch.Tensor) -> torch.Tensor:
@@ -93,7 +94,7 @@ def _auc(op: Operator, lowering: Lowering) -> Kernel:
             if steps > 1:
                 stat[:-1] = stat[1:].clone()
             stat[-1] = new
-        return area(neg.sum(0).double(), pos.sum(0).double()).view(1)
+        return measure(neg.sum(0).double(), pos.sum(0).double()).view(1)
 
     return compared(auc, op, lowering, "Predict", "Label", num_dims=1)
 
@@ -104,12 +105,6 @@ def _check(scores: torch.Tensor, name: str) -> None:
         raise UsageError(
             f"auc: {name!r} must lie in [0, 1], got {float(low):g} to {float(high):g}; apply softmax or sigmoid"
         )
-
-
-def _roc(negatives: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:
-    """The chance that a positive scores higher than a negative, ties counting half; NaN if a class is absent."""
-    below = negatives.cumsum(0) - negatives / 2
-    return (positives * below).sum() / (negatives.sum() * positives.sum())
 
 
 def _precision_recall(negatives: torch.Tensor, positives: torch.Tensor) -> torch.Tensor:

@@ -8,9 +8,8 @@ trainers make the updates themselves (geo), `check_finite` looks at gradients be
 
 from __future__ import annotations
 
+from fleet.static.above import KERNELS
 from fleet.static.registry import Infer, declare
-
-PROVIDER = "fleet.runtime.programs.kernels"
 
 
 def _infer_prefetch(infer: Infer) -> None:
@@ -22,7 +21,7 @@ def _infer_prefetch(infer: Infer) -> None:
 
 declare(
     "prefetch",
-    PROVIDER,
+    KERNELS,
     inputs=("Ids*",),
     outputs=("Out*",),
     attrs={"tables": [], "widths": [], "heights": [], "padding_idx": [], "drops_last": []},
@@ -31,7 +30,7 @@ declare(
 )
 declare(
     "prefetch_grad",
-    PROVIDER,
+    KERNELS,
     inputs=("Ids*", "Out@GRAD*"),
     outputs=(),
     attrs={"tables": [], "widths": [], "heights": [], "padding_idx": [], "drops_last": []},
@@ -39,19 +38,19 @@ declare(
 )
 declare(
     "send",
-    PROVIDER,
+    KERNELS,
     inputs=("X*", "LearningRate*"),
     outputs=(),
     attrs={"params": [], "endpoints": [], "trainer_id": 0},
     has_effect=True,
 )
-declare("check_finite", PROVIDER, inputs=("X*",), outputs=(), has_effect=True)
+declare("check_finite", KERNELS, inputs=("X*",), outputs=(), has_effect=True)
 for _barrier in ("send_barrier", "fetch_barrier"):
-    declare(_barrier, PROVIDER, outputs=(), attrs={"endpoints": [], "trainer_id": 0}, has_effect=True)
-declare("recv", PROVIDER, outputs=("Out*",), attrs={"endpoints": [], "trainer_id": 0}, has_effect=True)
+    declare(_barrier, KERNELS, outputs=(), attrs={"endpoints": [], "trainer_id": 0}, has_effect=True)
+declare("recv", KERNELS, outputs=("Out*",), attrs={"endpoints": [], "trainer_id": 0}, has_effect=True)
 declare(
     "listen_and_serv",
-    PROVIDER,
+    KERNELS,
     outputs=(),
     attrs={
         "endpoint": "",
@@ -69,11 +68,11 @@ declare(
 
 declare(
     "gen_nccl_id",
-    PROVIDER,
+    KERNELS,
     outputs=(),
     attrs={"endpoint": "", "endpoints": [], "trainer_id": 0},
     has_effect=True,
 )
-declare("c_broadcast", PROVIDER, inputs=("X*",), outputs=("Out*",), attrs={"root": 0}, has_effect=True, in_place=True)
+declare("c_broadcast", KERNELS, inputs=("X*",), outputs=("Out*",), attrs={"root": 0}, has_effect=True, in_place=True)
 # Gradients may share memory with each other, so the sums are new tensors.
-declare("c_allreduce_sum", PROVIDER, inputs=("X*",), outputs=("Out*",), has_effect=True, rebinds=True)
+declare("c_allreduce_sum", KERNELS, inputs=("X*",), outputs=("Out*",), has_effect=True, rebinds=True, takes_rows=True)

@@ -64,6 +64,7 @@ def register_update(
             outputs=("ParamOut", *(f"{slot.rstrip('?')}Out{'?' * slot.endswith('?')}" for slot in state)),
             attrs={**(attrs or {}), **PENALTY},
             infer=infer,
+            takes_rows=True,
         )
         def _(op: Operator, lowering: Lowering) -> Kernel:
             kernel = _with_penalty(make(op, lowering), op)

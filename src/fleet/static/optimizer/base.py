@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
 from typing import Any, ClassVar, NamedTuple, TypedDict
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
@@ -13,7 +16,7 @@ from fleet.static.clip import GradientClip, clipped
 from fleet.static.executor.scope import Scope, global_scope
 from fleet.static.initializer import Constant
 from fleet.static.operator import OPTIMIZE, Operator
-from fleet.static.program import Program, default_startup_program, program_guard
+from fleet.static.program import Program, default_main_program, default_startup_program, program_guard
 from fleet.static.settings import number
 from fleet.static.variable import ROWS, Parameter, Penalty, Variable
 
@@ -49,6 +52,11 @@ class Optimizer:
     """
 
     type: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__init__" in vars(cls):
+            type.__setattr__(cls, "__init__", _says_what_was_meant(cls.__init__))
 
     def __init__(
         self,
@@ -160,6 +168,13 @@ class Optimizer:
         for tensor in self._numbers(scope).values():
             tensor.fill_(rate)
 
+    def _global_learning_rate(self, program: Program | None = None) -> Variable | None:
+        """The variable of the learning rate in a program; None before `minimize` in it."""
+        block = (default_main_program() if program is None else program).global_block()
+        given = self._learning_rate
+        name = given.name if isinstance(given, Variable) else self._rates.get(block.program.serial)
+        return None if name is None or not block.has_var(name) else block.var(name)
+
     def _numbers(self, scope: Scope | None) -> dict[str, Any]:
         if isinstance(self._learning_rate, Variable):
             raise UsageError(
@@ -195,15 +210,29 @@ class Optimizer:
 
     def _accumulator(self, block: Block, parameter: Parameter, one: Accumulator, by_row: bool) -> str:
         stem = "_".join(part for part in (parameter.name, self.name, one.word) if part)
-        count = 0
-        while f"{stem}_{count}" in block.vars:  # another optimizer has one for the same parameter
-            count += 1
-        name = f"{stem}_{count}"
+        # Another optimizer may have one for the same parameter, in this program or in one that shares its scope.
+        name = names.generate(stem, block.has_var)
         if one.is_count:
             _persistable(block, name, parameter.shape[:1] if by_row else (1,), "float32", one.start)
         else:
             _persistable(block, name, parameter.shape, parameter.dtype, one.start)
         return name
+
+
+def _says_what_was_meant(init: Callable[..., None]) -> Callable[..., None]:
+    """The same `__init__`; UsageTypeError of one line for an argument that it does not have."""
+    known = [*list(signature(init).parameters)[1:-1], *Common.__annotations__]
+
+    @wraps(init)
+    def checked(self: Optimizer, *args: Any, **named: Any) -> None:
+        for name in named:
+            if name not in known:
+                near = ["learning_rate"] if name == "lr" else get_close_matches(name, known, 1)
+                advice = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+                raise UsageTypeError(f"{self.__class__.__name__} has no argument {name!r}; {advice}")
+        init(self, *args, **named)
+
+    return checked
 
 
 def _persistable(block: Block, name: str, shape: Sequence[int], dtype: str, start: float) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fleet.static.notes import COLLECTIVE_NOTE
 from fleet.static.operator import REMOTE
 from fleet.static.program import Program
-
-NOTE = "collective"
 
 
 def collective_startup(startup: Program, main: Program, endpoints: Sequence[str], trainer_id: int) -> Program:
@@ -19,5 +18,5 @@ def collective_startup(startup: Program, main: Program, endpoints: Sequence[str]
     parameters = [var.name for var in main.all_parameters() if block.has_var(var.name)]
     if len(endpoints) > 1 and parameters:
         block.append_op("c_broadcast", {"X": parameters}, {"Out": parameters}, {"root": 0}, role=REMOTE)
-    other.notes[NOTE] = {"endpoints": list(endpoints), "trainer_id": trainer_id}
+    other.notes[COLLECTIVE_NOTE] = {"endpoints": list(endpoints), "trainer_id": trainer_id}
     return other

@@ -9,7 +9,7 @@ from fleet.transpiler.updates import LOOKUPS
 
 
 def dense_gradients(program: Program, plan: Plan) -> Program:
-    """The program in which lookups of the plan's dense parameters are not sparse.
+    """The program in which the gradients of the plan's dense parameters are not sparse.
 
     Such a parameter has a use besides lookups, or one lookup of it is dense; its rows cannot be on servers only.
     """
@@ -17,10 +17,9 @@ def dense_gradients(program: Program, plan: Plan) -> Program:
     block = other.global_block()
     dense = set(plan.dense)
     for op in block.ops:
-        if op.type.removesuffix("_grad") in LOOKUPS:
-            name = op.input("W")[0] if op.type in LOOKUPS else op.output("W@GRAD")[0].split("@GRAD")[0]
-            if name in dense:
-                op.attrs["is_sparse"] = False
+        trained = op.input("W") if op.type in LOOKUPS else [name.split("@GRAD")[0] for name in op.output_names]
+        if op.attrs.get("is_sparse") and dense.intersection(trained):
+            op.attrs["is_sparse"] = False
     for name, var in block.vars.items():
         if var.kind == ROWS and "@GRAD" in name and name.split("@GRAD")[0] in dense:
             var.kind = TENSOR

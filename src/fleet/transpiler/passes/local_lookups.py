@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from fleet.static.block import Block
+from fleet.static.fitting import complete
 from fleet.static.operator import Operator
 from fleet.static.program import Program
-from fleet.static.registry import complete
 from fleet.static.variable import Parameter
 from fleet.transpiler.plan import Plan
 

@@ -12,16 +12,16 @@ whose ids depend on another lookup's rows is a request of its own, and so are lo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fleet.static.block import Block
-from fleet.static.names import grad_name
+from fleet.static.names import GRAD
 from fleet.static.operator import BACKWARD, FORWARD, Operator
 from fleet.static.program import Program
 from fleet.static.registry import definition
 from fleet.transpiler.passes.edit import remove
 from fleet.transpiler.plan import Plan
-from fleet.transpiler.updates import LOOKUPS, is_update
+from fleet.transpiler.updates import LOOKUPS, is_update, updates_of
 
 
 def prefetch(program: Program, plan: Plan) -> Program:
@@ -32,15 +32,30 @@ def prefetch(program: Program, plan: Plan) -> Program:
     lookups = [op for op in block.ops if op.type in LOOKUPS and op.input("W")[0] in tables]
     if not lookups:
         return other
-    for group in _groups(lookups, block):
+    gradients = _gradients(other)
+    for group in _groups(lookups, block, gradients):
         for request in _requests(group, block):
             _fetch(request, block)
-            _give_back(request, block)
+            _give_back(request, block, gradients)
     remove(block, [*lookups, *_gradients_and_updates(block, tables)], keep=plan.rate_variables)
     return other
 
 
-def _groups(lookups: Sequence[Operator], block: Block) -> list[list[Operator]]:
+def _gradients(program: Program) -> dict[str, Operator]:
+    """By the rows of a lookup: the operator that makes its gradient for the optimizer, not that of another loss."""
+    block = program.global_block()
+    used = {update.raw for update in updates_of(program)}
+    for op in reversed(block.ops):
+        if op.type == "sum" and used.intersection(op.output_names):
+            used.update(op.input_names)
+    return {
+        op.input("Out@GRAD")[0].split(GRAD)[0]: op
+        for op in block.ops
+        if op.type.removesuffix("_grad") in LOOKUPS and used.intersection(op.output("W@GRAD"))
+    }
+
+
+def _groups(lookups: Sequence[Operator], block: Block, gradients: Mapping[str, Operator]) -> list[list[Operator]]:
     """Lookups that can be one request: none needs the rows of another, and all are trained or none is."""
     depth: dict[str, int] = {}
     groups: dict[tuple[int, bool], list[Operator]] = {}
@@ -49,7 +64,7 @@ def _groups(lookups: Sequence[Operator], block: Block) -> list[list[Operator]]:
         known = max((depth.get(name, 0) for name in op.input_names), default=0)
         if id(op) in chosen:
             ids = depth.get(op.input("Ids")[0], 0)
-            groups.setdefault((ids, _gradient_op(op, block) is not None), []).append(op)
+            groups.setdefault((ids, op.output("Out")[0] in gradients), []).append(op)
             known = ids + 1
         for name in op.output_names:
             depth[name] = max(known, depth.get(name, 0))
@@ -73,12 +88,12 @@ def _fetch(lookups: Sequence[Operator], block: Block) -> None:
     request = block.insert_op(
         position, "prefetch", {"Ids": ids}, {"Out": outs}, lookup_attrs(lookups, block), role=FORWARD
     )
-    request.scope = lookups[0].scope
+    request.scope, request.callsite, request.parts = lookups[0].scope, lookups[0].callsite, tuple(lookups)
 
 
-def _give_back(lookups: Sequence[Operator], block: Block) -> None:
+def _give_back(lookups: Sequence[Operator], block: Block, gradients: Mapping[str, Operator]) -> None:
     """One operator takes the gradients of the rows, where the last of them is known."""
-    found = [gradient for op in lookups if (gradient := _gradient_op(op, block)) is not None]
+    found = [gradients[out] for op in lookups if (out := op.output("Out")[0]) in gradients]
     if not found:
         return
     assert len(found) == len(lookups)
@@ -100,13 +115,6 @@ def lookup_attrs(lookups: Sequence[Operator], block: Block) -> dict[str, list[ob
         "padding_idx": [op.attr("padding_idx") for op in lookups],
         "drops_last": [op.type == "lookup_table" for op in lookups],
     }
-
-
-def _gradient_op(lookup: Operator, block: Block) -> Operator | None:
-    gradient = grad_name(lookup.output("Out")[0])
-    return next(
-        (op for op in block.ops if op.type == f"{lookup.type}_grad" and op.input("Out@GRAD") == [gradient]), None
-    )
 
 
 def _index(op: Operator, block: Block) -> int:

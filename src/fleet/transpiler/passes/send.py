@@ -9,8 +9,9 @@ along that `prefetch_grad` has collected. In geo mode updates stay, and `send` h
 
 from __future__ import annotations
 
+from fleet.static.notes import SERVERS_NOTE
 from fleet.static.operator import REMOTE
-from fleet.static.program import SERVERS_NOTE, Program
+from fleet.static.program import Program
 from fleet.strategy.mode import Mode
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.updates import is_update

@@ -13,15 +13,16 @@ from __future__ import annotations
 import logging
 
 from fleet.static.block import Block
+from fleet.static.fitting import complete
 from fleet.static.names import GRAD
+from fleet.static.notes import SERVERS_NOTE
 from fleet.static.operator import OPTIMIZE, REMOTE, Operator
-from fleet.static.program import SERVERS_NOTE, Program
-from fleet.static.registry import complete
+from fleet.static.program import Program
 from fleet.static.variable import Variable
 from fleet.strategy.mode import Mode
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.share import Share, shares_of
-from fleet.transpiler.updates import Update, updates_of
+from fleet.transpiler.updates import Update, last_writer, updates_of
 
 DELTA = "@DELTA"
 ONE = (1,)
@@ -106,7 +107,8 @@ def _rate_factors(update: Update, block: Block) -> list[Operator]:
     found: list[Operator] = []
     name = update.op.input("LearningRate")[0]
     while name != update.rate.variable:
-        op = next(op for op in reversed(block.ops) if name in op.output_names)
+        op = last_writer(name, block)
+        assert op is not None  # what `Update.rate` was found through
         found.insert(0, op)
         name = op.input("X")[0]
     return found

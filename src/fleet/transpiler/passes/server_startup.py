@@ -11,10 +11,13 @@ from math import prod
 
 from fleet.errors import NotSupportedError
 from fleet.static.block import Block
+from fleet.static.fitting import complete
+from fleet.static.notes import SERVERS_NOTE
 from fleet.static.operator import Operator
-from fleet.static.program import SERVERS_NOTE, Program
-from fleet.static.registry import complete, definition
+from fleet.static.program import Program
+from fleet.static.registry import definition
 from fleet.static.variable import Shape
+from fleet.strategy.mode import Mode
 from fleet.transpiler.passes.server_program import ONE
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.share import Share, shares_of
@@ -32,7 +35,7 @@ def server_startup(startup: Program, program: Program, plan: Plan, server: int) 
         update = updates[share.parameter]
         whole = update.parameter.shape
         _copy(startup, block, share.parameter, share.name, share, whole)
-        if plan.job.mode == "geo":
+        if plan.job.mode == Mode.GEO:
             continue
         for name in update.accumulators.values():
             kept = program.global_block().var(name).shape

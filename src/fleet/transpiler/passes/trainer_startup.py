@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from fleet.static.notes import SERVERS_NOTE
 from fleet.static.operator import REMOTE
-from fleet.static.program import SERVERS_NOTE, Program
+from fleet.static.program import Program
 from fleet.transpiler.passes.edit import remove
 from fleet.transpiler.plan import Plan
 

@@ -42,10 +42,14 @@ class Ops:
         writers = self._writers[name]
         return writers[0] if len(writers) == 1 and writers[0].type == type else None
 
-    def only_reader(self, name: str) -> Operator | None:
+    def is_fetched(self, name: str) -> bool:
+        """Whether whoever runs the program wants to see a variable."""
+        return name in self._fetches
+
+    def only_reader(self, name: str, *, even_if_fetched: bool = False) -> Operator | None:
         """The one operator that reads a variable which is nobody else's business; None otherwise."""
         readers = self._readers[name]
-        if len(readers) != 1 or name in self._fetches or self.var(name).persistable:
+        if len(readers) != 1 or (name in self._fetches and not even_if_fetched) or self.var(name).persistable:
             return None
         return readers[0] if len(self._writers[name]) == 1 else None
 

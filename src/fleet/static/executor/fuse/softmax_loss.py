@@ -13,12 +13,14 @@ def fuse_softmax_loss(ops: Ops) -> list[Operator]:
     for loss in ops:
         if loss.type != "cross_entropy_grad" or not _has_classes(ops, loss):
             continue
-        softmax = ops.only_reader(loss.output("X@GRAD")[0])
+        slope = loss.output("X@GRAD")[0]
+        softmax = ops.only_reader(slope, even_if_fetched=True)
         if softmax is None or softmax.type != "softmax_grad" or softmax.input("Out") != loss.input("X"):
             continue
         if softmax.attr("axis") not in (-1, 1) or not ops.is_kept(loss.input_names, loss, softmax):
             continue
-        gone += [loss, softmax]
+        # Where a probability is 0 the two steps do not equal the one, so what is trained must not depend on a fetch.
+        gone += [softmax] if ops.is_fetched(slope) else [loss, softmax]
         made[id(softmax)] = Operator(
             "fused_softmax_loss_grad",
             {"X": loss.input("X"), "Label": loss.input("Label"), "Y@GRAD": loss.input("Y@GRAD")},

@@ -1,0 +1,53 @@
+"""Methods of variables that are functions: `x.mean()` is `functions.mean(x)`. `Variable` asks here for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from fleet.static import functions, layers
+from fleet.static.functions import arithmetic, reducing, shaping
+from fleet.static.variable import Variable
+
+_NO_METHODS = {"add_n", "assign", "concat", "shape", "stack", "where"}
+METHODS = {*arithmetic.__all__, *reducing.__all__, *shaping.__all__} - _NO_METHODS
+"""Functions whose first argument is the variable."""
+
+_NEED_VALUES = frozenset({"backward", "gradient", "item", "numpy", "set_value", "tolist"})
+
+
+def method_of(variable: Variable, name: str) -> Any:
+    """A method, bound to the variable; AttributeError that says what to do if there is none."""
+    if name in METHODS:
+        return partial(getattr(functions, name), variable)
+    if name in _OWN:
+        return partial(_OWN[name], variable)
+    if name == "T":
+        return layers.transpose(variable, list(reversed(range(variable.ndim))))
+    if name in _NEED_VALUES:
+        raise AttributeError(
+            f"variable {variable.name!r} has no {name}(): it has no value while a program is built; fetch it with "
+            "exe.run(fetch_list=[...]), and let minimize() make gradients"
+        )
+    raise AttributeError(f"{type(variable).__name__!r} object has no attribute {name!r}")
+
+
+def _detach(x: Variable) -> Variable:
+    """A copy that no gradient flows through."""
+    made = layers.assign(x)
+    made.stop_gradient = True
+    return made
+
+
+def _clone(x: Variable) -> Variable:
+    """A copy."""
+    return layers.assign(x)
+
+
+def _dim(x: Variable) -> int:
+    """The number of dimensions."""
+    return x.ndim
+
+
+_OWN: dict[str, Callable[..., Any]] = {"clone": _clone, "detach": _detach, "dim": _dim, "ndimension": _dim}

@@ -1,0 +1,103 @@
+"""`ExponentialMovingAverage`: parameters as they were on average, which often guess better than the last ones.
+
+SGD(0.1).minimize(loss)
+ema = ExponentialMovingAverage(0.999)
+ema.update()                          # part of every step from now on
+...
+with ema.apply(exe):
+    exe.run(test_program, ...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from fleet.errors import NotReadyError, UsageError, UsageTypeError
+from fleet.static import names
+from fleet.static.executor.scope import global_scope
+from fleet.static.initializer import Constant
+from fleet.static.layers.arithmetic import elementwise_min, scale, sums
+from fleet.static.layers.tensor import assign, fill_constant
+from fleet.static.operator import OPTIMIZE
+from fleet.static.program import default_main_program, default_startup_program
+from fleet.static.settings import number
+from fleet.static.variable import Variable
+
+
+class ExponentialMovingAverage:
+    """An average of every trainable parameter in which step t has the weight decay^(T - t), T steps after the first.
+
+    `thres_steps` is a count of steps as a variable; then the decay of a step is at most (1 + steps) / (10 + steps), so
+    that the average follows quickly at first.
+    """
+
+    def __init__(self, decay: float = 0.999, thres_steps: Variable | None = None, name: str | None = None) -> None:
+        self._decay = number("ExponentialMovingAverage", "decay", decay, least=0)
+        if self._decay >= 1:
+            raise UsageError(f"ExponentialMovingAverage: decay must be below 1, got {decay}")
+        if thres_steps is not None and not isinstance(thres_steps, Variable):
+            raise UsageTypeError(f"ExponentialMovingAverage: thres_steps must be a variable, got {thres_steps!r}")
+        self._steps = thres_steps
+        self._name = name or ""
+        self._averages: dict[str, str] = {}
+        self._left = ""
+        self._before: dict[str, torch.Tensor] = {}
+
+    def update(self) -> None:
+        """Add to the default program what keeps the averages, after the optimizer's updates; once."""
+        program = default_main_program()
+        parameters = [one for one in program.global_block().all_parameters() if one.trainable]
+        if self._averages or not parameters:
+            raise UsageError("ExponentialMovingAverage.update: call it once, in a program with trainable parameters")
+        with program.adding(OPTIMIZE):
+            decay = self._of_step()
+            self._left = self._kept(f"{self._name}ema_left", (1,), 1.0).name
+            left = program.global_block().var(self._left)
+            assign(left * decay, left)
+            for one in parameters:
+                average = self._kept(f"{one.name}_{self._name}ema", one.shape, 0.0)
+                assign(sums([average * decay, one * (1.0 - decay)]), average)
+                self._averages[one.name] = average.name
+
+    @contextmanager
+    def apply(self, executor: Any, need_restore: bool = True) -> Iterator[None]:
+        """Inside, parameters of the global scope are their averages; afterwards too if `need_restore` is False."""
+        tensors = global_scope().tensors
+        if self._left not in tensors:
+            raise NotReadyError(
+                "ExponentialMovingAverage.apply: there are no averages; call update() and run the startup program"
+            )
+        share = 1.0 - float(tensors[self._left])
+        if share > 0:  # before the first step there is nothing to average
+            self._before = {name: tensors[name].clone() for name in self._averages}
+            for name, average in self._averages.items():
+                tensors[name].copy_(tensors[average] / share)
+        try:
+            yield
+        finally:
+            if need_restore:
+                self.restore(executor)
+
+    def restore(self, executor: Any) -> None:  # noqa: ARG002 - where the values are, they stay
+        """Parameters as they were before `apply`."""
+        before, self._before = self._before, {}
+        for name, value in before.items():
+            global_scope().tensors[name].copy_(value)
+
+    def _of_step(self) -> Variable:
+        """The decay of a step."""
+        decay = fill_constant([1], "float32", self._decay)
+        if self._steps is None:
+            return decay
+        steps = self._steps if self._steps.dtype == "float32" else self._steps.astype("float32")
+        return elementwise_min(decay, scale(steps, bias=1.0) / scale(steps, bias=10.0))
+
+    def _kept(self, stem: str, shape: tuple[int, ...], start: float) -> Variable:
+        block, startup = default_main_program().global_block(), default_startup_program().global_block()
+        name = names.generate(stem, block.has_var)
+        Constant(start)(startup.create_var(name, shape, "float32", persistable=True), startup)
+        return block.create_var(name, shape, "float32", persistable=True, stop_gradient=True)

@@ -1,0 +1,27 @@
+"""Notes of a program: facts that passes leave for whoever runs it, as JSON values under these names."""
+
+from __future__ import annotations
+
+CLIP_NOTE = "gradient_clip"
+"""What `set_gradient_clip` leaves: parameter to the record of its clip, until `minimize`."""
+
+COLLECTIVE_NOTE = "collective"
+"""The trainers of a job without servers, and which of them this one is."""
+
+ENTRIES_NOTE = "entries"
+"""The entry policy of each table that was given one, by name, as JSON."""
+
+INFERENCE_NOTE = "inference"
+"""The feeds and targets of an inference model."""
+
+MEMORY_NOTE = "memory_optimize"
+"""That values are let go where they are used last, and which are not."""
+
+SERVERS_NOTE = "servers"
+"""That parameters are on servers: who holds what."""
+
+TRAFFIC_NOTE = "traffic"
+"""How a trainer sends to its servers."""
+
+OF_EVALUATION = (SERVERS_NOTE, TRAFFIC_NOTE, MEMORY_NOTE)
+"""What evaluation needs as well: where the rows of lookups are, and when values are let go."""

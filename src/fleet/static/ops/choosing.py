@@ -1,0 +1,173 @@
+"""Operators that choose: where, multiplex, every so many elements, values repeated to a shape, distinct values."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import torch
+
+from fleet.static.dtypes import INTEGERS
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.ops.making import axis_of, compared, same_dtype, same_shape
+from fleet.static.registry import Grad, Infer, Kernel, may_equal, register
+
+
+def _infer_index(infer: Infer) -> None:
+    infer.set("Out", (-1, infer.var("Condition").ndim), "int64")
+
+
+@register("where_index", inputs=("Condition",), infer=_infer_index)
+def _where_index(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return torch.nonzero
+
+
+def _infer_where(infer: Infer) -> None:
+    infer.require_dtype("Condition", frozenset({"bool"}))
+    same_dtype(infer, "X", "Y")
+    same_shape(infer, "X", "Y")
+    same_shape(infer, "X", "Condition")
+    infer.like("Out", "X")
+
+
+@register(
+    "where",
+    inputs=("Condition", "X", "Y"),
+    infer=_infer_where,
+    grad=Grad(needs=("Condition", "X", "Y"), wrt=("X", "Y")),
+)
+def _where(op: Operator, lowering: Lowering) -> Kernel:
+    return compared(torch.where, op, lowering)
+
+
+def _infer_multiplex(infer: Infer) -> None:
+    first, index = infer.var("X"), infer.var("Ids")
+    infer.require_dtype("Ids", INTEGERS)
+    if index.shape[1:] not in ((), (1,)):
+        raise infer.fail(f"Ids {index.name!r} must have one number for each row, got shape {list(index.shape)}")
+    for other in infer.vars("X"):
+        if not may_equal(other.shape, first.shape) or other.dtype != first.dtype:
+            raise infer.fail(f"X must be alike, got {first.name!r} {list(first.shape)} and {other.name!r}")
+    infer.like("Out", "X")
+
+
+@register("multiplex", inputs=("X*", "Ids"), infer=_infer_multiplex, grad=Grad(needs=("X", "Ids"), wrt=("X",)))
+def _multiplex(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    def choose(*given: torch.Tensor) -> torch.Tensor:
+        *parts, index = given
+        chosen = index.reshape(-1).long()
+        return torch.stack(parts)[chosen, torch.arange(len(chosen), device=chosen.device)]
+
+    return choose
+
+
+def _infer_strided(infer: Infer) -> None:
+    x = infer.var("Input")
+    lists = [list(infer.attr(name)) for name in ("axes", "starts", "ends", "strides")]
+    if len({len(one) for one in lists}) != 1 or 0 in lists[3]:
+        raise infer.fail(f"axes, starts, ends and strides must be as many, and strides not 0, got {lists}")
+    shape = list(x.shape)
+    for axis, start, end, stride in zip(*lists, strict=True):
+        place = axis_of(infer, axis, len(shape), "axes")
+        if shape[place] >= 0:
+            first, last, step = slice(start, end, stride).indices(shape[place])
+            shape[place] = max(0, ceil((last - first) / step))
+            if not shape[place]:
+                raise infer.fail(f"nothing of Input {x.name!r} lies in {start}:{end}:{stride} of axis {place}")
+    is_cut = 0 in [axis % len(shape) for axis in lists[0]]
+    infer.set("Out", shape, x.dtype, lod=None if is_cut else x.lod)
+
+
+@register(
+    "strided_slice",
+    inputs=("Input",),
+    attrs={"axes": [0], "starts": [0], "ends": [1], "strides": [1]},
+    infer=_infer_strided,
+    grad=Grad(needs=("Input",), wrt=("Input",)),
+)
+def _strided_slice(op: Operator, lowering: Lowering) -> Kernel:
+    rank = len(lowering.shape(op.input("Input")[0]))
+    cuts = list(zip(*(op.attr(name) for name in ("axes", "starts", "ends", "strides")), strict=True))
+
+    def cut(x: torch.Tensor) -> torch.Tensor:
+        for axis, start, end, stride in cuts:
+            first, last, step = slice(start, end, stride).indices(x.shape[axis])
+            index = torch.arange(first, max(last, first) if step > 0 else min(last, first), step, device=x.device)
+            x = x.index_select(axis % rank, index)
+        return x
+
+    return cut
+
+
+def _infer_expand_as(infer: Infer) -> None:
+    x, target = infer.var("X"), infer.var("target_tensor")
+    fits = len(x.shape) == len(target.shape) and all(
+        -1 in (own, wanted) or (own > 0 and wanted % own == 0)
+        for own, wanted in zip(x.shape, target.shape, strict=True)
+    )
+    if not fits:
+        raise infer.fail(f"X {x.name!r} of shape {list(x.shape)} does not repeat to {list(target.shape)}")
+    infer.set("Out", target.shape, x.dtype, lod=target.lod)
+
+
+@register(
+    "expand_as",
+    inputs=("X", "target_tensor"),
+    infer=_infer_expand_as,
+    grad=Grad(needs=("X", "target_tensor"), wrt=("X",)),
+)
+def _expand_as(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    def repeated(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return x.repeat([wanted // own if own else 1 for own, wanted in zip(x.shape, target.shape, strict=True)])
+
+    return repeated
+
+
+def _infer_unique(infer: Infer) -> None:
+    infer.require_rank("X", 1)
+    infer.set("Out", (-1,), infer.dtype("X"))
+    infer.set("Index", infer.shape("X"), infer.attr("dtype"))
+    infer.set("Count", (-1,), infer.attr("dtype"))
+
+
+@register(
+    "unique_with_counts",
+    inputs=("X",),
+    outputs=("Out", "Index", "Count"),
+    attrs={"dtype": "int32"},
+    infer=_infer_unique,
+)
+def _unique(op: Operator, lowering: Lowering) -> Kernel:
+    """In the order in which values come first, as the layer promises; torch sorts them."""
+    dtype = torch.int32 if op.attr("dtype") == "int32" else torch.int64
+
+    def unique(x: torch.Tensor) -> Any:
+        values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True)
+        every = torch.arange(len(x), device=lowering.device)
+        first = torch.full_like(counts, len(x)).scatter_reduce_(0, inverse, every, "amin")
+        order = first.argsort()
+        rank = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=lowering.device))
+        return values[order], rank[inverse].to(dtype), counts[order].to(dtype)
+
+    return unique
+
+
+def _infer_shard(infer: Infer) -> None:
+    infer.require_dtype("X", INTEGERS)
+    shards, own = infer.attr("nshards"), infer.attr("shard_id")
+    if not 0 <= own < shards or infer.attr("index_num") < 1:
+        raise infer.fail(f"shard_id must be from 0 to nshards - 1 and index_num >= 1, got {own} of {shards}")
+    infer.like("Out", "X")
+
+
+@register(
+    "shard_index",
+    inputs=("X",),
+    attrs={"index_num": 1, "nshards": 1, "shard_id": 0, "ignore_value": -1},
+    infer=_infer_shard,
+)
+def _shard_index(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    size = -(-op.attr("index_num") // op.attr("nshards"))
+    own, ignored = op.attr("shard_id"), op.attr("ignore_value")
+    return lambda x: torch.where(x // size == own, x % size, ignored)

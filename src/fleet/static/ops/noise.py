@@ -1,0 +1,162 @@
+"""Random values anew in every run: uniform, normal, whole numbers, drawn classes, rows in another order.
+
+With a `seed` every run has the same ones. First values of parameters are made by `random`, which knows their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from fleet.static.dtypes import FLOATS, INTEGERS, torch_dtype
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.ops.filling import infer_batch_size_like
+from fleet.static.ops.sizes import infer_sizes, sizes_of
+from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+
+Source = Callable[[], torch.Generator | None]
+Fill = Callable[[torch.Tensor, Operator, torch.Generator | None], torch.Tensor]
+
+
+def source(op: Operator, lowering: Lowering) -> Source:
+    """Where an operator's random numbers come from: its seed, begun anew in every run, or the program's."""
+    seed, ours = op.attr("seed"), lowering.generator
+    if not seed:
+        return lambda: ours
+    own = torch.Generator(lowering.device)
+    return lambda: own.manual_seed(seed)
+
+
+def _uniform(out: torch.Tensor, op: Operator, generator: torch.Generator | None) -> torch.Tensor:
+    return out.uniform_(op.attr("min"), op.attr("max"), generator=generator)
+
+
+def _gaussian(out: torch.Tensor, op: Operator, generator: torch.Generator | None) -> torch.Tensor:
+    return out.normal_(op.attr("mean"), op.attr("std"), generator=generator)
+
+
+def _whole(out: torch.Tensor, op: Operator, generator: torch.Generator | None) -> torch.Tensor:
+    return out.random_(op.attr("low"), op.attr("high"), generator=generator)
+
+
+def _check(infer: Infer) -> None:
+    """Fail unless dtype and limits are such that there are values."""
+    attrs, kind = infer.attr, infer.op.type
+    if kind == "randint":
+        if attrs("dtype") not in INTEGERS or not attrs("low") < attrs("high"):
+            raise infer.fail(
+                f"low must be below high and dtype a whole number's, got {attrs('low')}, {attrs('high')} and "
+                f"{attrs('dtype')}"
+            )
+        return
+    if attrs("dtype") not in FLOATS:
+        raise infer.fail(f"dtype must be a float, got {attrs('dtype')}")
+    if "uniform" in kind and not attrs("min") <= attrs("max"):
+        raise infer.fail(f"min must not be above max, got {attrs('min')} and {attrs('max')}")
+    if "gaussian" in kind and attrs("std") < 0:
+        raise infer.fail(f"std must be >= 0, got {attrs('std')}")
+
+
+def _define(type: str, fill: Fill, attrs: Mapping[str, Any]) -> None:
+    def infer(infer: Infer) -> None:
+        _check(infer)
+        infer.set("Out", infer_sizes(infer), infer.attr("dtype"))
+
+    @register(
+        type,
+        inputs=("Sizes*",),
+        attrs={"shape": [1], "dtype": "float32", "seed": 0, **attrs},
+        infer=infer,
+        is_random=True,
+    )
+    def _(op: Operator, lowering: Lowering) -> Kernel:
+        draw, sizes, dtype = source(op, lowering), sizes_of(op), torch_dtype(op.attr("dtype"))
+        return lambda *given: fill(torch.empty(sizes(given), dtype=dtype, device=lowering.device), op, draw())
+
+
+_UNIFORM, _GAUSSIAN = {"min": -1.0, "max": 1.0}, {"mean": 0.0, "std": 1.0}
+_define("random_uniform", _uniform, _UNIFORM)
+_define("random_gaussian", _gaussian, _GAUSSIAN)
+_define("randint", _whole, {"low": 0, "high": 1, "dtype": "int64"})
+
+
+def _define_like(type: str, fill: Fill, attrs: Mapping[str, Any]) -> None:
+    def infer(infer: Infer) -> None:
+        _check(infer)
+        infer_batch_size_like(infer)
+
+    places = {"input_dim_idx": 0, "output_dim_idx": 0}
+
+    @register(
+        type,
+        inputs=("Input",),
+        attrs={"shape": [1], "dtype": "float32", "seed": 0, **places, **attrs},
+        infer=infer,
+        is_random=True,
+    )
+    def _(op: Operator, lowering: Lowering) -> Kernel:
+        draw, shape, dtype = source(op, lowering), list(op.attr("shape")), torch_dtype(op.attr("dtype"))
+        from_dim, to_dim = op.attr("input_dim_idx"), op.attr("output_dim_idx")
+
+        def noise(given: torch.Tensor) -> torch.Tensor:
+            sizes = shape.copy()
+            sizes[to_dim] = given.shape[from_dim]
+            return fill(torch.empty(sizes, dtype=dtype, device=lowering.device), op, draw())
+
+        return noise
+
+
+_define_like("uniform_random_batch_size_like", _uniform, _UNIFORM)
+_define_like("gaussian_random_batch_size_like", _gaussian, _GAUSSIAN)
+
+
+def _infer_sampling(infer: Infer) -> None:
+    infer.require_dtype("X", FLOATS)
+    infer.require_rank("X", 2)
+    infer.set("Out", infer.shape("X")[:1], infer.attr("dtype"), lod=infer.var("X").lod)
+
+
+@register("sampling_id", inputs=("X",), attrs={"seed": 0, "dtype": "int64"}, infer=_infer_sampling, is_random=True)
+def _sampling_id(op: Operator, lowering: Lowering) -> Kernel:
+    draw, dtype = source(op, lowering), torch_dtype(op.attr("dtype"))
+    return lambda x: torch.multinomial(x, 1, generator=draw()).view(-1).to(dtype)
+
+
+def _infer_shuffle(infer: Infer) -> None:
+    infer.like("Out", "X")
+    infer.set("ShuffleIdx", (-1,), "int64")
+
+
+@register(
+    "shuffle_batch",
+    inputs=("X",),
+    outputs=("Out", "ShuffleIdx"),
+    attrs={"seed": 0},
+    infer=_infer_shuffle,
+    grad=Grad(needs=("ShuffleIdx",), outs=("Out",)),
+    is_random=True,
+)
+def _shuffle_batch(op: Operator, lowering: Lowering) -> Kernel:
+    """All dimensions but the last are one of rows. The first run begins at the seed, and later ones go on."""
+    generator = lowering.generator
+    if op.attr("seed"):
+        generator = torch.Generator(lowering.device).manual_seed(op.attr("seed"))
+
+    def shuffle(x: torch.Tensor) -> Any:
+        rows = x.reshape(-1, x.shape[-1])
+        order = torch.randperm(len(rows), generator=generator, device=x.device)
+        return rows.index_select(0, order).view(x.shape), order
+
+    return shuffle
+
+
+@register_grad("shuffle_batch")
+def _shuffle_batch_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    def back(order: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        rows = grad.reshape(-1, grad.shape[-1])
+        return torch.empty_like(rows).index_copy_(0, order, rows).view(grad.shape)
+
+    return back

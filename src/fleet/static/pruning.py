@@ -1,0 +1,64 @@
+"""What a program leaves out: operators that evaluation, or the way to some targets, does not need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fleet.errors import UsageError
+from fleet.static.block import Block
+from fleet.static.operator import OPTIMIZE, REMOTE, Operator
+from fleet.static.program import Program
+from fleet.static.registry import definition
+from fleet.static.variable import Variable
+
+
+def settle(block: Block) -> None:
+    """Let operators do what they do in evaluation; variables that nobody uses then go, except those that are fed."""
+    for op in block.ops:
+        known = definition(op.type)
+        if "is_test" in known.attrs:
+            op.attrs["is_test"] = True
+            # What evaluation leaves as it is, such as a mean over batches, it need not write.
+            op.outputs = {
+                slot: names
+                for slot, names in op.outputs.items()
+                if known.slots[slot] != "?" or not op.in_place.issuperset(names)
+            }
+    block.drop_unused([name for name, var in block.vars.items() if var.is_data])
+
+
+def leading_to(program: Program, targets: Sequence[str], feeds: Iterable[str]) -> Program:
+    """A copy in which only what computes `targets` is left, given `feeds`: no updates, and nothing sent to servers.
+
+    It counts as the program itself: random numbers go on. UsageError without targets.
+    """
+    if not targets:
+        raise UsageError(
+            "use_prune=True runs what leads to fetch_list, which is empty: give it, or leave use_prune out"
+        )
+    other = program.clone()
+    other.serial = program.serial
+    block = other.global_block()
+    given = {name for feed in feeds for name in (feed, block.var(feed).lod) if name is not None}
+    block.ops = [
+        op
+        for op in block.ops
+        if op.role not in (OPTIMIZE, REMOTE) or not any(block.var(name).persistable for name in op.output_names)
+    ]
+    keep_needed(block, targets, given)
+    return other
+
+
+def keep_needed(block: Block, targets: Sequence[Variable | str], feeds: Iterable[str]) -> None:
+    """Leave only what computes `targets`, given `feeds`."""
+    needed = {target if isinstance(target, str) else target.name for target in targets}
+    for name in needed:
+        block.var(name)
+    given = set(feeds)
+    kept: list[Operator] = []
+    for op in reversed(block.ops):
+        if needed & (set(op.output_names) - given):
+            kept.append(op)
+            needed |= set(op.input_names) - given
+    block.ops = kept[::-1]
+    block.drop_unused(needed | given)

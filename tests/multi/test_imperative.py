@@ -12,7 +12,7 @@ from support import imperative_job as job
 from support.jobs import fleetrun
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_two_workers_equal_one(tmp_path: Path) -> None:
     result = fleetrun("--gpus=0,1", job.__file__, "after", cwd=tmp_path, environ={"FLEET_DEVICE": "cpu"})
     assert result.code == 0, result.err

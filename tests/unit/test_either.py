@@ -11,9 +11,11 @@ import pytest
 import torch
 
 from fleet import api, imperative, static
-from fleet.either import dygraph, functional, io, metrics, mode, older_fleet, optimizer, tensor
-from fleet.either.strategy import CollectiveStrategy, StrategyFactory
+from fleet.either import dygraph, io, metrics, mode, older_fleet, optimizer, tensor
+from fleet.either.server_strategy import StrategyFactory
+from fleet.either.strategy import CollectiveStrategy
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+from fleet.imperative.nn import functional
 from fleet.roles import Role, UserDefinedRoleMaker
 from fleet.static import composed, layers
 from fleet.static.io import prefix
@@ -24,9 +26,9 @@ LABELS = np.array([[0], [2], [5], [1]])
 
 
 @pytest.fixture(autouse=True)
-def nobody_spoke(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(mode, "_said", [])
-    with static.program_guard(static.Program(), static.Program()), static.scope_guard(static.Scope()):
+def nobody_spoke() -> Iterator[None]:
+    programs = static.program_guard(static.Program(), static.Program())
+    with mode.kept(), programs, static.scope_guard(static.Scope()):
         yield
 
 
@@ -91,8 +93,9 @@ def test_a_function_is_the_same_for_tensors_and_variables(name: str) -> None:
 
 
 def test_labels() -> None:
-    given, wanted = static.data("x", [None, 6]), static.data("y", [None, 1], "int64")
-    ids = static.data("z", [None], "int64")
+    given: Any = static.data("x", [None, 6])
+    wanted: Any = static.data("y", [None, 1], "int64")
+    ids: Any = static.data("z", [None], "int64")
     loss, hot = functional.cross_entropy(given, wanted), functional.one_hot(ids, 6)
     values = run(loss, hot, x=X, y=LABELS, z=LABELS[:, 0])
     expected = functional.cross_entropy(imperative.to_tensor(X), imperative.to_tensor(LABELS))
@@ -121,11 +124,13 @@ def test_the_mode_decides_where_nothing_else_does() -> None:
     assert not mode.in_dynamic_mode()
     assert isinstance(tensor.full([2], 3.0), static.Variable)
     assert isinstance(tensor.create_parameter([2, 3], "float32"), static.Parameter)
-    with mode.guard():
+    with mode.guard(static.CPUPlace()):
         assert isinstance(tensor.ones([2]), torch.Tensor)
+        assert imperative.state.chosen.device == torch.device("cpu")
     assert mode.is_static()
-    with pytest.raises(NotSupportedError, match="randperm|norm takes tensors, and is not built for variables"):
-        tensor.norm(static.data("x", [None, 6]))
+    assert imperative.state.chosen.device is None
+    with pytest.raises(NotSupportedError, match="unique takes tensors, and is not built for variables"):
+        tensor.unique(static.data("x", [None, 6]))
     with pytest.raises(AttributeError):
         _ = tensor.no_such_name
     mode.seed(7)
@@ -201,6 +206,8 @@ def test_strategies_of_version_1() -> None:
     assert strategy.localsgd
     assert strategy.use_local_sgd
     assert strategy.fuse_elewise_add_act_ops
+    assert strategy.mode is Mode.OFF
+    assert (strategy.use_dist_fc, strategy.dist_fc_config) == (False, None)
     assert [leaf.dotted for leaf in strategy.changed()] == ["localsgd"]
     with pytest.raises(UsageError, match="strategy.mode must be one of 'nccl2', 'collective', got 'ring'"):
         strategy.mode = "ring"
@@ -257,22 +264,18 @@ def test_loaders_and_samplers() -> None:
         io.DataLoader(data, return_list=False)
 
 
-def test_imperative_mode_in_the_words_of_version_1(tmp_path: Path) -> None:
-    layer = dygraph.Linear(6, 3, act="relu")
-    out = layer(dygraph.to_variable(X, name="x"))
-    assert out.shape == [4, 3]
-    assert float(out.min()) >= 0
-    assert dygraph.Embedding(size=[8, 2])(dygraph.to_variable(LABELS)).shape == [4, 1, 2]
-    assert dygraph.Conv2D(1, 2, 3, act="tanh")(imperative.ones([1, 1, 5, 5])).shape == [1, 2, 3, 3]
-    dygraph.save_dygraph(layer.state_dict(), tmp_path / "model")
-    saved, state = dygraph.load_dygraph(tmp_path / "model")
-    assert state is None
-    assert saved is not None
-    np.testing.assert_array_equal(saved["weight"].numpy(), layer.weight.numpy())
-    with pytest.raises(UsageError, match="there is neither"):
-        dygraph.load_dygraph(tmp_path / "other")
-    with pytest.raises(UsageError, match="Linear: there is no activation 'rilu'"):
-        dygraph.Linear(1, 1, act="rilu")
+def test_what_prepare_context_gave_stands_for_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "fleet", api.Fleet())
+    monkeypatch.setenv("FLEET_DEVICE", "cpu")
+    assert not api.fleet.is_initialized()
+    layer = dygraph.Linear(6, 1)
+    model = imperative.DataParallel(layer, dygraph.prepare_context())
+    assert api.fleet.is_initialized()
+    assert model.parameters() == layer.parameters()
+    model.scale_loss(model(imperative.to_tensor(X)).mean()).backward()
+    model.apply_collective_grads()
+    np.testing.assert_allclose(layer.weight.gradient()[:, 0], X.mean(0), rtol=1e-5)
+    api.fleet.shutdown()
 
 
 def test_an_inference_model_has_two_files_with_one_prefix(tmp_path: Path) -> None:
@@ -301,6 +304,6 @@ def test_a_loader_may_be_called_and_a_dataset_given_as_a_list() -> None:
 def test_a_layer_of_tensors_refuses_a_variable() -> None:
     with static.program_guard(static.Program(), static.Program()):
         x = static.data("x", [None, 3])
-        with pytest.raises(UsageError, match="Linear takes tensors, and 'x' is a variable of a program; use"):
+        with pytest.raises(UsageError, match="Linear was made for tensors and is called with 'x', a variable of a"):
             imperative.nn.Linear(3, 2)(x)
         assert static.default_main_program().global_block().all_parameters() == []

@@ -12,37 +12,46 @@ alias(
     __name__,
     {
         "fleet.data.reader": "batch",
+        "fleet.either.flags": "get_flags set_flags",
         "fleet.either.mode": "disable_static enable_static in_dynamic_mode seed",
         "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace ParamAttr",
-        "fleet.either.tensor": "DataParallel Tensor abs add all any arange argmax argmin argsort bmm cast ceil chunk "
-        "clip concat cos create_parameter cumsum diag divide dot empty equal equal_all exp expand eye flatten floor "
-        "floor_divide full full_like gather get_default_dtype get_device grad greater_equal greater_than "
-        "is_compiled_with_cuda isfinite isinf isnan less_equal less_than linspace load log log1p logical_and "
-        "logical_not logical_or logical_xor logsumexp masked_select matmul max maximum mean min minimum mm mod "
-        "multiply no_grad norm normal not_equal numel ones ones_like pow prod rand randint randn randperm reciprocal "
-        "reshape round rsqrt save scale set_default_dtype set_device set_grad_enabled sign sin sort split sqrt square "
-        "squeeze stack standard_normal std subtract sum t tanh tile to_tensor topk transpose tril triu unbind uniform "
-        "unique unsqueeze var where zeros zeros_like",
+        "fleet.static.var_types": "bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint8",
+        "fleet.either.tensor": "DataParallel Tensor abs acos add add_n addmm all allclose any arange argmax argmin "
+        "argsort asin assign atan bernoulli bmm broadcast_shape broadcast_to cast ceil cholesky chunk clip clone "
+        "concat conj cos cosh create_parameter crop cross cumsum diag dist divide dot empty empty_like equal "
+        "equal_all erf exp expand expand_as eye flatten flatten_ flip floor floor_divide full full_like gather "
+        "gather_nd get_default_dtype get_device grad greater_equal greater_than histogram imag increment "
+        "index_sample index_select inverse is_compiled_with_cuda is_empty is_grad_enabled is_tensor isclose isfinite "
+        "isinf isnan kron less_equal less_than linspace load log log10 log1p log2 logical_and logical_not logical_or "
+        "logical_xor logsumexp masked_select matmul max maximum mean median meshgrid min minimum mm mod multinomial "
+        "multiplex multiply mv no_grad nonzero norm normal not_equal numel ones ones_like pow prod rand randint "
+        "randn randperm rank real reciprocal reshape reshape_ roll round rsqrt save scale scatter scatter_ "
+        "scatter_nd scatter_nd_add set_default_dtype set_device set_grad_enabled shape shard_index sign sin sinh "
+        "slice sort split sqrt square squeeze squeeze_ stack standard_normal stanh std strided_slice subtract sum t "
+        "tan tanh tanh_ tile to_tensor tolist topk trace transpose tril triu unbind uniform unique unsqueeze "
+        "unsqueeze_ unstack var where zeros zeros_like",
     },
     renamed={
+        "disable_dygraph": "fleet.either.mode:enable_static",
+        "enable_dygraph": "fleet.either.mode:disable_static",
+        "get_cuda_rng_state": "torch.cuda:get_rng_state_all",
+        "get_cudnn_version": "torch.backends.cudnn:version",
         "in_dygraph_mode": "fleet.either.mode:in_dynamic_mode",
         "remainder": "fleet.either.tensor:mod",
         "floor_mod": "fleet.either.tensor:mod",
+        "set_cuda_rng_state": "torch.cuda:set_rng_state_all",
+        "set_printoptions": "torch:set_printoptions",
     },
-    parts="dataset device distributed fluid io metric nn optimizer reader regularizer static v2",
+    parts="amp dataset device distributed fluid io metric nn optimizer reader regularizer static utils v2 version",
     refused={
         "Model": "write the loop: loss.backward(), optimizer.step(), optimizer.clear_grad()",
-        "amp": "use strategy.amp = True with fleet.distributed_model",
         "flops": "use torch.utils.flop_counter",
-        "get_flags": "settings are arguments and strategy fields: docs/strategy.md",
         "hapi": "write the loop: loss.backward(), optimizer.step(), optimizer.clear_grad()",
         "inference": "use paddle.static.load_inference_model",
         "jit": "layers are torch modules: torch.compile(layer)",
         "onnx": "layers are torch modules: torch.onnx.export",
-        "set_flags": "settings are arguments and strategy fields: docs/strategy.md",
         "summary": "print(layer)",
         "text": "use paddle.dataset",
-        "utils": "fleetrun --selfcheck checks a machine",
         "vision": "layers are torch modules: torchvision's work as they are",
     },
 )

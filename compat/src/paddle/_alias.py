@@ -147,7 +147,7 @@ def _closest(module: str, name: str) -> Iterable[str]:
     if elsewhere:
         return sorted(elsewhere, key=lambda dotted: (-_common(dotted, module), len(dotted), dotted))[:2]
     own = TABLES[module].table()
-    similar = difflib.get_close_matches(name, own, n=2, cutoff=0.6)
+    similar = difflib.get_close_matches(name, own, n=2, cutoff=0.8)
     if similar:
         return [f"{module}.{one}" for one in similar]
     everywhere = {one: f"{other}.{one}" for other, names in TABLES.items() for one in names.table()}

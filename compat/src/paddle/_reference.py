@@ -11,9 +11,9 @@ INTRODUCTION = """\
 # Names of PaddlePaddle
 
 Scripts written for PaddlePaddle 1.5 to 2.0 run on Fleet as they are: `compat/` is a second distribution,
-`fleet-paddle`, whose package `paddle` has their names and nothing else. `make setup` installs it; `pip install
-torch-fleet` does not. It does not work beside a real `paddlepaddle`: importing it there is an error that says which one
-to remove.
+`fleet-paddle`, whose package `paddle` has their names and nothing else. `make setup` installs it; in an environment of
+your own `pip install ./compat` does, after Fleet's own `pip install .`, which does not. It does not work beside a real
+`paddlepaddle`: importing it there is an error that says which one to remove.
 
 This page is made by `make docs` from the same tables that the names come from. A name that is not here raises an error
 that says what comes closest.
@@ -39,10 +39,26 @@ option of [fleetrun](fleetrun.md). On a machine without GPUs set `FLEET_DEVICE=c
 | `embedding` | a last size of 1 of the ids is dropped | the ids keep their shape |
 | `data` | `layers.data` puts the batch before the shape | the shape as it is, `None` for the batch |
 
+## What differs from PaddlePaddle 2.0
+
+| | there | here |
+|---|---|---|
+| a number, such as a mean loss | shape [1] | shape []; `numpy()`, `loss[0]` and `concat` read it as [1] |
+| `x.shape` | a list | equal to that list; one to change is `list(x.shape)` |
+| `x.dtype` | `paddle.float32` | torch's, which is equal to `paddle.float32` and `VarType.FP32` |
+| float32 beside float64 | the type of the left one | the same; whole numbers beside floats give floats |
+| `RMSProp` | `epsilon` below the root | beside it: torch's formula, which programs and servers have too |
+| `epsilon` of Adam, in programs | before the bias is corrected | after it, as torch has it |
+| `Embedding(sparse=True)` | decay may leave rows out | as a dense one, but for `lazy_mode` of Adam and AdamW |
+| `set_state_dict` of a layer | skips what does not fit | the same, and one warning names it |
+| files of `paddle.save` | pickles | safetensors; a pickle is never read |
+
 `paddle.optimizer` has optimizers of tensors (with `parameters=`) and of programs (without). Functions such as
-`paddle.mean` and `paddle.nn.functional.relu` take tensors and variables. Datasets of `paddle.dataset` are read from
-`FLEET_DATA_HOME`; where their files are missing they are made up, and say so. See [static.md](static.md) for programs
-and [parameter_server.md](parameter_server.md) for servers.
+`paddle.mean` and `paddle.nn.functional.relu` take tensors and variables. So do `paddle.fluid.layers` and
+`paddle.fluid.optimizer` (with `parameter_list=`): after `fluid.dygraph.guard()` or `fluid.enable_dygraph()` they mean
+tensors where nothing else tells. Datasets of `paddle.dataset` are read from `FLEET_DATA_HOME`; where their files are
+missing they are made up, and say so. See [static.md](static.md) for programs and
+[parameter_server.md](parameter_server.md) for servers.
 """
 
 

@@ -14,6 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import checkpoint
 
+from fleet.collective.sync_batch_norm import OwnBatchNorm
 from fleet.errors import StrategyError
 
 FIELD = "strategy.recompute_configs.checkpoints"
@@ -90,6 +91,9 @@ def _second_time(module: nn.Module, surroundings: Surroundings | None) -> Iterat
                 stack.callback(norm.num_batches_tracked.copy_, norm.num_batches_tracked.clone())
                 stack.callback(setattr, norm, "momentum", norm.momentum)
                 norm.momentum = 0.0
+            elif isinstance(norm, OwnBatchNorm):
+                stack.callback(setattr, norm, "is_counting", norm.is_counting)
+                norm.is_counting = False
         yield
 
 

@@ -10,14 +10,33 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 
+class OwnBatchNorm(nn.Module):
+    """A batch norm that is not torch's: it does itself what it is told here."""
+
+    is_synchronised: bool = False
+    """Whether its statistics in training are those of all workers' batches together."""
+    is_counting: bool = True
+    """Whether a batch in training changes its running statistics."""
+
+
 def synchronise(module: nn.Module, device: torch.device) -> nn.Module:
-    """Replace every batch norm inside `module`; names, parameters and buffers stay."""
+    """Replace every batch norm of torch inside `module`, and tell the others; names, parameters and buffers stay."""
+    for norm in module.modules():
+        if isinstance(norm, OwnBatchNorm):
+            norm.is_synchronised = True
     if device.type == "cuda":
         converted: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(module)
         return converted
     for name, child in list(module.named_children()):
         setattr(module, name, synchronise(child, device))
     return _taken_over(module) if isinstance(module, _BatchNorm) else module
+
+
+def is_synchronised(module: nn.Module) -> bool:
+    """Whether a module is a batch norm that needs every worker's batch."""
+    if isinstance(module, OwnBatchNorm):
+        return module.is_synchronised
+    return isinstance(module, nn.SyncBatchNorm | SyncBatchNorm)
 
 
 def _taken_over(norm: _BatchNorm) -> nn.Module:
@@ -41,23 +60,11 @@ class SyncBatchNorm(_BatchNorm):
             return self._normalise(input.float()).to(input.dtype)
 
     def _normalise(self, values: torch.Tensor) -> torch.Tensor:
-        dims = [dim for dim in range(values.dim()) if dim != 1]
-        shape = [1, -1, *(1 for _ in dims[1:])]
-        count = values.new_full((1,), values.numel() // values.size(1))
-        sums = _sum(torch.cat([values.sum(dims), count]))
-        total = sums[-1].detach()
+        output, mean, variance, total = over_all_workers(values, self.weight, self.bias, self.eps)
         if total == 1:
             raise ValueError("batch norm needs more than one value of each channel in a batch, got 1 on all workers")
-        mean = sums[:-1] / total
-        centred = values - mean.view(shape)
-        # A second sum, of what is left: the difference of two large ones would lose a small variance.
-        variance = _sum((centred * centred).sum(dims)) / total
-        self._track(mean.detach(), variance.detach(), total)
-        scale = torch.rsqrt(variance + self.eps)
-        if self.affine:
-            scale = scale * self.weight
-        output = centred * scale.view(shape)
-        return output + self.bias.view(shape) if self.affine else output
+        self._track(mean, variance, total)
+        return output
 
     def _track(self, mean: torch.Tensor, variance: torch.Tensor, total: torch.Tensor) -> None:
         if not self.track_running_stats or self.running_mean is None or self.running_var is None:
@@ -67,6 +74,24 @@ class SyncBatchNorm(_BatchNorm):
         share = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
         self.running_var.lerp_((variance * (total / (total - 1))).to(self.running_var.dtype), share)
+
+
+def over_all_workers(
+    values: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, epsilon: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Values [batch, channels, ...] normalised; and the mean, the biased variance and the number of all workers'."""
+    dims = [dim for dim in range(values.dim()) if dim != 1]
+    shape = [1, -1, *(1 for _ in dims[1:])]
+    count = values.new_full((1,), values.numel() // values.shape[1])
+    sums = _sum(torch.cat([torch.sum(values, dims), count]))
+    total = sums[-1].detach()
+    mean = sums[:-1] / total
+    centred = values - mean.view(shape)
+    # A second sum, of what is left: the difference of two large ones would lose a small variance.
+    variance = _sum(torch.sum(centred * centred, dims)) / total
+    scale = torch.rsqrt(variance + epsilon)
+    output = centred * (scale if weight is None else scale * weight).view(shape)
+    return output if bias is None else output + bias.view(shape), mean.detach(), variance.detach(), total
 
 
 def _sum(values: torch.Tensor) -> torch.Tensor:

@@ -7,19 +7,18 @@ not given, such as the shape of `zeros`, is a tensor unless `enable_static()` wa
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
-from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from fleet.either import mode
-from fleet.errors import NotSupportedError
-from fleet.static.variable import Variable
+from fleet.imperative.operands import by_operand
 
 MAKERS = frozenset(
     {
         "arange",
         "create_parameter",
+        "empty",
         "eye",
         "full",
         "linspace",
@@ -28,6 +27,9 @@ MAKERS = frozenset(
         "rand",
         "randint",
         "randn",
+        "randperm",
+        "standard_normal",
+        "to_tensor",
         "uniform",
         "zeros",
     }
@@ -37,31 +39,20 @@ MAKERS = frozenset(
 
 def either(name: str, tensors: str, variables: str) -> Any:
     """The function `name` of both modules in one; what is no function is that of `tensors`."""
-    own = importlib.import_module(tensors)
-    of_tensors = getattr(own, name)
+    of_tensors = getattr(importlib.import_module(tensors), name)
     if isinstance(of_tensors, type | ModuleType) or not callable(of_tensors):
         return of_tensors
-    of_variables = getattr(importlib.import_module(variables), name, None)
-    return _both(name, of_tensors, of_variables)
+    return by_operand(name, of_tensors, variables, name in MAKERS)
 
 
-def _both(name: str, of_tensors: Callable[..., Any], of_variables: Callable[..., Any] | None) -> Callable[..., Any]:
-    @wraps(of_tensors)
-    def call(*args: Any, **named: Any) -> Any:
-        if not (_has_variable(args, named) or (name in MAKERS and mode.is_static())):
-            return of_tensors(*args, **named)
-        if of_variables is None:
-            raise NotSupportedError(
-                f"{name} takes tensors, and is not built for variables of a program; look for it in fleet.static.layers"
-            )
-        return of_variables(*args, **named)
+def either_module(module: str, tensors: str, variables: str) -> Callable[[str], Any]:
+    """`__getattr__` of a module that has every name of `tensors`, made by `either` when first used."""
 
-    return call
+    def get(name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(name)
+        value = either(name, tensors, variables)
+        vars(sys.modules[module])[name] = value
+        return value
 
-
-def _has_variable(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    for value in (*args, *named.values()):
-        first = value[0] if isinstance(value, list | tuple) and value else value
-        if isinstance(first, Variable):
-            return True
-    return False
+    return get

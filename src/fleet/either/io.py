@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from math import ceil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils import data
 
-from fleet.errors import NotSupportedError, UsageError
-from fleet.imperative import get_rank, get_world_size
+from fleet.either import mode
+from fleet.either.generated import GeneratedTensors
+from fleet.either.sampling import (
+    BatchSampler,
+    DistributedBatchSampler,
+    RandomSampler,
+    Sampler,
+    SequenceSampler,
+    WeightedRandomSampler,
+)
+from fleet.errors import NotSupportedError
 from fleet.imperative.tensor import own
 from fleet.static.reader import DataLoader as _OfGenerators
 
+ChainDataset = data.ChainDataset
+ConcatDataset = data.ConcatDataset
 Dataset = data.Dataset
 IterableDataset = data.IterableDataset
-RandomSampler = data.RandomSampler
-SequenceSampler = data.SequentialSampler
-Sampler = data.Sampler
+Subset = data.Subset
+get_worker_info = data.get_worker_info
+random_split = data.random_split
 
 __all__ = [
     "BatchSampler",
+    "ChainDataset",
+    "ComposeDataset",
+    "ConcatDataset",
     "DataLoader",
     "Dataset",
     "DistributedBatchSampler",
@@ -29,80 +43,43 @@ __all__ = [
     "RandomSampler",
     "Sampler",
     "SequenceSampler",
+    "Subset",
     "TensorDataset",
+    "WeightedRandomSampler",
+    "get_worker_info",
+    "random_split",
 ]
 
 
-class BatchSampler(data.BatchSampler):
-    """Lists of places: in the order of the dataset, shuffled, or as a sampler has them."""
-
-    def __init__(
-        self,
-        dataset: Any = None,
-        sampler: Iterable[int] | None = None,
-        shuffle: bool = False,
-        batch_size: int = 1,
-        drop_last: bool = False,
-    ) -> None:
-        if (dataset is None) == (sampler is None):
-            raise UsageError("BatchSampler: give a dataset or a sampler, one of them")
-        if sampler is None:
-            assert dataset is not None
-            sampler = data.RandomSampler(dataset) if shuffle else data.SequentialSampler(dataset)
-        super().__init__(sampler, batch_size, drop_last)
-
-
-class DistributedBatchSampler:
-    """Lists of places of this worker's part: as many on every worker, the first ones again where they do not divide.
-
-    `set_epoch` chooses another order when `shuffle` is on; it must be the same on all workers.
-    """
-
-    def __init__(
-        self,
-        dataset: Any,
-        batch_size: int,
-        num_replicas: int | None = None,
-        rank: int | None = None,
-        shuffle: bool = False,
-        drop_last: bool = False,
-    ) -> None:
-        if batch_size < 1:
-            raise UsageError(f"DistributedBatchSampler: batch_size must be >= 1, got {batch_size}")
-        count = get_world_size() if num_replicas is None else num_replicas
-        index = get_rank() if rank is None else rank
-        self.batch_size, self.drop_last = batch_size, drop_last
-        self.sampler: Any = data.distributed.DistributedSampler(dataset, count, index, shuffle=shuffle)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        places = list(self.sampler)
-        for start in range(0, len(self) * self.batch_size, self.batch_size):
-            yield places[start : start + self.batch_size]
-
-    def __len__(self) -> int:
-        whole = len(self.sampler) / self.batch_size
-        return int(whole) if self.drop_last else ceil(whole)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Another order."""
-        self.sampler.set_epoch(epoch)
-
-
 class TensorDataset(data.TensorDataset):
-    """Samples of tensors that are as long as each other, given one by one or in one list."""
+    """Samples of tensors or arrays that are as long as each other, given one by one or in one list."""
 
     def __init__(self, *tensors: Any) -> None:
         several = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
-        super().__init__(*several)
+        super().__init__(*(torch.as_tensor(one) for one in several))
+
+
+class ComposeDataset(data.Dataset[Any]):
+    """Datasets side by side: a sample has the fields of all their samples at its place."""
+
+    def __init__(self, datasets: Sequence[Any]) -> None:
+        self.datasets = list(datasets)
+
+    def __len__(self) -> int:
+        return min(len(one) for one in self.datasets)
+
+    def __getitem__(self, place: int) -> tuple[Any, ...]:
+        samples = [one[place] for one in self.datasets]
+        return tuple(field for one in samples for field in (one if isinstance(one, list | tuple) else [one]))
 
 
 class DataLoader(data.DataLoader[Any]):
-    """Batches of a dataset as tensors, in lists; `from_generator` makes the loaders of programs.
+    """Batches of a dataset as tensors, in lists, or in dicts where samples are; arrays of a `collate_fn` become them.
 
     `use_buffer_reader`, `use_shared_memory` and `places` say how they travel, and torch does it its own way.
     """
 
-    from_generator = staticmethod(_OfGenerators.from_generator)
+    from_dataset = staticmethod(_OfGenerators.from_dataset)
 
     def __init__(
         self,
@@ -120,6 +97,7 @@ class DataLoader(data.DataLoader[Any]):
         use_shared_memory: bool = True,  # noqa: ARG002
         timeout: float = 0,
         worker_init_fn: Callable[[int], None] | None = None,
+        persistent_workers: bool = False,
     ) -> None:
         if feed_list is not None or not return_list:
             raise NotSupportedError(
@@ -130,11 +108,33 @@ class DataLoader(data.DataLoader[Any]):
             "num_workers": num_workers,
             "timeout": timeout,
             "worker_init_fn": worker_init_fn,
+            "persistent_workers": persistent_workers,
         }
         if batch_sampler is not None:
             super().__init__(dataset, batch_sampler=batch_sampler, **common)
         else:
             super().__init__(dataset, batch_size=batch_size, shuffle=shuffle or None, drop_last=drop_last, **common)
+
+    @staticmethod
+    def from_generator(
+        feed_list: Any = None,
+        capacity: int | None = None,
+        use_double_buffer: bool = True,
+        iterable: bool = True,
+        return_list: bool = False,
+        use_multiprocess: bool = False,
+        drop_last: bool = True,
+    ) -> Any:
+        """A loader of a generator's batches: for the variables of a program, or, without any, lists of tensors."""
+        if feed_list or mode.is_static():
+            return _OfGenerators.from_generator(
+                feed_list, capacity, use_double_buffer, iterable, return_list, use_multiprocess, drop_last
+            )
+        if not iterable or use_multiprocess:
+            raise NotSupportedError(
+                "from_generator: iterable=False is for programs and use_multiprocess is not built; leave them out"
+            )
+        return GeneratedTensors(capacity)
 
     def __call__(self) -> Iterator[Any]:
         """`for batch in loader():` means the same as `for batch in loader:`."""
@@ -142,8 +142,15 @@ class DataLoader(data.DataLoader[Any]):
 
     def __iter__(self) -> Any:
         for batch in super().__iter__():
-            yield own(list(batch) if isinstance(batch, tuple) else batch if not _is_tensor(batch) else [batch])
+            yield tensors_of([batch] if isinstance(batch, torch.Tensor | np.ndarray) else batch)
 
 
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, torch.Tensor)
+def tensors_of(batch: Any) -> Any:
+    """A batch with tensors of ours in the places of tensors and arrays, and lists in those of tuples."""
+    if isinstance(batch, torch.Tensor):
+        return own(batch)
+    if isinstance(batch, np.ndarray):
+        return own(torch.as_tensor(batch)) if batch.dtype.kind in "biufc" else batch
+    if isinstance(batch, Mapping):
+        return {key: tensors_of(one) for key, one in batch.items()}
+    return [tensors_of(one) for one in batch] if isinstance(batch, list | tuple) else batch

@@ -1,4 +1,4 @@
-"""Tensors or programs: what a script said last, for calls whose arguments do not tell."""
+"""Tensors or programs, training or evaluation: what a script said last, for calls whose arguments do not tell."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from contextlib import contextmanager
 
 import torch
 
+from fleet.imperative import state
 from fleet.imperative.place import set_device
+from fleet.static import names
 from fleet.static.executor.place import device_of
-from fleet.static.program import default_main_program, default_startup_program
+from fleet.static.program import Program, default_main_program, default_startup_program, program_guard
 
-_said: list[bool] = []
-"""The last word: True for programs. Empty until there was one."""
+_is_training = [True]
 
 
 def enable_static() -> None:
     """From now on calls that could mean both mean programs."""
-    _said[:] = [True]
+    state.chosen.programs = True
 
 
 def disable_static(place: object = None) -> None:
     """From now on calls that could mean both mean tensors, on `place` if one is given."""
-    _said[:] = [False]
+    state.chosen.programs = False
     if place is not None:
         device = device_of(place)
         set_device("cpu" if device.type == "cpu" else f"gpu:{device.index or 0}")
@@ -30,13 +31,25 @@ def disable_static(place: object = None) -> None:
 
 @contextmanager
 def guard(place: object = None) -> Iterator[None]:
-    """Inside, calls that could mean both mean tensors, on `place` if one is given."""
-    before = list(_said)
-    disable_static(place)
-    try:
+    """Inside, calls that could mean both mean tensors, on `place` if one is given.
+
+    Names are counted from 0 again, so that what another block has saved finds its parameters by name.
+    """
+    was_training = is_training()
+    with kept(), program_guard(Program(), Program()), names.guard():
+        disable_static(place)
+        set_training(True)
+        try:
+            yield
+        finally:
+            set_training(was_training)
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """What is said inside, and what is chosen there for new tensors, ends with the block."""
+    with state.guard():
         yield
-    finally:
-        _said[:] = before
 
 
 def in_dynamic_mode() -> bool:
@@ -46,12 +59,22 @@ def in_dynamic_mode() -> bool:
 
 def is_static() -> bool:
     """Whether `enable_static()` was the last word."""
-    return _said == [True]
+    return state.chosen.programs is True
 
 
 def is_dynamic() -> bool:
     """Whether `disable_static()` was the last word: other than `in_dynamic_mode` it is False until somebody spoke."""
-    return _said == [False]
+    return state.chosen.programs is False
+
+
+def set_training(value: bool) -> None:
+    """What the functions of version 1.8 go by: whether the last layer told so is to be trained or evaluated."""
+    _is_training[:] = [value]
+
+
+def is_training() -> bool:
+    """Whether the last word was `train()`, not `eval()`."""
+    return _is_training[0]
 
 
 def seed(value: int) -> torch.Generator:

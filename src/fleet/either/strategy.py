@@ -1,4 +1,4 @@
-"""Strategies as version 1.x of the reference makes them: by a factory for servers, by old names for collective jobs."""
+"""The strategy of a collective job under the names of version 1.x."""
 
 from __future__ import annotations
 
@@ -9,45 +9,14 @@ from fleet.static.executor.options import BuildStrategy, ExecutionStrategy
 from fleet.strategy import DistributedStrategy
 
 
-class StrategyFactory:
-    """A strategy for each way in which workers and servers come together."""
-
-    @staticmethod
-    def create_sync_strategy() -> DistributedStrategy:
-        """A step ends when every worker's gradients are in."""
-        return _strategy(a_sync=False)
-
-    @staticmethod
-    def create_async_strategy() -> DistributedStrategy:
-        """A gradient counts when it arrives."""
-        return _strategy(a_sync=True)
-
-    @staticmethod
-    def create_half_async_strategy() -> DistributedStrategy:
-        """As async, but a worker waits for its own send."""
-        return _strategy(a_sync=True, half_async=True)
-
-    @staticmethod
-    def create_geo_strategy(update_frequency: int = 100) -> DistributedStrategy:
-        """Workers train on copies and exchange differences every `update_frequency` steps."""
-        if update_frequency < 1:
-            raise UsageError(f"create_geo_strategy: update_frequency must be >= 1, got {update_frequency}")
-        return _strategy(a_sync=True, k_steps=update_frequency)
-
-
-def _strategy(a_sync: bool, **configs: object) -> DistributedStrategy:
-    strategy = DistributedStrategy()
-    strategy.a_sync = a_sync
-    if configs:
-        strategy.a_sync_configs = configs
-    return strategy
-
-
 class CollectiveStrategy(DistributedStrategy):
     """A strategy of a collective job that has the old names as well.
 
-    `use_local_sgd` is `localsgd`, `use_amp` is `amp`, `forward_recompute` is `recompute`. `mode` and `collective_mode`
-    say how workers come together. The fields of BuildStrategy choose between ways to the same result, as they do there.
+    `use_local_sgd` is `localsgd`, `use_amp` is `amp`, `forward_recompute` is `recompute`. `collective_mode` says how
+    workers come together. `mode` may be set to "nccl2" or "collective", which is what such a job does anyway; read, it
+    is what every strategy has under that name, the mode of a job with servers. `fuse_memory_size`, if it is above 0, is
+    `fuse_grad_size_in_MB`, and `amp_loss_scaling` is `amp_configs.init_loss_scaling`. The fields of BuildStrategy
+    choose between ways to the same result, as they do there.
     """
 
     _RENAMED: ClassVar[dict[str, str]] = {
@@ -55,6 +24,8 @@ class CollectiveStrategy(DistributedStrategy):
         "use_amp": "amp",
         "forward_recompute": "recompute",
     }
+
+    _NOT_BUILT: ClassVar[dict[str, Any]] = {"use_dist_fc": False, "dist_fc_config": None}
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,11 +42,16 @@ class CollectiveStrategy(DistributedStrategy):
                 self.__dict__[name] = value
             elif name in ("mode", "collective_mode"):
                 self._choose(name, value)
-            elif name in ("use_dist_fc", "dist_fc_config"):
+            elif name in self._NOT_BUILT:
                 if value:
                     raise NotSupportedError(f"strategy.{name} is not built; leave it out")
             elif name == "recompute_checkpoints":
                 self.recompute_configs = {"checkpoints": value}
+            elif name == "amp_loss_scaling":
+                self.amp_configs = {"init_loss_scaling": value}
+            elif name == "fuse_memory_size":
+                if value > 0:
+                    self.fuse_grad_size_in_MB = value
             elif name not in self._members and name in BuildStrategy._defaults:
                 setattr(self.__dict__["_build"], name, value)
                 self.__dict__["_build"].check()
@@ -85,10 +61,16 @@ class CollectiveStrategy(DistributedStrategy):
         def __getattr__(self, name: str) -> Any:
             if name in self._RENAMED:
                 return getattr(self, self._RENAMED[name])
+            if name in self._NOT_BUILT:
+                return self._NOT_BUILT[name]
             if name == "collective_mode":
                 return "local_sgd" if self.localsgd else "grad_allreduce"
             if name == "recompute_checkpoints":
                 return self.recompute_configs.checkpoints
+            if name == "amp_loss_scaling":
+                return self.amp_configs.init_loss_scaling
+            if name == "fuse_memory_size":
+                return self.fuse_grad_size_in_MB
             if name in BuildStrategy._defaults and "_build" in self.__dict__:
                 return getattr(self.__dict__["_build"], name)
             return super().__getattr__(name)

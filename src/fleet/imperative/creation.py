@@ -9,30 +9,53 @@ from typing import Any
 import numpy as np
 import torch
 
-from fleet.errors import UsageTypeError
+from fleet.errors import UsageError, UsageTypeError
 from fleet.imperative.place import current
+from fleet.imperative.state import chosen
 from fleet.imperative.tensor import Parameter, Tensor, own
-from fleet.static.dtypes import canonical, torch_dtype
+from fleet.static.dtypes import FLOATS, canonical, torch_dtype
 from fleet.static.executor.place import device_of
 
-Size = int | Sequence[int]
+__all__ = [
+    "arange",
+    "assign",
+    "clone",
+    "create_parameter",
+    "empty",
+    "empty_like",
+    "eye",
+    "full",
+    "full_like",
+    "get_default_dtype",
+    "linspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "set_default_dtype",
+    "to_tensor",
+    "zeros",
+    "zeros_like",
+]
 
-_default = ["float32"]
+Size = int | Sequence[int]
 
 
 def set_default_dtype(d: Any) -> None:
     """The type of new floats: 'float32' at first."""
-    _default[0] = canonical(d)
+    name = canonical(d)
+    if name not in FLOATS:
+        raise UsageError(f"set_default_dtype: d must be a type of floats, such as 'float32', got {d!r}")
+    chosen.dtype = name
 
 
 def get_default_dtype() -> str:
     """The type of new floats."""
-    return _default[0]
+    return chosen.dtype
 
 
 def dtype_of(given: Any, default: str | None = None) -> torch.dtype:
     """torch's dtype of what a user gave, or of the default, or of new floats."""
-    return torch_dtype(canonical(given) if given is not None else default or _default[0])
+    return torch_dtype(canonical(given) if given is not None else default or chosen.dtype)
 
 
 def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
@@ -87,6 +110,11 @@ def empty(shape: Size, dtype: Any = None, name: str | None = None) -> Tensor:
     return own(torch.empty(sizes(shape), dtype=dtype_of(dtype), device=current()))
 
 
+def empty_like(x: torch.Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
+    """Memory with whatever was there, in the shape and, unless given, the type of `x`."""
+    return own(torch.empty_like(x.detach(), dtype=None if dtype is None else dtype_of(dtype)))
+
+
 def full_like(x: torch.Tensor, fill_value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """One value everywhere, in the shape and, unless given, the type of `x`."""
     made = torch.full_like(x.detach(), fill_value, dtype=None if dtype is None else dtype_of(dtype))
@@ -124,64 +152,32 @@ def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None, name: 
     return own(torch.eye(num_rows, columns, dtype=dtype_of(dtype), device=current()))
 
 
-def seed(value: int) -> torch.Generator:
-    """Where random numbers begin, of tensors and of layers made later."""
-    return torch.manual_seed(value)
+def meshgrid(*args: Any, name: str | None = None) -> list[Tensor]:
+    """Of several vectors, given one by one or in a list, the tensors of their values at every combination of places."""
+    several = args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args
+    return [own(one) for one in torch.meshgrid(*several, indexing="ij")]
 
 
-def randn(shape: Size, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Normally distributed numbers of mean 0 and deviation 1."""
-    return own(torch.randn(sizes(shape), dtype=dtype_of(dtype), device=current()))
+def clone(x: torch.Tensor, name: str | None = None) -> Tensor:
+    """A copy, through which gradients flow."""
+    return own(x.clone())
 
 
-standard_normal = randn
-
-
-def normal(mean: float = 0.0, std: float = 1.0, shape: Size = (1,), name: str | None = None) -> Tensor:
-    """Normally distributed numbers."""
-    return own(randn(shape, None, name).mul_(std).add_(mean))
-
-
-def rand(shape: Size, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Numbers spread evenly over [0, 1)."""
-    return uniform(shape, dtype, 0.0, 1.0, name=name)
-
-
-def uniform(
-    shape: Size,
-    dtype: Any = None,
-    min: float = -1.0,
-    max: float = 1.0,
-    seed: int = 0,
-    name: str | None = None,
-) -> Tensor:
-    """Numbers spread evenly over [min, max); with a `seed` the same each time."""
-    generator = torch.Generator(current()).manual_seed(seed) if seed else None
-    made = torch.empty(sizes(shape), dtype=dtype_of(dtype), device=current())
-    return own(made.uniform_(min, max, generator=generator))
-
-
-def randint(
-    low: int = 0,
-    high: int | None = None,
-    shape: Size = (1,),
-    dtype: Any = None,
-    name: str | None = None,
-) -> Tensor:
-    """Whole numbers from `low` up to but not including `high`; with one bound, from 0 up to it."""
-    least, most = (0, low) if high is None else (low, high)
-    made = torch.randint(least, most, sizes(shape), dtype=dtype_of(dtype, "int64"), device=current())
-    return own(made)
-
-
-def randperm(n: int, dtype: Any = "int64", name: str | None = None) -> Tensor:
-    """The numbers from 0 to n - 1, mixed."""
-    return own(torch.randperm(n, dtype=dtype_of(dtype), device=current()))
+def assign(input: Any, output: Tensor | None = None) -> Tensor:
+    """A copy of a tensor, through which gradients flow, or of an array; put into `output`, if there is one."""
+    made = own(input.clone()) if isinstance(input, torch.Tensor) else to_tensor(np.asarray(input))
+    if output is None:
+        return made
+    if isinstance(input, torch.Tensor) and input.requires_grad:
+        output.copy_(made)
+    else:
+        output.set_value(made)
+    return output
 
 
 def create_parameter(
     shape: Size,
-    dtype: Any = "float32",
+    dtype: Any = None,
     name: str | None = None,
     attr: Any = None,
     is_bias: bool = False,

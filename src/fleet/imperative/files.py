@@ -15,50 +15,53 @@ import numpy as np
 import torch
 
 from fleet.checkpoint.fields import parse_json
-from fleet.checkpoint.files import reading
-from fleet.checkpoint.pieces import decode
 from fleet.errors import CheckpointError, UsageTypeError
 from fleet.imperative.tensor import own
-from fleet.static.io.files import write_tensors
+from fleet.static.io.files import read_safetensors, write_tensors
+
+__all__ = ["load", "save"]
 
 STRUCTURE = "fleet.structure"
 
-_BITS = {"BF16": torch.bfloat16, "BOOL": torch.bool}
-
 
 def save(obj: Any, path: str | os.PathLike[str]) -> None:
-    """Save a dict of tensors, arrays, numbers, texts, lists and dicts. The file is whole or not there."""
-    if not isinstance(obj, dict):
-        raise UsageTypeError(f"save: give a dict, such as layer.state_dict(), got {type(obj).__name__}")
+    """Save a dict, such as `state_dict()`, or a list, a tensor, a number: whatever is made of them, arrays and texts.
+
+    The file is whole or not there.
+    """
     place = Path(path)
     tensors: dict[str, torch.Tensor] = {}
     tree = _described(obj, "", tensors)
-    is_plain = all(isinstance(key, str) and isinstance(one, torch.Tensor | np.ndarray) for key, one in obj.items())
-    if not is_plain:
-        text = json.dumps(tree, separators=(",", ":")).encode()
+    if not _is_plain(obj):
+        text = json.dumps(tree if isinstance(tree, dict) else {"value": tree}, separators=(",", ":")).encode()
         tensors[STRUCTURE] = torch.from_numpy(np.frombuffer(text, np.uint8).copy())
     write_tensors(place.parent, tensors, place.name)
 
 
-def load(path: str | os.PathLike[str]) -> dict[Any, Any]:
-    """What `save` wrote. CheckpointError for a file that is missing, damaged or something else, such as a pickle."""
+def load(path: str | os.PathLike[str], return_numpy: bool = False) -> Any:
+    """What `save` wrote; with `return_numpy` arrays are in the places of tensors.
+
+    CheckpointError for a file that is missing, damaged or something else, such as a pickle.
+    """
     place = Path(path)
     if not place.is_file():
         raise CheckpointError(f"there is no file {place}; give the path that was saved to")
-    with reading(place) as descriptor, open(descriptor, "rb", closefd=False) as file:
-        data = np.frombuffer(file.read(), np.uint8)
-    arrays = decode(data, str(place))
-    header = parse_json(data[8 : 8 + int.from_bytes(data[:8].tobytes(), "little")].tobytes(), str(place)).value
-    tensors = {}
-    for name, array in arrays.items():
-        tensor = torch.from_numpy(array.copy())
-        bits = _BITS.get(header[name]["dtype"])
-        tensors[name] = own(tensor if bits is None or tensor.dtype is bits else tensor.view(bits))
-    if STRUCTURE not in tensors:
-        return dict(tensors)
-    tree = parse_json(tensors.pop(STRUCTURE).numpy().tobytes(), f"{place}, {STRUCTURE}").value
-    made: dict[Any, Any] = _restored(tree, tensors, place)
-    return made
+    read = read_safetensors(place)
+    text = read.pop(STRUCTURE, None)
+    tensors: dict[str, Any] = {name: own(tensor.clone()) for name, tensor in read.items()}
+    if return_numpy:
+        tensors = {name: np.asarray(tensor) for name, tensor in tensors.items()}
+    if text is None:
+        return tensors
+    tree = parse_json(text.numpy().tobytes(), f"{place}, {STRUCTURE}").value
+    return _restored(tree["value"] if list(tree) == ["value"] else tree, tensors, place)
+
+
+def _is_plain(obj: Any) -> bool:
+    """Whether it is a dict of named tensors and nothing else, so that their names in the file say all."""
+    return isinstance(obj, dict) and all(
+        isinstance(key, str) and isinstance(one, torch.Tensor | np.ndarray) for key, one in obj.items()
+    )
 
 
 def _described(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
@@ -69,6 +72,7 @@ def _described(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
                 raise UsageTypeError(f"save: keys must be texts or whole numbers, got {key!r} in {name or 'the dict'}")
         parts = {key: _described(one, f"{name}/{key}" if name else str(key), tensors) for key, one in value.items()}
         return {"dict": [[key, one] for key, one in parts.items()]}
+    name = name or "value"
     if isinstance(value, list | tuple):
         return {"list": [_described(one, f"{name}/{place}", tensors) for place, one in enumerate(value)]}
     if isinstance(value, np.ndarray):
@@ -76,6 +80,8 @@ def _described(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
         tensors[name] = value.detach()
         return f"tensor:{name}"
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, str):
         return f"text:{value}"
     if value is None or isinstance(value, bool | int | float):

@@ -16,6 +16,20 @@ from fleet.imperative.tensor import own
 from fleet.roles import Identity, discover
 from fleet.strategy import DistributedStrategy
 
+__all__ = [
+    "DataParallel",
+    "ParallelEnv",
+    "ReduceOp",
+    "all_gather",
+    "all_reduce",
+    "barrier",
+    "broadcast",
+    "get_rank",
+    "get_world_size",
+    "init_parallel_env",
+    "reduce",
+]
+
 
 def init_parallel_env() -> ParallelEnv:
     """Join the other workers, as `fleet.init(is_collective=True)` does; who was there before stays."""
@@ -73,30 +87,41 @@ def get_world_size() -> int:
 class DataParallel(DistributedModel):
     """A layer trained together with the other workers: gradients come out as the mean. Joins them first if need be.
 
-    `comm_buffer_size` is the size of a bucket of gradients in MB, `last_comm_buffer_size` that of the last one.
+    `comm_buffer_size` is the size of a bucket of gradients in MB, 25 unless given, `last_comm_buffer_size` that of the
+    last one, 1 unless given. A strategy has fields for them and for `find_unused_parameters`, so it is given alone.
+    What `init_parallel_env` gave back may stand in its place, and says nothing.
     """
 
     def __init__(
         self,
         layers: nn.Module,
         strategy: Any = None,
-        comm_buffer_size: int = 25,
-        last_comm_buffer_size: float = 1,
-        find_unused_parameters: bool = False,
+        comm_buffer_size: int | None = None,
+        last_comm_buffer_size: float | None = None,
+        find_unused_parameters: bool | None = None,
         group: Any = None,
     ) -> None:
         if group is not None:
             raise NotSupportedError("DataParallel: group must be left out; every worker of the job takes part")
-        if strategy is not None and not isinstance(strategy, DistributedStrategy):
+        buckets = (comm_buffer_size, last_comm_buffer_size, find_unused_parameters)
+        if isinstance(strategy, ParallelEnv):
+            strategy = None
+        if strategy is None:
+            strategy = _strategy(*buckets)
+        elif not isinstance(strategy, DistributedStrategy):
             raise NotSupportedError("DataParallel: strategy must be a fleet.DistributedStrategy, or left out")
+        elif buckets != (None, None, None):
+            raise UsageError(
+                "DataParallel: a strategy is given alone; set its fuse_grad_size_in_MB, last_comm_group_size_MB and "
+                "find_unused_parameters"
+            )
         if not api.fleet.is_collective():
             init_parallel_env()
-        if strategy is None:
-            strategy = DistributedStrategy()
-            strategy.fuse_grad_size_in_MB = comm_buffer_size
-            strategy.last_comm_group_size_MB = float(last_comm_buffer_size)
-            strategy.find_unused_parameters = find_unused_parameters
         super().__init__(layers, strategy, get_world_size(), api.fleet.device)
+
+    def parameters(self, include_sublayers: bool = True, *, recurse: bool = True) -> list[nn.Parameter]:  # type: ignore[override]
+        """The layer's parameters, as a list."""
+        return list(self.module.parameters(include_sublayers and recurse))
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return own(super().forward(*inputs, **kwargs))
@@ -160,6 +185,13 @@ def _alone(what: str, group: None) -> None:
         raise NotReadyError(f"{what} needs the other workers; call init_parallel_env() first")
 
 
+def _strategy(bucket_MB: int | None, last_MB: float | None, find_unused: bool | None) -> DistributedStrategy:  # noqa: N803
+    strategy = DistributedStrategy()
+    strategy.fuse_grad_size_in_MB = 25 if bucket_MB is None else bucket_MB
+    strategy.last_comm_group_size_MB = 1.0 if last_MB is None else float(last_MB)
+    strategy.find_unused_parameters = False if find_unused is None else find_unused
+    return strategy
+
+
 def _identity() -> Identity:
-    known = api.fleet._role_maker
-    return (discover(True) if known is None else known).identity
+    return (api.fleet.role if api.fleet.is_initialized() else discover(True)).identity

@@ -6,8 +6,9 @@ import torch
 
 from fleet import api, env
 from fleet.errors import NotReadyError, RoleError, UsageError
+from fleet.imperative.state import chosen
 
-_chosen: list[torch.device] = []
+__all__ = ["get_device", "is_compiled_with_cuda", "set_device"]
 
 
 def set_device(device: str) -> torch.device:
@@ -24,7 +25,7 @@ def set_device(device: str) -> torch.device:
                 "fleetrun --device cpu, or use set_device('cpu')"
             )
         place = torch.device("cuda", int(index or 0))
-    _chosen[:] = [place]
+    chosen.device = place
     return place
 
 
@@ -36,8 +37,8 @@ def get_device() -> str:
 
 def current() -> torch.device:
     """The device of new tensors."""
-    if _chosen:
-        return _chosen[0]
+    if chosen.device is not None:
+        return chosen.device
     try:
         return api.fleet.device
     except (NotReadyError, RoleError):

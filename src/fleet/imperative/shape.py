@@ -1,4 +1,4 @@
-"""The sizes of a tensor."""
+"""The sizes of a tensor, and how many elements they make."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ class Shape(tuple[int, ...]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
+    def __getitem__(self, place: Any) -> Any:
+        found = tuple.__getitem__(self, place)
+        return Shape(found) if isinstance(place, slice) else found
+
     def __add__(self, other: Any) -> Any:
         return [*self, *other] if isinstance(other, list) else Shape((*self, *other))
 
@@ -31,3 +35,12 @@ class Shape(tuple[int, ...]):
     def numel(self) -> int:
         """The number of elements."""
         return int(np.prod(self, dtype=np.int64))
+
+
+class Size(int):
+    """The number of elements, which is what `x.size` means; `x.size()` and `x.size(0)` give sizes, as torch does."""
+
+    shape: Shape
+
+    def __call__(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]

@@ -8,17 +8,22 @@ of torch itself makes is a plain torch.Tensor; `to_tensor` makes it one of these
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any, TypeVar, overload
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.imperative.shape import Shape
+from fleet.imperative.indexing import assigned
+from fleet.imperative.shape import Shape, Size
+from fleet.imperative.wrapping import wrap_methods
 from fleet.static.dtypes import canonical, torch_dtype
+from fleet.static.executor.single import as_single
+from fleet.static.variable import Penalty
+
+__all__ = ["Parameter", "Tensor"]
 
 T = TypeVar("T")
 
@@ -72,6 +77,8 @@ class Tensor(torch.Tensor):
             raise UsageError(f"stop_gradient = False needs a tensor of floats, got {self.dtype}; use astype('float32')")
         if self.is_leaf:
             self.requires_grad_(not value)
+        elif value and self._is_view():
+            _cut_off(self)
         elif value:
             self.detach_()
 
@@ -85,21 +92,43 @@ class Tensor(torch.Tensor):
         self.__dict__["_name"] = value
 
     @property
+    def size(self) -> Size:
+        """The number of elements; called, as torch does, the sizes or one of them."""
+        made = Size(_NUMEL(self))
+        made.shape = self.shape
+        return made
+
+    @property
+    def persistable(self) -> bool:
+        """Whether it is part of a layer's state: True for parameters."""
+        return isinstance(self, nn.Parameter)
+
+    @property
     def place(self) -> torch.device:
         """Where its values are."""
         return self.device
 
     def numpy(self, *, force: bool = True) -> npt.NDArray[Any]:  # noqa: ARG002 - torch's name for what is done anyway
-        """The values as an array, with a gradient or without, on any device; one value has shape [1]."""
+        """A copy of the values as an array, with a gradient or without, on any device; one value has shape [1].
+
+        An array of one value is a number too: float(loss.numpy()), '%f' % loss.numpy().
+        """
         values = _DETACH(self)
+        if values.layout is not torch.strided:
+            values = values.to_dense()
         if values.dtype is torch.bfloat16:
             values = values.float()
-        array: npt.NDArray[Any] = _NUMPY(values.cpu())
-        return array.reshape(1) if array.ndim == 0 else array
+        array: npt.NDArray[Any] = _NUMPY(values.cpu()).copy()
+        return as_single(array.reshape(1) if array.ndim == 0 else array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        array = self.numpy()
-        return array.astype(dtype, copy=bool(copy)) if dtype is not None or copy else array
+        if copy is False:
+            raise ValueError("an array of a tensor is a copy of its values; leave copy=False out")
+        array = np.asarray(self.numpy())
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        _SETITEM(self, index, assigned(self, value))
 
     def astype(self, dtype: Any) -> Tensor:
         """The values as another type, such as 'int64'."""
@@ -108,7 +137,7 @@ class Tensor(torch.Tensor):
     cast = astype
 
     def gradient(self) -> npt.NDArray[Any] | None:
-        """What backward has left, as an array."""
+        """What backward has left, as an array; that of a sparse embedding has a row for each id, zero without one."""
         return None if self.grad is None else own(self.grad).numpy()
 
     def clear_gradient(self) -> None:
@@ -155,14 +184,26 @@ class Tensor(torch.Tensor):
 
 
 class Parameter(Tensor, nn.Parameter):
-    """A tensor that a layer trains."""
+    """A tensor that a layer trains.
+
+    `optimize_attr`, `regularizer` and `need_clip` are what a ParamAttr said of training; optimizers look there.
+    """
 
     __torch_function__ = _OFF  # type: ignore[assignment]
+
+    optimize_attr: dict[str, float] = {"learning_rate": 1.0}  # noqa: RUF012 - replaced, never changed
+    regularizer: Penalty | None = None
+    need_clip = True
 
     def __new__(cls, data: torch.Tensor, requires_grad: bool = True) -> Parameter:
         if not isinstance(data, torch.Tensor):
             raise UsageTypeError(f"a parameter is made of a tensor, got {type(data).__name__}; use to_tensor()")
         return torch.Tensor._make_subclass(cls, data.detach(), requires_grad)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        made = nn.Parameter.__deepcopy__(self, memo)
+        made.__dict__.update(self.__dict__)
+        return made
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"Parameter containing:\n{_DETACH(self)!r}"
@@ -177,84 +218,24 @@ class Parameter(Tensor, nn.Parameter):
         self.requires_grad_(value)
 
 
+def _cut_off(view: Tensor) -> None:
+    """What `detach_` does, for a view of another tensor, which torch refuses: it takes the place of a detached one."""
+    try:
+        torch.utils.swap_tensors(view, view.detach())
+    except RuntimeError:
+        raise UsageError(
+            "stop_gradient = True: this tensor is a part of another one and was used already; use x = x.detach()"
+        ) from None
+
+
 _SHAPE = torch._C.TensorBase.shape.__get__  # type: ignore[attr-defined]
 _GRAD: Any = torch._C.TensorBase.grad
 _NUMPY: Any = torch.Tensor.numpy
 _DETACH: Any = torch.Tensor.detach
 _NUMEL: Any = torch.Tensor.numel
+_SETITEM: Any = torch.Tensor.__setitem__
 _BACKWARD: Any = torch.Tensor.backward
 _TRANSPOSE: Any = torch.Tensor.transpose
 _PERMUTE: Any = torch.Tensor.permute
 
-_OPERATORS = (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "and",
-    "or",
-    "xor",
-    "lshift",
-    "rshift",
-)
-_COMPARISONS = ("getitem", "eq", "ne", "lt", "le", "gt", "ge")
-_SIGNS = ("neg", "pos", "abs", "invert")
-_NO_TENSORS = frozenset(
-    (
-        *("apply_", "as_subclass", "backward", "data_ptr", "dim", "element_size", "get_device", "has_names"),
-        *("is_coalesced", "is_complex", "is_conj", "is_contiguous", "is_floating_point", "is_inference", "is_neg"),
-        *("is_nonzero", "is_pinned", "is_same_size", "is_set_to", "is_shared", "is_signed", "item", "map2_", "map_"),
-        *("module_load", "ndimension", "nelement", "numel", "register_hook", "register_post_accumulate_grad_hook"),
-        *("requires_grad_", "retain_grad", "share_memory_", "size", "storage", "storage_offset", "storage_type"),
-        *("stride", "tolist", "type", "untyped_storage"),
-    )
-)
-
-
-def _giving(base: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(base)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        made = base(self, *args, **kwargs)
-        if type(made) is _PLAIN:
-            made.__class__ = Tensor
-            return made
-        return own(made) if type(made) is not Tensor else made
-
-    return method
-
-
-def _giving_of_two(base: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for operators, which are called most."""
-
-    def operator(self: Any, other: Any) -> Any:
-        made = base(self, other)
-        if type(made) is _PLAIN:
-            made.__class__ = Tensor
-        return made
-
-    return operator
-
-
-def _wrap_methods() -> None:
-    """Every method and operator of torch's tensor that makes tensors makes ours."""
-    names = [name for name in dir(torch.Tensor) if not name.startswith("_") and name not in _NO_TENSORS]
-    for name in (*names, *(f"__{stem}__" for stem in _SIGNS)):
-        base = getattr(torch.Tensor, name)
-        if callable(base) and name not in vars(Tensor):
-            setattr(Tensor, name, _giving(base))
-    both_sides = [f"__{side}{stem}__" for stem in _OPERATORS for side in ("", "r", "i")]
-    for name in (*both_sides, *(f"__{stem}__" for stem in _COMPARISONS)):
-        if hasattr(torch.Tensor, name):
-            setattr(Tensor, name, _giving_of_two(getattr(torch.Tensor, name)))
-    for name in ("T", "mT", "H", "mH", "real", "imag", "data"):
-        side = getattr(torch._C.TensorBase, name)
-        setter = side.__set__ if name in ("data", "real", "imag") else None
-        setattr(Tensor, name, property(_giving(side.__get__), setter))
-    Tensor.__hash__ = torch.Tensor.__hash__  # type: ignore[method-assign]  # Python drops it where __eq__ is set
-
-
-_wrap_methods()
+wrap_methods(Tensor, own)

@@ -4,9 +4,9 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    parts="cifar criteo imdb imikolov mnist movielens uci_housing",
+    parts="cifar common conll05 criteo imdb imikolov mnist movielens uci_housing wmt16",
     refused=dict.fromkeys(
-        ("common", "conll05", "flowers", "image", "mq2007", "sentiment", "voc2012", "wmt14", "wmt16"),
+        ("flowers", "image", "mq2007", "sentiment", "voc2012", "wmt14"),
         "read your files with a reader of your own, and paddle.reader",
     ),
 )

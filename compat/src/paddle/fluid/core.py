@@ -5,10 +5,14 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace EOFException LoDTensor Scope",
+        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace EOFException LoDTensor LoDTensorArray Scope",
         "fleet.imperative": "is_compiled_with_cuda",
         "fleet.static.var_types": "VarDesc",
     },
-    renamed={"get_cuda_device_count": "torch.cuda:device_count"},
-    refused={"get_all_op_names": "use fleet.static.registry.known", "ops": "use fluid.layers"},
+    renamed={"VarBase": "fleet.imperative:Tensor", "get_cuda_device_count": "torch.cuda:device_count"},
+    refused={
+        "ProgramDesc": "a program is plain data: Program, with to_json() and from_json()",
+        "get_all_op_names": "use fleet.static.registry.known",
+        "ops": "use fluid.layers",
+    },
 )

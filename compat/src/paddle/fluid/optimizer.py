@@ -1,17 +1,16 @@
-"""Optimizers of programs."""
+"""Optimizers of programs, and of tensors if they are given some."""
 
 from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static.optimizer": "*"},
+    {"fleet.either.fluid.optimizer": "*", "fleet.static.moving_average": "ExponentialMovingAverage"},
     refused={
         "Adadelta": "use RMSProp",
         "AdadeltaOptimizer": "use RMSProp",
         "DGCMomentumOptimizer": "train a torch module with strategy.dgc = True",
         "Dpsgd": "use SGD",
         "DpsgdOptimizer": "use SGD",
-        "ExponentialMovingAverage": "keep an average of parameters in the script: scope.find_var(name).get_tensor()",
         "LookaheadOptimizer": "use Adam",
         "ModelAverage": "keep an average of parameters in the script: scope.find_var(name).get_tensor()",
         "PipelineOptimizer": "start one worker for each device: fleetrun",

@@ -4,8 +4,6 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    refused=dict.fromkeys(
-        ("cuda_profiler", "profiler", "reset_profiler", "start_profiler", "stop_profiler"),
-        "put the loop in torch.profiler.profile()",
-    ),
+    {"fleet.static.profiler": "profiler reset_profiler start_profiler stop_profiler"},
+    refused={"cuda_profiler": "use profiler('GPU'), or run the script under nsys"},
 )

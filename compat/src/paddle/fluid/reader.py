@@ -2,4 +2,8 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.static": "DataLoader EOFException PyReader"})
+alias(
+    __name__,
+    {"fleet.static": "EOFException PyReader"},
+    renamed={"DataLoader": "fleet.either.io:DataLoader"},
+)

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.either.functional": "*"})
+alias(__name__, {"fleet.imperative.nn.functional": "*"})

@@ -2,8 +2,4 @@
 
 from paddle._alias import alias
 
-alias(
-    __name__,
-    {"fleet.imperative.optimizer.lr": "*"},
-    refused={"ReduceOnPlateau": "set the rate in the script: optimizer.set_lr(value)"},
-)
+alias(__name__, {"fleet.imperative.optimizer.lr": "*"})

@@ -8,15 +8,15 @@ alias(
         "fleet.static": "BuildStrategy CompiledProgram ExecutionStrategy ParallelExecutor Program Variable "
         "append_backward cpu_places cuda_places data default_main_program default_startup_program global_scope "
         "gradients load name_scope program_guard save scope_guard",
+        "fleet.static.io": "load_program_state set_program_state",
+        "fleet.static.moving_average": "ExponentialMovingAverage",
         "fleet.static.io.prefix": "load_inference_model save_inference_model",
-        "fleet.static.layers": "accuracy auc create_global_var create_parameter",
+        "fleet.static.layers": "Print accuracy auc create_global_var create_parameter",
     },
     renamed={"Executor": "fleet.static.executor.scalars:ScalarExecutor"},
     parts="nn",
     refused={
-        "ExponentialMovingAverage": "keep an average of parameters in the script: scope.find_var(name).get_tensor()",
         "InputSpec": "use static.data",
-        "Print": "fetch the variable: exe.run(fetch_list=[variable])",
         "WeightNormParamAttr": "use paddle.ParamAttr with a regularizer",
         "amp": "train a torch module with strategy.amp = True",
         "device_guard": "a process has one device; start one worker for each with fleetrun",

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from fleet import env
 from fleet.collective.average import mean_
 from fleet.collective.modes.base import Call, Mode
-from fleet.collective.sync_batch_norm import SyncBatchNorm
+from fleet.collective.sync_batch_norm import is_synchronised
 
 MB = 1 << 20
 
@@ -74,7 +74,7 @@ class ReduceGrad(Mode):
     def join(self) -> Iterator[None]:
         if self._buckets.dtype is not None:
             raise self.refuse_join("a compressed mean counts every worker")
-        if any(isinstance(one, nn.SyncBatchNorm | SyncBatchNorm) for one in self.module.modules()):
+        if any(is_synchronised(one) for one in self.module.modules()):
             raise self.refuse_join("batch norm that is synchronised needs every worker's batch")
         with Join([self.ddp], enable=True, divide_by_initial_world_size=False):
             yield

@@ -1,84 +1,70 @@
 """Layers of the imperative mode: `paddle.nn` over torch."""
+# ruff: noqa: F403  (a name is listed once, where it is made)
 
 from __future__ import annotations
 
-from fleet.imperative.nn import functional, initializer
-from fleet.imperative.nn.activation import (
-    ELU,
-    GELU,
-    Hardsigmoid,
-    LeakyReLU,
-    LogSigmoid,
-    LogSoftmax,
-    ReLU,
-    ReLU6,
-    Sigmoid,
-    Silu,
-    Softmax,
-    Softplus,
-    Softsign,
-    Swish,
-    Tanh,
+from fleet.imperative.nn import (
+    activation,
+    attention,
+    batch_norm,
+    cells,
+    conv,
+    distance,
+    dropout,
+    functional,
+    image,
+    initializer,
+    loss,
+    loss_special,
+    norm,
+    pooling,
+    recurrent,
+    transformer,
+    weighted,
 )
+from fleet.imperative.nn.activation import *
+from fleet.imperative.nn.attention import *
+from fleet.imperative.nn.batch_norm import *
+from fleet.imperative.nn.cells import *
+from fleet.imperative.nn.conv import *
+from fleet.imperative.nn.distance import *
+from fleet.imperative.nn.dropout import *
+from fleet.imperative.nn.image import *
 from fleet.imperative.nn.layer import Flatten, Identity, Layer, LayerList, ParameterList, Sequential
-from fleet.imperative.nn.linear import Conv2D, Embedding, Linear
-from fleet.imperative.nn.loss import (
-    BCELoss,
-    BCEWithLogitsLoss,
-    CrossEntropyLoss,
-    KLDivLoss,
-    L1Loss,
-    MSELoss,
-    NLLLoss,
-    SmoothL1Loss,
-)
-from fleet.imperative.nn.norm import BatchNorm1D, BatchNorm2D, LayerNorm
-from fleet.imperative.nn.pooling import AdaptiveAvgPool2D, AvgPool2D, Dropout, MaxPool2D
+from fleet.imperative.nn.loss import *
+from fleet.imperative.nn.loss_special import *
+from fleet.imperative.nn.norm import *
+from fleet.imperative.nn.pooling import *
+from fleet.imperative.nn.recurrent import *
+from fleet.imperative.nn.transformer import *
+from fleet.imperative.nn.weighted import *
 from fleet.static.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
 
 __all__ = [
-    "ELU",
-    "GELU",
-    "AdaptiveAvgPool2D",
-    "AvgPool2D",
-    "BCELoss",
-    "BCEWithLogitsLoss",
-    "BatchNorm1D",
-    "BatchNorm2D",
     "ClipGradByGlobalNorm",
     "ClipGradByNorm",
     "ClipGradByValue",
-    "Conv2D",
-    "CrossEntropyLoss",
-    "Dropout",
-    "Embedding",
     "Flatten",
-    "Hardsigmoid",
     "Identity",
-    "KLDivLoss",
-    "L1Loss",
     "Layer",
     "LayerList",
-    "LayerNorm",
-    "LeakyReLU",
-    "Linear",
-    "LogSigmoid",
-    "LogSoftmax",
-    "MSELoss",
-    "MaxPool2D",
-    "NLLLoss",
     "ParameterList",
-    "ReLU",
-    "ReLU6",
     "Sequential",
-    "Sigmoid",
-    "Silu",
-    "SmoothL1Loss",
-    "Softmax",
-    "Softplus",
-    "Softsign",
-    "Swish",
-    "Tanh",
     "functional",
     "initializer",
 ]
+__all__ += activation.__all__
+__all__ += attention.__all__
+__all__ += batch_norm.__all__
+__all__ += cells.__all__
+__all__ += conv.__all__
+__all__ += distance.__all__
+__all__ += dropout.__all__
+__all__ += image.__all__
+__all__ += loss.__all__
+__all__ += loss_special.__all__
+__all__ += norm.__all__
+__all__ += pooling.__all__
+__all__ += recurrent.__all__
+__all__ += transformer.__all__
+__all__ += weighted.__all__

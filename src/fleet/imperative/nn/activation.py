@@ -2,130 +2,190 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from fleet.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet.imperative.nn.layer import Layer
+from fleet.imperative.nn.of_function import FunctionLayer
 from fleet.imperative.tensor import Tensor
+from fleet.static.initializer import Constant
+
+__all__ = [
+    "ELU",
+    "GELU",
+    "SELU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Maxout",
+    "PReLU",
+    "ReLU",
+    "ReLU6",
+    "Sigmoid",
+    "Silu",
+    "Softmax",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Swish",
+    "Tanh",
+    "Tanhshrink",
+    "ThresholdedReLU",
+]
 
 
-class _Activation(Layer):
-    """A function of each element as a layer; keyword arguments are the function's."""
-
-    function: Callable[..., Tensor]
-
-    def __init__(self, name: str | None = None, **settings: Any) -> None:
-        super().__init__(name)
-        self._settings = settings
-
-    def forward(self, x: torch.Tensor) -> Tensor:
-        return type(self).function(x, **self._settings)
-
-
-class ReLU(_Activation):
+class ReLU(FunctionLayer):
     """x above 0, 0 below."""
 
     function = staticmethod(F.relu)
 
 
-class ReLU6(_Activation):
+class ReLU6(FunctionLayer):
     """x between 0 and 6."""
 
     function = staticmethod(F.relu6)
 
 
-class Tanh(_Activation):
+class Tanh(FunctionLayer):
     """The hyperbolic tangent."""
 
     function = staticmethod(F.tanh)
 
 
-class Sigmoid(_Activation):
+class Sigmoid(FunctionLayer):
     """1 / (1 + exp(-x))."""
 
     function = staticmethod(F.sigmoid)
 
 
-class LogSigmoid(_Activation):
+class LogSigmoid(FunctionLayer):
     """The logarithm of sigmoid."""
 
     function = staticmethod(F.log_sigmoid)
 
 
-class Softsign(_Activation):
+class Softsign(FunctionLayer):
     """x / (1 + |x|)."""
 
     function = staticmethod(F.softsign)
 
 
-class Silu(_Activation):
+class Silu(FunctionLayer):
     """x * sigmoid(x)."""
 
     function = staticmethod(F.silu)
 
 
-class Swish(Silu):
+class Swish(FunctionLayer):
     """x * sigmoid(x)."""
 
+    function = staticmethod(F.swish)
 
-class GELU(_Activation):
+
+class Tanhshrink(FunctionLayer):
+    """x - tanh(x)."""
+
+    function = staticmethod(F.tanhshrink)
+
+
+class Hardswish(FunctionLayer):
+    """x * hardsigmoid(x)."""
+
+    function = staticmethod(F.hardswish)
+
+
+class GELU(FunctionLayer):
     """x times the chance that a normal variable is below x."""
 
     function = staticmethod(F.gelu)
 
-    def __init__(self, approximate: bool = False, name: str | None = None) -> None:
-        super().__init__(name, approximate=approximate)
 
-
-class ELU(_Activation):
+class ELU(FunctionLayer):
     """x above 0, alpha * (exp(x) - 1) below."""
 
     function = staticmethod(F.elu)
 
-    def __init__(self, alpha: float = 1.0, name: str | None = None) -> None:
-        super().__init__(name, alpha=alpha)
+
+class SELU(FunctionLayer):
+    """scale * elu(x, alpha)."""
+
+    function = staticmethod(F.selu)
 
 
-class LeakyReLU(_Activation):
+class LeakyReLU(FunctionLayer):
     """x above 0, negative_slope * x below."""
 
     function = staticmethod(F.leaky_relu)
 
-    def __init__(self, negative_slope: float = 0.01, name: str | None = None) -> None:
-        super().__init__(name, negative_slope=negative_slope)
+
+class ThresholdedReLU(FunctionLayer):
+    """x above the threshold, 0 below."""
+
+    function = staticmethod(F.thresholded_relu)
 
 
-class Softplus(_Activation):
+class Softplus(FunctionLayer):
     """log(1 + exp(beta * x)) / beta."""
 
     function = staticmethod(F.softplus)
 
-    def __init__(self, beta: float = 1, threshold: float = 20, name: str | None = None) -> None:
-        super().__init__(name, beta=beta, threshold=threshold)
+
+class Hardtanh(FunctionLayer):
+    """x between `min` and `max`."""
+
+    function = staticmethod(F.hardtanh)
 
 
-class Hardsigmoid(_Activation):
+class Hardshrink(FunctionLayer):
+    """x, but 0 where it is no farther from 0 than the threshold."""
+
+    function = staticmethod(F.hardshrink)
+
+
+class Softshrink(FunctionLayer):
+    """x, nearer to 0 by the threshold."""
+
+    function = staticmethod(F.softshrink)
+
+
+class Maxout(FunctionLayer):
+    """The greatest of each `groups` neighbouring channels."""
+
+    function = staticmethod(F.maxout)
+
+
+class Hardsigmoid(FunctionLayer):
     """x / 6 + 0.5, kept between 0 and 1."""
 
     function = staticmethod(F.hardsigmoid)
 
 
-class Softmax(_Activation):
+class Softmax(FunctionLayer):
     """exp(x) divided by its sum along a dimension."""
 
     function = staticmethod(F.softmax)
 
-    def __init__(self, axis: int = -1, name: str | None = None) -> None:
-        super().__init__(name, axis=axis)
 
-
-class LogSoftmax(_Activation):
+class LogSoftmax(FunctionLayer):
     """The logarithm of softmax."""
 
     function = staticmethod(F.log_softmax)
 
-    def __init__(self, axis: int = -1, name: str | None = None) -> None:
-        super().__init__(name, axis=axis)
+
+class PReLU(Layer):
+    """x above 0, a trained share of it below: one for all, or one for each channel."""
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, weight_attr: Any = None, name: str | None = None
+    ) -> None:
+        super().__init__(name)
+        self._weight = self.create_parameter([num_parameters], weight_attr, default_initializer=Constant(init))
+
+    def forward(self, x: torch.Tensor) -> Tensor:
+        return F.prelu(x, self._weight)

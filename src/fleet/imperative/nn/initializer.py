@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.initializer import MSRA, Constant, Initializer, Normal, NumpyArray, TruncatedNormal, Uniform, Xavier
+from fleet.static import initializer as static
+from fleet.static.initializer import MSRA, Constant, Initializer, NumpyArray, Xavier
 
 __all__ = [
     "Assign",
@@ -26,6 +27,27 @@ __all__ = [
 
 # Two deviations on either side, as the static initialiser of that name.
 _TRUNCATED_AT = 2.0
+
+
+class Normal(static.Normal):
+    """Normally distributed."""
+
+    def __init__(self, mean: float = 0.0, std: float = 1.0, name: str | None = None, *, seed: int = 0) -> None:  # noqa: ARG002
+        super().__init__(mean, std, seed)
+
+
+class TruncatedNormal(static.TruncatedNormal):
+    """Normally distributed, none further than two `std` from `mean`."""
+
+    def __init__(self, mean: float = 0.0, std: float = 1.0, name: str | None = None, *, seed: int = 0) -> None:  # noqa: ARG002
+        super().__init__(mean, std, seed)
+
+
+class Uniform(static.Uniform):
+    """Spread evenly between `low` and `high`."""
+
+    def __init__(self, low: float = -1.0, high: float = 1.0, name: str | None = None, *, seed: int = 0) -> None:  # noqa: ARG002
+        super().__init__(low, high, seed)
 
 
 class XavierUniform(Xavier):
@@ -70,12 +92,12 @@ def fill(tensor: torch.Tensor, initializer: Initializer) -> None:
     generator = torch.Generator(tensor.device).manual_seed(seed) if seed else None
     if isinstance(initializer, Constant):
         tensor.fill_(initializer.value)
-    elif isinstance(initializer, TruncatedNormal):
+    elif isinstance(initializer, static.TruncatedNormal):
         low, high = (initializer.loc + side * _TRUNCATED_AT * initializer.scale for side in (-1, 1))
         torch.nn.init.trunc_normal_(tensor, initializer.loc, initializer.scale, low, high, generator)
-    elif isinstance(initializer, Normal):
+    elif isinstance(initializer, static.Normal):
         tensor.normal_(initializer.loc, initializer.scale, generator=generator)
-    elif isinstance(initializer, Uniform):
+    elif isinstance(initializer, static.Uniform):
         tensor.uniform_(initializer.low, initializer.high, generator=generator)
     elif isinstance(initializer, Xavier | MSRA):
         _spread(tensor, initializer, generator)

@@ -3,40 +3,54 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from fleet.errors import UsageError, UsageTypeError
+from fleet.errors import UsageTypeError
 from fleet.imperative.creation import sizes
+from fleet.imperative.nn import programs
 from fleet.imperative.nn.parameter import make
-from fleet.imperative.tensor import Parameter, Tensor, own
-from fleet.static import names
+from fleet.imperative.tensor import own
+from fleet.static import functions, names
 from fleet.static.variable import Variable
+
+_WORDS = re.compile(r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])")
 
 
 class Layer(nn.Module):
-    """A torch module with the methods that layers have in imperative Paddle; what it returns are our tensors."""
+    """A torch module with the methods that layers have in imperative Paddle; what it returns are our tensors.
 
-    def __init__(self, name_scope: str | None = None, dtype: Any = "float32") -> None:
+    After `enable_static()` its parameters are those of the default programs, and it is called with variables: see
+    `fleet.imperative.nn.programs`. `dtype` is the type of the parameters that it makes: that of new floats, unless
+    given.
+    """
+
+    def __init__(self, name_scope: str | None = None, dtype: Any = None) -> None:
         super().__init__()
         self.name_it(name_scope, dtype)
 
-    def name_it(self, name_scope: str | None, dtype: Any = "float32") -> None:
+    def name_it(self, name_scope: str | None, dtype: Any = None) -> None:
         """What `__init__` does after torch's: find a name that no other layer has."""
         self._dtype = dtype
-        stem = name_scope or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
+        stem = name_scope or _WORDS.sub("_", type(self).__name__).lower()
         self._full_name = names.generate(stem)
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
-        if inputs and isinstance(inputs[0], Variable):
-            raise UsageError(
-                f"{type(self).__name__} takes tensors, and {inputs[0].name!r} is a variable of a program; use the "
-                "layers of static.nn there, such as static.nn.fc"
-            )
-        return own(super().__call__(*inputs, **kwargs))
+        try:
+            return own(super().__call__(*inputs, **kwargs))
+        except TypeError:
+            programs.check_operands(self, inputs)
+            raise
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, programs.Parameter):
+            programs.put(self, name, value)
+        else:
+            super().__setattr__(name, value)
 
     def full_name(self) -> str:
         """A name that no other layer of this process has."""
@@ -59,16 +73,22 @@ class Layer(nn.Module):
         self.add_module(str(name), sublayer)
         return sublayer
 
-    def add_parameter(self, name: str, parameter: nn.Parameter | None) -> nn.Parameter | None:
+    def add_parameter(self, name: str, parameter: Any) -> Any:
         """Put a parameter into this layer."""
-        self.register_parameter(name, parameter)
+        if isinstance(parameter, programs.Parameter):
+            programs.put(self, name, parameter)
+        else:
+            self.register_parameter(name, parameter)
         return parameter
 
     def create_parameter(
         self, shape: Any, attr: Any = None, dtype: Any = None, is_bias: bool = False, default_initializer: Any = None
-    ) -> Parameter | None:
-        """A parameter to put into this layer; None if `attr` is False."""
-        made = make(sizes(shape), attr, dtype or self._dtype, is_bias, default_initializer)
+    ) -> Any:
+        """A parameter to put into this layer: a tensor, or after `enable_static()` one of a program; None for False."""
+        wanted = dtype or self._dtype
+        if programs.are_meant():
+            return programs.make(self._full_name, sizes(shape), attr, wanted, is_bias, default_initializer)
+        made = make(sizes(shape), attr, wanted, is_bias, default_initializer)
         if made is not None and made.name is None:
             made.name = names.generate(f"{self._full_name}.{'b' if is_bias else 'w'}")
         return made
@@ -77,18 +97,43 @@ class Layer(nn.Module):
         self, name: str, tensor: torch.Tensor | None, persistable: bool = True, *, persistent: bool = True
     ) -> None:
         """A tensor that is part of the layer and is not trained; saved with it if `persistable`."""
-        super().register_buffer(name, tensor, persistable and persistent)
+        if programs.are_meant() and tensor is not None:
+            programs.put_buffer(self, self._full_name, name, tensor)
+        else:
+            super().register_buffer(name, tensor, persistable and persistent)
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        if programs.are_in(self):
+            destination.update({prefix + name: one for name, one in programs.held(self).items()})
+        else:
+            super()._save_to_state_dict(destination, prefix, keep_vars)
 
     def set_state_dict(self, state_dict: Mapping[str, Any], use_structured_name: bool = True) -> None:
-        """Take the values that `state_dict()` gave: tensors or arrays, one for each name."""
+        """Take the values that `state_dict()` gave: tensors or arrays, by name.
+
+        What is not given, is of another shape, or has no place here is left as it is, with a warning.
+        """
         if not use_structured_name:
             raise UsageTypeError(
                 "set_state_dict: use_structured_name must be True; parameters are known by their place"
             )
-        try:
-            self.load_state_dict({name: torch.as_tensor(value) for name, value in state_dict.items()})
-        except RuntimeError as error:
-            raise UsageError(f"set_state_dict: {' '.join(str(error).split())}") from None
+        given = {name: torch.as_tensor(value) for name, value in state_dict.items()}
+        known = self.state_dict()
+        skipped = [f"{name} is not given" for name in known if name not in given]
+        skipped += [f"{name} is not part of the layer" for name in given if name not in known]
+        skipped += [
+            f"{name} has shape {list(known[name].shape)}, the value {list(value.shape)}"
+            for name, value in given.items()
+            if name in known and tuple(value.shape) != tuple(known[name].shape)
+        ]
+        if skipped:
+            left = {text.partition(" ")[0] for text in skipped}
+            given = {name: value for name, value in given.items() if name not in left}
+            warnings.warn(f"set_state_dict: left as they are: {'; '.join(skipped)}", stacklevel=2)
+        if programs.are_in(self, deep=True):
+            programs.load(known, given)
+        else:
+            self.load_state_dict(given, strict=False)
 
     set_dict = set_state_dict
     load_dict = set_state_dict
@@ -152,8 +197,8 @@ class Flatten(Layer):
         super().__init__()
         self._axes = start_axis, stop_axis
 
-    def forward(self, x: torch.Tensor) -> Tensor:
-        return own(torch.flatten(x, *self._axes))
+    def forward(self, x: Any) -> Any:
+        return functions.flatten(x, *self._axes) if isinstance(x, Variable) else own(torch.flatten(x, *self._axes))
 
 
 class Identity(Layer):

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import torch
 
-from fleet.imperative.nn import losses
+from fleet.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet.imperative.nn.layer import Layer
 from fleet.imperative.tensor import Tensor
+
+__all__ = [
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CrossEntropyLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "MSELoss",
+    "NLLLoss",
+    "SmoothL1Loss",
+]
 
 
 class MSELoss(Layer):
@@ -17,7 +28,7 @@ class MSELoss(Layer):
         self.reduction = reduction
 
     def forward(self, input: torch.Tensor, label: torch.Tensor) -> Tensor:
-        return losses.mse_loss(input, label, self.reduction)
+        return F.mse_loss(input, label, self.reduction)
 
 
 class L1Loss(Layer):
@@ -28,7 +39,7 @@ class L1Loss(Layer):
         self.reduction = reduction
 
     def forward(self, input: torch.Tensor, label: torch.Tensor) -> Tensor:
-        return losses.l1_loss(input, label, self.reduction)
+        return F.l1_loss(input, label, self.reduction)
 
 
 class SmoothL1Loss(Layer):
@@ -39,7 +50,7 @@ class SmoothL1Loss(Layer):
         self.reduction, self.delta = reduction, delta
 
     def forward(self, input: torch.Tensor, label: torch.Tensor) -> Tensor:
-        return losses.smooth_l1_loss(input, label, self.reduction, self.delta)
+        return F.smooth_l1_loss(input, label, self.reduction, self.delta)
 
 
 class CrossEntropyLoss(Layer):
@@ -60,7 +71,7 @@ class CrossEntropyLoss(Layer):
         self._settings = (ignore_index, reduction, soft_label, axis, use_softmax)
 
     def forward(self, input: torch.Tensor, label: torch.Tensor) -> Tensor:
-        return losses.cross_entropy(input, label, self.weight, *self._settings)
+        return F.cross_entropy(input, label, self.weight, *self._settings)
 
 
 class NLLLoss(Layer):
@@ -77,7 +88,7 @@ class NLLLoss(Layer):
         self.weight, self.ignore_index, self.reduction = weight, ignore_index, reduction
 
     def forward(self, input: torch.Tensor, label: torch.Tensor) -> Tensor:
-        return losses.nll_loss(input, label, self.weight, self.ignore_index, self.reduction)
+        return F.nll_loss(input, label, self.weight, self.ignore_index, self.reduction)
 
 
 class BCELoss(Layer):
@@ -88,7 +99,7 @@ class BCELoss(Layer):
         self.weight, self.reduction = weight, reduction
 
     def forward(self, input: torch.Tensor, label: torch.Tensor) -> Tensor:
-        return losses.binary_cross_entropy(input, label, self.weight, self.reduction)
+        return F.binary_cross_entropy(input, label, self.weight, self.reduction)
 
 
 class BCEWithLogitsLoss(Layer):
@@ -105,7 +116,7 @@ class BCEWithLogitsLoss(Layer):
         self.weight, self.reduction, self.pos_weight = weight, reduction, pos_weight
 
     def forward(self, logit: torch.Tensor, label: torch.Tensor) -> Tensor:
-        return losses.binary_cross_entropy_with_logits(logit, label, self.weight, self.reduction, self.pos_weight)
+        return F.binary_cross_entropy_with_logits(logit, label, self.weight, self.reduction, self.pos_weight)
 
 
 class KLDivLoss(Layer):
@@ -116,4 +127,4 @@ class KLDivLoss(Layer):
         self.reduction = reduction
 
     def forward(self, input: torch.Tensor, label: torch.Tensor) -> Tensor:
-        return losses.kl_div(input, label, self.reduction)
+        return F.kl_div(input, label, self.reduction)

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from fleet.errors import NotSupportedError
 from fleet.imperative.creation import dtype_of
 from fleet.imperative.nn.initializer import fill
 from fleet.imperative.place import current
@@ -19,17 +18,17 @@ from fleet.static.initializer import Constant, Initializer, Xavier
 def make(
     shape: Sequence[int], attr: Any = None, dtype: Any = None, is_bias: bool = False, default: Initializer | None = None
 ) -> Parameter | None:
-    """A parameter as a ParamAttr, a name or an initialiser says; None for False."""
+    """A parameter as a ParamAttr, a name or an initialiser says; None for False.
+
+    What a ParamAttr says of training (`learning_rate`, `regularizer`, `need_clip`) stays with it for the optimizer.
+    """
     settings = ParamAttr.of(attr)
     if settings is None:
         return None
-    if settings.learning_rate != 1.0 or settings.regularizer is not None or not settings.need_clip:
-        raise NotSupportedError(
-            "ParamAttr: learning_rate, regularizer and need_clip of one parameter are for programs; give the optimizer "
-            "weight_decay and grad_clip"
-        )
     values = torch.empty(tuple(shape), dtype=dtype_of(dtype), device=current())
     fill(values, settings.initializer or default or (Constant(0.0) if is_bias else Xavier()))
     made = Parameter(values, settings.trainable)
     made.name = settings.name
+    made.optimize_attr = {"learning_rate": settings.learning_rate}
+    made.regularizer, made.need_clip = settings.regularizer, settings.need_clip
     return made

@@ -1,81 +1,93 @@
-"""Layers without parameters that work on windows, and `Dropout`."""
+"""Pooling as layers: one value for each window."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
-
-from fleet.errors import UsageError
 from fleet.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet.imperative.nn.layer import Layer
-from fleet.imperative.tensor import Tensor
+from fleet.imperative.nn.of_function import FunctionLayer
 
-Sizes = int | list[int] | tuple[int, ...]
-
-
-class MaxPool2D(Layer):
-    """The greatest value of each window."""
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        return_mask: bool = False,
-        ceil_mode: bool = False,
-        data_format: str = "NCHW",
-        name: str | None = None,
-    ) -> None:
-        super().__init__(name)
-        self._settings = (kernel_size, stride, padding, return_mask, ceil_mode, data_format)
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return F.max_pool2d(x, *self._settings)
+__all__ = [
+    "AdaptiveAvgPool1D",
+    "AdaptiveAvgPool2D",
+    "AdaptiveAvgPool3D",
+    "AdaptiveMaxPool1D",
+    "AdaptiveMaxPool2D",
+    "AdaptiveMaxPool3D",
+    "AvgPool1D",
+    "AvgPool2D",
+    "AvgPool3D",
+    "MaxPool1D",
+    "MaxPool2D",
+    "MaxPool3D",
+]
 
 
-class AvgPool2D(Layer):
-    """The mean of each window; with `exclusive` zeros of the padding do not count."""
+class MaxPool1D(FunctionLayer):
+    """The greatest value of each window of a sequence."""
 
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        exclusive: bool = True,
-        divisor_override: int | None = None,
-        data_format: str = "NCHW",
-        name: str | None = None,
-    ) -> None:
-        super().__init__(name)
-        self._settings = (kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format)
-
-    def forward(self, x: torch.Tensor) -> Tensor:
-        return F.avg_pool2d(x, *self._settings)
+    function = staticmethod(F.max_pool1d)
 
 
-class AdaptiveAvgPool2D(Layer):
-    """The means of as many windows as `output_size` says."""
+class MaxPool2D(FunctionLayer):
+    """The greatest value of each window of an image."""
 
-    def __init__(self, output_size: Any, data_format: str = "NCHW", name: str | None = None) -> None:
-        super().__init__(name)
-        self._settings = (output_size, data_format)
-
-    def forward(self, x: torch.Tensor) -> Tensor:
-        return F.adaptive_avg_pool2d(x, *self._settings)
+    function = staticmethod(F.max_pool2d)
 
 
-class Dropout(Layer):
-    """While training, each value is zero with chance `p`."""
+class MaxPool3D(FunctionLayer):
+    """The greatest value of each window of a volume."""
 
-    def __init__(
-        self, p: float = 0.5, axis: Any = None, mode: str = "upscale_in_train", name: str | None = None
-    ) -> None:
-        super().__init__(name)
-        if not 0 <= p <= 1:
-            raise UsageError(f"Dropout: p must be from 0 to 1, got {p}")
-        self.p, self.axis, self.mode = p, axis, mode
+    function = staticmethod(F.max_pool3d)
 
-    def forward(self, x: torch.Tensor) -> Tensor:
-        return F.dropout(x, self.p, self.axis, self.training, self.mode)
+
+class AvgPool1D(FunctionLayer):
+    """The mean of each window of a sequence; with `exclusive` zeros of the padding do not count."""
+
+    function = staticmethod(F.avg_pool1d)
+
+
+class AvgPool2D(FunctionLayer):
+    """The mean of each window of an image; with `exclusive` zeros of the padding do not count."""
+
+    function = staticmethod(F.avg_pool2d)
+
+
+class AvgPool3D(FunctionLayer):
+    """The mean of each window of a volume; with `exclusive` zeros of the padding do not count."""
+
+    function = staticmethod(F.avg_pool3d)
+
+
+class AdaptiveAvgPool1D(FunctionLayer):
+    """The means of as many windows of a sequence as `output_size` says."""
+
+    function = staticmethod(F.adaptive_avg_pool1d)
+
+
+class AdaptiveAvgPool2D(FunctionLayer):
+    """The means of as many windows of an image as `output_size` says."""
+
+    function = staticmethod(F.adaptive_avg_pool2d)
+
+
+class AdaptiveAvgPool3D(FunctionLayer):
+    """The means of as many windows of a volume as `output_size` says."""
+
+    function = staticmethod(F.adaptive_avg_pool3d)
+
+
+class AdaptiveMaxPool1D(FunctionLayer):
+    """The greatest values of as many windows of a sequence as `output_size` says."""
+
+    function = staticmethod(F.adaptive_max_pool1d)
+
+
+class AdaptiveMaxPool2D(FunctionLayer):
+    """The greatest values of as many windows of an image as `output_size` says."""
+
+    function = staticmethod(F.adaptive_max_pool2d)
+
+
+class AdaptiveMaxPool3D(FunctionLayer):
+    """The greatest values of as many windows of a volume as `output_size` says."""
+
+    function = staticmethod(F.adaptive_max_pool3d)

@@ -1,32 +1,46 @@
-"""What the optimizers of the imperative mode share: their arguments' meanings, schedules, gradient clip."""
+"""What the optimizers of the imperative mode share: schedules, gradient clip, what happens before a step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import torch
 
-from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+from fleet.errors import UsageTypeError
+from fleet.imperative.optimizer import gradients
+from fleet.imperative.optimizer.groups import Clip, Rate
 from fleet.imperative.optimizer.lr import LRScheduler
 from fleet.optim.spelling import Spelling, apply_rate
-from fleet.static.clip import GradientClip, GradientClipByGlobalNorm, GradientClipByNorm, GradientClipByValue
-from fleet.static.variable import Penalty
+from fleet.static.clip import GradientClip
 
-Rate = float | LRScheduler
-Groups = list[dict[str, Any]]
+SCHEDULE = "LR_Scheduler"
+"""Where a state has that of the schedule, as the reference names it."""
+
+ByRows = Callable[[torch.Tensor, torch.Tensor, dict[str, Any], dict[str, Any]], None]
 
 
 class Optimizer(Spelling, torch.optim.Optimizer):
     """One of torch's optimizers with Paddle's arguments and method names; `stands_for` is torch's class."""
 
     grad_clip: GradientClip | None = None
+    scheduler: LRScheduler | None = None
+    keeps_sparse: ClassVar[bool] = False
+    """Whether torch's own step takes sparse gradients where there is no decay."""
+    by_rows: ByRows | None = None
+    """How rows of a sparse gradient are updated, where that is ours to do."""
+    is_lazy = False
+    """Whether that is done in spite of a decay."""
 
-    def begin(self, learning_rate: Rate, grad_clip: GradientClip | None) -> None:
+    def begin(self, learning_rate: Rate, grad_clip: Clip) -> None:
         """What follows torch's `__init__`: rates of groups, the schedule, the clip."""
+        # What servers could not do is among the defaults, since that is where they look.
+        self.defaults["penalty"] = None
         for group in self.param_groups:
-            if "learning_rate" in group:
-                group["lr_factor"] = float(group.pop("learning_rate"))
+            group.setdefault("penalty", None)
+            factor = float(group.pop("learning_rate", 1.0))
+            if factor != 1.0:
+                group["lr_factor"] = factor
         if isinstance(learning_rate, LRScheduler):
             for group in self.param_groups:
                 group["is_scheduled"] = True
@@ -37,59 +51,59 @@ class Optimizer(Spelling, torch.optim.Optimizer):
         if grad_clip is not None and not isinstance(grad_clip, GradientClip):
             raise UsageTypeError(f"grad_clip must be one of nn.ClipGradBy..., got {type(grad_clip).__name__}")
         self.grad_clip = grad_clip
-        if grad_clip is not None:
-            self.register_step_pre_hook(lambda *_: self.clip_gradients())
+        self._done: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.register_step_pre_hook(lambda *_: self._before())
+        self.register_step_post_hook(lambda *_: self._after())
 
     @torch.no_grad()
     def clip_gradients(self, parameters: Sequence[torch.Tensor] | None = None) -> None:
-        """Apply `grad_clip` to the gradients of these parameters, or of all that it trains; done by `step`."""
+        """Make the gradients of these parameters, or of all that it trains, those that an update reads: done by `step`.
+
+        That is `grad_clip`, then what L1Decay adds.
+        """
         if parameters is None:
-            parameters = [one for group in self.param_groups for one in group["params"]]
-        with_grad = [one for one in parameters if one.grad is not None]
-        clip = self.grad_clip
-        if isinstance(clip, GradientClipByGlobalNorm):
-            torch.nn.utils.clip_grad_norm_(with_grad, clip.clip_norm)
-        elif isinstance(clip, GradientClipByNorm):
-            for one in with_grad:
-                torch.nn.utils.clip_grad_norm_([one], clip.clip_norm)
-        elif isinstance(clip, GradientClipByValue):
-            for one in with_grad:
-                assert one.grad is not None
-                one.grad.clamp_(clip.min, clip.max)
+            groups = [(group, group["params"]) for group in self.param_groups]
+        else:
+            owners = {id(one): group for group in self.param_groups for one in group["params"]}
+            groups = [(owners.get(id(one), self.param_groups[0]), [one]) for one in parameters]
+        for group, members in groups:
+            gradients.settle(members, self._stays_sparse(group))
+        if self.grad_clip is not None:
+            gradients.clip([one for _, members in groups for one in members], self.grad_clip)
+        for group, members in groups:
+            if group["penalty"] is not None:
+                gradients.penalize(members, group["penalty"])
 
+    def _stays_sparse(self, group: dict[str, Any]) -> bool:
+        if group["penalty"] is not None:
+            return False
+        return self.is_lazy or (not group["weight_decay"] and (self.keeps_sparse or self.by_rows is not None))
 
-def rate_of(learning_rate: Rate) -> float:
-    """The learning rate to begin with."""
-    if isinstance(learning_rate, LRScheduler):
-        return learning_rate()
-    if isinstance(learning_rate, bool) or not isinstance(learning_rate, int | float):
-        raise UsageTypeError(
-            f"learning_rate must be a number or one of optimizer.lr, got {type(learning_rate).__name__}"
-        )
-    if not learning_rate >= 0:
-        raise UsageError(f"learning_rate must be >= 0, got {learning_rate}")
-    return float(learning_rate)
+    @torch.no_grad()
+    def _before(self) -> None:
+        self.clip_gradients()
+        if self.by_rows is None:
+            return
+        for group in self.param_groups:
+            for one in group["params"]:
+                gradient = gradients.gradient_of(one)
+                if gradient is not None and gradient.is_sparse:
+                    self.by_rows(one, gradient, group, self.state[one])
+                    self._done.append((one, gradient))
+                    one.grad = None  # so that torch's step passes it by
 
+    def _after(self) -> None:
+        for one, gradient in self._done:
+            one.grad = gradient
+        self._done.clear()
 
-def groups_of(parameters: Iterable[Any] | None) -> list[Any]:
-    """What to train; dicts are groups with settings of their own, `learning_rate` being a factor."""
-    found = [] if parameters is None else list(parameters)
-    if not found:
-        raise UsageError("parameters must be what to train, for example layer.parameters(); got nothing")
-    for group in found:
-        if isinstance(group, dict) and "weight_decay" in group:
-            group["weight_decay"] = decay_of(group["weight_decay"])
-    return found
+    def state_dict(self) -> dict[str, Any]:
+        """What training goes on from: torch's, and where the schedule is."""
+        made: dict[str, Any] = super().state_dict()
+        return made if self.scheduler is None else {**made, SCHEDULE: self.scheduler.state_dict()}
 
-
-def decay_of(weight_decay: float | Penalty | None) -> float:
-    """The factor on a weight that is added to its gradient."""
-    if isinstance(weight_decay, Penalty):
-        if weight_decay.kind != "l2":
-            raise NotSupportedError("weight_decay must be a number or L2Decay here; L1Decay is for programs")
-        return weight_decay.coeff
-    if weight_decay is None:
-        return 0.0
-    if isinstance(weight_decay, bool) or not isinstance(weight_decay, int | float):
-        raise UsageTypeError(f"weight_decay must be a number or L2Decay, got {type(weight_decay).__name__}")
-    return float(weight_decay)
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there; a schedule, if there is one, does so too."""
+        super().load_state_dict(state_dict)
+        if self.scheduler is not None and SCHEDULE in state_dict:
+            self.scheduler.set_state_dict(state_dict[SCHEDULE])

@@ -1,26 +1,21 @@
 """The optimizers: torch's formulas, Paddle's arguments. `parameters` is what to train.
 
-`learning_rate` is a number or a schedule of `optimizer.lr`, `weight_decay` a number or L2Decay, `grad_clip` one of
-nn.ClipGradByValue, ClipGradByNorm and ClipGradByGlobalNorm.
+`learning_rate` is a number or a schedule of `optimizer.lr`, `weight_decay` a number, L2Decay or L1Decay, `grad_clip`
+one of nn.ClipGradByValue, ClipGradByNorm and ClipGradByGlobalNorm. All take the gradients of `Embedding(sparse=True)`.
 """
 # ruff: noqa: ARG002  (`name` names nothing here)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
 
-from fleet.errors import NotSupportedError
-from fleet.imperative.optimizer.base import Optimizer, Rate, decay_of, groups_of, rate_of
+from fleet.imperative.optimizer.base import Optimizer
+from fleet.imperative.optimizer.gradients import adagrad_rows, adam_rows
+from fleet.imperative.optimizer.groups import Clip, Decay, Parameters, Rate, decoupled_groups_of, groups_of, rate_of
 from fleet.optim import Lamb as FleetLamb
-from fleet.static.clip import GradientClip
-from fleet.static.variable import Penalty
-
-Parameters = Iterable[Any] | None
-Decay = float | Penalty | None
-Clip = GradientClip | None
 
 # torch chooses this by itself, but only for parameters of its own class.
 _TOGETHER = True
@@ -30,6 +25,7 @@ class SGD(Optimizer, torch.optim.SGD):
     """Plain gradient descent."""
 
     stands_for: ClassVar[type[torch.optim.Optimizer]] = torch.optim.SGD
+    keeps_sparse = True
 
     def __init__(
         self,
@@ -39,8 +35,8 @@ class SGD(Optimizer, torch.optim.SGD):
         grad_clip: Clip = None,
         name: str | None = None,
     ) -> None:
-        rate, decay = rate_of(learning_rate), decay_of(weight_decay)
-        torch.optim.SGD.__init__(self, groups_of(parameters), rate, weight_decay=decay, foreach=_TOGETHER)
+        rate, groups = rate_of(learning_rate), groups_of(parameters, weight_decay)
+        torch.optim.SGD.__init__(self, groups, rate, foreach=_TOGETHER)
         self.begin(learning_rate, grad_clip)
 
 
@@ -59,13 +55,13 @@ class Momentum(Optimizer, torch.optim.SGD):
         grad_clip: Clip = None,
         name: str | None = None,
     ) -> None:
-        rate, decay = rate_of(learning_rate), decay_of(weight_decay)
-        torch.optim.SGD.__init__(self, groups_of(parameters), rate, momentum, 0, decay, use_nesterov, foreach=_TOGETHER)
+        rate, groups = rate_of(learning_rate), groups_of(parameters, weight_decay)
+        torch.optim.SGD.__init__(self, groups, rate, momentum, nesterov=use_nesterov, foreach=_TOGETHER)
         self.begin(learning_rate, grad_clip)
 
 
 class Adam(Optimizer, torch.optim.Adam):
-    """Adam."""
+    """Adam. With `lazy_mode` rows without a gradient stay as they are, and so do their moments."""
 
     stands_for: ClassVar[type[torch.optim.Optimizer]] = torch.optim.Adam
 
@@ -81,16 +77,18 @@ class Adam(Optimizer, torch.optim.Adam):
         name: str | None = None,
         lazy_mode: bool = False,
     ) -> None:
-        _not_lazy("Adam", lazy_mode)
-        rate, decay = rate_of(learning_rate), decay_of(weight_decay)
-        torch.optim.Adam.__init__(self, groups_of(parameters), rate, (beta1, beta2), epsilon, decay, foreach=_TOGETHER)
+        rate, groups = rate_of(learning_rate), groups_of(parameters, weight_decay)
+        torch.optim.Adam.__init__(self, groups, rate, (beta1, beta2), epsilon, foreach=_TOGETHER)
+        if lazy_mode:
+            self.by_rows, self.is_lazy = adam_rows, True
         self.begin(learning_rate, grad_clip)
 
 
 class AdamW(Optimizer, torch.optim.AdamW):
     """Adam, apart from which weights grow smaller by `weight_decay` times the rate.
 
-    `apply_decay_param_fun` is given a parameter's name and says whether that concerns it.
+    `apply_decay_param_fun` is given a parameter's name and says whether that concerns it. `lazy_mode` is Adam's; the
+    decay is that of all rows.
     """
 
     stands_for: ClassVar[type[torch.optim.Optimizer]] = torch.optim.AdamW
@@ -108,11 +106,10 @@ class AdamW(Optimizer, torch.optim.AdamW):
         name: str | None = None,
         lazy_mode: bool = False,
     ) -> None:
-        _not_lazy("AdamW", lazy_mode)
-        rate, decay, groups = rate_of(learning_rate), decay_of(weight_decay), groups_of(parameters)
-        if apply_decay_param_fun is not None:
-            groups = _parted(groups, apply_decay_param_fun)
-        torch.optim.AdamW.__init__(self, groups, rate, (beta1, beta2), epsilon, decay, foreach=_TOGETHER)
+        rate, groups = rate_of(learning_rate), decoupled_groups_of(parameters, weight_decay, apply_decay_param_fun)
+        torch.optim.AdamW.__init__(self, groups, rate, (beta1, beta2), epsilon, foreach=_TOGETHER)
+        if lazy_mode:
+            self.by_rows, self.is_lazy = adam_rows, True
         self.begin(learning_rate, grad_clip)
 
 
@@ -120,6 +117,7 @@ class Adagrad(Optimizer, torch.optim.Adagrad):
     """Adagrad."""
 
     stands_for: ClassVar[type[torch.optim.Optimizer]] = torch.optim.Adagrad
+    by_rows = staticmethod(adagrad_rows)
 
     def __init__(
         self,
@@ -131,15 +129,17 @@ class Adagrad(Optimizer, torch.optim.Adagrad):
         name: str | None = None,
         initial_accumulator_value: float = 0.0,
     ) -> None:
-        rate, decay = rate_of(learning_rate), decay_of(weight_decay)
-        torch.optim.Adagrad.__init__(
-            self, groups_of(parameters), rate, 0, decay, initial_accumulator_value, epsilon, foreach=_TOGETHER
-        )
+        rate, groups = rate_of(learning_rate), groups_of(parameters, weight_decay)
+        torch.optim.Adagrad.__init__(self, groups, rate, 0, 0, initial_accumulator_value, epsilon, foreach=_TOGETHER)
         self.begin(learning_rate, grad_clip)
 
 
 class RMSProp(Optimizer, torch.optim.RMSprop):
-    """RMSProp; `epsilon` is added to the root, as torch does."""
+    """RMSProp by torch's formula, as programs and servers have it too: `epsilon` is added to the root.
+
+    PaddlePaddle adds it to what is below the root, so that with the same number its steps are shorter where gradients
+    are small; its momentum has the rate inside, which matters only while the rate changes.
+    """
 
     stands_for: ClassVar[type[torch.optim.Optimizer]] = torch.optim.RMSprop
 
@@ -155,10 +155,8 @@ class RMSProp(Optimizer, torch.optim.RMSprop):
         grad_clip: Clip = None,
         name: str | None = None,
     ) -> None:
-        rate, decay = rate_of(learning_rate), decay_of(weight_decay)
-        torch.optim.RMSprop.__init__(
-            self, groups_of(parameters), rate, rho, epsilon, decay, momentum, centered, foreach=_TOGETHER
-        )
+        rate, groups = rate_of(learning_rate), groups_of(parameters, weight_decay)
+        torch.optim.RMSprop.__init__(self, groups, rate, rho, epsilon, 0, momentum, centered, foreach=_TOGETHER)
         self.begin(learning_rate, grad_clip)
 
 
@@ -178,10 +176,8 @@ class Adamax(Optimizer, torch.optim.Adamax):
         grad_clip: Clip = None,
         name: str | None = None,
     ) -> None:
-        rate, decay = rate_of(learning_rate), decay_of(weight_decay)
-        torch.optim.Adamax.__init__(
-            self, groups_of(parameters), rate, (beta1, beta2), epsilon, decay, foreach=_TOGETHER
-        )
+        rate, groups = rate_of(learning_rate), groups_of(parameters, weight_decay)
+        torch.optim.Adamax.__init__(self, groups, rate, (beta1, beta2), epsilon, foreach=_TOGETHER)
         self.begin(learning_rate, grad_clip)
 
 
@@ -202,26 +198,8 @@ class Lamb(Optimizer, FleetLamb):
         exclude_from_weight_decay_fn: Callable[[Any], bool] | None = None,
         name: str | None = None,
     ) -> None:
-        rate, groups = rate_of(learning_rate), groups_of(parameters)
-        several = [one for group in groups for one in (group["params"] if isinstance(group, dict) else [group])]
+        rate, groups = rate_of(learning_rate), decoupled_groups_of(parameters, lamb_weight_decay)
+        several = [one for group in groups for one in group["params"]]
         excluded = [one for one in several if exclude_from_weight_decay_fn and exclude_from_weight_decay_fn(one)]
         FleetLamb.__init__(self, groups, rate, (beta1, beta2), epsilon, lamb_weight_decay, excluded)
         self.begin(learning_rate, grad_clip)
-
-
-def _not_lazy(what: str, lazy_mode: bool) -> None:
-    if lazy_mode:
-        raise NotSupportedError(
-            f"{what}: lazy_mode is not built here; keep rows that are looked up in fleet.nn.Embedding, whose rules are"
-        )
-
-
-def _parted(groups: list[Any], wants_decay: Callable[[str], bool]) -> list[Any]:
-    """A group of the parameters that weight decay is for, and one of the others."""
-    if any(isinstance(group, dict) for group in groups):
-        raise NotSupportedError("apply_decay_param_fun does not go with groups of parameters; give one list of them")
-    sides: dict[bool, list[Any]] = {True: [], False: []}
-    for place, one in enumerate(groups):
-        sides[bool(wants_decay(getattr(one, "name", None) or str(place)))].append(one)
-    made: list[dict[str, Any]] = [{"params": sides[True]}, {"params": sides[False], "weight_decay": 0.0}]
-    return [group for group in made if group["params"]]

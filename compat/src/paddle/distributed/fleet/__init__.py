@@ -7,15 +7,15 @@ alias(
     {
         "fleet": "DistributedStrategy Fleet PaddleCloudRoleMaker Role UserDefinedRoleMaker barrier_worker "
         "distributed_model distributed_optimizer init init_worker is_first_worker is_server is_worker "
-        "load_model local_rank main_program node_num run_server save_inference_model "
+        "local_rank main_program node_num run_server save_inference_model "
         "server_endpoints server_index server_num shrink startup_program stop_worker util worker_endpoints "
         "worker_index worker_num",
         "fleet.data": "DatasetFactory InMemoryDataset MultiSlotDataGenerator MultiSlotStringDataGenerator QueueDataset",
         "fleet.api": "fleet",
-        "fleet.either.older_fleet": "init_server save_persistables",
+        "fleet.either.older_fleet": "init_server load_model save_persistables",
     },
     renamed={"UtilBase": "fleet.collective.util:Util"},
-    parts="base launch metrics utils",
+    parts="base data_generator dataset launch metrics utils",
     refused={
         **dict.fromkeys(
             ("clear_grad", "get_lr", "minimize", "set_lr", "set_state_dict", "state_dict", "step"),

@@ -4,10 +4,12 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    renamed={"sparse_embedding": "fleet.static.nn:sparse_embedding"},
+    {"fleet.static.layers": "shuffle_batch", "fleet.static.nn": "sparse_embedding"},
+    parts="layers reader",
     refused={
         "mixed_precision": "train a torch module with strategy.amp = True",
         "memory_usage": "use torch.cuda.max_memory_allocated",
+        "utils": "for files of HDFS use paddle.distributed.fleet.utils.HDFSClient",
         "slim": "train a torch module with torch.ao",
         "Trainer": "write the loop: exe.run(feed=..., fetch_list=[...])",
     },

@@ -8,6 +8,8 @@ alias(
         "fleet.roles": "MPISymetricRoleMaker PaddleCloudRoleMaker Role UserDefinedCollectiveRoleMaker "
         "UserDefinedRoleMaker"
     },
-    renamed={"RoleMakerBase": "fleet.roles:RoleMaker"},
-    refused={"GeneralRoleMaker": "use PaddleCloudRoleMaker, which reads the same variables"},
+    renamed={
+        "GeneralRoleMaker": "fleet.either.older_fleet:GeneralRoleMaker",
+        "RoleMakerBase": "fleet.roles:RoleMaker",
+    },
 )

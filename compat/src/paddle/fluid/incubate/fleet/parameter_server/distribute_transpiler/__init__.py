@@ -4,6 +4,10 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.either.older_fleet": "fleet", "fleet.transpiler": "DistributeTranspilerConfig"},
+    {
+        "fleet.either.older_fleet": "fleet",
+        "fleet.either.server_strategy": "StrategyFactory TrainerRuntimeConfig",
+        "fleet.transpiler": "DistributeTranspilerConfig",
+    },
     parts="distributed_strategy",
 )

@@ -1,0 +1,9 @@
+"""Mixed precision in a loop of the script's own."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {"fleet.imperative.amp": "*"},
+    refused={"decorate": "convert the layer with layer.to(dtype='bfloat16'), or use strategy.amp"},
+)

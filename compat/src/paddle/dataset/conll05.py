@@ -1,0 +1,5 @@
+"""`paddle.dataset.conll05`."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.data.classic.conll05": "*"})

@@ -1,0 +1,5 @@
+"""`paddle.dataset.wmt16`."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.data.classic.wmt16": "*"})

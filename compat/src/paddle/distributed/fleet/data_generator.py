@@ -1,0 +1,5 @@
+"""Programs that write the text of datasets."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.data": "DataGenerator MultiSlotDataGenerator MultiSlotStringDataGenerator"})

@@ -1,0 +1,5 @@
+"""Layers that had not settled yet."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.static.layers": "shuffle_batch", "fleet.static.nn": "sparse_embedding"})

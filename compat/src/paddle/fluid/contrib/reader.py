@@ -1,0 +1,5 @@
+"""Readers that had not settled yet."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.either.batch_reader": "distributed_batch_reader"})

@@ -1,0 +1,41 @@
+"""Imperative mode of version 1.8; `fluid.layers` and `fluid.optimizer` take its tensors."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {
+        "fleet.either.dygraph": "*",
+        "fleet.either.fluid.epochs": "LambdaDecay MultiStepDecay ReduceLROnPlateau StepDecay",
+        "fleet.either.fluid.rates": "*",
+        "fleet.either.mode": "guard",
+        "fleet.imperative": "DataParallel ParallelEnv grad no_grad",
+    },
+    renamed={
+        "disable_dygraph": "fleet.either.mode:enable_static",
+        "enable_dygraph": "fleet.either.mode:disable_static",
+        "enabled": "fleet.either.mode:is_dynamic",
+    },
+    parts="base checkpoint container jit layers learning_rate_scheduler nn parallel",
+    refused={
+        "BackwardStrategy": "gradients are added in the order of the graph: loss.backward()",
+        "BilinearTensorProduct": "use layers.matmul on x, a parameter and y",
+        "Conv3D": "use torch.nn.Conv3d, or a program with layers.conv3d",
+        "Conv3DTranspose": "use torch.nn.ConvTranspose3d",
+        "FC": "use Linear(input_dim, output_dim), which needs the size of its input",
+        "GRUCell": "use GRUUnit(size), or write the cell with Linear and fluid.layers",
+        "LSTMCell": "write the cell with Linear and fluid.layers",
+        "NCE": "sample ids and use layers.sigmoid_cross_entropy_with_logits",
+        "ProgramTranslator": "write the program with fluid.layers",
+        "RowConv": "use Conv2D",
+        "SequenceConv": "use Conv2D over padded input, or a program with layers.sequence_conv",
+        "SpectralNorm": "use torch.nn.utils.parametrizations.spectral_norm on the layer",
+        "TracedLayer": "use torch.jit.trace on the layer",
+        "TreeConv": "use Linear and layers.gather",
+        "declarative": "write the program with fluid.layers",
+        "dygraph_to_static_func": "write the program with fluid.layers",
+        "dygraph_to_static_output": "write the program with fluid.layers",
+        "start_gperf_profiler": "use torch.profiler",
+        "stop_gperf_profiler": "use torch.profiler",
+    },
+)

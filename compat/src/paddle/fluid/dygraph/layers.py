@@ -1,0 +1,5 @@
+"""What every layer is."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.either.dygraph": "Layer"})

@@ -1,0 +1,11 @@
+"""Learning-rate schedules, which move on at each `minimize`, or when the script says that an epoch is over."""
+
+from paddle._alias import alias
+
+alias(
+    __name__,
+    {
+        "fleet.either.fluid.epochs": "LambdaDecay MultiStepDecay ReduceLROnPlateau StepDecay",
+        "fleet.either.fluid.rates": "*",
+    },
+)

@@ -1,5 +1,0 @@
-"""The transpiler and its settings."""
-
-from paddle._alias import alias
-
-alias(__name__, {"fleet.transpiler": "DistributeTranspiler DistributeTranspilerConfig"})

@@ -1,0 +1,5 @@
+"""The version whose names these are."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet.either.version": "*"})

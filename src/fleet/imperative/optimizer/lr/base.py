@@ -1,0 +1,71 @@
+"""`LRScheduler`: what every schedule of learning rates is."""
+
+from __future__ import annotations
+
+import weakref
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from fleet.errors import UsageError, UsageTypeError
+from fleet.optim.spelling import apply_rate
+
+
+class LRScheduler(ABC):
+    """A rate that changes with `step()`; those of the optimizers it was given to change along."""
+
+    keys: ClassVar[tuple[str, ...]] = ("last_epoch", "last_lr")
+    """The attributes that a state has."""
+
+    def __init__(self, learning_rate: float = 0.1, last_epoch: int = -1, verbose: bool = False) -> None:
+        if isinstance(learning_rate, bool) or not isinstance(learning_rate, int | float):
+            raise UsageTypeError(f"learning_rate must be a number, got {type(learning_rate).__name__}")
+        if not learning_rate >= 0:
+            raise UsageError(f"learning_rate must be >= 0, got {learning_rate}")
+        self.base_lr = float(learning_rate)
+        self.last_epoch = last_epoch
+        self.last_lr = self.base_lr
+        self.verbose = verbose
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.step()
+
+    @abstractmethod
+    def get_lr(self) -> float:
+        """The rate at `last_epoch`."""
+
+    def __call__(self) -> float:
+        return self.last_lr
+
+    def attach(self, optimizer: Any) -> None:
+        """Let an optimizer's rate follow."""
+        self._optimizers.add(optimizer)
+        apply_rate(optimizer, self.last_lr)
+
+    def step(self, epoch: int | None = None) -> None:
+        """Move on by one, or to `epoch`."""
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self._set(self.get_lr())
+
+    def _set(self, rate: float) -> None:
+        self.last_lr = float(rate)
+        for optimizer in self._optimizers:
+            apply_rate(optimizer, self.last_lr)
+        if self.verbose:
+            print(f"Epoch {self.last_epoch}: {type(self).__name__} set learning rate to {self.last_lr}.")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where it is."""
+        return {key: getattr(self, key) for key in self.keys}
+
+    def set_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from where another was."""
+        missing = [key for key in self.keys if key not in state_dict]
+        if missing:
+            raise UsageError(f"{type(self).__name__}: the state has no {missing[0]}; give what state_dict() gave")
+        for key in self.keys:
+            setattr(self, key, state_dict[key])
+        self._set(self.last_lr)
+
+    set_dict = set_state_dict

@@ -14,7 +14,7 @@ from fleet.static.executor.place import CUDAPlace
 from fleet.static.layers import activation, norm, sequence
 from fleet.static.layers.conv import conv2d, conv3d
 from fleet.static.layers.conv_transpose import conv2d_transpose
-from fleet.static.layers.embedding import embedding
+from fleet.static.layers.lookup import embedding
 from fleet.static.layers.nn import fc
 from fleet.static.layers.pool import adaptive_pool2d, pool2d
 from fleet.static.layers.tensor import fill_constant

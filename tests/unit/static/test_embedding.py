@@ -13,8 +13,8 @@ from fleet.errors import NotReadyError, UsageError
 from fleet.static.backward import append_backward, gradients
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.rows import Rows
-from fleet.static.layers.embedding import embedding, embedding_v2
 from fleet.static.layers.io import data, fed
+from fleet.static.layers.lookup import embedding, embedding_v2
 from fleet.static.layers.nn import fc
 from fleet.static.layers.reduce import mean
 from support.programs import Built, building

@@ -13,8 +13,8 @@ from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.static import optimizer as of
 from fleet.static.attr import ParamAttr
 from fleet.static.layers.arithmetic import elementwise_mul
-from fleet.static.layers.embedding import embedding
 from fleet.static.layers.io import data, fed
+from fleet.static.layers.lookup import embedding
 from fleet.static.layers.loss import square_error_cost
 from fleet.static.layers.nn import fc
 from fleet.static.layers.reduce import mean

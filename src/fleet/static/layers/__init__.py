@@ -1,463 +1,94 @@
 """Layers: functions that add operators to the default main program and return the variables that they make."""
+# ruff: noqa: F403  (a name is listed once, where it is made)
 
 from __future__ import annotations
 
-from fleet.static.layers.activation import (
-    abs,
-    acos,
-    asin,
-    atan,
-    brelu,
-    ceil,
-    cos,
-    cosh,
-    elu,
-    erf,
-    exp,
-    floor,
-    gelu,
-    hard_shrink,
-    hard_sigmoid,
-    leaky_relu,
-    log,
-    log_softmax,
-    logsigmoid,
-    maxout,
-    pow,
-    prelu,
-    reciprocal,
-    relu,
-    relu6,
-    round,
-    rsqrt,
-    selu,
-    sigmoid,
-    sin,
-    sinh,
-    soft_relu,
-    softmax,
-    softplus,
-    softshrink,
-    softsign,
-    sqrt,
-    square,
-    stanh,
-    swish,
-    tanh,
-    tanh_shrink,
-    thresholded_relu,
+from fleet.static.layers import (
+    activation,
+    arithmetic,
+    choosing,
+    clicks,
+    compare,
+    conv,
+    conv_transpose,
+    image,
+    indexing,
+    io,
+    learning_rate,
+    lookup,
+    loss,
+    metric,
+    nn,
+    norm,
+    observing,
+    pairing,
+    pool,
+    random,
+    recurrent,
+    reduce,
+    sampled,
+    sequence,
+    sequence_rows,
+    shaping,
+    tagging,
+    tensor,
 )
-from fleet.static.layers.arithmetic import (
-    cast,
-    clip,
-    clip_by_norm,
-    cumsum,
-    elementwise_add,
-    elementwise_div,
-    elementwise_floordiv,
-    elementwise_max,
-    elementwise_min,
-    elementwise_mod,
-    elementwise_mul,
-    elementwise_pow,
-    elementwise_sub,
-    increment,
-    matmul,
-    mul,
-    scale,
-    sign,
-    sum,
-    sums,
-)
-from fleet.static.layers.choosing import (
-    expand_as,
-    is_empty,
-    multiplex,
-    rank,
-    shard_index,
-    size,
-    strided_slice,
-    unique,
-    unique_with_counts,
-    where,
-)
-from fleet.static.layers.clicks import continuous_value_model, data_norm, hash, teacher_student_sigmoid_loss
-from fleet.static.layers.compare import (
-    equal,
-    greater_equal,
-    greater_than,
-    has_inf,
-    has_nan,
-    isfinite,
-    less_equal,
-    less_than,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    not_equal,
-)
-from fleet.static.layers.conv import conv2d, conv3d
-from fleet.static.layers.conv_transpose import conv2d_transpose
-from fleet.static.layers.embedding import embedding, embedding_v2
-from fleet.static.layers.image import (
-    image_resize,
-    image_resize_short,
-    pad2d,
-    pixel_shuffle,
-    resize_bilinear,
-    resize_linear,
-    resize_nearest,
-    resize_trilinear,
-    shuffle_channel,
-    space_to_depth,
-)
-from fleet.static.layers.indexing import argmax, argmin, argsort, gather, gather_nd, one_hot, scatter, topk
-from fleet.static.layers.io import data
-from fleet.static.layers.learning_rate import (
-    cosine_decay,
-    exponential_decay,
-    inverse_time_decay,
-    linear_lr_warmup,
-    natural_exp_decay,
-    noam_decay,
-    piecewise_decay,
-    polynomial_decay,
-)
-from fleet.static.layers.loss import (
-    bpr_loss,
-    cos_sim,
-    cross_entropy,
-    hinge_loss,
-    huber_loss,
-    kldiv_loss,
-    log_loss,
-    margin_rank_loss,
-    mse_loss,
-    rank_loss,
-    sigmoid_cross_entropy_with_logits,
-    smooth_l1,
-    softmax_with_cross_entropy,
-    square_error_cost,
-)
-from fleet.static.layers.metric import accuracy, auc
-from fleet.static.layers.nn import dropout, fc
-from fleet.static.layers.norm import batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, lrn
-from fleet.static.layers.observing import Print, autoincreased_step_counter
-from fleet.static.layers.pairing import (
-    bilinear_tensor_product,
-    crop_tensor,
-    filter_by_instag,
-    pad_constant_like,
-    row_conv,
-    scatter_nd,
-    scatter_nd_add,
-)
-from fleet.static.layers.pool import adaptive_pool2d, pool2d
-from fleet.static.layers.random import (
-    gaussian_random,
-    gaussian_random_batch_size_like,
-    randint,
-    sampling_id,
-    shuffle_batch,
-    uniform_random,
-    uniform_random_batch_size_like,
-)
-from fleet.static.layers.recurrent import dynamic_gru, dynamic_lstm, gru_unit, lstm_unit
-from fleet.static.layers.reduce import (
-    mean,
-    reduce_all,
-    reduce_any,
-    reduce_max,
-    reduce_mean,
-    reduce_min,
-    reduce_prod,
-    reduce_sum,
-)
-from fleet.static.layers.sampled import hsigmoid, nce, sampled_softmax_with_cross_entropy
-from fleet.static.layers.sequence import (
-    sequence_concat,
-    sequence_conv,
-    sequence_expand,
-    sequence_first_step,
-    sequence_last_step,
-    sequence_mask,
-    sequence_pad,
-    sequence_pool,
-    sequence_reverse,
-    sequence_softmax,
-    sequence_unpad,
-)
-from fleet.static.layers.sequence_rows import (
-    lod_reset,
-    sequence_enumerate,
-    sequence_erase,
-    sequence_expand_as,
-    sequence_reshape,
-    sequence_scatter,
-    sequence_slice,
-)
-from fleet.static.layers.shaping import (
-    concat,
-    crop,
-    expand,
-    flatten,
-    pad,
-    reshape,
-    reverse,
-    slice,
-    split,
-    squeeze,
-    stack,
-    transpose,
-    unsqueeze,
-    unstack,
-)
-from fleet.static.layers.tagging import chunk_eval, crf_decoding, linear_chain_crf
-from fleet.static.layers.tensor import (
-    assign,
-    create_global_var,
-    create_parameter,
-    create_tensor,
-    eye,
-    fill_constant,
-    fill_constant_batch_size_like,
-    linspace,
-    ones,
-    ones_like,
-    range,
-    shape,
-    zeros,
-    zeros_like,
-)
+from fleet.static.layers.activation import *
+from fleet.static.layers.arithmetic import *
+from fleet.static.layers.choosing import *
+from fleet.static.layers.clicks import *
+from fleet.static.layers.compare import *
+from fleet.static.layers.conv import *
+from fleet.static.layers.conv_transpose import *
+from fleet.static.layers.image import *
+from fleet.static.layers.indexing import *
+from fleet.static.layers.io import *
+from fleet.static.layers.learning_rate import *
+from fleet.static.layers.lookup import *
+from fleet.static.layers.loss import *
+from fleet.static.layers.metric import *
+from fleet.static.layers.nn import *
+from fleet.static.layers.norm import *
+from fleet.static.layers.observing import *
+from fleet.static.layers.pairing import *
+from fleet.static.layers.pool import *
+from fleet.static.layers.random import *
+from fleet.static.layers.recurrent import *
+from fleet.static.layers.reduce import *
+from fleet.static.layers.sampled import *
+from fleet.static.layers.sequence import *
+from fleet.static.layers.sequence_rows import *
+from fleet.static.layers.shaping import *
+from fleet.static.layers.tagging import *
+from fleet.static.layers.tensor import *
 
-__all__ = [
-    "Print",
-    "abs",
-    "accuracy",
-    "acos",
-    "adaptive_pool2d",
-    "argmax",
-    "argmin",
-    "argsort",
-    "asin",
-    "assign",
-    "atan",
-    "auc",
-    "autoincreased_step_counter",
-    "batch_norm",
-    "bilinear_tensor_product",
-    "bpr_loss",
-    "brelu",
-    "cast",
-    "ceil",
-    "chunk_eval",
-    "clip",
-    "clip_by_norm",
-    "concat",
-    "continuous_value_model",
-    "conv2d",
-    "conv2d_transpose",
-    "conv3d",
-    "cos",
-    "cos_sim",
-    "cosh",
-    "cosine_decay",
-    "create_global_var",
-    "create_parameter",
-    "create_tensor",
-    "crf_decoding",
-    "crop",
-    "crop_tensor",
-    "cross_entropy",
-    "cumsum",
-    "data",
-    "data_norm",
-    "dropout",
-    "dynamic_gru",
-    "dynamic_lstm",
-    "elementwise_add",
-    "elementwise_div",
-    "elementwise_floordiv",
-    "elementwise_max",
-    "elementwise_min",
-    "elementwise_mod",
-    "elementwise_mul",
-    "elementwise_pow",
-    "elementwise_sub",
-    "elu",
-    "embedding",
-    "embedding_v2",
-    "equal",
-    "erf",
-    "exp",
-    "expand",
-    "expand_as",
-    "exponential_decay",
-    "eye",
-    "fc",
-    "fill_constant",
-    "fill_constant_batch_size_like",
-    "filter_by_instag",
-    "flatten",
-    "floor",
-    "gather",
-    "gather_nd",
-    "gaussian_random",
-    "gaussian_random_batch_size_like",
-    "gelu",
-    "greater_equal",
-    "greater_than",
-    "group_norm",
-    "gru_unit",
-    "hard_shrink",
-    "hard_sigmoid",
-    "has_inf",
-    "has_nan",
-    "hash",
-    "hinge_loss",
-    "hsigmoid",
-    "huber_loss",
-    "image_resize",
-    "image_resize_short",
-    "increment",
-    "instance_norm",
-    "inverse_time_decay",
-    "is_empty",
-    "isfinite",
-    "kldiv_loss",
-    "l2_normalize",
-    "layer_norm",
-    "leaky_relu",
-    "less_equal",
-    "less_than",
-    "linear_chain_crf",
-    "linear_lr_warmup",
-    "linspace",
-    "lod_reset",
-    "log",
-    "log_loss",
-    "log_softmax",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logsigmoid",
-    "lrn",
-    "lstm_unit",
-    "margin_rank_loss",
-    "matmul",
-    "maxout",
-    "mean",
-    "mse_loss",
-    "mul",
-    "multiplex",
-    "natural_exp_decay",
-    "nce",
-    "noam_decay",
-    "not_equal",
-    "one_hot",
-    "ones",
-    "ones_like",
-    "pad",
-    "pad2d",
-    "pad_constant_like",
-    "piecewise_decay",
-    "pixel_shuffle",
-    "polynomial_decay",
-    "pool2d",
-    "pow",
-    "prelu",
-    "randint",
-    "range",
-    "rank",
-    "rank_loss",
-    "reciprocal",
-    "reduce_all",
-    "reduce_any",
-    "reduce_max",
-    "reduce_mean",
-    "reduce_min",
-    "reduce_prod",
-    "reduce_sum",
-    "relu",
-    "relu6",
-    "reshape",
-    "resize_bilinear",
-    "resize_linear",
-    "resize_nearest",
-    "resize_trilinear",
-    "reverse",
-    "round",
-    "row_conv",
-    "rsqrt",
-    "sampled_softmax_with_cross_entropy",
-    "sampling_id",
-    "scale",
-    "scatter",
-    "scatter_nd",
-    "scatter_nd_add",
-    "selu",
-    "sequence_concat",
-    "sequence_conv",
-    "sequence_enumerate",
-    "sequence_erase",
-    "sequence_expand",
-    "sequence_expand_as",
-    "sequence_first_step",
-    "sequence_last_step",
-    "sequence_mask",
-    "sequence_pad",
-    "sequence_pool",
-    "sequence_reshape",
-    "sequence_reverse",
-    "sequence_scatter",
-    "sequence_slice",
-    "sequence_softmax",
-    "sequence_unpad",
-    "shape",
-    "shard_index",
-    "shuffle_batch",
-    "shuffle_channel",
-    "sigmoid",
-    "sigmoid_cross_entropy_with_logits",
-    "sign",
-    "sin",
-    "sinh",
-    "size",
-    "slice",
-    "smooth_l1",
-    "soft_relu",
-    "softmax",
-    "softmax_with_cross_entropy",
-    "softplus",
-    "softshrink",
-    "softsign",
-    "space_to_depth",
-    "split",
-    "sqrt",
-    "square",
-    "square_error_cost",
-    "squeeze",
-    "stack",
-    "stanh",
-    "strided_slice",
-    "sum",
-    "sums",
-    "swish",
-    "tanh",
-    "tanh_shrink",
-    "teacher_student_sigmoid_loss",
-    "thresholded_relu",
-    "topk",
-    "transpose",
-    "uniform_random",
-    "uniform_random_batch_size_like",
-    "unique",
-    "unique_with_counts",
-    "unsqueeze",
-    "unstack",
-    "where",
-    "zeros",
-    "zeros_like",
-]
+__all__: list[str] = []
+__all__ += activation.__all__
+__all__ += arithmetic.__all__
+__all__ += choosing.__all__
+__all__ += clicks.__all__
+__all__ += compare.__all__
+__all__ += conv.__all__
+__all__ += conv_transpose.__all__
+__all__ += lookup.__all__
+__all__ += image.__all__
+__all__ += indexing.__all__
+__all__ += io.__all__
+__all__ += learning_rate.__all__
+__all__ += loss.__all__
+__all__ += metric.__all__
+__all__ += nn.__all__
+__all__ += norm.__all__
+__all__ += observing.__all__
+__all__ += pairing.__all__
+__all__ += pool.__all__
+__all__ += random.__all__
+__all__ += recurrent.__all__
+__all__ += reduce.__all__
+__all__ += sampled.__all__
+__all__ += sequence.__all__
+__all__ += sequence_rows.__all__
+__all__ += shaping.__all__
+__all__ += tagging.__all__
+__all__ += tensor.__all__
+__all__.sort()

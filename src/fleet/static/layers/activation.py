@@ -9,6 +9,52 @@ from fleet.static.initializer import Constant
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
+__all__ = [
+    "abs",
+    "acos",
+    "asin",
+    "atan",
+    "brelu",
+    "ceil",
+    "cos",
+    "cosh",
+    "elu",
+    "erf",
+    "exp",
+    "floor",
+    "gelu",
+    "hard_shrink",
+    "hard_sigmoid",
+    "leaky_relu",
+    "log",
+    "log_softmax",
+    "logsigmoid",
+    "maxout",
+    "pow",
+    "prelu",
+    "reciprocal",
+    "relu",
+    "relu6",
+    "round",
+    "rsqrt",
+    "selu",
+    "sigmoid",
+    "sin",
+    "sinh",
+    "soft_relu",
+    "softmax",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "sqrt",
+    "square",
+    "stanh",
+    "swish",
+    "tanh",
+    "tanh_shrink",
+    "thresholded_relu",
+]
+
 
 class Activation(Protocol):
     """A layer without settings."""

@@ -10,6 +10,29 @@ from fleet.static.dtypes import FLOATS, canonical
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
+__all__ = [
+    "cast",
+    "clip",
+    "clip_by_norm",
+    "cumsum",
+    "elementwise_add",
+    "elementwise_div",
+    "elementwise_floordiv",
+    "elementwise_max",
+    "elementwise_min",
+    "elementwise_mod",
+    "elementwise_mul",
+    "elementwise_pow",
+    "elementwise_sub",
+    "increment",
+    "matmul",
+    "mul",
+    "scale",
+    "sign",
+    "sum",
+    "sums",
+]
+
 Number = int | float
 
 

@@ -14,6 +14,19 @@ from fleet.static.layers.tensor import fill_constant
 from fleet.static.layers.tensor import shape as shape_of
 from fleet.static.variable import Variable
 
+__all__ = [
+    "expand_as",
+    "is_empty",
+    "multiplex",
+    "rank",
+    "shard_index",
+    "size",
+    "strided_slice",
+    "unique",
+    "unique_with_counts",
+    "where",
+]
+
 
 def where(
     condition: Variable, x: Variable | None = None, y: Variable | None = None, name: str | None = None

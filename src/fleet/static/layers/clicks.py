@@ -11,6 +11,8 @@ from fleet.static.layers.helper import Layer
 from fleet.static.ops.data_norm import KEPT
 from fleet.static.variable import Parameter, Variable
 
+__all__ = ["continuous_value_model", "data_norm", "hash", "teacher_student_sigmoid_loss"]
+
 _FIRST = {"batch_size": 1e4, "batch_sum": 0.0, "batch_square": 1e4}
 
 

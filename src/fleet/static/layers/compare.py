@@ -8,6 +8,22 @@ from fleet.static.layers.arithmetic import target
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
+__all__ = [
+    "equal",
+    "greater_equal",
+    "greater_than",
+    "has_inf",
+    "has_nan",
+    "isfinite",
+    "less_equal",
+    "less_than",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "not_equal",
+]
+
 
 def _test(type: str, inputs: dict[str, Any], out: Variable | None = None, name: str | None = None) -> Variable:
     layer = Layer(type, name)

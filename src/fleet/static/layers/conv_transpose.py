@@ -10,6 +10,8 @@ from fleet.static.layers.helper import Layer
 from fleet.static.layers.windows import Sizes, channels_and_sizes, each, finish, paddings
 from fleet.static.variable import Variable
 
+__all__ = ["conv2d_transpose"]
+
 
 def conv2d_transpose(
     input: Variable,

@@ -10,6 +10,19 @@ from fleet.static.layers.helper import Layer
 from fleet.static.ops.image import RANKS
 from fleet.static.variable import Variable
 
+__all__ = [
+    "image_resize",
+    "image_resize_short",
+    "pad2d",
+    "pixel_shuffle",
+    "resize_bilinear",
+    "resize_linear",
+    "resize_nearest",
+    "resize_trilinear",
+    "shuffle_channel",
+    "space_to_depth",
+]
+
 
 def image_resize(
     input: Variable,

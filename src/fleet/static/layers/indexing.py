@@ -6,6 +6,8 @@ from fleet.errors import NotSupportedError
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
+__all__ = ["argmax", "argmin", "argsort", "gather", "gather_nd", "one_hot", "scatter", "topk"]
+
 
 def gather(input: Variable, index: Variable, overwrite: bool = True) -> Variable:
     """The rows of `input` at `index`; the gradients of a row that is taken twice are added."""

@@ -11,6 +11,8 @@ from fleet.static.names import LOD
 from fleet.static.program import default_main_program
 from fleet.static.variable import Variable
 
+__all__ = ["data"]
+
 
 def data(
     name: str,

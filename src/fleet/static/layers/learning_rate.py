@@ -21,6 +21,17 @@ from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.settings import number, switch, whole
 from fleet.static.variable import Variable
 
+__all__ = [
+    "cosine_decay",
+    "exponential_decay",
+    "inverse_time_decay",
+    "linear_lr_warmup",
+    "natural_exp_decay",
+    "noam_decay",
+    "piecewise_decay",
+    "polynomial_decay",
+]
+
 COUNTER = "@LR_DECAY_COUNTER@"
 
 

@@ -10,6 +10,23 @@ from fleet.static.layers.reduce import mean
 from fleet.static.registry import may_equal
 from fleet.static.variable import Variable
 
+__all__ = [
+    "bpr_loss",
+    "cos_sim",
+    "cross_entropy",
+    "hinge_loss",
+    "huber_loss",
+    "kldiv_loss",
+    "log_loss",
+    "margin_rank_loss",
+    "mse_loss",
+    "rank_loss",
+    "sigmoid_cross_entropy_with_logits",
+    "smooth_l1",
+    "softmax_with_cross_entropy",
+    "square_error_cost",
+]
+
 IGNORE = -100
 
 

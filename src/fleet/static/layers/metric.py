@@ -10,6 +10,8 @@ from fleet.static.layers.indexing import topk
 from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.variable import Variable
 
+__all__ = ["accuracy", "auc"]
+
 
 def accuracy(
     input: Variable, label: Variable, k: int = 1, correct: Variable | None = None, total: Variable | None = None

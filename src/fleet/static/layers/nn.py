@@ -10,6 +10,8 @@ from fleet.static.dtypes import FLOATS
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
+__all__ = ["dropout", "fc"]
+
 
 def fc(
     input: Variable | Sequence[Variable],

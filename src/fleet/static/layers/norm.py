@@ -11,6 +11,8 @@ from fleet.static.initializer import Constant
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Parameter, Variable
 
+__all__ = ["batch_norm", "group_norm", "instance_norm", "l2_normalize", "layer_norm", "lrn"]
+
 
 def batch_norm(
     input: Variable,

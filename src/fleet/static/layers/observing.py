@@ -10,6 +10,8 @@ from fleet.static.operator import SCHEDULE
 from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.variable import Variable
 
+__all__ = ["Print", "autoincreased_step_counter"]
+
 STEP_COUNTER = "@STEP_COUNTER@"
 
 

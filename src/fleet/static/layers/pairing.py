@@ -13,6 +13,16 @@ from fleet.static.layers.shaping import crop
 from fleet.static.layers.tensor import fill_constant
 from fleet.static.variable import Variable
 
+__all__ = [
+    "bilinear_tensor_product",
+    "crop_tensor",
+    "filter_by_instag",
+    "pad_constant_like",
+    "row_conv",
+    "scatter_nd",
+    "scatter_nd_add",
+]
+
 
 def bilinear_tensor_product(
     x: Variable,

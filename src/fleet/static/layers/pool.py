@@ -9,6 +9,8 @@ from fleet.static.layers.helper import Layer
 from fleet.static.layers.windows import Sizes, channels_and_sizes, each, paddings
 from fleet.static.variable import Variable
 
+__all__ = ["adaptive_pool2d", "pool2d"]
+
 
 def pool2d(
     input: Variable,

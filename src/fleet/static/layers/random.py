@@ -11,6 +11,16 @@ from fleet.static.layers.helper import Layer
 from fleet.static.layers.sizes import shape_and_sizes
 from fleet.static.variable import Variable
 
+__all__ = [
+    "gaussian_random",
+    "gaussian_random_batch_size_like",
+    "randint",
+    "sampling_id",
+    "shuffle_batch",
+    "uniform_random",
+    "uniform_random_batch_size_like",
+]
+
 Shape = Sequence[int | Variable] | Variable
 """Sizes, of which some may be variables; or one variable that holds all."""
 

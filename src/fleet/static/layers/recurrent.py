@@ -11,6 +11,8 @@ from fleet.static.layers.ragged import offsets_of, order_of
 from fleet.static.layers.shaping import concat
 from fleet.static.variable import Parameter, Variable
 
+__all__ = ["dynamic_gru", "dynamic_lstm", "gru_unit", "lstm_unit"]
+
 
 def dynamic_lstm(
     input: Variable,

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
+__all__ = ["mean", "reduce_all", "reduce_any", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum"]
+
 Dim = int | Sequence[int] | None
 
 

@@ -9,6 +9,8 @@ from fleet.errors import NotSupportedError
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Parameter, Variable
 
+__all__ = ["hsigmoid", "nce", "sampled_softmax_with_cross_entropy"]
+
 
 def nce(
     input: Variable,

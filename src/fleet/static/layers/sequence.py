@@ -11,6 +11,20 @@ from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.ops.sequence_pool import EXTREMES, KINDS
 from fleet.static.variable import Variable
 
+__all__ = [
+    "sequence_concat",
+    "sequence_conv",
+    "sequence_expand",
+    "sequence_first_step",
+    "sequence_last_step",
+    "sequence_mask",
+    "sequence_pad",
+    "sequence_pool",
+    "sequence_reverse",
+    "sequence_softmax",
+    "sequence_unpad",
+]
+
 
 def sequence_pool(input: Variable, pool_type: str, is_test: bool = False, pad_value: float = 0.0) -> Variable:
     """One value for each row: its sum, average, sqrt (sum / sqrt(length)), max, min, first or last.

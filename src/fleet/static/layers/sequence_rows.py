@@ -8,6 +8,16 @@ from fleet.static.layers.helper import Layer
 from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.variable import Variable
 
+__all__ = [
+    "lod_reset",
+    "sequence_enumerate",
+    "sequence_erase",
+    "sequence_expand_as",
+    "sequence_reshape",
+    "sequence_scatter",
+    "sequence_slice",
+]
+
 
 def sequence_reshape(input: Variable, new_dim: int) -> Variable:
     """Rows of another width: [values, width] becomes [values * width / new_dim, new_dim], row by row."""

@@ -11,6 +11,23 @@ from fleet.errors import NotSupportedError
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
+__all__ = [
+    "concat",
+    "crop",
+    "expand",
+    "flatten",
+    "pad",
+    "reshape",
+    "reverse",
+    "slice",
+    "split",
+    "squeeze",
+    "stack",
+    "transpose",
+    "unsqueeze",
+    "unstack",
+]
+
 
 def _with_shape(layer: Layer, type: str, slot: str, x: Variable, attrs: dict[str, Any], is_needed: bool) -> Variable:
     """Apply an op that keeps the shape of its input for the gradient, where that cannot be found in another way."""

@@ -12,6 +12,8 @@ from fleet.static.layers.tensor import fill_constant
 from fleet.static.ops.chunks import OUTPUTS
 from fleet.static.variable import Parameter, Variable
 
+__all__ = ["chunk_eval", "crf_decoding", "linear_chain_crf"]
+
 
 def linear_chain_crf(
     input: Variable, label: Variable, param_attr: Any = None, length: Variable | None = None

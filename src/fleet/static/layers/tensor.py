@@ -19,6 +19,23 @@ from fleet.static.layers.sizes import shape_and_sizes
 from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.variable import Parameter, Variable
 
+__all__ = [
+    "assign",
+    "create_global_var",
+    "create_parameter",
+    "create_tensor",
+    "eye",
+    "fill_constant",
+    "fill_constant_batch_size_like",
+    "linspace",
+    "ones",
+    "ones_like",
+    "range",
+    "shape",
+    "zeros",
+    "zeros_like",
+]
+
 MAX_ASSIGNED = 1024 * 1024
 """Elements of an array that `assign` puts into a program, which holds them as numbers."""
 

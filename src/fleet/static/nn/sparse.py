@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import NotSupportedError, UsageTypeError
-from fleet.static.layers.embedding import embedding
 from fleet.static.layers.helper import Layer
+from fleet.static.layers.lookup import embedding
 from fleet.static.notes import ENTRIES_NOTE
 from fleet.static.program import default_main_program
 from fleet.static.variable import Variable

@@ -9,6 +9,8 @@ from fleet.static.dtypes import FLOATS, canonical
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
+__all__ = ["embedding", "embedding_v2"]
+
 
 def embedding(
     input: Variable,

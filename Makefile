@@ -56,19 +56,19 @@ demo-collective: setup  ## Train a small dense model on 2 CPU processes, by all-
 demo-static: setup  ## Train a click model as a static program, with 2 servers and 2 workers
 	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/static_ctr.py
 
-# Tests that start no processes of their own keep one core busy and leave the others idle: they run beside the rest.
-ALONE := tests/unit tests/native tests/golden tests/parity
-TOGETHER := $(filter-out $(ALONE) tests/support,$(patsubst %/,%,$(wildcard tests/*/)))
+# Two halves side by side, divided so that they take about as long: most tests keep one core busy, or wait.
+SECOND_HALF := tests/multi tests/e2e tests/gpu
+FIRST_HALF := $(filter-out $(SECOND_HALF) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 
 test: setup test-cpp  ## Run every test
 	@mkdir -p build; \
-	$(BIN)/python -m pytest -p no:cacheprovider $(ALONE) >build/test-alone.log 2>&1 & alone=$$!; \
-	trap 'kill $$alone 2>/dev/null' EXIT; \
-	echo "tests in one process: see build/test-alone.log, shown at the end"; \
-	$(BIN)/python -m pytest $(TOGETHER); together=$$?; \
-	wait $$alone; alone=$$?; trap - EXIT; \
-	cat build/test-alone.log; \
-	test $$together = 0 && test $$alone = 0
+	$(BIN)/python -m pytest -p no:cacheprovider $(FIRST_HALF) >build/test-first-half.log 2>&1 & first=$$!; \
+	trap 'kill $$first 2>/dev/null' EXIT; \
+	echo "the other half runs beside this one: see build/test-first-half.log, shown at the end"; \
+	$(BIN)/python -m pytest $(SECOND_HALF); second=$$?; \
+	wait $$first; first=$$?; trap - EXIT; \
+	cat build/test-first-half.log; \
+	test $$first = 0 && test $$second = 0
 
 test-cpp: setup  ## Run the tests of the C++ core alone
 	@$(BIN)/cmake -S . -B $(CPP_BUILD) -G Ninja -DFLEET_BUILD_PYTHON=OFF -DFLEET_BUILD_TESTS=ON -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) >/dev/null

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs import clean_environ, fleetrun, script
+from support.jobs import LIMIT_S, clean_environ, fleetrun, script
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).parents[2]
 
 
@@ -29,7 +29,7 @@ def python(path: Path) -> str:
         env={**clean_environ(), "OMP_NUM_THREADS": "1"},  # the machine may be busy with other tests
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs import clean_environ, fleetrun, script
+from support.jobs import LIMIT_S, clean_environ, fleetrun, script
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -23,7 +23,7 @@ def program(page: str) -> str:
 def test_the_guide_runs(tmp_path: Path, num_servers: int) -> None:
     guide = script(tmp_path, program("parameter_server.md"), "guide.py")
     if num_servers:
-        result = fleetrun("--server_num", num_servers, "--worker_num", 2, guide, cwd=tmp_path, limit_s=120)
+        result = fleetrun("--server_num", num_servers, "--worker_num", 2, guide, cwd=tmp_path)
         assert result.code == 0, result.err
         output = result.out
     else:
@@ -33,7 +33,7 @@ def test_the_guide_runs(tmp_path: Path, num_servers: int) -> None:
             env={**clean_environ(), "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=LIMIT_S,
         )
         assert done.returncode == 0, done.stderr
         output = done.stdout

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs import clean_environ, script
+from support.jobs import LIMIT_S, clean_environ, script
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
@@ -20,7 +20,7 @@ PAGES = {
 }
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES)
 def test_the_page_runs(page: str, tmp_path: Path) -> None:
     program = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL))
@@ -30,7 +30,7 @@ def test_the_page_runs(page: str, tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=80,
+        timeout=LIMIT_S,
     )
     assert done.returncode == 0, done.stderr
     for words in PAGES[page]:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.net import Endpoint, Hold
+from fleet.net import Hold
 from support.hosts import two_hosts, why_not
-from support.jobs import RunningJob, clean_environ, script
+from support.jobs import LIMIT_S, RunningJob, clean_environ, script
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(300)
 README = Path(__file__).parents[2] / "README.md"
 NO_HOSTS = why_not()
 LEARNED = r"mean loss over the workers: 0\.0[0-9]+, saved in "
@@ -46,21 +46,16 @@ def started(*command: object, cwd: Path, environ: dict[str, str]) -> Iterator[su
         process.communicate()
 
 
-def free_endpoints(count: int) -> list[str]:
-    """Endpoints that nobody has just now; a server that is started by hand takes its port by itself."""
-    with ExitStack() as stack:
-        return [str(stack.enter_context(Hold(Endpoint("127.0.0.1", 0))).endpoint) for _ in range(count)]
-
-
 def test_by_hand(tmp_path: Path, program: Path) -> None:
     token = {"FLEET_JOB_TOKEN": "a word that all processes share"}
     with ExitStack() as stack:
-        endpoints = free_endpoints(2)
+        endpoints = [str(stack.enter_context(Hold.any_port()).endpoint) for _ in range(2)]
+        held = token | {"FLEET_JOB_ID": "test"}  # the name of a job says that the port is held, here
         servers = [
-            stack.enter_context(started("-m", "fleet.ps.server", "--endpoint", endpoint, cwd=tmp_path, environ=token))
+            stack.enter_context(started("-m", "fleet.ps.server", "--endpoint", endpoint, cwd=tmp_path, environ=held))
             for endpoint in endpoints
         ]
-        meeting = [stack.enter_context(Hold(Endpoint("127.0.0.1", 0))) for _ in range(2)]
+        meeting = [stack.enter_context(Hold.any_port()) for _ in range(2)]
         environ = token | {
             "TRAINING_ROLE": "TRAINER",
             "PADDLE_TRAINERS_NUM": "2",
@@ -71,10 +66,10 @@ def test_by_hand(tmp_path: Path, program: Path) -> None:
             stack.enter_context(started(program, cwd=tmp_path, environ=environ | {"PADDLE_TRAINER_ID": str(index)}))
             for index in range(2)
         ]
-        outputs = [worker.communicate(timeout=120)[0] for worker in workers]
+        outputs = [worker.communicate(timeout=LIMIT_S)[0] for worker in workers]
         assert [worker.returncode for worker in workers] == [0, 0], outputs
         assert re.search(LEARNED, outputs[0]), outputs[0]
-        assert [server.wait(timeout=20) for server in servers] == [0, 0]  # by themselves: every worker has left
+        assert [server.wait(timeout=LIMIT_S) for server in servers] == [0, 0]  # by themselves: every worker has left
 
 
 @pytest.mark.netns
@@ -93,6 +88,6 @@ def test_on_two_machines(tmp_path: Path, program: Path) -> None:
             )
             for number, host in enumerate(hosts)
         ]
-        results = [job.finish(limit_s=120) for job in jobs]
+        results = [job.finish() for job in jobs]
     assert [result.code for result in results] == [0, 0], results
     assert re.search(LEARNED, results[0].out), results[0]

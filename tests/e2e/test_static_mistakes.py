@@ -15,7 +15,7 @@ from fleet.transpiler import DistributeTranspiler
 from support.programs_cluster import Cluster, Trainer
 from support.programs_models import Feed, fit_a_line, mlp
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 SERVERS = "127.0.0.1:6174,127.0.0.1:6175"
 
 
@@ -75,7 +75,8 @@ def test_the_startup_program_has_not_run() -> None:
     here = Trainer(mlp(), 0)
     with pytest.raises(NotReadyError, match=says):
         here.train([0])
-    with pytest.raises(NotReadyError, match=says), Cluster(mlp(), 1, prepare=lambda one: one.startup.become(Program())):
+    says = r"the startup program does not initialise 'fc_0.w_0'; give transpile\(\) the one that does"
+    with pytest.raises(UsageError, match=says), Cluster(mlp(), 1, prepare=lambda one: one.startup.become(Program())):
         pass
 
 
@@ -109,7 +110,7 @@ def test_two_trainers_with_one_id() -> None:
         waiting = cluster.submit(cluster.trainers[0].train, [0])
         twin.start()
         with pytest.raises(CommunicationError, match=says):
-            waiting.result(20)
+            waiting.result(120)
         cluster.trainers[0].scope.attached["trainer"].drop()
         cluster.trainers[0] = twin
         cluster.train([0])

@@ -239,7 +239,12 @@ def test_servers_write_from_processes_of_their_own(tmp_path: Path) -> None:
         )
         for number in range(3)
     ]  # fmt: skip
-    replies = [process.communicate(timeout=100)[0] for process in servers]
+    try:
+        replies = [process.communicate(timeout=100)[0] for process in servers]
+    finally:
+        for process in servers:
+            process.kill()
+            process.communicate()
     pieces = [piece for number, reply in enumerate(replies) for piece in pieces_from_text(reply, f"server {number}")]
     commit(writing, tmp_path / "c", Manifest(1, 3, tuple(pieces)), reread=True)
     manifest = read_manifest(find(tmp_path / "c"))

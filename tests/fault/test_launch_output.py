@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs import FLEETRUN, RunningJob, clean_environ, fleetrun, script
+from support.jobs import FLEETRUN, LIMIT_S, RunningJob, clean_environ, fleetrun, script
 from support.processes import exists, told, wait_until
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize("output", ["two pipes", "one pipe", "terminal"])
@@ -36,10 +36,10 @@ def test_a_reader_that_takes_nothing_does_not_keep_the_job(tmp_path: Path, outpu
     try:
         with subprocess.Popen(arguments, cwd=tmp_path, env=clean_environ(), stdout=stdout, stderr=stderr) as process:
             try:
-                worker = int(told(tmp_path / "trainer.0", 30, "the worker"))
+                worker = int(told(tmp_path / "trainer.0", LIMIT_S, "the worker"))
                 process.send_signal(signal.SIGTERM)
-                wait_until(lambda: not exists(worker), 7, "the worker to end")
-                assert process.wait(timeout=10) == 143
+                wait_until(lambda: not exists(worker), LIMIT_S, "the worker to end")
+                assert process.wait(timeout=LIMIT_S) == 143
             finally:
                 process.kill()
     finally:
@@ -47,10 +47,16 @@ def test_a_reader_that_takes_nothing_does_not_keep_the_job(tmp_path: Path, outpu
             os.close(end)
 
 
+def bash(command: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=clean_environ(), capture_output=True, timeout=LIMIT_S
+    )
+
+
 def test_a_slow_reader_gets_everything(tmp_path: Path) -> None:
     train = script(tmp_path, "for number in range(100_000): print('line', number)")
     command = f"{' '.join(FLEETRUN)} --nproc_per_node 1 --device cpu {train} 2>/dev/null | (sleep 3; cat)"
-    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=clean_environ(), capture_output=True, timeout=60)
+    done = bash(command, tmp_path)
     assert done.stdout == (tmp_path / "log/workerlog.0").read_bytes()
     assert done.stdout.count(b"\n") == 100_000
 
@@ -59,7 +65,7 @@ def test_a_slow_reader_gets_everything(tmp_path: Path) -> None:
 def test_a_job_ends_well_whatever_its_output_goes_to(tmp_path: Path, redirection: str) -> None:
     train = script(tmp_path, "import os; print('hello'); open('done', 'w')")
     command = f"set -o pipefail; {' '.join(FLEETRUN)} --nproc_per_node 1 --device cpu {train} {redirection}"
-    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=clean_environ(), capture_output=True, timeout=30)
+    done = bash(command, tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "done").exists()
     assert (tmp_path / "log/workerlog.0").read_text() == "hello\n"

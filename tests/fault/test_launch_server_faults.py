@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs import RunningJob, fleetrun, script
+from support.jobs import LIMIT_S, RunningJob, fleetrun, script
 from support.processes import exists, wait_until
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 
 # Workers hold a connection to each server, and raise when one breaks, as workers that train would.
 TRAIN = """
@@ -63,9 +63,9 @@ def test_kill_9_of_a_server_is_named_before_the_workers_that_lost_it(tmp_path: P
         if is_launcher_busy:
             for index in range(2):
                 note = tmp_path / f"log/workerlog.{index}.note.{pids[f'worker.{index}']}"
-                wait_until(note.exists, 30, "the worker to note its end")
+                wait_until(note.exists, LIMIT_S, "the worker to note its end")
             job.send(signal.SIGCONT)
-        result = job.finish(limit_s=20)
+        result = job.finish()
     assert result.code == 137, result.err
     report = result.err[result.err.index(" failed: ") - len("server 1") :]
     assert report.startswith(f"server 1 failed: signal SIGKILL (9), exit code 137 (pid {pids['server.1']}, ")
@@ -76,13 +76,16 @@ def test_the_report_names_a_server_that_had_ended_by_itself(tmp_path: Path) -> N
     train = script(
         tmp_path,
         """
-        import os, time
+        import os, pathlib, time
         if os.environ["TRAINING_ROLE"] == "TRAINER":
-            while not os.path.exists("gone"):
+            while not os.path.exists("server"):
                 time.sleep(0.01)
-            time.sleep(0.5)  # until the launcher has seen it
+            state = pathlib.Path("/proc", open("server").read(), "stat")
+            while ") Z " not in state.read_text():  # it has ended, and is the launcher's to look at
+                time.sleep(0.01)
             raise SystemExit(3)
-        open("gone", "w")
+        pathlib.Path("server.part").write_text(str(os.getpid()))
+        os.rename("server.part", "server")
         """,
     )
     result = fleetrun("--server_num", 1, "--worker_num", 1, train, cwd=tmp_path)

@@ -33,22 +33,22 @@ from support.jobs import script
 from support.processes import wait_until
 from support.proxy import Cut, cutting
 from support.serving import REAL, server_process
-from support.training import dense_of, in_threads, joined, rows_of, served, started, strategy
+from support.training import LIMIT_S, dense_of, in_threads, joined, rows_of, served, started, strategy
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from fleet.ps.wire import Tensors
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 NUM_STEPS = 20
 
 
 @pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "10")
-    monkeypatch.setenv("FLEET_STEP_TIMEOUT_S", "10")
+def waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "60")
+    monkeypatch.setenv("FLEET_STEP_TIMEOUT_S", "60")
 
 
 class Losing(Service):
@@ -159,19 +159,20 @@ def test_an_answer_to_the_last_word_may_be_lost(
 
 
 def test_a_server_that_is_down_at_the_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "0.5")
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "2")
     with served() as ([endpoint], _), Hold.any_port() as hold:
-        with pytest.raises(CommunicationError, match=f"server {hold.endpoint}: cannot be reached for Declare.*0.5 s"):
+        with pytest.raises(CommunicationError, match=f"server {hold.endpoint}: cannot be reached for Declare.* 2 s"):
             with joined([endpoint, hold.endpoint]):
                 pass
 
 
 @pytest.mark.parametrize("mode", ["sync", "async", "half", "geo"])
 def test_a_server_that_is_killed_is_named_by_its_workers(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
     with served() as ([endpoint], _), server_process(REAL, token=None) as server:
         with joined([endpoint, server.endpoint], strategy=strategy(mode)) as one:
             one.train(3)
+            one.fleet.flush()
+            monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
             server.process.kill()
             with pytest.raises(CommunicationError, match=f"server {server.endpoint}: .*1 s .FLEET_RPC_TIMEOUT_S"):
                 one.train(10)
@@ -181,15 +182,16 @@ def test_a_server_that_is_killed_is_named_by_its_workers(mode: str, monkeypatch:
 
 @pytest.mark.parametrize("mode", ["sync", "async", "half", "geo"])
 def test_a_server_that_hangs_is_named(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
-    monkeypatch.setenv("FLEET_STEP_TIMEOUT_S", "1")
     monkeypatch.setattr(client, "GRACE_S", 0.2)
     with server_process(REAL, token=None) as server, joined([server.endpoint], strategy=strategy(mode)) as one:
         one.train(2)
         one.fleet.flush()
         server.process.send_signal(signal.SIGSTOP)
+        monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
+        monkeypatch.setenv("FLEET_STEP_TIMEOUT_S", "1")
         with pytest.raises(DeadlineError, match=f"server {server.endpoint}: no answer to (Pull|Push) within"):
             one.train(10)
+        monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "60")
         server.process.send_signal(signal.SIGCONT)
         assert one.stats()[0]["pushes"] >= 1  # it is back, and so are we
 
@@ -234,7 +236,7 @@ def test_a_worker_that_is_killed_is_named_to_those_that_wait_for_it(
     def work(index: int) -> str:
         with joined([endpoint], index, 3) as one:
             one.train(1)  # all three are there; from now on six seconds are ample
-            here.wait(20)
+            here.wait(LIMIT_S)
             with pytest.raises(DeadlineError) as caught:
                 one.train(1, 10)
             assert one.stats()[0]["version"] == 5  # it still serves
@@ -245,14 +247,14 @@ def test_a_worker_that_is_killed_is_named_to_those_that_wait_for_it(
         text = LOST.format(tests=str(Path(__file__).parents[1]), endpoint=str(endpoint))
         lost = subprocess.Popen([sys.executable, script(tmp_path, text)], cwd=tmp_path)
         try:
-            wait_until((tmp_path / "began").exists, 40, "the worker to begin")
+            wait_until((tmp_path / "began").exists, LIMIT_S, "the worker to begin")
             waiting = started(lambda: work(0), lambda: work(2))
-            wait_until((tmp_path / "trained").exists, 20, "the worker to train")
+            wait_until((tmp_path / "trained").exists, LIMIT_S, "the worker to train")
         finally:
             lost.kill()
             lost.wait()
         for each in waiting:
-            assert each.result(20) == (
+            assert each.result(LIMIT_S) == (
                 f"server {endpoint}: waited 6 s for step 5: no gradients from worker 1. Is it slow or gone? "
                 "FLEET_STEP_TIMEOUT_S sets how long to wait"
             )
@@ -278,7 +280,7 @@ def test_a_worker_that_is_started_again_goes_on_where_the_others_are() -> None:
     def steady() -> dict[str, bytes]:
         with joined([endpoint], 0, 2) as one:
             one.train(4)
-            is_back.wait(20)
+            assert is_back.wait(LIMIT_S)
             one.train(4, 8)
             one.fleet.stop_worker()
             return dense_of(one.model)
@@ -349,7 +351,7 @@ def test_rows_are_saved_whole_while_others_train(tmp_path: Path) -> None:
     def save() -> int:
         try:
             with joined(endpoints, 1, 2, strategy=strategy("async"), model=model()) as one:
-                wait_until(lambda: one.stats()[0]["version"] > 3, 20, "training to begin")
+                wait_until(lambda: one.stats()[0]["version"] > 3, LIMIT_S, "training to begin")
                 for number in range(5):
                     one.fleet.save_persistables(tmp_path / str(number))
                 return 5

@@ -31,7 +31,7 @@ from support.serving import REAL, TOKEN, ServerProcess, is_serving, server_proce
 
 Outcomes = Counter[tuple[str, str]]
 # A call that takes longer than this is stuck.
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 BATCH = 25
 MAX_GROWTH_BYTES = 512 << 20
 # What a server may ask of the machine beyond what it has when it starts, so that a bug found here stays here.

@@ -24,7 +24,7 @@ def declare(job: Any) -> None:
     Service().handle("Declare", header, ())
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", range(len(PLACES)), ids=lambda number: f"{number}-{PLACES[number][1]}")
 def test_a_value_is_taken_or_refused(number: int) -> None:
     for value in (*ODD_VALUES, *HUGE):

@@ -18,7 +18,7 @@ from fleet.ps.status import TOKEN_KEY
 from support import raw_http2
 from support.serving import TOKEN, TOY, ServerProcess, is_serving, reached, server_process, status_of
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 # What the memory of a server may grow by; a stranger can ask for 4 GiB in five bytes.
 MAX_GROWTH_BYTES = 200 << 20
 
@@ -75,11 +75,17 @@ def test_half_a_preface(server: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize("token", [None, "wrong", TOKEN])
-@pytest.mark.parametrize("size", [0xFFFFFFFF, (1 << 30) + 1, 1 << 30, 0x7FFFFFFF])
-def test_a_message_that_claims_to_be_huge(server: ServerProcess, token: str | None, size: int) -> None:
-    call = raw_http2.headers("Push", token)
-    said = say(server, raw_http2.settings(), call, raw_http2.body(b"x" * 1000, size, flags=0))
-    assert said.startswith(b"\0\0")  # a frame of its own: it understood us so far
+def test_messages_that_claim_to_be_huge(server: ServerProcess, token: str | None) -> None:
+    with ExitStack() as stack:
+        raws = []
+        for size in (0xFFFFFFFF, (1 << 30) + 1, 1 << 30, 0x7FFFFFFF):
+            raws.append(stack.enter_context(raw_http2.connection(server.endpoint)))
+            call = raw_http2.headers("Push", token)
+            raws[-1].sendall(raw_http2.settings() + call + raw_http2.body(b"x" * 1000, size, flags=0))
+        for raw in raws:
+            raw.settimeout(LIMIT_S)
+            assert raw.recv(2) == b"\0\0"  # a frame of its own: it understood us so far
+        raw_http2.read_until_closed(raws[-1], 1.0)  # a moment in which it could make room for all of them
 
 
 def test_frames_without_sense(server: ServerProcess) -> None:

@@ -11,7 +11,7 @@ from support import dgc_job
 from support.jobs import fleetrun
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_two_workers_train_by_what_they_send(tmp_path: Path) -> None:
     job = Path(dgc_job.__file__)
     environ = {"PYTHONPATH": str(job.parents[1]), "OMP_NUM_THREADS": "1"}

@@ -17,10 +17,10 @@ import pytest
 
 from fleet.net import Endpoint, Hold
 from support.hosts import Host, hosts_at_a_switch, why_not
-from support.jobs import RunningJob, script
+from support.jobs import LIMIT_S, RunningJob, script
 from support.processes import wait_until
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 
 # Says who it is in a file, then does what the test wants: a file named after the attempt and the worker tells.
 WORKER = """
@@ -59,7 +59,7 @@ class Jobs:
     def __init__(self, stack: ExitStack, folder: Path, plan: str, arguments: list[object], token: str = "") -> None:
         self._stack = stack
         self._folder = folder
-        self._environ = {"TEST_PLAN": plan, "FLEET_INIT_TIMEOUT_S": "30", "FLEET_JOB_TOKEN": token}
+        self._environ = {"TEST_PLAN": plan, "FLEET_INIT_TIMEOUT_S": "120", "FLEET_JOB_TOKEN": token}
         self._arguments = [*arguments, "--device", "cpu", "--quiet", script(folder, textwrap.dedent(WORKER))]
         self._count = 0
 
@@ -77,20 +77,21 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-def free_point() -> Endpoint:
-    with Hold.any_port() as hold:
-        return hold.endpoint
+@pytest.fixture
+def point() -> Iterator[Endpoint]:
+    """A port for the meeting that nobody else can take."""
+    with Hold.any_port(plain=True) as hold:
+        yield hold.endpoint
 
 
 def listens(point: Endpoint) -> None:
     """Wait for the host, so that who is started next is a guest."""
     path = Path("/proc/net/tcp")
-    wait_until(lambda: f":{point.port:04X} 00000000:0000 0A" in path.read_text(), 30, "the meeting point")
+    wait_until(lambda: f":{point.port:04X} 00000000:0000 0A" in path.read_text(), LIMIT_S, "the meeting point")
 
 
 @pytest.mark.usefixtures("hasty")
-def test_a_worker_fails_on_one_machine_and_both_start_again(stack: ExitStack, tmp_path: Path) -> None:
-    point = free_point()
+def test_a_worker_fails_on_one_machine_and_both_start_again(stack: ExitStack, tmp_path: Path, point: Endpoint) -> None:
     arguments = ["--master", point, "--nnodes", 2, "--nproc_per_node", 2, "--max_restart", 1]
     jobs = Jobs(stack, tmp_path, "fail0.3,wait0", arguments, token="open-sesame")
     first = jobs.start()
@@ -112,9 +113,10 @@ def test_a_worker_fails_on_one_machine_and_both_start_again(stack: ExitStack, tm
 
 
 @pytest.mark.usefixtures("hasty")
-def test_restarts_are_counted_for_the_job_and_used_up_on_every_machine(stack: ExitStack, tmp_path: Path) -> None:
+def test_restarts_are_counted_for_the_job_and_used_up_on_every_machine(
+    stack: ExitStack, tmp_path: Path, point: Endpoint
+) -> None:
     """Each machine fails once, which is once too often."""
-    point = free_point()
     arguments = ["--master", point, "--nnodes", 2, "--nproc_per_node", 1, "--max_restart", 1]
     jobs = Jobs(stack, tmp_path, "fail0.0,wait0,fail1.1,wait1", arguments)
     first = jobs.start()
@@ -130,12 +132,11 @@ def test_restarts_are_counted_for_the_job_and_used_up_on_every_machine(stack: Ex
 
 
 @pytest.mark.usefixtures("hasty")
-def test_a_machine_comes_late_is_killed_and_comes_again(stack: ExitStack, tmp_path: Path) -> None:
+def test_a_machine_comes_late_is_killed_and_comes_again(stack: ExitStack, tmp_path: Path, point: Endpoint) -> None:
     """One machine, then two, then one (a failure), then two again; a user's signal to one ends it on both.
 
     The third finds a log of an older job in its folder.
     """
-    point = free_point()
     arguments = ["--master", point, "--nnodes", "1:2", "--nproc_per_node", 1, "--max_restart", 1]
     jobs = Jobs(stack, tmp_path, "wait0,wait1,wait2,wait3", arguments)
     first = jobs.start()
@@ -187,7 +188,7 @@ def test_three_hosts_lose_one_and_go_on(stack: ExitStack, tmp_path: Path) -> Non
     assert endpoints[0] == endpoints[1]
     assert [endpoint.split(":")[0] for endpoint in endpoints[0].split(",")] == [hosts[0].address, hosts[2].address]
     machines[0].send(signal.SIGKILL)
-    result = machines[2].finish(limit_s=20)
+    result = machines[2].finish()
     assert result.code == 1
     assert f"machine 0 ({hosts[0].address}) is gone" in result.err
     assert f"the meeting at {hosts[0].address}:6000 ended: machine 0 ({hosts[0].address}) is gone" in result.err

@@ -9,7 +9,7 @@ import pytest
 from support.collective_job import run_cases
 from support.slots import write
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 SIZES = [60, 50, 41]
 TOTAL = sum(SIZES)
 

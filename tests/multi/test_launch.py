@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from fleet import net
-from support.jobs import FLEETRUN, RunningJob, clean_environ, fleetrun, script
+from support.jobs import FLEETRUN, LIMIT_S, RunningJob, clean_environ, fleetrun, script
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 
 ALL_REDUCE = """
     import fleet
@@ -151,7 +151,7 @@ def test_dry_run_starts_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_dry_run_of_several_machines_waits_for_none(tmp_path: Path, arguments: list[str]) -> None:
-    result = fleetrun(*arguments, "--dry-run", script(tmp_path, "1/0"), cwd=tmp_path, limit_s=10)
+    result = fleetrun(*arguments, "--dry-run", script(tmp_path, "1/0"), cwd=tmp_path)
     assert result.code == 0, result.err
     assert "dry run: nothing was started" in result.out
 
@@ -171,7 +171,7 @@ def test_a_killed_progress_bar_gives_the_terminal_back(tmp_path: Path) -> None:
     screen, terminal = pty.openpty()
     try:
         done = subprocess.run(
-            arguments, cwd=tmp_path, env=clean_environ(), stdout=terminal, stderr=subprocess.PIPE, timeout=30
+            arguments, cwd=tmp_path, env=clean_environ(), stdout=terminal, stderr=subprocess.PIPE, timeout=LIMIT_S
         )
         shown = os.read(screen, 10_000)
     finally:
@@ -225,21 +225,11 @@ def test_a_module_can_be_started(tmp_path: Path) -> None:
     assert result.out == "__main__ ['--gpus', '7']\n"
 
 
-def test_torchrun_starts_a_fleet_script(tmp_path: Path) -> None:
-    train = script(tmp_path, ALL_REDUCE)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(train)]
-    environ = {**clean_environ(), "TMPDIR": str(tmp_path)}  # torchrun leaves a folder there
-    done = subprocess.run(torchrun, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    for index in range(2):  # they share one stdout, so their lines may run into each other
-        assert f"worker {index} of 2: total 3" in done.stdout
-
-
 def test_help_needs_neither_torch_nor_rich(tmp_path: Path) -> None:
     program = (
         "import sys; from fleet.launch.cli import run; run(['--help']); print(sorted(sys.modules), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S)
     assert "Usage: fleetrun" in done.stdout
     assert not {"'torch'", "'rich'", "'psutil'", "'numpy'"} & set(re.findall(r"'\w+'", done.stderr))
 

@@ -10,7 +10,7 @@ import pytest
 
 from support.jobs import fleetrun, script
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

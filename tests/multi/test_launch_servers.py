@@ -16,7 +16,7 @@ from fleet.launch.plan import make_plan, sharing_note
 from fleet.launch.team import Team
 from support.jobs import fleetrun, script
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 
 SERVER = """
     import os, signal, sys, time

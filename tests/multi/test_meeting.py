@@ -14,14 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import CommunicationError, EndpointError, UsageError
+from fleet.launch import lobby
 from fleet.launch.job_token import own_token
 from fleet.launch.lobby import PROTOCOL
 from fleet.launch.messages import AllDone, NodeFailed, Offer
 from fleet.launch.options import Nodes
 from fleet.launch.team import Round, Team
 from fleet.net import Endpoint, Hold
+from support.processes import wait_for_listener
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
+PATIENCE_S = 60.0
 TERMS = "--nnodes 3"
 TOKEN = own_token({})
 
@@ -30,15 +33,10 @@ def offer(name: int, terms: str = TERMS) -> Offer:
     return Offer("127.0.0.1", (Endpoint("127.0.0.1", 1000 + name),), (Endpoint("127.0.0.1", 2000 + name),), None, terms)
 
 
-def free_point() -> Endpoint:
-    with Hold.any_port() as hold:
-        return hold.endpoint
-
-
 @contextmanager
 def launchers(count: int) -> Iterator[tuple[ThreadPoolExecutor, ExitStack, Endpoint]]:
     with ExitStack() as resources, ThreadPoolExecutor(count) as pool:
-        yield pool, resources, free_point()
+        yield pool, resources, resources.enter_context(Hold.any_port(plain=True)).endpoint
 
 
 Joined = tuple[Team, Round]
@@ -59,16 +57,11 @@ def join(
 
 
 def rounds(joined: list[Future[Joined]]) -> list[Round]:
-    return [future.result(timeout=20)[1] for future in joined]
+    return [future.result(timeout=PATIENCE_S)[1] for future in joined]
 
 
 def wait_for_host(point: Endpoint) -> None:
-    while True:
-        try:
-            socket.create_connection((point.host, point.port)).close()
-        except ConnectionRefusedError:
-            continue
-        return
+    wait_for_listener(point.host, point.port, PATIENCE_S)
 
 
 def test_everybody_gets_the_same_list_in_the_order_of_ranks() -> None:
@@ -88,21 +81,21 @@ def test_done_is_said_when_all_are_and_failure_at_once() -> None:
             joined = [join(pool, resources, point, 0, 0)]
             wait_for_host(point)
             joined += [join(pool, resources, point, rank, rank) for rank in (1, 2)]
-            teams = [future.result(timeout=20)[0] for future in joined]
+            teams = [future.result(timeout=PATIENCE_S)[0] for future in joined]
             queues = [one.news for one in rounds(joined)]
             if how == "done":
                 for team in teams[:2]:
                     team.done()
                 assert all(queue.empty() for queue in queues)
                 teams[2].done()
-                assert [queue.get(timeout=10) for queue in queues] == [AllDone()] * 3
+                assert [queue.get(timeout=PATIENCE_S) for queue in queues] == [AllDone()] * 3
             else:
                 culprit = 1 if how == "failed by a guest" else 0
                 failure = NodeFailed("worker 9 failed", 42, time.time() - 100)
                 teams[culprit].failed(failure)
                 others = [queue for number, queue in enumerate(queues) if number != culprit]
                 for queue in others:
-                    heard = queue.get(timeout=10)
+                    heard = queue.get(timeout=PATIENCE_S)
                     assert isinstance(heard, NodeFailed)
                     assert (heard.what, heard.code) == (failure.what, failure.code)
                     assert heard.began_at == pytest.approx(failure.began_at, abs=5)
@@ -125,7 +118,7 @@ def test_a_machine_that_does_not_fit_is_told_and_the_others_wait_on(
         wait_for_host(point)
         misfit = join(pool, resources, point, 9, rank, of, terms)
         with pytest.raises(UsageError) as caught:
-            misfit.result(timeout=20)
+            misfit.result(timeout=PATIENCE_S)
         assert complaint in str(caught.value)
         joined += [join(pool, resources, point, number, number) for number in (1, 2)]
         assert len({one.offers for one in rounds(joined)}) == 1
@@ -161,7 +154,7 @@ def test_a_program_that_is_not_fleetrun_at_the_meeting_point() -> None:
         with connection:
             connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         with pytest.raises(EndpointError, match="is not a fleetrun"):
-            guest.result(timeout=20)
+            guest.result(timeout=PATIENCE_S)
 
 
 def test_who_was_sent_away_by_a_crowded_door_comes_again() -> None:
@@ -174,7 +167,7 @@ def test_who_was_sent_away_by_a_crowded_door_comes_again() -> None:
             for message in ({"say": "welcome"}, over):
                 connection.sendall(json.dumps({"protocol": PROTOCOL, **message}).encode() + b"\n")
             with pytest.raises(CommunicationError, match="so it was heard"):
-                guest.result(timeout=20)
+                guest.result(timeout=PATIENCE_S)
 
 
 def test_a_machine_that_leaves_before_the_start_may_come_again() -> None:
@@ -198,25 +191,26 @@ def test_guests_learn_why_a_meeting_is_off(monkeypatch: pytest.MonkeyPatch) -> N
         reason = f"waited for 1 of 3 machines at {point}"
         for joined, message in ((host, reason), (guest, f"the meeting at {point} ended: {reason}")):
             with pytest.raises(CommunicationError) as caught:
-                joined.result(timeout=20)
+                joined.result(timeout=PATIENCE_S)
             assert str(caught.value).startswith(message)
             assert "127.0.0.1 is loopback on this machine" in str(caught.value)
 
 
 @pytest.mark.parametrize("address", ["::1", "127.0.0.1"])
 def test_machines_can_meet_at_either_family_of_addresses(address: str) -> None:
-    with Hold.any_port(address) as hold:
-        point = hold.endpoint
     with ExitStack() as resources, ThreadPoolExecutor(2) as pool:
+        point = resources.enter_context(Hold.any_port(address, plain=True)).endpoint
         joined = [join(pool, resources, point, number, None, of=2) for number in range(2)]
         assert len({one.offers for one in rounds(joined)}) == 1
 
 
-def test_a_visitor_that_trickles_does_not_hold_the_host_up() -> None:
+def test_a_visitor_that_trickles_does_not_hold_the_host_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lobby, "_HELLO_S", 1000.0)
     with launchers(2) as (pool, resources, point):
         host = join(pool, resources, point, 0, 0, of=2)
         wait_for_host(point)
         with socket.create_connection((point.host, point.port)) as slow:
             slow.sendall(b"{")
             guest = join(pool, resources, point, 1, 1, of=2)
-            assert host.result(timeout=3)[1].offers == guest.result(timeout=3)[1].offers
+            both = [joined.result(timeout=PATIENCE_S)[1].offers for joined in (host, guest)]
+            assert both[0] == both[1]

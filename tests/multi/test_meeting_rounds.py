@@ -19,8 +19,8 @@ from fleet.launch.team import Round, Team
 from fleet.net import Endpoint, Hold
 from support.processes import wait_until
 
-pytestmark = pytest.mark.timeout(60)
-PATIENCE_S = 20.0
+pytestmark = pytest.mark.timeout(300)
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +37,14 @@ class Launcher:
         self.team = team
         self.next: Future[Round]
         self.round: Round
+
+    @property
+    def host(self) -> meeting_point.Host:
+        """Of the first machine, which has the meeting point."""
+        link = self.arrive().team._link
+        assert link is not None
+        assert link.host is not None
+        return link.host
 
     def come(self) -> Launcher:
         """Go to the meeting point and wait there, in the background."""
@@ -66,8 +74,7 @@ class Machines:
     def __init__(self, resources: ExitStack) -> None:
         self._resources = resources
         self._pool = resources.enter_context(ThreadPoolExecutor(8))
-        with Hold.any_port() as hold:
-            self.point = hold.endpoint
+        self.point = resources.enter_context(Hold.any_port(plain=True)).endpoint
 
     def add(
         self, name: int, nodes: Nodes, max_restart: int = 1, rank: int | None = None, token: JobToken | None = None
@@ -152,10 +159,10 @@ def test_a_range_begins_after_the_last_call_and_shrinks_when_a_machine_is_gone(m
 
 
 def test_too_few_are_waited_for_until_the_deadline(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEET_INIT_TIMEOUT_S", "1")
     both = [machines.add(number, Nodes(2, 3)) for number in (0, 1)]
     for launcher in both:
         launcher.begin()
+    monkeypatch.setattr(both[0].host, "_timeout_s", 0.5)
     both[1].team.close()
     both[0].hears()
     with pytest.raises(CommunicationError, match="waited for 1 of at least 2 machines") as caught:
@@ -168,8 +175,11 @@ def test_at_the_deadline_a_job_begins_with_those_who_are_there(
 ) -> None:
     """Nobody waits for a last call then, be it that a machine has just come or just come back."""
     monkeypatch.setattr(meeting_point, "LAST_CALL_S", 60.0)
-    monkeypatch.setenv("FLEET_INIT_TIMEOUT_S", "0.8")
     both = [machines.add(number, Nodes(1, 3)) for number in (0, 1)]
+    host = both[0].host
+    wait_until(lambda: [guest.is_waiting for guest in host._guests] == [True, True], PATIENCE_S, "both to come")
+    monkeypatch.setattr(host, "_timeout_s", 0.5)  # of the next round
+    monkeypatch.setattr(host, "_deadline", 0.0)  # of this one
     assert {launcher.begin().num_nodes for launcher in both} == {2}
     both[0].fails()
     assert isinstance(both[1].hears(), NodeFailed)
@@ -241,7 +251,8 @@ def test_a_spare_is_not_preferred_to_a_machine_that_takes_its_time(machines: Mac
     both[0].fails()
     assert isinstance(both[1].hears(), NodeFailed)
     both[0].come()
-    time.sleep(0.5)  # it stops its workers
+    with pytest.raises(TimeoutError):
+        both[0].next.result(timeout=0.5)  # longer than the last call: the other stops its workers
     both[1].come()
     for launcher in both:
         assert launcher.begin().restart == 1

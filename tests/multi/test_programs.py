@@ -14,7 +14,7 @@ from support.parity import one_torch_thread
 from support.programs_collective import CASES, STEPS
 from support.programs_models import MODELS, train_here
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 TOLERANCE = 1e-5
 
 

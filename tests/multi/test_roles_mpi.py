@@ -17,6 +17,7 @@ import pytest
 from fleet.errors import RoleError
 from fleet.net import is_loopback, local_addresses
 from fleet.roles.mpi_world import World
+from support.jobs import LIMIT_S
 
 BESIDE = Path(sys.executable).with_name("mpirun")
 MPIRUN = str(BESIDE) if BESIDE.exists() else shutil.which("mpirun")
@@ -24,7 +25,7 @@ MPIRUN = str(BESIDE) if BESIDE.exists() else shutil.which("mpirun")
 pytestmark = [
     pytest.mark.mpi,
     pytest.mark.skipif(MPIRUN is None, reason="mpirun is neither beside python nor on PATH"),
-    pytest.mark.timeout(100),
+    pytest.mark.timeout(300),
 ]
 
 SYMMETRIC = """
@@ -129,7 +130,7 @@ class Mpirun:
             start_new_session=True,
         ) as process:
             try:
-                output, errors = process.communicate(timeout=60)
+                output, errors = process.communicate(timeout=LIMIT_S)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise

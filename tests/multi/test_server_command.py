@@ -10,7 +10,7 @@ import pytest
 
 from fleet.errors import NotReadyError
 from fleet.ps.proto import ps_pb2
-from support.jobs import clean_environ
+from support.jobs import LIMIT_S, clean_environ
 from support.serving import REAL, is_serving, reached, server_process
 
 
@@ -20,7 +20,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         env=clean_environ(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
     )
 
 
@@ -29,7 +29,7 @@ def test_it_serves_until_it_is_told_to_end(number: signal.Signals) -> None:
     with server_process(REAL) as server, reached(server.endpoint) as transport:
         assert is_serving(server.endpoint)
         with pytest.raises(NotReadyError, match=f"server {server.endpoint}: no worker has declared a job yet"):
-            transport.call("Stats", ps_pb2.StatsRequest.Header(), (), 30).result(30)
+            transport.call("Stats", ps_pb2.StatsRequest.Header(), (), LIMIT_S).result(LIMIT_S)
         server.process.send_signal(number)
         assert server.finish() == (0, "")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support import collective_behaviour
+from support import collective_mistakes, collective_model, collective_modes, collective_precision
 from support.collective_job import LIMIT_S, run_cases
 
 pytestmark = pytest.mark.timeout(LIMIT_S + 20)
@@ -18,7 +18,9 @@ Seen = dict[str, list[Any]]
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """One job for all of them."""
     folder = tmp_path_factory.mktemp("strategies")
-    return run_cases("support.collective_behaviour", collective_behaviour.CASES, 2, folder)
+    parts = (collective_model, collective_modes, collective_precision, collective_mistakes)
+    modules = ",".join(part.__name__ for part in parts)
+    return run_cases(modules, [case for part in parts for case in part.CASES], 2, folder)
 
 
 def same(seen: Seen, case: str) -> Any:
@@ -175,6 +177,6 @@ def test_compressed_gradients_train(seen: Seen) -> None:
 
 def test_copies_of_a_divided_model(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("hybrid")
-    for worker in run_cases("support.collective_behaviour", ["hybrid_sharding"], 4, folder)["hybrid_sharding"]:
+    for worker in run_cases("support.collective_modes", ["hybrid_sharding"], 4, folder)["hybrid_sharding"]:
         assert "error" not in worker, worker
         assert max(worker.values()) < 1e-5

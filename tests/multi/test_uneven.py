@@ -12,7 +12,7 @@ from torch import nn
 
 from support.jobs import fleetrun, script
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(300)
 LENGTHS = (7, 9)
 
 SCRIPT = """

@@ -15,7 +15,7 @@ from support import checkpoint_job
 from support.checkpoint_job import expected, load_all
 from support.jobs import fleetrun
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

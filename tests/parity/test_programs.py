@@ -15,7 +15,7 @@ from fleet.static.program import Program, program_guard
 from support.programs_cluster import Cluster, Trainer
 from support.programs_models import MODELS, SEED, Feed, Minimize, Model, by, ctr, fit_a_line, mlp, train_here
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 STEPS = range(12)
 TOLERANCE = 1e-5
 EPSILON = 1e-3  # the rounding of a gradient of almost 0 must not become a step of full length

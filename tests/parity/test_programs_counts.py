@@ -13,7 +13,7 @@ from fleet.static.variable import Variable
 from support.programs_cluster import Cluster, Trainer
 from support.programs_models import Feed, Model, by, go_on_here, make, train_here
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 HEIGHT, WIDTH = 160, 128
 """So large that two servers share it."""
 

@@ -17,7 +17,7 @@ from fleet.transpiler import HashName, PSDispatcher, memory_optimize
 from support.programs_cluster import Cluster
 from support.programs_models import BATCH, SLOTS, Feed, Model, by, ctr, make
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 STEPS = range(4)
 HIDDEN = 160
 """So many that the first layer is cut: into two blocks on two servers, three on three."""

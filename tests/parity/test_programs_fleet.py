@@ -23,7 +23,7 @@ from fleet.strategy import DistributedStrategy
 from support.programs_cluster import LIMIT_S
 from support.programs_models import DEFAULTS, Model, ctr, mlp, train_here
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 BEFORE, AFTER = range(6), range(6, 12)
 TOLERANCE = 1e-5
 

@@ -15,7 +15,7 @@ from support.parity_saved import differences, saved
 from support.programs_cluster import Cluster, Trainer
 from support.programs_models import Model, by, ctr, fit_a_line, go_on_here, mlp
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 BEFORE, AFTER = range(5), range(5, 10)
 TOLERANCE = 1e-5
 
@@ -87,13 +87,16 @@ def test_one_trainer_lets_running_servers_load(tmp_path: Path) -> None:
         np.testing.assert_array_equal(cluster.train(AFTER), expected)
 
 
-def test_a_checkpoint_of_geo_mode_has_values_and_the_trainers_own_state(tmp_path: Path) -> None:
+def test_a_checkpoint_of_geo_mode_has_values_and_the_trainers_own_state(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     model = ctr()
     geo = {"sync_mode": False, "geo_sgd_mode": True, "geo_sgd_need_push_nums": 3}
     with Cluster(model, config=geo) as cluster:
         cluster.train(BEFORE)
         cluster.all(Trainer.flush)
         save(cluster.trainers[0], tmp_path / "saved")
+        assert "each worker keeps the optimizer state of its rows; it is not in" in caplog.text
         held = cluster.held()
         moment = cluster.trainers[0]["fc_0.w_0_moment_0"]
     here = load_here(model, tmp_path / "saved")

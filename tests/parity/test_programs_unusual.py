@@ -14,7 +14,7 @@ from fleet.static.variable import Variable
 from support.programs_cluster import Cluster
 from support.programs_models import BATCH, Feed, Model, by, ctr, make, train_here
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 STEPS = range(8)
 TOLERANCE = 1e-5
 IDS = 20
@@ -50,7 +50,22 @@ def rows_only() -> Variable:
     return layers.mean(layers.square_error_cost(layers.embedding(word, [IDS, 1], is_sparse=True), value))
 
 
-@pytest.mark.parametrize("build", [rare, rows_only])
+def same_ids() -> Variable:
+    """Lookups of one table by one variable that are requests of their own: trained and not, early and late."""
+    word, value = static.data("word", [None, 1], "int64"), static.data("value", [None, 1])
+    late = layers.scale(word, 1.0)
+    layers.increment(late, 1)  # written twice: cannot move
+    ids, paddings = [word, word, late, late], [3, None, None, 4]
+    rows = [
+        layers.embedding(one, [IDS + 1, 4], is_sparse=True, param_attr="w", padding_idx=padding)
+        for one, padding in zip(ids, paddings, strict=True)
+    ]
+    rows[1].stop_gradient = True
+    static.gradients(layers.mean(layers.square(rows[0])), rows[0])  # those of another loss are not what is trained by
+    return layers.mean(layers.square_error_cost(layers.fc(rows, 1), value))
+
+
+@pytest.mark.parametrize("build", [rare, rows_only, same_ids])
 def test_trainers_in_step_equal_one_process(build: Callable[[], Variable]) -> None:
     def fed(step: int, worker: int) -> Feed:
         return {name: array for name, array in batch(step, worker).items() if model.main.global_block().has_var(name)}

@@ -142,3 +142,32 @@ def alone(
 def worst(one: list[float], other: list[float]) -> float:
     """The largest relative difference."""
     return max(abs(a - b) / abs(b) for a, b in zip(one, other, strict=True))
+
+
+def gap(model: Any) -> float:
+    """How far the workers' parameters are apart."""
+    flat = torch.cat([one.detach().flatten() for one in model.parameters()])
+    largest, least = flat.clone(), flat.clone()
+    dist.all_reduce(largest, dist.ReduceOp.MAX)
+    dist.all_reduce(least, dist.ReduceOp.MIN)
+    return float((largest - least).max())
+
+
+def steps(here: Fleet, model: Any, optimizer: Any, num_steps: int, gaps: bool = False) -> list[float]:
+    """Train; the losses, or how far the workers are apart after each step."""
+    losses, found = [], []
+    for x, y in batches(num_steps):
+        loss = cross_entropy(model(own(here, x)), own(here, y))
+        model.scale_loss(loss).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss)
+        if gaps:
+            found.append(gap(model))
+    return found if gaps else means(losses)
+
+
+def with_norm() -> nn.Sequential:
+    """A network with batch norm."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(20, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 4))

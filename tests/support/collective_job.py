@@ -1,4 +1,4 @@
-"""Runs cases in a collective job: `collective_job.py OUT MODULE CASE...`; each worker writes what it got to OUT."""
+"""Runs cases in a collective job: `collective_job.py OUT MODULE,... CASE...`; each worker writes what it got to OUT."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ import torch
 import fleet
 from support.jobs import fleetrun
 
-LIMIT_S = 120.0
+LIMIT_S = 240.0
 
 
 def run_cases(
-    module: str, cases: list[str], num_workers: int, folder: Path, where: tuple[str, str] = ("--device", "cpu")
+    modules: str, cases: list[str], num_workers: int, folder: Path, where: tuple[str, str] = ("--device", "cpu")
 ) -> dict[str, list[Any]]:
-    """What each worker got from each case: its value, or `{"error": class, "says": message}`."""
+    """What each worker got from each case: its value, or `{"error": class, "says": message}`.
+
+    A case is a function of one of the `modules`, a comma list.
+    """
     here = Path(__file__)
     path = [str(here.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     result = fleetrun(
-        *("--nproc_per_node", num_workers, *where, "--quiet", here, folder, module, *cases),
+        *("--nproc_per_node", num_workers, *where, "--quiet", here, folder, modules, *cases),
         cwd=folder,
         environ={"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"},
         limit_s=LIMIT_S,
@@ -34,14 +37,15 @@ def run_cases(
     return {case: [worker[case] for worker in workers] for case in cases}
 
 
-def main(out: str, module: str, *cases: str) -> None:
+def main(out: str, modules: str, *cases: str) -> None:
     torch.set_num_threads(1)
     fleet.init(is_collective=True)
-    home = importlib.import_module(module)
+    homes = [importlib.import_module(module) for module in modules.split(",")]
+    functions = {name: value for home in homes for name, value in vars(home).items()}
     got: dict[str, Any] = {}
     for case in cases:
         try:
-            got[case] = getattr(home, case)()
+            got[case] = functions[case]()
         except Exception as error:
             got[case] = {"error": type(error).__name__, "says": str(error)}
     Path(out, f"worker{fleet.worker_index()}.json").write_text(json.dumps(got))

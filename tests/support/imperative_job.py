@@ -8,11 +8,13 @@ from typing import Any
 import fleet
 import fleet.imperative as paddle
 from fleet import api
+from fleet.either import dygraph
 from fleet.imperative import nn
 from fleet.imperative.optimizer import lr
 from fleet.runtime.pairs import Pairs
 
 STEPS = 4
+SEEDS = (0, 2, 4, 10)
 
 
 class LinearNet(nn.Layer):
@@ -27,10 +29,22 @@ class LinearNet(nn.Layer):
         return self._linear2(self._linear1(x))
 
 
-def new(seed: int) -> LinearNet:
+class LookedUp(nn.Layer):
+    """Rows with sparse gradients, of both kinds that a script can make."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows = nn.Embedding(10, 1, sparse=True)
+        self._older = dygraph.Embedding([10, 1], is_sparse=True)
+
+    def forward(self, x: Any) -> Any:
+        return self._rows(paddle.argmax(x, axis=1)) + self._older(paddle.argmin(x, axis=1))
+
+
+def new(seed: int) -> Any:
     """The same network everywhere."""
     paddle.seed(seed)
-    return LinearNet()
+    return LookedUp() if seed >= 10 else LinearNet()
 
 
 def batch(step: int) -> tuple[Any, Any]:
@@ -64,7 +78,7 @@ def loop(model: Any, optimizer: Any, rate: Any, index: int, count: int) -> None:
             rate.step()
 
 
-def optimizers(nets: list[LinearNet]) -> list[tuple[Any, Any]]:
+def optimizers(nets: list[Any]) -> list[tuple[Any, Any]]:
     """An optimizer for each network, and its schedule."""
     rate = lr.ExponentialDecay(0.1, 0.5)
     clip = nn.ClipGradByGlobalNorm(0.5)
@@ -72,14 +86,15 @@ def optimizers(nets: list[LinearNet]) -> list[tuple[Any, Any]]:
         (paddle.optimizer.Adam(learning_rate=0.01, parameters=nets[0].parameters()), None),
         (paddle.optimizer.Momentum(rate, parameters=nets[1].parameters(), grad_clip=clip), rate),
         (paddle.optimizer.Adam(0.01, parameters=nets[2].parameters(), grad_clip=nn.ClipGradByValue(0.01)), None),
+        (paddle.optimizer.SGD(0.1, parameters=nets[3].parameters()), None),
     ]
 
 
 def main(target: str) -> None:
-    """As fleet wants it, as DataParallel does it, and with the optimizer's state divided."""
+    """As fleet wants it, as DataParallel does it, with the optimizer's state divided, and with sparse gradients."""
     fleet.init(is_collective=True)
     index, count = paddle.get_rank(), paddle.get_world_size()
-    nets = [new(seed + index) for seed in range(3)]  # worker 0's are what counts
+    nets = [new(seed + index) for seed in SEEDS]  # worker 0's are what counts
     made = optimizers(nets)
 
     adam = fleet.distributed_optimizer(made[0][0])
@@ -93,6 +108,8 @@ def main(target: str) -> None:
     pairs = Pairs(api.fleet._identity(), strategy, fleet.device)
     divided = pairs.add_optimizer(made[2][0])
     loop(pairs.add_model(nets[2]), divided, None, index, count)
+
+    loop(paddle.DataParallel(nets[3]), *made[3], index, count)
 
     total = paddle.ones([2]) * (index + 1)
     paddle.all_reduce(total)

@@ -16,8 +16,8 @@ from pathlib import Path
 from support.processes import wait_until
 
 FLEETRUN = (sys.executable, "-m", "fleet.launch")
-# A job that takes longer than this is stuck.
-LIMIT_S = 60.0
+# A job that takes longer than this is stuck, also on a machine that does ten other things.
+LIMIT_S = 180.0
 
 
 @dataclass(frozen=True)

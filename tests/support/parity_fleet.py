@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fleet.ps.transport import Answer
     from fleet.ps.wire import Tensors
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 Order = Callable[[int, int], Sequence[int]]
 """(server, step) -> the workers in the order in which their pushes arrive."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import psutil
@@ -12,16 +13,20 @@ import psutil
 MARK = "FLEET_TEST_MARK"
 
 
-def marked_processes(mark: str) -> dict[int, str]:
-    """Command line by process id of every process, other than this one, that carries the mark."""
+def process_ids() -> set[int]:
+    """Of every process of this machine."""
+    return {int(name) for name in os.listdir("/proc") if name.isdigit()}
+
+
+def marked_processes(mark: str, known: Collection[int] = ()) -> dict[int, str]:
+    """Command line by process id of every process, other than this one and those known, that carries the mark."""
     entry = f"{MARK}={mark}".encode()
     found = {}
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit() or int(folder.name) == os.getpid():
-            continue
+    for pid in process_ids().difference(known, [os.getpid()]):
+        folder = Path("/proc", str(pid))
         try:
             if entry in (folder / "environ").read_bytes().split(b"\0"):
-                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found[pid] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue
     return found
@@ -39,6 +44,19 @@ def wait_until(condition: Callable[[], object], timeout_s: float, what: str) -> 
     while not condition():
         assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}"
         time.sleep(0.01)
+
+
+def wait_for_listener(host: str, port: int, timeout_s: float) -> None:
+    """Until somebody takes connections there."""
+
+    def listens() -> bool:
+        try:
+            socket.create_connection((host, port)).close()
+        except ConnectionRefusedError:
+            return False
+        return True
+
+    wait_until(listens, timeout_s, f"somebody to listen at {host}:{port}")
 
 
 def told(path: Path, timeout_s: float, what: str) -> str:

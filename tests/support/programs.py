@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fleet.static import names
+from fleet.static import layers, names, optimizer
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import Scope
+from fleet.static.layers.io import fed
 from fleet.static.program import Program, program_guard
+from fleet.static.variable import Variable
 
 
 class Built:
@@ -40,3 +42,12 @@ def building(place: object = None) -> Iterator[Built]:
     built = Built(place)
     with names.guard(), program_guard(built.main, built.startup):
         yield built
+
+
+def trained() -> tuple[Built, Variable]:
+    """A line through three numbers and its loss, ready for a step."""
+    with building() as built:
+        loss = layers.mean(layers.fc(fed("x", [-1, 3]), 1))
+        optimizer.SGD(1.0).minimize(loss)
+    built.start()
+    return built, loss

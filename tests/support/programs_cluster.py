@@ -26,7 +26,7 @@ from support.parity_saved import Arrays
 from support.programs_models import Feed, Model
 
 # Whatever takes longer than this is stuck.
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 
 
 class Trainer:
@@ -107,7 +107,7 @@ class Cluster:
                     pservers=",".join(endpoints),
                     **self._named,
                 )
-            self.all(Trainer.start)
+            self.all(Trainer.start, patience_s=LIMIT_S)
             self._stack = stack.pop_all()
         return self
 
@@ -125,10 +125,15 @@ class Cluster:
         """Let a thread of the cluster do something."""
         return self._pool.submit(do, *args)
 
-    def all(self, do: Callable[[Trainer], Any]) -> list[Any]:
-        """What every trainer gets, all at once; the first error of a trainer or a server is raised."""
+    def all(self, do: Callable[[Trainer], Any], patience_s: float = 0.0) -> list[Any]:
+        """What every trainer gets, all at once; the first error of a trainer or a server is raised.
+
+        With a patience it is raised when the other trainers have ended too: one that is still asking a server would go
+        on asking, for a minute, after that server was told to end.
+        """
         running = [self._pool.submit(do, trainer) for trainer in self.trainers]
         wait([*running, *self._failing()], LIMIT_S, FIRST_EXCEPTION)
+        wait(running, patience_s)
         for one in (*self._failing(), *(one for one in running if one.done())):
             if one.done():
                 one.result()

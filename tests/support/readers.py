@@ -12,7 +12,7 @@ import pytest
 
 T = TypeVar("T")
 # A worker that waits longer for the others is alone.
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class ThreadJob:

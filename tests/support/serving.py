@@ -25,7 +25,7 @@ TOKEN = "the-token-of-the-job"
 TOY = (str(Path(__file__).with_name("toy_service.py")), "{endpoint}")
 REAL = ("-m", "fleet.ps.server", "--endpoint", "{endpoint}")
 # A server that takes longer than this to start or to stop is stuck.
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def status_of(error: object) -> tuple[grpc.StatusCode, str]:
     return (error.code(), error.details() or "") if isinstance(error, grpc.Call) else (grpc.StatusCode.OK, "")
 
 
-def is_serving(endpoint: object, token: str | None = TOKEN, timeout_s: float = 10.0) -> bool:
+def is_serving(endpoint: object, token: str | None = TOKEN, timeout_s: float = LIMIT_S) -> bool:
     """What the health service says."""
     with grpc.insecure_channel(str(endpoint), options=[("grpc.enable_http_proxy", 0)]) as channel:
         check = health_pb2_grpc.HealthStub(channel).Check

@@ -1,7 +1,7 @@
 """A service without tables, to test what lies between a worker and a server; also a program that serves it.
 
 Push answers with the tensors it got. Pull waits until `version` Pushes have come. Save fails as its folder says. Load
-takes half a second, and Stats says how many Loads run.
+of the folder "long" goes on for half a second after the server was told to stop; Stats says how many of these run.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from fleet.ps.wire import Tensors
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+_STUCK_S = 120.0
 RETRYABLE = errors.CommunicationError("comes back soon")
 RETRYABLE.retryable = True
 FAILURES: dict[str, BaseException] = {
@@ -73,10 +74,13 @@ class ToyService:
     def _save(self, header: Message, _tensors: Tensors) -> tuple[Message, Tensors]:
         raise FAILURES[cast(ps_pb2.SaveRequest.Header, header).folder]
 
-    def _load(self, _header: Message, _tensors: Tensors) -> tuple[Message, Tensors]:
-        self._num_loads += 1
-        time.sleep(0.5)
-        self._num_loads -= 1
+    def _load(self, header: Message, _tensors: Tensors) -> tuple[Message, Tensors]:
+        if cast(ps_pb2.LoadRequest.Header, header).folder == "long":
+            with self._change:
+                self._num_loads += 1
+                self._change.wait_for(lambda: self._is_closed, _STUCK_S)
+            time.sleep(0.5)  # the work that is left
+            self._num_loads -= 1
         return ps_pb2.LoadReply.Header(rows=7), ()
 
     def _stats(self, _header: Message, _tensors: Tensors) -> tuple[Message, Tensors]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import UsageError
+from fleet.launch import follow
 from fleet.launch.banner import argument_block, variable_table
 from fleet.launch.follow import Follower
 from fleet.launch.logs import open_log, tail
@@ -96,8 +97,9 @@ def test_a_terminal_that_is_gone_ends_the_following(tmp_path: Path, pipe: tuple[
 
 @pytest.mark.parametrize("how", ["impatient", "signalled"])
 def test_a_terminal_that_takes_nothing_is_not_waited_for_for_ever(
-    tmp_path: Path, pipe: tuple[int, int], how: str
+    tmp_path: Path, pipe: tuple[int, int], how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(follow, "SIGNALLED_PATIENCE_S", 0.05)
     log = tmp_path / "log"
     log.write_bytes(b"x" * 1_000_000)  # more than a pipe holds
     follower = Follower(log, pipe[1])

@@ -112,6 +112,34 @@ def test_the_bits_are_those_of_torchs_embedding() -> None:
     assert torch.equal(ours, theirs)
 
 
+class Copying(torch.Tensor):
+    """A tensor whose `numpy()` is a copy, as that of `fleet.imperative` is."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    def numpy(self, *, force: bool = False) -> Any:
+        return super().numpy(force=force).copy()
+
+    def new_empty(self, *size: Any, **options: Any) -> Any:
+        return super().new_full(size, 7.0, **options).as_subclass(Copying)
+
+    def new_zeros(self, *size: Any, **options: Any) -> Any:
+        return super().new_zeros(*size, **options).as_subclass(Copying)
+
+
+@pytest.mark.parametrize("mode", [None, *get_args(Mode)])
+def test_rows_of_another_class(mode: Mode | None) -> None:
+    rows, inverse = leaf(9, 3), indices(9, 4, 5)
+    made = [
+        pool_slots(one, many) if mode is None else pool(one, many, mode=mode)
+        for one, many in ((rows, inverse), (rows.as_subclass(Copying), inverse.as_subclass(Copying)))
+    ]
+    assert torch.equal(*made)
+    grads = [torch.autograd.grad(made[0], rows, torch.ones_like(made[0]))[0]]
+    grads += torch.autograd.grad(made[1], rows, torch.ones_like(made[0]).as_subclass(Copying))
+    assert torch.equal(*grads)
+
+
 def grads_through(model: Any, rows: torch.Tensor, *args: Any) -> torch.Tensor:
     leaf_rows = rows.detach().clone().requires_grad_()
     model(leaf_rows, *args).backward()

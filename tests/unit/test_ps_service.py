@@ -265,7 +265,7 @@ def test_those_that_wait_are_let_go_when_the_server_stops() -> None:
     thread = threading.Thread(target=wait)
     thread.start()
     service.close()
-    thread.join(10)
+    thread.join(60)
     assert str(errors[0]) == "the server is stopping"
 
 
@@ -348,9 +348,9 @@ def test_a_worker_that_joins_waits_for_its_former_life_and_for_nobody_else() -> 
         assert joined.is_alive()
         answered = threading.Thread(target=lambda: other.pull(timeout_ms=5000), daemon=True)
         answered.start()
-        answered.join(10)
+        answered.join(60)
         assert not answered.is_alive()
-    joined.join(10)
+    joined.join(60)
     assert not joined.is_alive()
 
 

@@ -73,7 +73,7 @@ def test_a_process_that_hangs_while_it_reports_ends_all_the_same(
         ended.set()
 
     def hang() -> NoReturn:
-        assert ended.wait(10)
+        assert ended.wait(60)
         raise Ended
 
     monkeypatch.setattr("sys.excepthook", sys.excepthook)
@@ -88,7 +88,7 @@ def test_a_process_that_hangs_while_it_reports_ends_all_the_same(
 def test_a_file_system_that_hangs_costs_the_code_and_not_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     monkeypatch.setattr(state, "CODE_LIMIT_S", 0.1)
-    monkeypatch.setattr(linecache, "getline", lambda *_: "slow" if over.wait(10) else "")
+    monkeypatch.setattr(linecache, "getline", lambda *_: "slow" if over.wait(60) else "")
     try:
         found = look_around(0, STALL, [], None, quiet_s=0.0)
     finally:
@@ -123,7 +123,7 @@ def test_a_watch_that_breaks_says_so(
     monkeypatch.setattr(logging.getLogger("fleet"), "propagate", True)
     monkeypatch.setattr(watcher, "_watch", odd)
     watcher.start()
-    watcher.join(10)
+    watcher.join(60)
     assert "a collective that hangs will not be reported: KeyError('pg_status')" in caplog.text
     assert watcher._mailbox.get("left/0") is None  # it has not left: nobody is told that it has
 

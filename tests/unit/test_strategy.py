@@ -10,6 +10,7 @@ from typing import assert_type
 import numpy as np
 import pytest
 
+from fleet import static
 from fleet.errors import StrategyError, UnknownFieldError
 from fleet.strategy import DistributedStrategy, Mode
 
@@ -233,6 +234,17 @@ def test_a_group_of_another_strategy_is_copied(strategy: DistributedStrategy) ->
     strategy.localsgd_configs = other.localsgd_configs
     other.localsgd_configs.k_steps = 2
     assert strategy.localsgd_configs.k_steps == 9
+
+
+def test_a_group_takes_an_object_with_settings(strategy: DistributedStrategy) -> None:
+    built, run = static.BuildStrategy(fuse_bn_act_ops=True, sync_batch_norm=True), static.ExecutionStrategy()
+    run.num_threads = 4
+    strategy.build_strategy, strategy.execution_strategy = built, run  # as 2.0 does
+    said = {"sync_batch_norm", "build_strategy.fuse_bn_act_ops", "execution_strategy.num_threads"}
+    assert {leaf.dotted for leaf in strategy.changed()} == said
+    with pytest.raises(AttributeError, match="strategy.build_strategy has no field 'memory_optimize'"):
+        strategy.build_strategy = static.BuildStrategy(memory_optimize=True, fuse_bn_add_act_ops=False)
+    assert strategy.build_strategy.fuse_bn_add_act_ops
 
 
 def test_tables_by_name(strategy: DistributedStrategy) -> None:

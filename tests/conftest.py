@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,12 @@ PATIENCE_S = 30.0
 THEIRS = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}
 # The bars of torch's compiler are watched for good.
 THEIR_THREADS = {"tqdm_monitor"}
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C be what it is at a terminal: shells let what they start in the background ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def our_threads() -> set[threading.Thread]:

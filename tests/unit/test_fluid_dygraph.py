@@ -113,14 +113,19 @@ def test_embedding_and_a_gated_unit() -> None:
     rows = layer(dygraph.to_variable(np.array([[1], [7]])))
     assert rows.shape == [2, 1, 3]
     assert rows.numpy()[1].tolist() == [[0, 0, 0]]
+    rows.sum().backward()
+    assert layer.weight.gradient().sum(1).tolist() == [0, 3, *[0] * 6]
     unit, state = dygraph.GRUUnit(6), RNG.standard_normal((4, 2)).astype(np.float32)
     new, kept, gates = unit(dygraph.to_variable(X), dygraph.to_variable(state))
-    x, h, weight = torch.from_numpy(X), torch.from_numpy(state), plain(unit.weight)
-    update, reset = torch.sigmoid(x[:, :4] + h @ weight[:, :4]).chunk(2, 1)
-    candidate = torch.tanh(x[:, 4:] + (reset * h) @ weight[:, 4:])
+    x, h, weight = torch.from_numpy(X), torch.from_numpy(state), plain(unit.weight).flatten()
+    update, reset = torch.sigmoid(x[:, :4] + h @ weight[:8].view(2, 4)).chunk(2, 1)
+    candidate = torch.tanh(x[:, 4:] + (reset * h) @ weight[8:].view(2, 2))
     same(kept, reset * h)
     same(new, (1 - update) * h + update * candidate)
     same(gates, torch.cat([update, reset, candidate], 1))
+    made = layers.gru_unit(x, h, 6, param_attr=unit.weight, bias_attr=unit.bias)
+    for ours, theirs in zip((new, kept, gates), made, strict=True):
+        same(ours, plain(theirs))
     with pytest.raises(UsageError, match="size must be 3 times the width"):
         dygraph.GRUUnit(7)
 
@@ -151,6 +156,10 @@ def test_a_net_of_a_script(tmp_path: Path) -> None:
     assert not mode.is_training()
     same(net(x), plain(net.fc(x)) * 0.25)
     net.train()
+    assert mode.is_training()
+    nn.Linear(1, 1).eval()  # a layer of 2.0 has the same word
+    same(layers.dropout(x, 0.5), torch.from_numpy(X) * 0.5)
+    torch.nn.Sequential(net).train()
     assert mode.is_training()
     assert not np.array_equal(net(x).numpy(), net(x).numpy())
     dygraph.save_dygraph(net.state_dict(), tmp_path / "net")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 
 from fleet import static
 from fleet.either import mode
@@ -188,11 +189,41 @@ def test_dropout_goes_by_the_last_word_on_training() -> None:
     assert not np.array_equal(*(L.dropout(L.ones([1000], "float32"), 0.5).numpy() for _ in range(2)))
 
 
+def test_round_goes_away_from_zero() -> None:
+    given = np.array([-2.5, -0.5, -0.4, 0.5, 1.4, 2.5, np.inf], np.float32)
+    assert L.round(to_variable(given)).tolist() == [-3, -1, 0, 1, 1, 3, np.inf]
+    assert np.array_equal(expected(L.round, given)[0], L.round(to_variable(given)).numpy())
+
+
+def _twice(call: Callable[[Any], Any], x: Any) -> Any:
+    y = torch.clone(x).requires_grad_()
+    (grad,) = torch.autograd.grad(call(y).sum(), y, create_graph=True)
+    assert grad.any()  # what is asked for once is there
+    (grad * grad).sum().backward()
+
+
+def test_gradients_of_gradients() -> None:
+    x = to_variable(X)
+    x.stop_gradient = False
+    (grad,) = torch.autograd.grad(L.gelu(L.leaky_relu(x)).sum(), x, create_graph=True)
+    (found,) = torch.autograd.grad(grad.sum(), x)
+    y = torch.from_numpy(X).requires_grad_()
+    (grad,) = torch.autograd.grad(F.gelu(F.leaky_relu(y, 0.02)).sum(), y, create_graph=True)
+    assert torch.allclose(found, torch.autograd.grad(grad.sum(), y)[0], atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
         (lambda x: L.fc(x, 3), NotSupportedError, r"fc makes variables that last, .*; use fluid.dygraph.Linear\(input"),
         (lambda x: L.auc(x, x), UsageError, "auc"),
+        (
+            lambda x: L.auc(L.softmax(x)[:, :2], to_variable(IDS)),
+            NotSupportedError,
+            r"auc .*; use fluid.metrics.Auc\(name",
+        ),
+        (lambda x: _twice(lambda y: L.softmax_with_cross_entropy(y, to_variable(IDS)), x), NotSupportedError, "twice"),
+        (lambda x: _twice(lambda y: L.sigmoid_cross_entropy_with_logits(y, x), x), NotSupportedError, "twice"),
         (
             lambda _: L.relu(X),
             UsageTypeError,

@@ -13,7 +13,7 @@ import torch
 
 from fleet import imperative, static
 from fleet.either import dygraph, mode
-from fleet.either.fluid import epochs, optimizer, rates
+from fleet.either.fluid import epochs, optimizer, rates, updates
 from fleet.errors import NotReadyError, UsageError
 from fleet.static.clip import GradientClipByGlobalNorm, GradientClipByNorm
 from fleet.static.regularizer import L1Decay, L2Decay
@@ -237,3 +237,15 @@ def test_mistakes_are_named() -> None:
     x = static.data("x", [None, 4])
     with pytest.raises(UsageError, match="SGD: this learning rate is for tensors; use layers.piecewise_decay"):
         optimizer.SGD(rates.ExponentialDecay(0.1, 1, 0.5)).minimize(static.layers.mean(static.layers.fc(x, 1)))
+
+
+def test_compiled_updates_are_bounded_and_what_they_keep_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updates, "MAX_STEPS", 2)
+    parameters = [dygraph.Linear(2, 1).weight for _ in range(3)]
+    before = [one.numpy() for one in parameters]
+    own = optimizer.Momentum(0.1, 0.9, parameter_list=parameters)
+    for one in parameters * 2:
+        own.apply_gradients([(one, torch.ones(2, 1))])
+        assert len(own._updates._steps) <= 2
+    for one, first in zip(parameters, before, strict=True):
+        np.testing.assert_allclose(first - one.numpy(), 0.1 + 0.19, rtol=1e-5)

@@ -79,7 +79,7 @@ def test_arrays_are_copies_and_one_value_is_a_number() -> None:
     (w * 2).backward()
     before = w.numpy(), np.asarray(w), w.gradient()
     with paddle.no_grad():
-        w += 1
+        w.add_(1)
         w.grad += 1
     for array, value in zip(before, (1, 1, 2), strict=True):
         assert array[0, 0] == value

@@ -201,6 +201,12 @@ def test_tensors_and_variables_are_told_apart() -> None:
             _ = x.no_such
 
 
+def some_ignored(x: Any) -> Any:
+    """Labels of which those of rows that begin below 0 are -100."""
+    is_first = tensor.cast(x[:, 0] < 0, "int64")
+    return tensor.argmax(x, axis=1) * (1 - is_first) - 100 * is_first
+
+
 METHODS: dict[str, Callable[[Any], Any]] = {
     "mean": lambda x: x.mean(),
     "sum": lambda x: x.sum(axis=1),
@@ -226,7 +232,7 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "chunk": lambda x: tensor.chunk(x, 2, axis=1)[1],
     "masked_select": lambda x: tensor.masked_select(x, x > 0),
     "gather": lambda x: tensor.gather(x, tensor.argmax(x, axis=0), axis=0),
-    "roll": lambda x: tensor.roll(x, 2, axis=1),
+    "roll": lambda x: tensor.roll(x, 8, axis=1),
     "index_sample": lambda x: tensor.index_sample(x, tensor.argsort(x, axis=1)),
     "addmm": lambda x: tensor.addmm(x, x, tensor.eye(6), beta=2.0, alpha=3.0),
     "tan": lambda x: tensor.tan(x),
@@ -242,6 +248,11 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "pos_weight": lambda x: F.binary_cross_entropy_with_logits(x, F.sigmoid(x), pos_weight=tensor.full([1], 2.0)),
     "weight": lambda x: F.cross_entropy(x, tensor.argmax(x, axis=1), tensor.arange(6, dtype="float32") + 1.0),
     "softmax too": lambda x: F.softmax_with_cross_entropy(x, tensor.argmin(x, axis=1), return_softmax=True)[1],
+    "max_pool1d same": lambda x: F.max_pool1d(tensor.unsqueeze(x, 1), 3, 1, "SAME"),
+    "avg_pool1d same": lambda x: F.avg_pool1d(tensor.unsqueeze(x, 1), 3, 1, "SAME"),
+    "ignored": lambda x: F.cross_entropy(x, some_ignored(x)),
+    "ignored, none": lambda x: F.cross_entropy(x, some_ignored(x), reduction="none"),
+    "ignored nll": lambda x: F.nll_loss(x, some_ignored(x)),
     "pad": lambda x: F.pad(tensor.reshape(x, [1, 4, 6, 1]), [1, 0, 2, 1]),
 }
 
@@ -284,3 +295,18 @@ def test_makers_make_variables() -> None:
     assert set(first[8]) <= set(range(5))
     assert sorted(first[9]) == list(range(5))
     assert (first[6] != second[6]).any()
+
+
+def test_class_weights_where_the_batch_decides_two_sizes() -> None:
+    scores, labels = ROWS.reshape(2, 2, 6), np.array([[1, 0], [5, 3]])
+    weight = np.arange(1, 7, dtype=np.float32)
+    wanted = torch.nn.functional.cross_entropy(
+        torch.from_numpy(scores).view(4, 6), torch.from_numpy(labels).view(4), torch.from_numpy(weight)
+    )
+    mode.enable_static()
+    with building() as built:
+        x: Any = static.data("x", [-1, -1, 6])
+        y: Any = static.data("y", [-1, -1], "int64")
+        loss = F.cross_entropy(x, y, tensor.to_tensor(weight))
+    (value,) = built.run({"x": scores, "y": labels}, loss)
+    np.testing.assert_allclose(value, [float(wanted)], rtol=1e-5)

@@ -50,6 +50,10 @@ option of [fleetrun](fleetrun.md). On a machine without GPUs set `FLEET_DEVICE=c
 | `RMSProp` | `epsilon` below the root | beside it: torch's formula, which programs and servers have too |
 | `epsilon` of Adam, in programs | before the bias is corrected | after it, as torch has it |
 | `Embedding(sparse=True)` | decay may leave rows out | as a dense one, but for `lazy_mode` of Adam and AdamW |
+| `x[0]`, `reshape`, `squeeze`, `transpose`, `split` | copies | views: changing one in place changes `x` |
+| `y.gradient()` of a result `y` | what backward found | None, unless `y.retain_grad()` came before backward |
+| `torch.compile(layer)`, `strategy.compile` | - | only networks of torch's own modules, called with plain tensors |
+| `torch.save(layer.state_dict())`, a pickled tensor | - | holds plain torch tensors |
 | `set_state_dict` of a layer | skips what does not fit | the same, and one warning names it |
 | files of `paddle.save` | pickles | safetensors; a pickle is never read |
 

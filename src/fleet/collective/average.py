@@ -19,12 +19,22 @@ def mean_(
     """
     share = 1.0 / dist.get_world_size() if weight is None else weight
     pending = []
-    for bucket in _buckets(tensors, max(bucket_bytes, 1)):
+    for tensor in tensors:
+        if tensor.is_sparse:
+            _mean_of_rows_(tensor, share)
+    for bucket in _buckets([one for one in tensors if not one.is_sparse], max(bucket_bytes, 1)):
         flat = torch.cat([tensor.reshape(-1) for tensor in bucket]).mul_(share)
         if dtype is not None and flat.dtype.is_floating_point:
             flat = flat.to(dtype)
         pending.append((bucket, flat, dist.all_reduce(flat, async_op=True)))
     _put_back(pending)
+
+
+def _mean_of_rows_(tensor: torch.Tensor, share: float) -> None:
+    """The same for one sparse tensor, which has the rows of all workers then; always in its own type."""
+    summed = tensor.detach().coalesce() * share
+    dist.all_reduce(summed)
+    tensor.copy_(summed)
 
 
 def broadcast_(tensors: Sequence[torch.Tensor], source: int, bucket_bytes: int = 32 << 20) -> None:

@@ -13,8 +13,6 @@ from fleet.static import names
 from fleet.static.executor.place import device_of
 from fleet.static.program import Program, default_main_program, default_startup_program, program_guard
 
-_is_training = [True]
-
 
 def enable_static() -> None:
     """From now on calls that could mean both mean programs."""
@@ -35,14 +33,10 @@ def guard(place: object = None) -> Iterator[None]:
 
     Names are counted from 0 again, so that what another block has saved finds its parameters by name.
     """
-    was_training = is_training()
     with kept(), program_guard(Program(), Program()), names.guard():
         disable_static(place)
         set_training(True)
-        try:
-            yield
-        finally:
-            set_training(was_training)
+        yield
 
 
 @contextmanager
@@ -69,12 +63,12 @@ def is_dynamic() -> bool:
 
 def set_training(value: bool) -> None:
     """What the functions of version 1.8 go by: whether the last layer told so is to be trained or evaluated."""
-    _is_training[:] = [value]
+    state.chosen.training = value
 
 
 def is_training() -> bool:
     """Whether the last word was `train()`, not `eval()`."""
-    return _is_training[0]
+    return state.chosen.training
 
 
 def seed(value: int) -> torch.Generator:

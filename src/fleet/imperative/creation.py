@@ -59,14 +59,14 @@ def dtype_of(given: Any, default: str | None = None) -> torch.dtype:
 
 
 def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
-    """A tensor of numbers, lists or an array; Python's floats have the default type. Tensors are not copied.
+    """A tensor of numbers, lists or an array; Python's floats have the default type. The values are copied.
 
     Gradients flow to it only with `stop_gradient=False`.
     """
     device = current() if place is None else device_of(place)
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(data, torch.Tensor):
-        made = data.detach().to(device, wanted)
+        made = data.detach().to(device, wanted, copy=True)
     else:
         try:
             array = np.asarray(data)

@@ -60,7 +60,8 @@ def load(path: str | os.PathLike[str], return_numpy: bool = False) -> Any:
 def _is_plain(obj: Any) -> bool:
     """Whether it is a dict of named tensors and nothing else, so that their names in the file say all."""
     return isinstance(obj, dict) and all(
-        isinstance(key, str) and isinstance(one, torch.Tensor | np.ndarray) for key, one in obj.items()
+        isinstance(key, str) and key not in ("", STRUCTURE) and isinstance(one, torch.Tensor | np.ndarray)
+        for key, one in obj.items()
     )
 
 
@@ -78,6 +79,8 @@ def _described(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
     if isinstance(value, np.ndarray):
         value = torch.from_numpy(value)
     if isinstance(value, torch.Tensor):
+        while name in tensors or name == STRUCTURE:  # {"a": {"b": x}, "a/b": y} spells two alike
+            name += "'"
         tensors[name] = value.detach()
         return f"tensor:{name}"
     if isinstance(value, np.generic):

@@ -23,27 +23,58 @@ def item_of(base: Callable[[Any, Any], Any], tensor: torch.Tensor, index: Any, r
     """`tensor[index]` after torch refused it: of a number, which is read as if of shape [1], or with steps back."""
     if torch.Tensor.dim(tensor) == 0:
         return base(torch.Tensor.reshape(tensor, (1,)), index)
+    forward, turned = _forward(tensor, index, refusal)
+    return torch.flip(base(tensor, forward), turned)
+
+
+def put(tensor: torch.Tensor, index: Any, value: Any, refusal: Exception) -> None:
+    """`tensor[index] = value` after torch refused it: with steps back."""
+    forward, turned = _forward(tensor, index, refusal)
+    part = torch.Tensor.__getitem__(tensor, forward)
+    given = torch.as_tensor(value, dtype=tensor.dtype, device=tensor.device)
+    part.copy_(torch.flip(torch.broadcast_to(given, torch.Tensor.size(part)), turned))
+
+
+def _forward(tensor: torch.Tensor, index: Any, refusal: Exception) -> tuple[tuple[Any, ...], list[int]]:
+    """An index with steps back as one with steps forward, and the dimensions of its result that are then turned round.
+
+    The refusal is raised if there are no steps back, or lists or tensors beside them.
+    """
     several = list(index) if isinstance(index, tuple) else [index]
-    back = [place for place, one in enumerate(several) if isinstance(one, slice) and (one.step or 1) < 0]
-    if not back or not all(isinstance(one, slice | int) for one in several):
+    has_back = any(isinstance(one, slice) and (one.step or 1) < 0 for one in several)
+    if not has_back or not all(
+        one is None or one is ... or isinstance(one, slice | int | np.integer) for one in several
+    ):
         raise refusal
-    for place in back:
-        forward, several[place] = _reversed(several[place], torch.Tensor.size(tensor, place))
-        tensor = torch.flip(base(tensor, (*[slice(None)] * place, forward)), (place,))
-    return base(tensor, tuple(several))
+    missing = torch.Tensor.dim(tensor) - sum(one is not None and one is not ... for one in several)
+    if missing < 0 or sum(one is ... for one in several) > 1:
+        raise refusal
+    if ... in several:
+        place = several.index(...)
+        several[place : place + 1] = [slice(None)] * missing
+    turned: list[int] = []
+    dimension = result = 0
+    for place, one in enumerate(several):
+        if isinstance(one, slice) and (one.step or 1) < 0:
+            several[place] = _reversed(one, torch.Tensor.size(tensor, dimension))
+            turned.append(result)
+        dimension += one is not None
+        result += one is None or isinstance(one, slice)
+    return tuple(several), turned
 
 
-def _reversed(one: slice, length: int) -> tuple[slice, slice]:
-    """A slice with a step back as one forward whose entries are then turned round; and what is left to take then."""
+def _reversed(one: slice, length: int) -> slice:
+    """A slice with a step back as one forward, whose entries are then in reverse."""
     start, stop, step = one.indices(length)
     count = len(range(start, stop, step))
-    last = start + (count - 1) * step
-    return (slice(last, start + 1, -step) if count else slice(0, 0)), slice(None)
+    return slice(start + (count - 1) * step, start + 1, -step) if count else slice(0, 0)
 
 
 def assigned(tensor: torch.Tensor, value: Any) -> Any:
-    """What `tensor[index] = value` puts there, with arrays as tensors of the same type."""
-    return torch.as_tensor(value, dtype=tensor.dtype, device=tensor.device) if isinstance(value, np.ndarray) else value
+    """What `tensor[index] = value` puts there, with lists and arrays as tensors of the same type."""
+    if isinstance(value, list | tuple | np.ndarray | np.generic):
+        return torch.as_tensor(value, dtype=tensor.dtype, device=tensor.device)
+    return value
 
 
 def beside(tensor: torch.Tensor, other: Any) -> Any:

@@ -13,19 +13,24 @@ __all__ = ["get_device", "is_compiled_with_cuda", "set_device"]
 
 def set_device(device: str) -> torch.device:
     """Put new tensors and layers on 'cpu', 'gpu' or 'gpu:1'."""
+    chosen.device = device_named(device, "set_device")
+    return chosen.device
+
+
+def device_named(device: str, what: str = "to") -> torch.device:
+    """The device that 'cpu', 'gpu' or 'gpu:1' names to `what`; with FLEET_DEVICE=cpu all are the CPU."""
     kind, _, index = str(device).partition(":")
     if kind not in ("cpu", "gpu", "cuda") or (index and (kind == "cpu" or not index.isdigit())):
-        raise UsageError(f"set_device: device must be 'cpu', 'gpu' or 'gpu:INDEX', got {device!r}")
+        raise UsageError(f"{what}: device must be 'cpu', 'gpu' or 'gpu:INDEX', got {device!r}")
     place = torch.device("cpu")
     if kind != "cpu" and env.FLEET_DEVICE.get() != "CPU":
         count = torch.cuda.device_count()
         if int(index or 0) >= count:
             raise UsageError(
-                f"set_device({device!r}): torch sees {count} GPUs; to run on the CPU set FLEET_DEVICE=cpu, start with "
-                "fleetrun --device cpu, or use set_device('cpu')"
+                f"{what}({device!r}): torch sees {count} GPUs; to run on the CPU set FLEET_DEVICE=cpu, start with "
+                f"fleetrun --device cpu, or use {what}('cpu')"
             )
         place = torch.device("cuda", int(index or 0))
-    chosen.device = place
     return place
 
 

@@ -8,6 +8,8 @@ of torch itself makes is a plain torch.Tensor; `to_tensor` makes it one of these
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -16,7 +18,7 @@ import torch
 from torch import nn
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.imperative.indexing import assigned
+from fleet.imperative.indexing import assigned, put
 from fleet.imperative.shape import Shape, Size
 from fleet.imperative.wrapping import wrap_methods
 from fleet.static.dtypes import canonical, torch_dtype
@@ -43,6 +45,11 @@ def own(made: Any) -> Any:
         for one in made:
             own(one)
     return made
+
+
+def fresh(made: torch.Tensor, given: torch.Tensor) -> Tensor:
+    """`own`, of a copy where an operation had nothing to do and `made` is what it was given."""
+    return own(_CLONE(made) if made is given else made)
 
 
 class Tensor(torch.Tensor):
@@ -128,11 +135,15 @@ class Tensor(torch.Tensor):
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        _SETITEM(self, index, assigned(self, value))
+        given = assigned(self, value)
+        try:
+            _SETITEM(self, index, given)
+        except ValueError as refusal:
+            put(self, index, given, refusal)
 
     def astype(self, dtype: Any) -> Tensor:
         """The values as another type, such as 'int64'."""
-        return own(self.to(torch_dtype(canonical(dtype))))
+        return fresh(self.to(torch_dtype(canonical(dtype))), self)
 
     cast = astype
 
@@ -152,12 +163,17 @@ class Tensor(torch.Tensor):
         retain_graph: bool = False,
         *,
         gradient: torch.Tensor | None = None,
+        create_graph: bool = False,
+        inputs: Sequence[torch.Tensor] | None = None,
     ) -> None:
-        """Gradients of this tensor; of the sum of its elements, if there are several."""
+        """Gradients of this tensor; of the sum of its elements, if there are several.
+
+        With `create_graph` they can be differentiated in turn; with `inputs` they are left at those tensors alone.
+        """
         start = gradient if grad_tensor is None else grad_tensor
         if start is None and _NUMEL(self) != 1:
             start = torch.ones_like(self)
-        _BACKWARD(self, start, retain_graph)
+        _BACKWARD(self, start, retain_graph or create_graph, create_graph, inputs)
 
     def __float__(self) -> float:
         return float(self.item())
@@ -166,7 +182,17 @@ class Tensor(torch.Tensor):
         return int(self.item())
 
     def __format__(self, format_spec: str) -> str:
-        return format(self.item() if format_spec and _NUMEL(self) == 1 else str(self), format_spec)
+        is_number = self.dim() == 0 or (format_spec and _NUMEL(self) == 1)
+        if is_number and not self.is_meta:
+            return format(self.item(), format_spec)
+        return object.__format__(self, format_spec)  # not of str(self): torch's own formats the elements
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # As a plain tensor, so that torch.load() takes what torch.save() wrote; it refuses classes that it cannot know.
+        return _DETACH(self).requires_grad_(self.requires_grad).__reduce_ex__(protocol)
+
+    def __copy__(self) -> Tensor:
+        return _alias(_DETACH(self), self.requires_grad)
 
     def set_value(self, value: Any) -> None:
         """Other values, in place."""
@@ -205,6 +231,21 @@ class Parameter(Tensor, nn.Parameter):
         made.__dict__.update(self.__dict__)
         return made
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _rebuilt, (_DETACH(self), self.requires_grad, self.__dict__)
+
+    def __copy__(self) -> Parameter:
+        return _rebuilt(_DETACH(self), self.requires_grad, self.__dict__)
+
+    @property
+    def data(self) -> torch.Tensor:
+        """The values as a plain tensor, which is what torch.compile asks for."""
+        return _DATA.__get__(self)  # type: ignore[no-any-return]
+
+    @data.setter
+    def data(self, value: torch.Tensor) -> None:
+        _DATA.__set__(self, value)
+
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"Parameter containing:\n{_DETACH(self)!r}"
 
@@ -216,6 +257,16 @@ class Parameter(Tensor, nn.Parameter):
     @trainable.setter
     def trainable(self, value: bool) -> None:
         self.requires_grad_(value)
+
+
+def _alias(values: torch.Tensor, requires_grad: bool) -> Tensor:
+    return own(values.requires_grad_(requires_grad))
+
+
+def _rebuilt(values: torch.Tensor, requires_grad: bool, attributes: dict[str, Any]) -> Parameter:
+    made = Parameter(values, requires_grad)
+    made.__dict__.update(attributes)
+    return made
 
 
 def _cut_off(view: Tensor) -> None:
@@ -230,6 +281,8 @@ def _cut_off(view: Tensor) -> None:
 
 _SHAPE = torch._C.TensorBase.shape.__get__  # type: ignore[attr-defined]
 _GRAD: Any = torch._C.TensorBase.grad
+_DATA: Any = torch._C.TensorBase.data
+_CLONE: Any = torch.Tensor.clone
 _NUMPY: Any = torch.Tensor.numpy
 _DETACH: Any = torch.Tensor.detach
 _NUMEL: Any = torch.Tensor.numel
@@ -239,3 +292,5 @@ _TRANSPOSE: Any = torch.Tensor.transpose
 _PERMUTE: Any = torch.Tensor.permute
 
 wrap_methods(Tensor, own)
+# What processes hand each other, such as workers of a DataLoader, keeps its class.
+ForkingPickler.register(Tensor, lambda one: (_alias, (_DETACH(one), one.requires_grad)))

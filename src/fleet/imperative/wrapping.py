@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -86,18 +87,40 @@ def wrap_methods(kind: type[torch.Tensor], own: Callable[[Any], Any]) -> None:
 
         return operator
 
+    def rebinding(plain: Callable[..., Any], in_place: Callable[..., Any]) -> Callable[..., Any]:
+        """`x += 1` makes another tensor, as scripts expect; in code of torch or Fleet it changes this one, as there."""
+
+        def operator(self: Any, other: Any) -> Any:
+            caller = sys._getframe(1).f_globals.get("__name__", "")
+            return (in_place if caller.startswith(("torch", "fleet.")) else plain)(self, other)
+
+        return operator
+
     names = [name for name in dir(torch.Tensor) if not name.startswith("_") and name not in _NO_TENSORS]
     for name in (*names, *(f"__{stem}__" for stem in _SIGNS)):
         base = getattr(torch.Tensor, name)
         if callable(base) and name not in vars(kind):
             setattr(kind, name, giving(base))
-    both_sides = [f"__{side}{stem}__" for stem in _OPERATORS for side in ("", "r", "i")]
+    both_sides = [f"__{side}{stem}__" for stem in _OPERATORS for side in ("", "r")]
     for name in (*both_sides, *(f"__{stem}__" for stem in _COMPARISONS)):
         if hasattr(torch.Tensor, name):
             setattr(kind, name, giving_of_two(getattr(torch.Tensor, name)))
+    for stem in _OPERATORS:
+        if hasattr(torch.Tensor, f"__i{stem}__"):
+            in_place = giving_of_two(getattr(torch.Tensor, f"__i{stem}__"))
+            setattr(kind, f"__i{stem}__", rebinding(getattr(kind, f"__{stem}__"), in_place))
     kind.__getitem__ = giving_item(torch.Tensor.__getitem__)  # type: ignore[method-assign]
-    for name in ("T", "mT", "H", "mH", "real", "imag", "data"):
+    # By torch's functions, since torch.compile cannot follow a property of a property.
+    kind.T = property(giving(_turned))  # type: ignore[assignment]
+    kind.mT = property(giving(lambda self: torch.transpose(self, -2, -1)))  # type: ignore[assignment]
+    for name in ("H", "mH", "real", "imag", "data"):
         side = getattr(torch._C.TensorBase, name)
         setter = side.__set__ if name in ("data", "real", "imag") else None
         setattr(kind, name, property(giving(side.__get__), setter))
     kind.__hash__ = torch.Tensor.__hash__  # type: ignore[method-assign]  # Python drops it where __eq__ is set
+
+
+def _turned(tensor: torch.Tensor) -> torch.Tensor:
+    """The dimensions in reverse."""
+    rank = torch.Tensor.dim(tensor)
+    return torch.t(tensor) if rank == 2 else torch.permute(tensor, tuple(range(rank - 1, -1, -1)))

@@ -25,6 +25,9 @@ from fleet.errors import UsageError
 Floats = npt.NDArray[np.float32]
 Mode = Literal["none", "sum", "mean"]
 
+_MEMORY: Any = {"dtype": torch.float32, "device": torch.device("cpu")}
+"""What the core writes into, whatever class rows and gradients have and whatever is the default."""
+
 
 def pool(
     rows: torch.Tensor,
@@ -108,13 +111,18 @@ def _gather(rows: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as the core takes it: contiguous, without a gradient, nothing left for later."""
-    return tensor.detach().resolve_neg().contiguous()
+    """The tensor as the core takes it: contiguous, without a gradient, nothing left for later, of torch's own class."""
+    return _of_torch(tensor.detach()).resolve_neg().contiguous()
+
+
+def _of_torch(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values as a plain tensor, whose `numpy()` is its memory; that of a subclass may be a copy."""
+    return tensor if type(tensor) is torch.Tensor else tensor.as_subclass(torch.Tensor)
 
 
 def _matrix(grad: torch.Tensor, height: int, width: int) -> Floats:
     """A gradient as a matrix with contiguous rows; columns of a wider matrix are not copied."""
-    grad = grad.detach().resolve_neg().reshape(height, width)
+    grad = _of_torch(grad.detach()).resolve_neg().reshape(height, width)
     return (grad if grad.stride(1) == 1 or width <= 1 else grad.contiguous()).numpy()
 
 
@@ -127,7 +135,7 @@ class _Gather(torch.autograd.Function):
         inverse = _plain(inverse)
         num_slots, batch = inverse.shape
         width = rows.shape[1]
-        out = rows.new_empty(batch, num_slots * width)
+        out = torch.empty(batch, num_slots * width, **_MEMORY)
         _native.gather(_plain(rows).numpy(), inverse.numpy(), out.numpy())
         ctx.save_for_backward(inverse)
         ctx.rows_shape = rows.shape
@@ -138,7 +146,7 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[torch.Tensor, None]:
         (inverse,) = ctx.saved_tensors
         num_slots, batch = inverse.shape
-        grad_rows = grad_out.new_zeros(ctx.rows_shape)
+        grad_rows = torch.zeros(ctx.rows_shape, **_MEMORY)
         _native.scatter(_matrix(grad_out, batch, num_slots * ctx.rows_shape[1]), inverse.numpy(), grad_rows.numpy())
         return grad_rows, None
 
@@ -156,7 +164,7 @@ class _Bags(torch.autograd.Function):
         include_last_offset: bool,
     ) -> torch.Tensor:
         inverse, offsets = _plain(inverse), _plain(offsets)
-        out = rows.new_empty(max(offsets.numel() - include_last_offset, 0), rows.shape[1])
+        out = torch.empty(max(offsets.numel() - include_last_offset, 0), rows.shape[1], **_MEMORY)
         _native.pool_bags(
             _plain(rows).numpy(), inverse.numpy(), offsets.numpy(), out.numpy(), mean, include_last_offset
         )
@@ -168,7 +176,7 @@ class _Bags(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         inverse, offsets = ctx.saved_tensors
-        grad_rows = grad_out.new_zeros(ctx.rows_shape)
+        grad_rows = torch.zeros(ctx.rows_shape, **_MEMORY)
         grads = _matrix(grad_out, *grad_out.shape)
         _native.unpool_bags(
             grads, inverse.numpy(), offsets.numpy(), grad_rows.numpy(), ctx.mean, ctx.include_last_offset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,6 +11,9 @@ import torch
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.static.executor.lod import LoDTensor
 from fleet.static.executor.place import device_of
+
+if TYPE_CHECKING:
+    from fleet.static.variable import Variable
 
 Feed = dict[str, Any]
 
@@ -37,8 +40,11 @@ def sent(batch: Any, device: torch.device) -> Any:
     return [_moved(value, device) for value in batch]
 
 
-def joined(feeds: Sequence[Mapping[str, Any]]) -> Feed:
-    """One feed of several, which hold values for the same variables: the rows of all, one after the other."""
+def joined(feeds: Sequence[Mapping[str, Any]], variables: Mapping[str, Variable]) -> Feed:
+    """One feed of several, which hold values for the same variables: the rows of all, one after the other.
+
+    Of a variable whose first size is fixed, such as a learning rate of shape [1], each feed may hold the same value.
+    """
     if not feeds or not all(isinstance(feed, Mapping) for feed in feeds):
         raise UsageTypeError(
             f"feed must be a dictionary of names and values, or a list with one for each place, got {feeds!r}"
@@ -49,7 +55,20 @@ def joined(feeds: Sequence[Mapping[str, Any]]) -> Feed:
     for feed in feeds[1:]:
         if feed.keys() != first.keys():
             raise UsageError(f"feeds for several places must have the same names, got {sorted(first)}, {sorted(feed)}")
-    return {name: _rows([feed[name] for feed in feeds]) for name in first}
+    return {name: _rows(name, [feed[name] for feed in feeds], variables.get(name)) for name in first}
+
+
+def copied(value: Any) -> Any:
+    """A value that stays as it is when whoever made it changes its own; numbers never do."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, LoDTensor):
+        made = LoDTensor(value.values.clone())
+        made.set_lod(value.lod())
+        return made
+    return type(value)(map(copied, value)) if type(value) in (list, tuple) else value
 
 
 def num_rows(feed: Feed) -> int:
@@ -60,11 +79,19 @@ def num_rows(feed: Feed) -> int:
     return len(value[1]) - 1 if isinstance(value, tuple) else len(value)
 
 
-def _rows(parts: Sequence[Any]) -> Any:
-    if isinstance(parts[0], LoDTensor | tuple):
-        parts = [LoDTensor(*part) if isinstance(part, tuple) else part for part in parts]
-        lengths = [length for part in parts for length in torch.diff(part.offsets).tolist()]
-        return LoDTensor(torch.cat([part.values for part in parts]), np.cumsum([0, *lengths]))
+def _rows(name: str, parts: Sequence[Any], var: Variable | None) -> Any:
+    if var is not None and var.lod is not None:
+        several = [LoDTensor.of(part, var) for part in parts]
+        lengths = [length for part in several for length in torch.diff(part.offsets).tolist()]
+        return LoDTensor(torch.cat([part.values for part in several]), np.cumsum([0, *lengths]))
+    parts = [part.values if isinstance(part, LoDTensor) else part for part in parts]
+    if var is not None and var.shape and np.shape(parts[0])[:1] == var.shape[:1]:
+        first, *others = (part.cpu() if isinstance(part, torch.Tensor) else part for part in parts)
+        if not all(np.array_equal(first, other) for other in others):
+            raise UsageError(
+                f"feed {name!r} has the shape {list(var.shape)} for all places together; give each the same value"
+            )
+        return parts[0]
     if isinstance(parts[0], torch.Tensor):
         return torch.cat([torch.as_tensor(part) for part in parts])
     return np.concatenate([np.asarray(part) for part in parts])

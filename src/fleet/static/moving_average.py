@@ -65,12 +65,14 @@ class ExponentialMovingAverage:
 
     @contextmanager
     def apply(self, executor: Any, need_restore: bool = True) -> Iterator[None]:
-        """Inside, parameters of the global scope are their averages; afterwards too if `need_restore` is False."""
+        """Inside, parameters of the global scope are their averages; with `need_restore` False until `restore`."""
         tensors = global_scope().tensors
         if self._left not in tensors:
             raise NotReadyError(
                 "ExponentialMovingAverage.apply: there are no averages; call update() and run the startup program"
             )
+        if self._before:
+            raise UsageError("ExponentialMovingAverage.apply: the averages are applied already; restore() first")
         share = 1.0 - float(tensors[self._left])
         if share > 0:  # before the first step there is nothing to average
             self._before = {name: tensors[name].clone() for name in self._averages}

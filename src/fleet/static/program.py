@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy, deepcopy
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.static.block import Block
@@ -26,6 +26,9 @@ class Program:
     building, number of servers and processes do not matter) and the masks of dropout. `notes` are facts that passes
     leave for whoever runs the program: JSON values by name.
     """
+
+    build_strategy: ClassVar[None] = None
+    """How it is compiled, which a CompiledProgram has and a program by itself has not."""
 
     def __init__(self) -> None:
         self._random_seed = 0

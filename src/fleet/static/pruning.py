@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from fleet.errors import UsageError
 from fleet.static.block import Block
-from fleet.static.operator import OPTIMIZE, REMOTE, Operator
+from fleet.static.operator import OPTIMIZE, REMOTE, SCHEDULE, Operator
 from fleet.static.program import Program
 from fleet.static.registry import definition
 from fleet.static.variable import Variable
@@ -18,19 +18,25 @@ def settle(block: Block) -> None:
         known = definition(op.type)
         if "is_test" in known.attrs:
             op.attrs["is_test"] = True
-            # What evaluation leaves as it is, such as a mean over batches, it need not write.
-            op.outputs = {
-                slot: names
-                for slot, names in op.outputs.items()
-                if known.slots[slot] != "?" or not op.in_place.issuperset(names)
-            }
+            _keep_state(op)
     block.drop_unused([name for name, var in block.vars.items() if var.is_data])
+
+
+def _keep_state(op: Operator) -> None:
+    """Let an operator leave as it is what it may write besides its results, such as a mean over batches."""
+    slots = definition(op.type).slots
+    op.outputs = {
+        slot: names
+        for slot, names in op.outputs.items()
+        if slots[slot] != "?" or not names or not op.in_place.issuperset(names)
+    }
 
 
 def leading_to(program: Program, targets: Sequence[str], feeds: Iterable[str]) -> Program:
     """A copy in which only what computes `targets` is left, given `feeds`: no updates, and nothing sent to servers.
 
-    It counts as the program itself: random numbers go on. UsageError without targets.
+    Statistics of batches and counters of schedules stay as they are too. It counts as the program itself: random
+    numbers go on. UsageError without targets.
     """
     if not targets:
         raise UsageError(
@@ -43,8 +49,11 @@ def leading_to(program: Program, targets: Sequence[str], feeds: Iterable[str]) -
     block.ops = [
         op
         for op in block.ops
-        if op.role not in (OPTIMIZE, REMOTE) or not any(block.var(name).persistable for name in op.output_names)
+        if op.role not in (OPTIMIZE, REMOTE, SCHEDULE)
+        or not any(block.var(name).persistable for name in op.output_names)
     ]
+    for op in block.ops:
+        _keep_state(op)
     keep_needed(block, targets, given)
     return other
 

@@ -17,7 +17,7 @@ from typing import Any
 from fleet.errors import FleetError, NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.static.batches import Batches
 from fleet.static.feeding import DataFeeder
-from fleet.static.feeds import Feed, device_for, joined, num_rows, sent
+from fleet.static.feeds import Feed, copied, device_for, joined, num_rows, sent
 from fleet.static.loader import Loader
 from fleet.static.variable import Variable
 
@@ -107,10 +107,11 @@ class GeneratorLoader(Loader):
         if not isinstance(arrays, list | tuple) or len(arrays) != len(self.names):
             got = f"{len(arrays)} values" if isinstance(arrays, list | tuple) else type(arrays).__name__
             raise UsageError(f"a batch must be a list of {len(self.names)} arrays ({', '.join(self.names)}), got {got}")
-        return dict(zip(self.names, arrays, strict=True))
+        # A generator may fill the same arrays anew while these wait their turn.
+        return {name: copied(array) for name, array in zip(self.names, arrays, strict=True)}
 
     def _joined(self, batches: list[Any]) -> Feed:
-        return joined(batches)
+        return joined(batches, {var.name: var for var in self.variables})
 
     def _given(self, batch: Any) -> Any:
         return [batch[name] for name in self.names] if self._gives_list else batch

@@ -310,3 +310,26 @@ def test_the_parameter_itself_may_be_given() -> None:
         assert isinstance(chosen, Parameter)
         _, pairs = of.SGD(0.1).minimize(loss, parameter_list=[chosen])
     assert [parameter for parameter, _ in pairs] == [chosen]
+
+
+class _Own(of.SGD):
+    """A user's own, whose arguments end with none of those that all take."""
+
+    def __init__(self, learning_rate: float, mu: float = 0.5) -> None:
+        super().__init__(learning_rate)
+        self.mu = mu
+
+
+class _Open(of.SGD):
+    """One that takes names which only it knows."""
+
+    def __init__(self, learning_rate: float, **more: Any) -> None:
+        self.mu = more.pop("mu")
+        super().__init__(learning_rate, **more)
+
+
+@pytest.mark.parametrize("make", [_Own, _Open])
+def test_optimizers_of_users_have_arguments_of_their_own(make: Any) -> None:
+    assert make(learning_rate=0.1, mu=0.9).mu == 0.9
+    with pytest.raises(UsageTypeError, match="^_(Own|Open) has no argument 'mv'; "):
+        make(learning_rate=0.1, **({"mv": 1} if make is _Own else {"mu": 1, "mv": 1}))

@@ -15,6 +15,7 @@ from fleet.errors import NotSupportedError, UsageError
 from fleet.static.layers import sampled
 from fleet.static.layers.io import fed
 from fleet.static.layers.reduce import mean
+from fleet.static.ops import sampled as ops
 from support.programs import building
 from support.static_ops import SEED, Tried, check, normal
 
@@ -155,3 +156,28 @@ def test_bad_arguments() -> None:
             sampled.hsigmoid(x, label, 7, is_custom=True)
         with pytest.raises(NotSupportedError, match="is_sparse must be False"):
             sampled.hsigmoid(x, label, 7, is_sparse=True)
+
+
+@pytest.mark.parametrize("label", [-1, 7])
+@pytest.mark.parametrize("kind", ["nce", "hsigmoid"])
+def test_labels_that_are_no_class_are_refused(kind: str, label: int) -> None:
+    with building() as built:
+        out = getattr(sampled, kind)(fed("x", [-1, 3]), fed("label", [-1, 1], "int64"), 7)
+    built.start()
+    with pytest.raises(UsageError, match="index .*out of (range|bounds)"):
+        built.run({"x": X[:1].astype(np.float32), "label": np.array([[label]])}, out)
+
+
+def test_many_distinct_classes_are_drawn_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways have the same distribution: how often each class comes, and how many draws it takes."""
+    found = []
+    for least in (0.0, 1.0):
+        monkeypatch.setattr(ops, "_LARGE", least)
+        generator = torch.Generator().manual_seed(3)
+        drawn, tries = zip(*(ops._distinct(generator, 6, 4, torch.device("cpu")) for _ in range(1500)), strict=True)
+        assert all(len(set(one.tolist())) == 4 for one in drawn)
+        found.append([*(torch.cat(drawn).bincount(minlength=6) / 1500).tolist(), sum(tries) / 15000])
+    np.testing.assert_allclose(found[0], found[1], atol=0.06)
+    monkeypatch.setattr(ops, "_LARGE", 0.125)
+    every, count = ops._distinct(None, 20000, 20000, torch.device("cpu"))
+    assert len(every.unique()) == 20000 < count

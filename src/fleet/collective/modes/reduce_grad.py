@@ -41,6 +41,8 @@ class ReduceGrad(Mode):
 
     def __init__(self, module: nn.Module, num_workers: int, buckets: Buckets) -> None:
         super().__init__(module, num_workers)
+        for one in sparse_parameters(module):
+            one.register_hook(torch.clone)
         self.ddp = _make(module, buckets)
         self._buckets = buckets
         if buckets.dtype is not None:
@@ -65,9 +67,11 @@ class ReduceGrad(Mode):
         used = torch.tensor([one.grad is not None for one in trained], dtype=torch.uint8)
         dist.all_reduce(used, dist.ReduceOp.MAX)
         found = [parameter for parameter, is_used in zip(trained, used.tolist(), strict=True) if is_used]
+        as_rows = {id(one) for one in sparse_parameters(self.module)}
         for parameter in found:
             if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
+                zeros = torch.zeros_like(parameter)
+                parameter.grad = zeros.to_sparse(1) if id(parameter) in as_rows else zeros
         return found
 
     @contextmanager
@@ -83,6 +87,17 @@ class ReduceGrad(Mode):
         self.ddp._join_config = type(self.ddp._join_config).construct_disabled_join_config()
         everybody = dist.all_reduce(torch.zeros(1, device=self.ddp.device), async_op=True)
         self.ddp.reducer._set_forward_pass_work_handle(everybody, True)
+
+
+def sparse_parameters(module: nn.Module) -> list[torch.Tensor]:
+    """The parameters whose gradients come as rows.
+
+    Their gradients are to be copied before they are reduced: torch lets the rows of all embeddings whose results are
+    added up lie in the same memory, and DistributedDataParallel divides each of them in place.
+    """
+    owners = [one for one in module.modules() if isinstance(one, nn.Embedding | nn.EmbeddingBag) and one.sparse]
+    found = {id(one.weight): one.weight for one in owners if one.weight.requires_grad}
+    return list(found.values())
 
 
 def _send_as(dtype: torch.dtype, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fleet.either import mode
 from fleet.either.fluid import layers
 from fleet.errors import UsageError, UsageTypeError
 from fleet.imperative import nn
@@ -13,22 +12,10 @@ from fleet.static.registry import definition, known
 
 
 class Layer(nn.Layer):
-    """A layer of `fleet.imperative` with version 1.8's arguments.
-
-    `train()` and `eval()` also say what functions without a layer, such as `layers.dropout`, are to do.
-    """
+    """A layer of `fleet.imperative` with version 1.8's arguments."""
 
     def __init__(self, name_scope: str | None = None, dtype: Any = "float32") -> None:
         super().__init__(name_scope, dtype)
-
-    def train(self, mode_: bool = True) -> Any:
-        """From now on it is trained."""
-        mode.set_training(bool(mode_))
-        return super().train(mode_)
-
-    def eval(self) -> Any:
-        """From now on it is evaluated."""
-        return self.train(False)
 
     def set_dict(  # type: ignore[override]
         self, stat_dict: Mapping[str, Any], include_sublayers: bool = True, use_structured_name: bool = True

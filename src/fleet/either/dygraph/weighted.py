@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import nn
 
 from fleet.either.dygraph.layer import Layer, activation, whole
 from fleet.either.fluid.layers import computed
@@ -16,6 +17,7 @@ from fleet.imperative.nn.functional.window import Sizes
 from fleet.imperative.tensor import Tensor, own
 from fleet.static import layers
 from fleet.static.initializer import Constant, Normal
+from fleet.static.ops.gru import matrices
 
 _conv2d_transpose = computed("conv2d_transpose", layers.conv2d_transpose)
 
@@ -58,8 +60,13 @@ class Linear(_Weighted):
         return made if self._act is None else self._act(made)
 
 
-class Embedding(_Weighted):
-    """A trained row for each id; `size` is [ids, width]. The row of `padding_idx` reads as zeros."""
+class Embedding(_Weighted, nn.Embedding):
+    """A trained row for each id; `size` is [ids, width]. The row of `padding_idx` reads as zeros.
+
+    It is one of torch's too: by that DistributedDataParallel and others know whose gradients are sparse.
+    """
+
+    weight: Any
 
     def __init__(
         self,
@@ -70,22 +77,24 @@ class Embedding(_Weighted):
         param_attr: Any = None,
         dtype: Any = "float32",
     ) -> None:
-        super().__init__(dtype)
+        nn.Module.__init__(self)  # torch's embedding would make a weight of its own
+        self.name_it(None, dtype)
         if is_distributed:
             raise NotSupportedError("Embedding: is_distributed is for programs; use fleet.nn.Embedding beside servers")
         if not isinstance(size, list | tuple) or len(size) != 2:
             raise UsageError(f"Embedding: size must be [ids, width], got {size!r}")
         if padding_idx is not None and not -size[0] <= padding_idx < size[0]:
             raise UsageError(f"Embedding: padding_idx must be from {-size[0]} to {size[0] - 1}, got {padding_idx}")
-        self._padding = padding_idx if padding_idx is None or padding_idx >= 0 else size[0] + padding_idx
-        self._is_sparse = bool(is_sparse)
+        self.padding_idx = padding_idx if padding_idx is None or padding_idx >= 0 else size[0] + padding_idx
+        self.sparse = bool(is_sparse)
+        self.num_embeddings, self.embedding_dim = size
         self.weight = self.make_weight(size, param_attr)
 
     def forward(self, input: torch.Tensor) -> Tensor:
-        made = F.embedding(input, self.weight, self._padding, self._is_sparse)
-        if self._padding is None:
-            return made
-        return own(torch.mul(made, (input != self._padding).unsqueeze(-1)))
+        return F.embedding(input, self.weight, self.padding_idx, self.sparse)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_embeddings}, {self.embedding_dim}, padding_idx={self.padding_idx}, sparse={self.sparse}"
 
 
 class Conv2D(_Weighted):
@@ -183,6 +192,7 @@ class PRelu(_Weighted):
 class GRUUnit(_Weighted):
     """One step of a gated recurrent unit; `size` is 3 * width, the weight [width, 3 * width].
 
+    The weight is laid out as that of `layers.gru_unit`: the matrix of both gates, then that of the candidate.
     Called with [rows, 3 * width] and the hidden state [rows, width] it gives the new state, the old one times the reset
     gate, and the gates.
     """
@@ -209,10 +219,11 @@ class GRUUnit(_Weighted):
         assert self._act is not None
         cut = 2 * self._width
         given = input if self.bias is None else torch.add(input, self.bias)
-        gates = self._gate(torch.addmm(given[:, :cut], hidden, self.weight[:, :cut]))
+        of_gates, of_candidate = matrices(self.weight)
+        gates = self._gate(torch.addmm(given[:, :cut], hidden, of_gates))
         update, reset = torch.chunk(gates, 2, 1)
         kept = torch.mul(reset, hidden)
-        candidate = self._act(torch.addmm(given[:, cut:], kept, self.weight[:, cut:]))
+        candidate = self._act(torch.addmm(given[:, cut:], kept, of_candidate))
         share = update if self._origin_mode else 1 - update
         state = torch.lerp(candidate, hidden, share)
         return own(state), own(kept), own(torch.cat([gates, candidate], 1))

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from fleet.errors import NotSupportedError
 from fleet.static.backward import gradients
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.compile import needed
@@ -44,6 +45,10 @@ NATIVE = frozenset(
     }
 )
 """Operators whose kernels autograd sees through, with the same gradient: no detour, and gradients of gradients."""
+
+
+ONCE = frozenset({"sigmoid_cross_entropy_with_logits"})
+"""Operators whose gradients are computed in memory that autograd would need for theirs."""
 
 
 def runner(main: Program, feeds: Sequence[str], fetches: Sequence[str], device: torch.device) -> tuple[Run, bool]:
@@ -129,6 +134,11 @@ class _Plan:
         made = {name for op in later for name in op.output_names}
         read = dict.fromkeys(name for op in later for name in op.input_names if name not in made | given)
         self.kept = list(read)
+        self.what = ", ".join(dict.fromkeys(op.type for op in ops))
+        # Autograd knows where arguments and results came from, and nothing of values in between.
+        seen = {*feeds, *(fetches[place] for place in self.outs)}
+        between = [name for name in read if name not in seen and block.var(name).dtype in FLOATS]
+        self.is_seen = not self.outs or (not between and ONCE.isdisjoint(op.type for op in ops))
         self.forward = _emitted(main, ops, feeds, [*fetches, *self.kept], device)[0]
         self.backward = _emitted(main, later, [*self.kept, *(one.name for one in starts)], names, device)[0]
 
@@ -149,13 +159,34 @@ class _WithGradient(torch.autograd.Function):
     def forward(ctx: Any, plan: _Plan, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         found = plan.forward(*tensors)
         ctx.plan = plan
-        ctx.save_for_backward(*found[plan.num_outs :])
         outs = found[: plan.num_outs]
+        # A result is known to come from the arguments, which what is kept need not be; it is kept for that alone.
+        ctx.save_for_backward(*found[plan.num_outs :], *(() if plan.is_seen else [outs[plan.outs[0]]]))
         ctx.mark_non_differentiable(*(one for place, one in enumerate(outs) if place not in plan.outs))
         return outs
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         plan: _Plan = ctx.plan
-        found = plan.backward(*ctx.saved_tensors, *(grads[place].contiguous() for place in plan.outs))
+        saved = ctx.saved_tensors
+        given = [*saved[: len(plan.kept)], *(grads[place].contiguous() for place in plan.outs)]
+        if plan.is_seen or not torch.is_grad_enabled():
+            found = plan.backward(*given)
+        else:
+            found = _Once.apply(plan, saved[-1], *given)  # type: ignore[no-untyped-call]
         return None, *(None if place is None else found[place] for place in plan.places)
+
+
+class _Once(torch.autograd.Function):
+    """Gradients whose own gradients are refused, once they are asked for."""
+
+    @staticmethod
+    def forward(ctx: Any, plan: _Plan, result: torch.Tensor, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:  # noqa: ARG004
+        ctx.plan = plan
+        return tuple(plan.backward(*given))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG004
+        raise NotSupportedError(
+            f"{ctx.plan.what} cannot be differentiated twice; use a function of torch.nn.functional in its place"
+        )

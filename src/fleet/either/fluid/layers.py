@@ -23,20 +23,21 @@ from fleet.static.functional import weighted
 from fleet.static.variable import Variable
 
 REMEDIES = {
-    "batch_norm": "BatchNorm(num_channels)",
-    "conv2d": "Conv2D(num_channels, num_filters, filter_size)",
-    "conv2d_transpose": "Conv2DTranspose(num_channels, num_filters, filter_size)",
-    "embedding": "Embedding(size)",
-    "embedding_v2": "Embedding(size)",
-    "fc": "Linear(input_dim, output_dim)",
-    "group_norm": "GroupNorm(channels, groups)",
-    "gru_unit": "GRUUnit(size)",
-    "instance_norm": "InstanceNorm(num_channels)",
-    "layer_norm": "LayerNorm(normalized_shape)",
-    "lstm_unit": "Linear(input_dim, output_dim) and the functions of a cell",
-    "prelu": "PRelu(mode)",
+    "auc": "metrics.Auc(name), which holds the counts",
+    "batch_norm": "dygraph.BatchNorm(num_channels)",
+    "conv2d": "dygraph.Conv2D(num_channels, num_filters, filter_size)",
+    "conv2d_transpose": "dygraph.Conv2DTranspose(num_channels, num_filters, filter_size)",
+    "embedding": "dygraph.Embedding(size)",
+    "embedding_v2": "dygraph.Embedding(size)",
+    "fc": "dygraph.Linear(input_dim, output_dim)",
+    "group_norm": "dygraph.GroupNorm(channels, groups)",
+    "gru_unit": "dygraph.GRUUnit(size)",
+    "instance_norm": "dygraph.InstanceNorm(num_channels)",
+    "layer_norm": "dygraph.LayerNorm(normalized_shape)",
+    "lstm_unit": "dygraph.Linear(input_dim, output_dim) and the functions of a cell",
+    "prelu": "dygraph.PRelu(mode)",
 }
-"""The layers of `fluid.dygraph` that hold the parameters which a function would have to make."""
+"""What of `fluid` holds the parameters, or counts, which a function would have to make."""
 
 NUMBERS = frozenset({"axis", "depth", "dim", "k", "num_or_sections"})
 LISTS = frozenset({"axes", "ends", "expand_times", "offsets", "out_shape", "perm", "shape", "starts", "strides"})
@@ -98,7 +99,7 @@ def _holds(kind: type, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
 def computed(name: str, layer: Callable[..., Any] | None) -> Callable[..., Any]:
     """The layer for tensors: by a shortcut if there is one for the case, else by its operators."""
     assert layer is not None
-    remedy = f"use fluid.dygraph.{REMEDIES[name]}" if name in REMEDIES else ""
+    remedy = f"use fluid.{REMEDIES[name]}" if name in REMEDIES else ""
     traced = Traced(name, layer, remedy)
     settings = {
         place: argument

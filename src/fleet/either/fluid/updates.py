@@ -27,6 +27,9 @@ Pairs = list[tuple[Any, Any]]
 Add = Callable[[list[tuple[Declared, Variable]]], str]
 """Adds updates of (parameter, gradient) pairs to their program; gives the name of the learning rate."""
 
+MAX_STEPS = 256
+"""Sets of parameters with gradients that updates are remembered for; then it begins anew. What they keep stays."""
+
 _DETACHED: Any = torch.Tensor.detach
 
 
@@ -45,6 +48,8 @@ class Updates:
         """One update of each parameter by its gradient, a dense one or rows."""
         key = tuple([(self._name(one), grad.is_sparse) for one, grad in pairs])
         if key not in self._steps:
+            if len(self._steps) >= MAX_STEPS:
+                self._steps.clear()
             self._steps[key] = self._compiled(pairs)
         step, rate_name = self._steps[key]
         tensors = self._scope.tensors

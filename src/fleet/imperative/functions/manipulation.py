@@ -12,7 +12,7 @@ import torch
 from fleet.errors import UsageError
 from fleet.imperative.creation import dtype_of, sizes
 from fleet.imperative.functions.reduction import Axis, axes_of
-from fleet.imperative.tensor import Tensor, own
+from fleet.imperative.tensor import Tensor, fresh, own
 
 __all__ = [
     "broadcast_shape",
@@ -44,7 +44,7 @@ __all__ = [
 
 def cast(x: torch.Tensor, dtype: Any) -> Tensor:
     """The values as another type."""
-    return own(x.to(dtype_of(dtype)))
+    return fresh(x.to(dtype_of(dtype)), x)
 
 
 def concat(x: Sequence[torch.Tensor], axis: Any = 0, name: str | None = None) -> Tensor:
@@ -115,7 +115,7 @@ def t(input: torch.Tensor, name: str | None = None) -> Tensor:
 
 def flatten(x: torch.Tensor, start_axis: int = 0, stop_axis: int = -1, name: str | None = None) -> Tensor:
     """The dimensions from one to another as one."""
-    return own(torch.flatten(x, start_axis, stop_axis))
+    return fresh(torch.flatten(x, start_axis, stop_axis), x)
 
 
 def squeeze(x: torch.Tensor, axis: Axis = None, name: str | None = None) -> Tensor:
@@ -138,7 +138,7 @@ def reshape_(x: torch.Tensor, shape: Any, name: str | None = None) -> Tensor:
 
 def flatten_(x: torch.Tensor, start_axis: int = 0, stop_axis: int = -1, name: str | None = None) -> Tensor:
     """`flatten`, in place."""
-    return _become(x, flatten(x, start_axis, stop_axis))
+    return _become(x, torch.flatten(x, start_axis, stop_axis))
 
 
 def squeeze_(x: torch.Tensor, axis: Axis = None, name: str | None = None) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fleet.imperative.tensor import Tensor, own
+from fleet.imperative.tensor import Tensor, fresh, own
 
 __all__ = [
     "abs",
@@ -179,7 +179,7 @@ def round(x: torch.Tensor, name: str | None = None) -> Tensor:
 
 def clip(x: torch.Tensor, min: Any = None, max: Any = None, name: str | None = None) -> Tensor:
     """Every element between `min` and `max`."""
-    return own(x if min is None and max is None else torch.clamp(x, min, max))
+    return fresh(x if min is None and max is None else torch.clamp(x, min, max), x)
 
 
 def scale(

@@ -10,7 +10,7 @@ import torch
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static import initializer as static
-from fleet.static.initializer import MSRA, Constant, Initializer, NumpyArray, Xavier
+from fleet.static.initializer import MSRA, Initializer, NumpyArray, Xavier
 
 __all__ = [
     "Assign",
@@ -29,56 +29,70 @@ __all__ = [
 _TRUNCATED_AT = 2.0
 
 
-class Normal(static.Normal):
+class _OfTensors(Initializer):
+    """One that can be called with a tensor too, which then has other values."""
+
+    def __call__(self, var: Any, block: Any = None) -> None:
+        if isinstance(var, torch.Tensor):
+            fill(var, self)
+        else:
+            super().__call__(var, block)  # type: ignore[safe-super]
+
+
+class Constant(_OfTensors, static.Constant):
+    """Every element is `value`."""
+
+
+class Normal(_OfTensors, static.Normal):
     """Normally distributed."""
 
     def __init__(self, mean: float = 0.0, std: float = 1.0, name: str | None = None, *, seed: int = 0) -> None:  # noqa: ARG002
         super().__init__(mean, std, seed)
 
 
-class TruncatedNormal(static.TruncatedNormal):
+class TruncatedNormal(_OfTensors, static.TruncatedNormal):
     """Normally distributed, none further than two `std` from `mean`."""
 
     def __init__(self, mean: float = 0.0, std: float = 1.0, name: str | None = None, *, seed: int = 0) -> None:  # noqa: ARG002
         super().__init__(mean, std, seed)
 
 
-class Uniform(static.Uniform):
+class Uniform(_OfTensors, static.Uniform):
     """Spread evenly between `low` and `high`."""
 
     def __init__(self, low: float = -1.0, high: float = 1.0, name: str | None = None, *, seed: int = 0) -> None:  # noqa: ARG002
         super().__init__(low, high, seed)
 
 
-class XavierUniform(Xavier):
+class XavierUniform(_OfTensors, Xavier):
     """Glorot's, spread evenly."""
 
     def __init__(self, fan_in: float | None = None, fan_out: float | None = None, name: str | None = None) -> None:  # noqa: ARG002
         super().__init__(True, fan_in, fan_out)
 
 
-class XavierNormal(Xavier):
+class XavierNormal(_OfTensors, Xavier):
     """Glorot's, normally distributed."""
 
     def __init__(self, fan_in: float | None = None, fan_out: float | None = None, name: str | None = None) -> None:  # noqa: ARG002
         super().__init__(False, fan_in, fan_out)
 
 
-class KaimingUniform(MSRA):
+class KaimingUniform(_OfTensors, MSRA):
     """He's, spread evenly."""
 
     def __init__(self, fan_in: float | None = None) -> None:
         super().__init__(True, fan_in)
 
 
-class KaimingNormal(MSRA):
+class KaimingNormal(_OfTensors, MSRA):
     """He's, normally distributed."""
 
     def __init__(self, fan_in: float | None = None) -> None:
         super().__init__(False, fan_in)
 
 
-class Assign(NumpyArray):
+class Assign(_OfTensors, NumpyArray):
     """The values of an array, a list or a tensor."""
 
     def __init__(self, value: Any, name: str | None = None) -> None:  # noqa: ARG002
@@ -90,7 +104,7 @@ def fill(tensor: torch.Tensor, initializer: Initializer) -> None:
     """Give a plain tensor its first values, by torch's random numbers, or by those of the initialiser's own seed."""
     seed = getattr(initializer, "seed", 0)
     generator = torch.Generator(tensor.device).manual_seed(seed) if seed else None
-    if isinstance(initializer, Constant):
+    if isinstance(initializer, static.Constant):
         tensor.fill_(initializer.value)
     elif isinstance(initializer, static.TruncatedNormal):
         low, high = (initializer.loc + side * _TRUNCATED_AT * initializer.scale for side in (-1, 1))

@@ -5,23 +5,25 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import nn
 
-from fleet.errors import UsageTypeError
+from fleet.errors import NotSupportedError, UsageTypeError
 from fleet.imperative.creation import sizes
 from fleet.imperative.nn import programs
+from fleet.imperative.nn.listing import Listing
 from fleet.imperative.nn.parameter import make
-from fleet.imperative.tensor import own
+from fleet.imperative.state import chosen
+from fleet.imperative.tensor import Tensor, fresh, own
 from fleet.static import functions, names
 from fleet.static.variable import Variable
 
 _WORDS = re.compile(r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])")
 
 
-class Layer(nn.Module):
+class Layer(Listing):
     """A torch module with the methods that layers have in imperative Paddle; what it returns are our tensors.
 
     After `enable_static()` its parameters are those of the default programs, and it is called with variables: see
@@ -41,10 +43,17 @@ class Layer(nn.Module):
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         try:
-            return own(super().__call__(*inputs, **kwargs))
+            made = super().__call__(*inputs, **kwargs)
         except TypeError:
             programs.check_operands(self, inputs)
             raise
+        if type(made) is torch.Tensor and any(made is one for one in inputs):
+            return made.as_subclass(Tensor)  # the caller's own keeps its class
+        return own(made)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        own(list(self._buffers.values()))  # which pickles hold as plain tensors
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, programs.Parameter):
@@ -52,21 +61,14 @@ class Layer(nn.Module):
         else:
             super().__setattr__(name, value)
 
+    def train(self, mode: bool = True) -> Self:
+        """From now on it is trained, or evaluated, and so are functions without a layer, such as 1.8's dropout."""
+        chosen.training = bool(mode)
+        return super().train(mode)
+
     def full_name(self) -> str:
         """A name that no other layer of this process has."""
         return self._full_name
-
-    def parameters(self, include_sublayers: bool = True, *, recurse: bool = True) -> list[nn.Parameter]:  # type: ignore[override]
-        """Its parameters, with those of the layers inside it or without."""
-        return list(super().parameters(include_sublayers and recurse))
-
-    def sublayers(self, include_self: bool = False) -> list[nn.Module]:
-        """The layers inside it, at any depth."""
-        return [one for one in self.modules() if include_self or one is not self]
-
-    def named_sublayers(self, prefix: str = "", include_self: bool = False) -> Iterator[tuple[str, nn.Module]]:
-        """The layers inside it, at any depth, with their names."""
-        return ((name, one) for name, one in self.named_modules(prefix=prefix) if include_self or one is not self)
 
     def add_sublayer(self, name: str, sublayer: nn.Module) -> nn.Module:
         """Put a layer into this one."""
@@ -92,6 +94,15 @@ class Layer(nn.Module):
         if made is not None and made.name is None:
             made.name = names.generate(f"{self._full_name}.{'b' if is_bias else 'w'}")
         return made
+
+    def create_variable(self, name: str | None = None, persistable: bool | None = None, dtype: Any = None) -> Any:
+        """Refused: a tensor begins with values here."""
+        raise NotSupportedError(
+            f"create_variable: a tensor without values (name={name!r}, persistable={persistable}, dtype={dtype}) is "
+            "not built; use zeros(shape), and register_buffer(name, tensor) to keep it"
+        )
+
+    create_tensor = create_variable
 
     def register_buffer(  # type: ignore[override]
         self, name: str, tensor: torch.Tensor | None, persistable: bool = True, *, persistent: bool = True
@@ -198,7 +209,7 @@ class Flatten(Layer):
         self._axes = start_axis, stop_axis
 
     def forward(self, x: Any) -> Any:
-        return functions.flatten(x, *self._axes) if isinstance(x, Variable) else own(torch.flatten(x, *self._axes))
+        return functions.flatten(x, *self._axes) if isinstance(x, Variable) else fresh(torch.flatten(x, *self._axes), x)
 
 
 class Identity(Layer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import nn
 
 from fleet.errors import UsageError
 from fleet.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
@@ -36,8 +37,13 @@ class Linear(Layer):
         return f"in_features={self.weight.shape[0]}, out_features={self.weight.shape[1]}"
 
 
-class Embedding(Layer):
-    """A trained row for each id. With `sparse` its gradient has only the rows of the batch."""
+class Embedding(Layer, nn.Embedding):
+    """A trained row for each id. With `sparse` its gradient has only the rows of the batch.
+
+    It is one of torch's too: by that DistributedDataParallel and others know whose gradients are sparse.
+    """
+
+    weight: Any
 
     def __init__(
         self,
@@ -48,13 +54,14 @@ class Embedding(Layer):
         weight_attr: Any = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(name)
+        nn.Module.__init__(self)  # torch's embedding would make a weight of its own
+        self.name_it(name)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise UsageError(
                 f"Embedding: padding_idx must be from {-num_embeddings} to {num_embeddings - 1}, got {padding_idx}"
             )
         self.padding_idx = padding_idx if padding_idx is None or padding_idx >= 0 else num_embeddings + padding_idx
-        self.sparse = bool(sparse)
+        self.num_embeddings, self.embedding_dim, self.sparse = num_embeddings, embedding_dim, bool(sparse)
         self.weight = _weight(self, [num_embeddings, embedding_dim], weight_attr)
         if self.padding_idx is not None and isinstance(self.weight, torch.Tensor):  # a program reads it as zeros
             with torch.no_grad():
@@ -62,6 +69,9 @@ class Embedding(Layer):
 
     def forward(self, x: torch.Tensor) -> Tensor:
         return F.embedding(x, self.weight, self.padding_idx, self.sparse)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_embeddings}, {self.embedding_dim}, padding_idx={self.padding_idx}, sparse={self.sparse}"
 
 
 def _weight(layer: Layer, shape: list[int], attr: Any) -> Any:

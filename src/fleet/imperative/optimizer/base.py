@@ -51,8 +51,11 @@ class Optimizer(Spelling, torch.optim.Optimizer):
         if grad_clip is not None and not isinstance(grad_clip, GradientClip):
             raise UsageTypeError(f"grad_clip must be one of nn.ClipGradBy..., got {type(grad_clip).__name__}")
         self.grad_clip = grad_clip
+        self._hook()
+
+    def _hook(self) -> None:
         self._done: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self.register_step_pre_hook(lambda *_: self._before())
+        self.register_step_pre_hook(lambda _, args, kwargs: self._before(*args[1:], **kwargs))
         self.register_step_post_hook(lambda *_: self._after())
 
     @torch.no_grad()
@@ -79,11 +82,20 @@ class Optimizer(Spelling, torch.optim.Optimizer):
             return False
         return self.is_lazy or (not group["weight_decay"] and (self.keeps_sparse or self.by_rows is not None))
 
-    @torch.no_grad()
-    def _before(self) -> None:
+    def _before(self, closure: Callable[[], Any] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """What precedes torch's step; a closure is called here, since it makes the gradients that are to be clipped."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
         self.clip_gradients()
-        if self.by_rows is None:
-            return
+        if self.by_rows is not None:
+            self._update_rows()
+        return None if closure is None else ((self, lambda: loss), {})
+
+    @torch.no_grad()
+    def _update_rows(self) -> None:
+        assert self.by_rows is not None
         for group in self.param_groups:
             for one in group["params"]:
                 gradient = gradients.gradient_of(one)
@@ -96,6 +108,17 @@ class Optimizer(Spelling, torch.optim.Optimizer):
         for one, gradient in self._done:
             one.grad = gradient
         self._done.clear()
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = ("grad_clip", "scheduler", "by_rows", "is_lazy", "_no_decay")
+        return {**super().__getstate__(), **{name: one for name, one in vars(self).items() if name in kept}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_done" not in vars(self):  # a copy; torch comes here when a state is loaded too
+            self._hook()
+            if self.scheduler is not None:
+                self.scheduler.attach(self)
 
     def state_dict(self) -> dict[str, Any]:
         """What training goes on from: torch's, and where the schedule is."""

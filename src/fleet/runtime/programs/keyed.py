@@ -34,9 +34,10 @@ def with_keys(
 ) -> tuple[Program, dict[str, torch.Tensor]]:
     """The program with keys and rows in the place of these tables, and their values by name.
 
-    Servers write them into a folder inside `folder`, which all of them must see, and which is gone afterwards.
+    Servers write them into a folder of this worker's inside `folder`, which all of them must see, and which is gone
+    afterwards.
     """
-    between = Path(folder) / "tables"
+    between = Path(folder) / f"tables-{worker.client.worker}"  # other workers may save there now
     Path(folder).mkdir(parents=True, exist_ok=True)
     try:
         saved = checkpoint.read_inference(saving.export(worker, between)).tables

@@ -53,14 +53,15 @@ class Executor:
         Without a program it is the default main program. A ragged variable is fed as a LoDTensor, and comes back as one
         without `return_numpy`. Without a feed the readers of the program that were started give it; a list of feeds,
         as programs for several places take it, is computed as one of all their rows. With `use_prune` only what leads
-        to `fetch_list` runs: nothing is updated or sent, and what is fed is not computed. The arguments before it are
-        Fluid's and change nothing here: every program is cached, and run as far as it is needed.
+        to `fetch_list` runs: nothing is updated or sent, though a metric that is fetched counts, and what is fed is not
+        computed. The arguments before it are Fluid's and change nothing here: every program is cached, and run as far
+        as it is needed.
         """
         del feed_var_name, fetch_var_name, use_program_cache, return_merged
         if self._is_closed:
             raise NotReadyError("this Executor is closed; make another")
         program = default_main_program() if program is None else program
-        feeds: Any = _read(program) if feed is None else joined(feed) if isinstance(feed, _SEVERAL) else feed
+        feeds: Any = _read(program) if feed is None else _joined(feed, program) if isinstance(feed, _SEVERAL) else feed
         scope = global_scope() if scope is None else scope
         ready = self._steps.get(program, feeds, fetch_list, scope, is_pruned=use_prune)
         values = ready.feeder.tensors(feeds)
@@ -155,6 +156,11 @@ class Executor:
 def _check_threads(thread: Any) -> None:
     if not isinstance(thread, int) or thread < 0:
         raise UsageError(f"train_from_dataset: thread must be a whole number from 0, got {thread!r}")
+
+
+def _joined(feeds: Any, program: Any) -> dict[str, Any]:
+    found = plain(program)
+    return joined(feeds, found.global_block().vars if isinstance(found, Program) else {})
 
 
 def _read(program: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ class LoDTensor:
         if isinstance(value, LoDTensor):
             return value
         if isinstance(value, tuple) and len(value) == 2:
-            return LoDTensor(*value)
+            return LoDTensor(shared(value[0]), value[1])
         if isinstance(value, list):
             try:
                 rows = [as_numbers(row, var).reshape(-1, *var.shape[1:]) for row in value]
@@ -71,10 +72,14 @@ class LoDTensor:
         )
 
     def set(self, value: Any, place: object = None) -> None:
-        """Take these values, on `place` if it is given; where rows begin is to be said anew if they are not as many."""
+        """Take these values, on `place` if it is given; where rows begin is to be said anew if they are not as many.
+
+        An array is copied, so that it may be filled anew afterwards; a tensor is kept as it is.
+        """
         from fleet.static.executor.place import device_of
 
-        tensor = value if isinstance(value, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(value))
+        is_tensor = isinstance(value, torch.Tensor)
+        tensor = value if is_tensor else torch.from_numpy(np.array(value, order="C", ndmin=1))
         self._values = tensor if place is None else tensor.to(device_of(place))
         if self._offsets is not None and int(self._offsets[-1]) != len(tensor):
             self._offsets = None
@@ -128,8 +133,19 @@ class Fetched(torch.Tensor):
 
     @staticmethod
     def of(value: Any) -> Any:
-        """A tensor as one of these; anything else as it is."""
-        return value.as_subclass(Fetched) if type(value) is torch.Tensor else value
+        """A tensor that nobody else has, itself made one of these; anything else as it is."""
+        if type(value) is torch.Tensor:
+            value.__class__ = Fetched  # every fetch passes here, and another tensor over the same memory takes longer
+        return value
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Saved as torch's own: whoever loads it needs nothing of this package."""
+        return self.as_subclass(torch.Tensor).__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Fetched:
+        made: Fetched = Fetched.of(copy.deepcopy(self.as_subclass(torch.Tensor), memo))
+        memo[id(self)] = made
+        return made
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return as_array(self, dtype, copy)
@@ -173,6 +189,11 @@ def create_random_int_lodtensor(
     lengths = _level(recursive_seq_lens, "recursive_seq_lens")
     values = np.random.randint(low, high + 1, (int(sum(lengths)), *base_shape)).astype(np.int64)
     return create_lod_tensor(values, recursive_seq_lens, place)
+
+
+def shared(value: Any) -> torch.Tensor:
+    """Values as a tensor, over the memory of an array if that will do."""
+    return value if isinstance(value, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(value))
 
 
 def as_array(tensor: torch.Tensor, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

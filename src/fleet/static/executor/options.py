@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from itertools import count
 from typing import Any, ClassVar
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.strategy.unknown import unknown
 
+_NUMBERS = count(1)
+_KEYS: dict[tuple[Any, ...], int] = {}
+"""A number for all settings that are alike: every run asks for it, and looking many values up takes longer."""
+
 
 class _Fields:
     """Named settings with defaults; an unknown name is an error."""
 
+    __slots__ = ("_key",)  # vars() shows the settings alone
+
     _defaults: ClassVar[dict[str, Any]] = {}
+    _key: int
 
     def __init__(self, **given: Any) -> None:
-        self.__dict__.update(self._defaults)
+        self.__setstate__(self._defaults)
         for name, value in given.items():
             setattr(self, name, value)
 
@@ -24,12 +32,20 @@ class _Fields:
         if name not in self._defaults:
             kind = type(self).__name__
             raise unknown(kind, name, self._defaults, listed_by=f"vars({kind}())")
-        self.__dict__[name] = _checked(f"{type(self).__name__}.{name}", value, self._defaults[name])
+        checked = _checked(f"{type(self).__name__}.{name}", value, self._defaults[name])
+        self.__setstate__({name: checked})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        object.__setattr__(self, "_key", _KEYS.setdefault((type(self), *self.__dict__.values()), next(_NUMBERS)))
 
     @property
-    def key(self) -> tuple[Any, ...]:
-        """What the settings are now, for caches."""
-        return tuple(self.__dict__.values())
+    def key(self) -> int:
+        """What the settings are now, for caches: a number that all have that are set alike."""
+        return self._key
 
     def __repr__(self) -> str:
         changed = {name: value for name, value in self.__dict__.items() if value != self._defaults[name]}
@@ -52,7 +68,10 @@ def _checked(where: str, value: Any, default: Any) -> Any:
     if kind is tuple:
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise UsageError(f"{where} must be a list, got {value!r}")
-        return tuple(value)
+        several = tuple(value)
+        if not all(isinstance(one, str) for one in several):
+            raise UsageError(f"{where} must be a list of texts, got {value!r}")
+        return several
     return value
 
 

@@ -109,7 +109,7 @@ class ParallelExecutor:
         """Run the program once."""
         given = feed if feed is not None else feed_dict
         if isinstance(given, Sequence):
-            given = joined(given)
+            given = joined(given, self._program.program.global_block().vars)
         return self._executor.run(self._program, given, fetch_list, self._scope, return_numpy)
 
     def drop_local_exe_scopes(self) -> None:

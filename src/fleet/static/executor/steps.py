@@ -50,11 +50,16 @@ class Ready:
     def _own(self, values: Sequence[Any], feeds: Sequence[torch.Tensor]) -> list[Any]:
         """Copies of what the next run, or whoever fed it, may change: persistable variables, and views of feeds."""
         found = list(values)
+        if not found:
+            return found
         for index in self._lasting:
             found[index] = found[index].clone()
         fed = {feed.untyped_storage().data_ptr() for feed in feeds}
         for index, value in enumerate(found):
-            found[index] = _apart(value, fed)
+            if not isinstance(value, torch.Tensor):
+                found[index] = _apart(value, fed)
+            elif value.untyped_storage().data_ptr() in fed:  # asked here, as nearly all are such
+                found[index] = value.clone()
         return found
 
 
@@ -83,7 +88,7 @@ class Steps:
         With `is_pruned` it has only what leads to the fetches.
         """
         try:
-            build = getattr(program, "build_strategy", None)  # a program may be run as it is, and compiled otherwise
+            build = program.build_strategy  # a program may be run as it is, and compiled otherwise
             key = (
                 program.serial,
                 program.version,

@@ -44,7 +44,8 @@ def cross_entropy(
         loss = layers.softmax_with_cross_entropy(input, target, soft_label, ignore_index, axis=axis)
     else:
         loss = layers.cross_entropy(input, target, soft_label, ignore_index)
-    share = None if soft_label else _share(target, weight, ignore_index, loss.dtype)
+    counts = not soft_label and (weight is not None or reduction == "mean")
+    share = _share(target, weight, ignore_index, loss.dtype) if counts else None
     if weight is not None and share is not None:
         loss = layers.elementwise_mul(loss, share)
     if reduction == "mean" and share is not None:
@@ -55,17 +56,14 @@ def cross_entropy(
     return _reduced("cross_entropy", loss, reduction, name)
 
 
-def _share(label: Variable, weight: Variable | None, ignore_index: int, dtype: str) -> Variable | None:
-    """How much each label counts in a mean; None if all count the same."""
-    if weight is None and ignore_index == IGNORE:
-        return None
+def _share(label: Variable, weight: Variable | None, ignore_index: int, dtype: str) -> Variable:
+    """How much each label counts in a mean."""
     ignored = layers.fill_constant([1], label.dtype, ignore_index)
     counts = layers.cast(layers.not_equal(label, ignored), dtype)
     if weight is None:
         return counts
     known = layers.elementwise_mul(label, layers.cast(counts, label.dtype))
-    rows = layers.gather(weight, layers.reshape(known, [-1]))
-    return layers.elementwise_mul(layers.reshape(rows, [-1, *label.shape[1:]]), counts)
+    return layers.elementwise_mul(layers.gather_nd(weight, layers.unsqueeze(known, [label.ndim])), counts)
 
 
 def softmax_with_cross_entropy(
@@ -96,7 +94,7 @@ def nll_loss(
     layer = Layer("nll_loss")
     inputs = {"X": layer.variable(input), "Label": layer.variable(label, "label")}
     loss = layer.apply("nll_loss", inputs, {"ignore_index": ignore_index}, input.dtype)
-    share = _share(label, weight, ignore_index, loss.dtype)
+    share = _share(label, weight, ignore_index, loss.dtype) if weight is not None or reduction == "mean" else None
     if weight is not None and share is not None:
         loss = layers.elementwise_mul(loss, share)
     if reduction == "mean" and share is not None:

@@ -62,15 +62,18 @@ def normalize(x: Variable, p: float = 2, axis: int = 1, epsilon: float = 1e-12, 
     """Vectors of length 1 along `axis`."""
     if p != 2:
         raise NotSupportedError(f"normalize: p must be 2 for a variable, got {p}")
-    length = layers.sqrt(layers.reduce_sum(layers.square(x), axis, True))
-    return layers.elementwise_div(x, layers.clip(length, epsilon, float("inf")), name=name)
+    return layers.elementwise_div(x, _length(layers.reduce_sum(layers.square(x), axis, True), epsilon), name=name)
 
 
 def cosine_similarity(x1: Variable, x2: Variable, axis: int = 1, eps: float = 1e-8) -> Variable:
     """The cosine of the angle between vectors along `axis`."""
     products = [layers.reduce_sum(one * other, axis) for one, other in ((x1, x2), (x1, x1), (x2, x2))]
-    lengths = [layers.clip(layers.sqrt(one), eps, float("inf")) for one in products[1:]]
-    return products[0] / (lengths[0] * lengths[1])
+    return products[0] / (_length(products[1], eps) * _length(products[2], eps))
+
+
+def _length(square: Variable, least: float) -> Variable:
+    """The square root, or `least` if that is more; limited before the root, which has no slope at 0."""
+    return layers.sqrt(layers.clip(square, least**2, float("inf")))
 
 
 def prelu(x: Variable, weight: Variable, name: str | None = None) -> Variable:

@@ -58,15 +58,19 @@ def conv1d(
     if data_format != "NCL":
         raise NotSupportedError(f"conv1d: data_format must be 'NCL' for a variable, got {data_format!r}; transpose it")
     step, rate = _wide(stride, 1), _wide(dilation, 1)
-    way = padding if isinstance(padding, str) else _wide(padding, 0)
     flat, kernel = layers.unsqueeze(x, [2]), layers.unsqueeze(weight, [2])
-    return layers.squeeze(conv2d(flat, kernel, bias, step, way, rate, groups, name=name), [2])
+    return layers.squeeze(conv2d(flat, kernel, bias, step, _wide_padding(padding), rate, groups, name=name), [2])
 
 
 def _wide(size: Any, across: int) -> list[int]:
     """The size of something as long as a sequence says, and `across` high."""
     numbers = [size] if isinstance(size, int) else list(size)
     return [across] * len(numbers) + numbers
+
+
+def _wide_padding(padding: Any) -> Any:
+    """The same of a padding, which may be a word too."""
+    return padding if isinstance(padding, str) else _wide(padding, 0)
 
 
 def _conv(
@@ -146,7 +150,7 @@ def max_pool1d(
 ) -> Variable:
     """The greatest value of each window of a sequence."""
     step = kernel_size if stride is None else stride
-    sizes = _wide(kernel_size, 1), _wide(step, 1), _wide(padding, 0)
+    sizes = _wide(kernel_size, 1), _wide(step, 1), _wide_padding(padding)
     return layers.squeeze(max_pool2d(layers.unsqueeze(x, [2]), *sizes, return_mask, ceil_mode, name=name), [2])
 
 
@@ -161,7 +165,7 @@ def avg_pool1d(
 ) -> Variable:
     """The mean of each window of a sequence."""
     step = kernel_size if stride is None else stride
-    sizes = _wide(kernel_size, 1), _wide(step, 1), _wide(padding, 0)
+    sizes = _wide(kernel_size, 1), _wide(step, 1), _wide_padding(padding)
     return layers.squeeze(avg_pool2d(layers.unsqueeze(x, [2]), *sizes, ceil_mode, exclusive, name=name), [2])
 
 

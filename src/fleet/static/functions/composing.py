@@ -13,6 +13,7 @@ from fleet.static.functions.making import full_like
 from fleet.static.functions.reducing import all as _all
 from fleet.static.functions.reducing import norm
 from fleet.static.layers import choosing
+from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
 __all__ = [
@@ -146,14 +147,9 @@ def trace(x: Variable, offset: int = 0, axis1: int = 0, axis2: int = 1, name: st
 
 
 def roll(x: Variable, shifts: Any, axis: Any = None, name: str | None = None) -> Variable:
-    """Elements moved along dimensions; what leaves at the end comes back at the front."""
-    if axis is None:
-        raise NotSupportedError("roll: axis must be given for a variable; reshape it to [-1] and back")
-    moves = zip(*([one] if isinstance(one, int) else list(one) for one in (shifts, axis)), strict=True)
-    for shift, dim in moves:
-        parts = [layers.slice(x, [dim], [-shift], [2**31 - 1]), layers.slice(x, [dim], [0], [-shift])]
-        x = x if shift == 0 else layers.concat(parts, dim)
-    return x
+    """Elements moved along dimensions, or as one row without `axis`; what leaves at the end comes back at the front."""
+    moves, axes = ([one] if isinstance(one, int) else list(one) for one in (shifts, () if axis is None else axis))
+    return Layer("roll").apply("roll", {"X": x}, {"shifts": moves, "axis": axes}, x.dtype)
 
 
 def index_sample(x: Variable, index: Variable) -> Variable:

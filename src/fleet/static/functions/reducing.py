@@ -8,6 +8,7 @@ from typing import Any
 from fleet.errors import NotSupportedError
 from fleet.static import layers
 from fleet.static.layers.choosing import size
+from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
 __all__ = [
@@ -96,16 +97,12 @@ def std(
 
 def norm(x: Variable, p: Any = "fro", axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Variable:
     """The length of vectors, the Frobenius norm of all by default."""
-    if p in ("fro", 2):
-        return layers.sqrt(layers.reduce_sum(layers.square(x), axis, keepdim), name)
-    size = layers.abs(x)
-    if p == 1:
-        return layers.reduce_sum(size, axis, keepdim, name)
-    if p in (float("inf"), float("-inf")):
-        return (layers.reduce_max if p > 0 else layers.reduce_min)(size, axis, keepdim, name)
-    if not isinstance(p, int | float) or p == 0:
+    order = 2 if p == "fro" else p
+    if not isinstance(order, int | float) or order == 0:
         raise NotSupportedError(f"norm: p must be 'fro', inf, -inf or a number other than 0, got {p!r}")
-    return layers.pow(layers.reduce_sum(layers.pow(size, p), axis, keepdim), 1.0 / p, name)
+    dims = [] if axis is None else [axis] if isinstance(axis, int) else list(axis)
+    attrs = {"porder": float(order), "dim": dims, "keep_dim": bool(keepdim), "reduce_all": axis is None}
+    return Layer("norm", name).apply("p_norm", {"X": x}, attrs, x.dtype)
 
 
 def logsumexp(x: Variable, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Variable:

@@ -121,8 +121,15 @@ def _gelu_grad(x: torch.Tensor, grad: torch.Tensor, approximate: bool) -> torch.
 
 _unary("gelu", _gelu, "X", _gelu_grad, {"approximate": False})
 
+
+def round_away(x: torch.Tensor) -> torch.Tensor:
+    """The nearest whole number; of two that are equally near, the one further from zero."""
+    whole = torch.trunc(x)
+    return whole + torch.sign(x) * ((x - whole).abs() >= 0.5)
+
+
 # Steps: flat wherever they have a slope at all.
-for _name, _step in (("floor", torch.floor), ("ceil", torch.ceil), ("round", torch.round)):
+for _name, _step in (("floor", torch.floor), ("ceil", torch.ceil), ("round", round_away)):
     _unary(_name, _step, "", torch.zeros_like)
 
 

@@ -46,7 +46,7 @@ def _infer(infer: Infer) -> None:
 )
 def _batch_norm(op: Operator, lowering: Lowering) -> Kernel:
     epsilon, share = op.attr("epsilon"), 1.0 - op.attr("momentum")
-    is_last = _is_last(op, lowering, "X")
+    is_last, writes = _is_last(op, lowering, "X"), bool(op.output("MeanOut"))
 
     def kept(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> Any:
         given = x.movedim(-1, 1) if is_last else x
@@ -57,11 +57,12 @@ def _batch_norm(op: Operator, lowering: Lowering) -> Kernel:
         given = x.movedim(-1, 1) if is_last else x
         of_batch, var_of_batch = torch.zeros_like(mean), torch.zeros_like(var)
         y, saved_mean, inverse = _aten.native_batch_norm(given, scale, bias, of_batch, var_of_batch, True, 1.0, epsilon)
-        # torch gives the unbiased variance; what is kept is the biased one.
-        count = x.numel() // mean.numel()
-        var_of_batch = var_of_batch.mul_((count - 1) / count) if count > 1 else var_of_batch.zero_()
-        mean.lerp_(of_batch, share)
-        var.lerp_(var_of_batch, share)
+        if writes:
+            # torch gives the unbiased variance; what is kept is the biased one.
+            count = x.numel() // mean.numel()
+            var_of_batch = var_of_batch.mul_((count - 1) / count) if count > 1 else var_of_batch.zero_()
+            mean.lerp_(of_batch, share)
+            var.lerp_(var_of_batch, share)
         return y.movedim(1, -1) if is_last else y, saved_mean, inverse
 
     return kept if _is_kept(op) else trained

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import ceil, floor, isfinite
 from typing import Any
 
 import torch
 
-from fleet.static.dtypes import FLOATS
+from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
 from fleet.static.operator import Operator
@@ -46,6 +47,9 @@ def _on_values(kernel: Kernel, op: Operator, lowering: Lowering) -> Kernel:
 )
 def _clip(op: Operator, lowering: Lowering) -> Kernel:
     low, high = op.attr("min"), op.attr("max")
+    if lowering.var(op.input("X")[0]).dtype in INTEGERS:  # whole numbers within bounds of floats would become floats
+        least, most = (ceil(low) if isfinite(low) else None), (floor(high) if isfinite(high) else None)
+        return (lambda x: x) if least is most is None else lambda x: x.clamp(least, most)
     return _on_values(lambda x: x.clamp(low, high), op, lowering)
 
 

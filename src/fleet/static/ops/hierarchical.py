@@ -47,6 +47,7 @@ def _hierarchical_sigmoid(op: Operator, lowering: Lowering) -> Kernel:
             nodes, codes = more[-2].long(), more[-1]
         else:
             code = label.reshape(-1, 1).long() + classes
+            code = torch.where(code < classes, 2 * classes, code)  # no such leaf: looking its nodes up is refused
             nodes, codes = (code >> (bits + 1)) - 1, (code >> bits) & 1
         inside = nodes >= 0
         nodes = nodes.clamp(min=0)

@@ -117,6 +117,19 @@ for _type, (_function, _grad) in _FUNCTIONS.items():
     _define(_type, _function, _grad)
 
 
+def _infer_norm(infer: Infer) -> None:
+    infer.require_dtype("X", FLOATS)
+    _infer_reduce(infer)
+
+
+@register("p_norm", inputs=("X",), attrs={"porder": 2.0, **_ATTRS}, infer=_infer_norm, grad=Grad(needs=("X",)))
+def _p_norm(op: Operator, lowering: Lowering) -> Kernel:
+    """Its gradient is torch's, and so 0 at vectors of zeros, where a square root has none."""
+    order = op.attr("porder")
+    reduction = _Reduction(op, lowering.shape(op.input("X")[0]))
+    return reduction.reduced(lambda x, dims, keepdim: torch.linalg.vector_norm(x, order, dims, keepdim))
+
+
 @register_grad("reduce_sum")
 def _reduce_sum_grad(op: Operator, lowering: Lowering) -> Kernel:
     reduction = _Reduction(op, lowering.shape(op.input("X")[0]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn import functional
 
 from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
@@ -19,6 +20,8 @@ from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, regi
 from fleet.static.variable import ROWS
 
 SAMPLERS = ("uniform", "log_uniform", "custom_dist")
+_LARGE = 0.125
+"""The share of the classes from which on drawing one after the other takes longer than looking at all of them."""
 _HIT = 1e20
 """What is taken from the logit of a drawn class that is the right one."""
 
@@ -102,7 +105,8 @@ def _nce(op: Operator, lowering: Lowering) -> Kernel:
 
     def nce(x: torch.Tensor, label: torch.Tensor, weight: torch.Tensor, *more: torch.Tensor) -> Any:
         classes = torch.cat([label.long(), draw((len(x), drawn))], 1)
-        logits = torch.einsum("nd,nsd->ns", x, weight[classes])
+        # Refuses a label below 0, which an index would count from the end.
+        logits = torch.einsum("nd,nsd->ns", x, functional.embedding(classes, weight))
         if has_bias:
             logits = logits + more[0].view(-1)[classes]
         chances = logits.sigmoid()
@@ -200,6 +204,8 @@ def _distinct(
     generator: torch.Generator | None, num_classes: int, count: int, device: torch.device
 ) -> tuple[torch.Tensor, int]:
     """`count` distinct classes by `log_uniform`, and how many were drawn until there were so many."""
+    if count > num_classes * _LARGE:
+        return _distinct_of_all(generator, num_classes, count, device)
     drawn = torch.empty(0, dtype=torch.int64)
     while True:
         more = torch.rand(2 * count, dtype=torch.float64, generator=generator, device=device)
@@ -207,6 +213,22 @@ def _distinct(
         first = np.sort(np.unique(drawn.numpy(), return_index=True)[1])
         if len(first) >= count:
             return drawn[first[:count]].to(device), int(first[count - 1]) + 1
+
+
+def _distinct_of_all(
+    generator: torch.Generator | None, num_classes: int, count: int, device: torch.device
+) -> tuple[torch.Tensor, int]:
+    """The same where drawing until there are enough takes long: a race of all classes has the same order of arrival.
+
+    How often one of those before came again is then drawn for each that is new.
+    """
+    chances = log_uniform_chance(torch.arange(num_classes, device=device), num_classes)
+    uniform = torch.rand((2, num_classes), dtype=torch.float64, generator=generator, device=device)
+    times, again = -torch.log1p(-uniform)
+    order = (times / chances).argsort()
+    left = chances[order].flip(0).cumsum(0).flip(0)[1:count]  # the chance of a new one after each
+    tries = 1 + (again[1:count] / -torch.log1p(-left)).ceil().clamp_(min=1).sum()
+    return order[:count], int(tries)
 
 
 @register_grad("sample_logits")

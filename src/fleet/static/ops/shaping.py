@@ -1,4 +1,4 @@
-"""The same elements in another shape or order: reshape, squeeze, unsqueeze, flatten, transpose, reverse."""
+"""The same elements in another shape or order: reshape, squeeze, unsqueeze, flatten, transpose, reverse, roll."""
 
 from __future__ import annotations
 
@@ -196,3 +196,24 @@ def _reverse(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
 def _reverse_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     axes = list(op.attr("axis"))
     return lambda grad: grad.flip(axes)
+
+
+def _infer_roll(infer: Infer) -> None:
+    shifts, axes = infer.attr("shifts"), infer.attr("axis")
+    for axis in axes:
+        axis_of(infer, axis, len(infer.shape("X")))
+    if len(shifts) != (len(axes) or 1):
+        raise infer.fail(f"shifts must be as many as axis, or one without, got {list(shifts)} and {list(axes)}")
+    infer.like("Out", "X")
+
+
+@register("roll", inputs=("X",), attrs={"shifts": [0], "axis": []}, infer=_infer_roll, grad=Grad())
+def _roll(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    shifts, axes = list(op.attr("shifts")), list(op.attr("axis"))
+    return lambda x: x.roll(shifts, axes)
+
+
+@register_grad("roll")
+def _roll_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    shifts, axes = [-shift for shift in op.attr("shifts")], list(op.attr("axis"))
+    return lambda grad: grad.roll(shifts, axes)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from functools import wraps
+from inspect import Parameter as Argument
 from inspect import signature
-from typing import Any, ClassVar, NamedTuple, TypedDict
+from typing import Any, ClassVar, NamedTuple, TypedDict, Unpack
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.static import names
@@ -220,8 +221,17 @@ class Optimizer:
 
 
 def _says_what_was_meant(init: Callable[..., None]) -> Callable[..., None]:
-    """The same `__init__`; UsageTypeError of one line for an argument that it does not have."""
-    known = [*list(signature(init).parameters)[1:-1], *Common.__annotations__]
+    """The same `__init__`; UsageTypeError of one line for an argument that it does not have.
+
+    One whose `**` is not `Common` takes names that only it knows, and stays as it is.
+    """
+    arguments = list(signature(init).parameters.values())[1:]
+    known = [one.name for one in arguments if one.kind in (Argument.POSITIONAL_OR_KEYWORD, Argument.KEYWORD_ONLY)]
+    for one in arguments:
+        if one.kind is Argument.VAR_KEYWORD:
+            if one.annotation not in ("Unpack[Common]", Unpack[Common]):
+                return init
+            known += Common.__annotations__
 
     @wraps(init)
     def checked(self: Optimizer, *args: Any, **named: Any) -> None:

@@ -104,7 +104,7 @@ def nll_loss(
 ) -> Tensor:
     """-input at each label, where `input` are logarithms of probabilities."""
     _check(reduction)
-    return own(F.nll_loss(input, label, weight, ignore_index=ignore_index, reduction=reduction))
+    return own(F.nll_loss(input, label.long(), weight, ignore_index=ignore_index, reduction=reduction))
 
 
 def binary_cross_entropy(

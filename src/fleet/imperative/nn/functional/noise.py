@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import UsageError
 from fleet.imperative.nn.functional.window import is_last
-from fleet.imperative.tensor import Tensor, own
+from fleet.imperative.tensor import Tensor, fresh, own
 
 __all__ = ["alpha_dropout", "dropout", "dropout2d", "dropout3d"]
 
@@ -32,7 +32,7 @@ def dropout(
         raise UsageError(f"dropout: mode must be upscale_in_train or downscale_in_infer, got {mode!r}")
     grows = mode == "upscale_in_train"
     if not training:
-        return own(x if grows else x * (1 - p))
+        return fresh(x if grows else x * (1 - p), x)
     if axis is None:
         made = F.dropout(x, p, True)
     else:
@@ -58,4 +58,4 @@ def dropout3d(
 
 def alpha_dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, name: str | None = None) -> Tensor:
     """While training, each value has selu's lowest with chance `p`; mean and variance stay what they were."""
-    return own(F.alpha_dropout(x, p, training))
+    return fresh(F.alpha_dropout(x, p, training), x)

@@ -46,4 +46,4 @@ def layer_norm(
 
 def one_hot(x: torch.Tensor, num_classes: int, name: str | None = None) -> Tensor:
     """A 1 at the place of each label, as floats."""
-    return own(F.one_hot(x, num_classes).float())
+    return own(F.one_hot(x.long(), num_classes).float())

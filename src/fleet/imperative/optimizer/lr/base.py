@@ -38,6 +38,12 @@ class LRScheduler(ABC):
     def __call__(self) -> float:
         return self.last_lr
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: one for name, one in vars(self).items() if name != "_optimizers"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _optimizers=weakref.WeakSet())  # a copy of an optimizer attaches itself
+
     def attach(self, optimizer: Any) -> None:
         """Let an optimizer's rate follow."""
         self._optimizers.add(optimizer)

@@ -48,7 +48,7 @@ alias(
         "flops": "use torch.utils.flop_counter",
         "hapi": "write the loop: loss.backward(), optimizer.step(), optimizer.clear_grad()",
         "inference": "use paddle.static.load_inference_model",
-        "jit": "layers are torch modules: torch.compile(layer)",
+        "jit": "make it a program: paddle.enable_static(), then call the layer with static.data",
         "onnx": "layers are torch modules: torch.onnx.export",
         "summary": "print(layer)",
         "text": "use paddle.dataset",

@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_map
 
 from fleet.collective.modes.base import has_stepped
+from fleet.errors import NotSupportedError
 from fleet.optim.spelling import kind_of
 from fleet.strategy import DistributedStrategy
 
@@ -38,16 +40,22 @@ def choose(strategy: DistributedStrategy, module: nn.Module, device: torch.devic
     """What the strategy says; with `strategy.auto` also what suits the model and the device.
 
     On a GPU: bfloat16, torch.compile, channels-last for convolutions, measured convolution kernels. Everywhere: the
-    optimizer in one kernel. What the user has set stays.
+    optimizer in one kernel. What the user has set stays; NotSupportedError if it is to compile what cannot be compiled.
     """
     auto, on_gpu = strategy.auto, device.type == "cuda"
+    foreign = next((name for name, one in module.named_parameters() if not _is_known_to_compilers(one)), None)
+    if strategy.compile and foreign is not None:
+        raise NotSupportedError(
+            f"strategy.compile: torch.compile does not take layers of this kind, parameter {foreign!r} is a "
+            f"{type(module.get_parameter(foreign)).__qualname__} of its own; leave it False, or use torch.nn's layers"
+        )
     has_images = any(isinstance(one, _IMAGES) for one in module.modules())
     auto_half = auto and on_gpu and not strategy.amp and torch.cuda.is_bf16_supported()
     dtype = torch.bfloat16 if auto_half or strategy.amp_configs.dtype == "bfloat16" else torch.float16
     tuning = Tuning(
         amp=strategy.amp or auto_half,
         amp_dtype=dtype,
-        compile=strategy.compile or (auto and on_gpu),
+        compile=strategy.compile or (auto and on_gpu and foreign is None),
         channels_last=strategy.channels_last or (auto and has_images),
         fused_optimizer=(strategy.fused_optimizer or auto) and not has_sparse_gradients(module),
         benchmark_kernels=strategy.cudnn_exhaustive_search or (auto and has_images),
@@ -55,6 +63,12 @@ def choose(strategy: DistributedStrategy, module: nn.Module, device: torch.devic
     if auto:
         log.info("strategy.auto on %s: %s", device, tuning)
     return tuning
+
+
+def _is_known_to_compilers(parameter: nn.Parameter) -> bool:
+    """Whether it is of torch's own class, or of one that says how it is made of others."""
+    kind = type(parameter)
+    return kind.__module__.partition(".")[0] == "torch" or is_traceable_wrapper_subclass(parameter)
 
 
 def put_channels_last(module: nn.Module) -> None:

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from fleet import DistributedStrategy
 from fleet import imperative as paddle
+from fleet.collective import tuning
 from fleet.errors import NotSupportedError, UsageError
 from fleet.imperative import nn
 from fleet.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
@@ -105,3 +107,13 @@ def test_a_copy_of_an_optimizer_clips_and_follows_a_schedule_of_its_own(duplicat
     (theirs * 4).sum().backward()
     other.step()
     assert theirs.tolist() == [-0.75, -0.75]
+
+
+def test_auto_leaves_layers_alone_that_cannot_be_compiled() -> None:
+    auto, asked = DistributedStrategy(), DistributedStrategy()
+    auto.auto = asked.compile = True
+    layer, gpu = nn.Linear(2, 2), torch.device("cuda")
+    assert not tuning.choose(auto, layer, gpu).compile
+    assert tuning.choose(auto, torch.nn.Linear(2, 2), gpu).compile
+    with pytest.raises(NotSupportedError, match=r"parameter 'weight' is a Parameter of its own; leave it False"):
+        tuning.choose(asked, layer, gpu)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from fleet.imperative.tensor import Tensor, fresh, own
+from fleet.static.ops.activation import round_away
 
 __all__ = [
     "abs",
@@ -173,8 +174,7 @@ def logical_not(x: torch.Tensor, out: torch.Tensor | None = None, name: str | No
 
 def round(x: torch.Tensor, name: str | None = None) -> Tensor:
     """The nearest whole number; of two that are as near, the one further from 0."""
-    whole = torch.trunc(x)
-    return own(whole + torch.sign(x) * (torch.abs(x - whole) >= 0.5))
+    return own(round_away(x))
 
 
 def clip(x: torch.Tensor, min: Any = None, max: Any = None, name: str | None = None) -> Tensor:

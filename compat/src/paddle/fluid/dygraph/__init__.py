@@ -30,7 +30,7 @@ alias(
         "RowConv": "use Conv2D",
         "SequenceConv": "use Conv2D over padded input, or a program with layers.sequence_conv",
         "SpectralNorm": "use torch.nn.utils.parametrizations.spectral_norm on the layer",
-        "TracedLayer": "use torch.jit.trace on the layer",
+        "TracedLayer": "make it a program: paddle.enable_static(), then call the layer with static.data",
         "TreeConv": "use Linear and layers.gather",
         "declarative": "write the program with fluid.layers",
         "dygraph_to_static_func": "write the program with fluid.layers",

@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     refused={
-        "TracedLayer": "use torch.jit.trace on the layer",
+        "TracedLayer": "make it a program: paddle.enable_static(), then call the layer with static.data",
         "declarative": "write the program with fluid.layers",
         "dygraph_to_static_func": "write the program with fluid.layers",
     },

@@ -83,6 +83,15 @@ def test_generators_make_tensors_where_no_program_is_meant() -> None:
         assert [batch[1].tolist() for batch in batches] == [[0, 1], [2, 3]]
         loader.set_batch_generator(lambda: iter([[np.zeros((2, 3))]]), places=["cpu"])
         assert [one.shape for batch in loader for one in batch] == [[2, 3]]
+        same = np.zeros(1)
+
+        def reusing() -> Iterator[list[Any]]:
+            for number in range(4):
+                same[:] = number
+                yield [same]
+
+        loader.set_batch_generator(reusing)
+        assert [one.tolist() for batch in loader for one in batch] == [[0], [1], [2], [3]]
         with pytest.raises(UsageError, match="capacity must be >= 1, got 0"):
             io.DataLoader.from_generator(capacity=0)
         with pytest.raises(NotSupportedError, match="use_multiprocess is not built"):

@@ -8,73 +8,37 @@ for x, y in loader():
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import torch
 
-from fleet.errors import NotReadyError, UsageError
 from fleet.imperative import to_tensor
 from fleet.imperative.tensor import Tensor
-from fleet.static.batches import Batches
-
-DEFAULT_CAPACITY = 8
-
-Generator = Callable[[], Iterable[Any]]
+from fleet.static.feeds import copied
+from fleet.static.loader import Generator, Loader
 
 
-class GeneratedTensors:
-    """A loader whose batches a thread makes at most `capacity` ahead; each is a list of tensors, one for each field."""
+class GeneratedTensors(Loader):
+    """A loader whose batches are lists of tensors, one for each field, on `places` or where new tensors are made."""
 
     def __init__(self, capacity: int | None = None) -> None:
-        self._capacity = DEFAULT_CAPACITY if capacity is None else capacity
-        if type(self._capacity) is not int or self._capacity < 1:
-            raise UsageError(f"capacity must be >= 1, got {capacity!r}; it is the number of batches made ahead")
-        self._make: Generator | None = None
+        super().__init__(capacity)
         self._place: Any = None
 
-    def set_sample_generator(
-        self, reader: Generator, batch_size: int, drop_last: bool = True, places: Any = None
-    ) -> GeneratedTensors:
-        """`reader()` yields samples, which are put together; `drop_last` leaves out a batch that is not full."""
-        if batch_size < 1:
-            raise UsageError(f"set_sample_generator: batch_size must be >= 1, got {batch_size}")
+    def _of_samples(self, samples: list[Any]) -> list[Any]:
+        rows = [one if isinstance(one, list | tuple) else (one,) for one in samples]
+        return [np.stack([np.asarray(one) for one in field]) for field in zip(*rows, strict=True)]
 
-        def lists() -> Iterator[Any]:
-            samples = iter(reader())
-            while batch := list(islice(samples, batch_size)):
-                if len(batch) == batch_size or not drop_last:
-                    yield batch
+    def _of_arrays(self, arrays: Any) -> list[Any]:
+        return [copied(one) for one in arrays]
 
-        return self.set_sample_list_generator(lists, places)
+    def _joined(self, batches: list[Any]) -> list[Any]:
+        return [torch.cat([torch.as_tensor(one) for one in field]) for field in zip(*batches, strict=True)]
 
-    def set_sample_list_generator(self, reader: Generator, places: Any = None) -> GeneratedTensors:
-        """`reader()` yields lists of samples."""
-        return self.set_batch_generator(lambda: (_fields(samples) for samples in reader()), places)
+    def _given(self, batch: Any) -> list[Tensor]:
+        return [to_tensor(one, place=self._place) for one in batch]
 
-    def set_batch_generator(self, reader: Generator, places: Any = None) -> GeneratedTensors:
-        """`reader()` yields batches: lists of arrays or tensors."""
-        self._make = reader
+    def _set(self, given: Generator, batches: Generator, places: Any) -> Self:
         self._place = places[0] if isinstance(places, list | tuple) else places
-        return self
-
-    def __call__(self) -> Iterator[list[Tensor]]:
-        return iter(self)
-
-    def __iter__(self) -> Iterator[list[Tensor]]:
-        """One pass; it may be left at any time, and another begun."""
-        if self._make is None:
-            raise NotReadyError("this loader has no generator; call set_batch_generator() or one of its kind")
-        batches = Batches(self._make, self._capacity)
-        try:
-            for batch in batches:
-                yield [to_tensor(one, place=self._place) for one in batch]
-        finally:
-            batches.close()
-
-
-def _fields(samples: Any) -> list[Any]:
-    """Lists of samples as an array for each field."""
-    rows = [one if isinstance(one, list | tuple) else (one,) for one in samples]
-    return [np.stack([np.asarray(one) for one in field]) for field in zip(*rows, strict=True)]
+        return super()._set(given, batches, places)

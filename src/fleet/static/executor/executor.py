@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.static.executor.dataset import FetchHandler, run_over
@@ -32,7 +33,8 @@ class Executor:
         self.device = device_of(self.place)
         self._steps = Steps(self.device)
         self._is_closed = False
-        self._evaluated: dict[int, tuple[int, Program]] = {}
+        self._evaluated: WeakKeyDictionary[Program, tuple[int, Program]] = WeakKeyDictionary()
+        """Of programs that train, their version and what evaluates them."""
 
     def run(
         self,
@@ -132,9 +134,9 @@ class Executor:
         """`train_from_dataset` that trains nothing: of a program that would, it runs `clone(for_test=True)`."""
         program = plain(default_main_program() if program is None else program)
         if program.is_trained:
-            known = self._evaluated.get(program.serial)
+            known = self._evaluated.get(program)
             if known is None or known[0] != program.version:
-                known = self._evaluated[program.serial] = (program.version, program.clone(for_test=True))
+                known = self._evaluated[program] = (program.version, program.clone(for_test=True))
             program = known[1]
         return self.train_from_dataset(program, *args, **more)
 

@@ -38,10 +38,10 @@ $(VENV)/.native: $(VENV)/.requirements $(VENV)/.files $(NATIVE_SOURCES)
 		  echo "      python -m ziglang c++ (pip install ziglang)"; exit 1; }
 	@echo "building the native core"
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
-	@$(BIN)/python -m compileall -q src  # as an ordinary install does
+	@$(BIN)/python -m compileall -q src compat/src  # as an ordinary install does
 	@touch $@
 
-# Aliases in one folder, which the interpreter reads by path: a new file needs no new install.
+# One folder, which the interpreter reads by path: a new file needs no new install.
 $(VENV)/.compat: compat/pyproject.toml $(VENV)/.requirements
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable compat
 	@touch $@
@@ -58,7 +58,7 @@ demo-static: setup  ## Train a click model as a static program, with 2 servers a
 
 # Two halves side by side, divided so that they take about as long: most tests keep one core busy, or wait.
 SECOND_HALF := tests/multi tests/e2e tests/gpu
-FIRST_HALF := $(filter-out $(SECOND_HALF) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+FIRST_HALF := compat/tests $(filter-out $(SECOND_HALF) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 
 test: setup test-cpp  ## Run every test
 	@mkdir -p build; \
@@ -77,7 +77,7 @@ test-cpp: setup  ## Run the tests of the C++ core alone
 
 test-seeds: setup  ## Run the documents' samples, where their folder lies beside this one
 	@if [ -f $(SEEDS)/run_samples.py ]; then $(BIN)/python $(SEEDS)/run_samples.py --bin $(BIN); \
-		else echo "no $(SEEDS)/run_samples.py here; tests/compat has scripts of the same kind"; fi
+		else echo "no $(SEEDS)/run_samples.py here; compat/tests has scripts of the same kind"; fi
 
 check: setup  ## Lint, types, format, layering
 	$(BIN)/ruff check .

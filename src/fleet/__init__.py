@@ -17,7 +17,7 @@ from fleet._lazy import lazily
 from fleet._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fleet import data, imperative, metrics, nn, optim, static, transpiler
+    from fleet import data, metrics, nn, optim, static, transpiler
     from fleet.api import (
         Fleet,
         barrier_worker,
@@ -121,7 +121,6 @@ _HOMES = {
 _MODULES = {
     "data": "data",
     "entries": "ps.entries",
-    "imperative": "imperative",
     "initializers": "ps.initializers",
     "metrics": "metrics",
     "nn": "nn",
@@ -156,7 +155,6 @@ __all__ = [
     "distributed_optimizer",
     "entries",
     "flush",
-    "imperative",
     "init",
     "init_server",
     "init_worker",

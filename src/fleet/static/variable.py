@@ -162,7 +162,7 @@ class Variable:
     if not TYPE_CHECKING:  # a checker would take any name for a method
 
         def __getattr__(self, name: str) -> Any:
-            """Functions of `fleet.static.functions` as methods: `x.mean()`, `x.reshape([-1, 3])`."""
+            """Methods that another package gives to variables; see `fleet.static.methods`."""
             from fleet.static.methods import method_of
 
             return method_of(self, name)

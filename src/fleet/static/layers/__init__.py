@@ -30,6 +30,7 @@ from fleet.static.layers import (
     sequence,
     sequence_rows,
     shaping,
+    sparse,
     tagging,
     tensor,
 )
@@ -59,6 +60,7 @@ from fleet.static.layers.sampled import *
 from fleet.static.layers.sequence import *
 from fleet.static.layers.sequence_rows import *
 from fleet.static.layers.shaping import *
+from fleet.static.layers.sparse import *
 from fleet.static.layers.tagging import *
 from fleet.static.layers.tensor import *
 
@@ -89,6 +91,7 @@ __all__ += sampled.__all__
 __all__ += sequence.__all__
 __all__ += sequence_rows.__all__
 __all__ += shaping.__all__
+__all__ += sparse.__all__
 __all__ += tagging.__all__
 __all__ += tensor.__all__
 __all__.sort()

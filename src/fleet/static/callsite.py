@@ -6,7 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-_nobodys = (f"{Path(__file__).resolve().parent.parent}{os.sep}", "<frozen ", "<program ")
+_PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
+_nobodys: tuple[str, ...] = (_PACKAGE, "<frozen ", "<program ")
 """Code that is nobody's script: Fleet, Python's import machinery, and what the Executor makes of programs."""
 
 

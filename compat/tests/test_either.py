@@ -106,7 +106,7 @@ def test_labels() -> None:
 def test_layers_of_layers() -> None:
     x, y = static.data("x", [None, 6]), static.data("y", [None, 1], "int64")
     hot = layers.one_hot(y, 6)
-    made = [composed.label_smooth(hot), composed.label_smooth(hot, hot), composed.hard_swish(x)]
+    made = [composed.label_smooth(hot), composed.label_smooth(hot, hot), layers.hard_swish(x)]
     chances = np.eye(6, dtype=np.float32)[LABELS[:, 0]]
     smooth, same, swish, dice = run(*made, composed.dice_loss(hot, y), x=X, y=LABELS)
     np.testing.assert_allclose(smooth, chances * 0.9 + 0.1 / 6, rtol=1e-6)

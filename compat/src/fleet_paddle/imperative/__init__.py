@@ -23,6 +23,7 @@ from fleet_paddle.imperative.files import *
 from fleet_paddle.imperative.functions import (
     asking,
     autograd,
+    from_rows,
     linear,
     manipulation,
     ordering,
@@ -38,6 +39,7 @@ from fleet_paddle.imperative.functions.ordering import *
 from fleet_paddle.imperative.functions.picking import *
 from fleet_paddle.imperative.functions.pointwise import *
 from fleet_paddle.imperative.functions.reduction import *
+from fleet_paddle.imperative.functions.table import *
 from fleet_paddle.imperative.parallel import *
 from fleet_paddle.imperative.place import *
 from fleet_paddle.imperative.random import *
@@ -54,6 +56,7 @@ __all__ += ordering.__all__
 __all__ += picking.__all__
 __all__ += pointwise.__all__
 __all__ += reduction.__all__
+__all__ += from_rows.names("")
 __all__ += parallel.__all__
 __all__ += place.__all__
 __all__ += random.__all__

@@ -31,6 +31,7 @@ from fleet.static.layers import (
     sequence_rows,
     shaping,
     sparse,
+    table,
     tagging,
     tensor,
 )
@@ -61,6 +62,7 @@ from fleet.static.layers.sequence import *
 from fleet.static.layers.sequence_rows import *
 from fleet.static.layers.shaping import *
 from fleet.static.layers.sparse import *
+from fleet.static.layers.table import *
 from fleet.static.layers.tagging import *
 from fleet.static.layers.tensor import *
 
@@ -92,6 +94,7 @@ __all__ += sequence.__all__
 __all__ += sequence_rows.__all__
 __all__ += shaping.__all__
 __all__ += sparse.__all__
+__all__ += table.__all__
 __all__ += tagging.__all__
 __all__ += tensor.__all__
 __all__.sort()

@@ -14,7 +14,16 @@ from typing import Any
 
 import torch
 
-from fleet_paddle.imperative.functions import asking, linear, manipulation, ordering, picking, pointwise, reduction
+from fleet_paddle.imperative.functions import (
+    asking,
+    linear,
+    manipulation,
+    ordering,
+    picking,
+    pointwise,
+    reduction,
+    table,
+)
 from fleet_paddle.imperative.tensor import Tensor, own
 
 _OURS = {
@@ -25,8 +34,9 @@ _OURS = {
     ordering: "histogram sort unique",
     picking: "gather gather_nd index_sample index_select nonzero scatter scatter_ scatter_nd_add slice strided_slice "
     "where",
-    pointwise: "equal greater_than less_than mod round scale stanh",
+    pointwise: "equal greater_than less_than mod scale",
     reduction: "argmax argmin cumsum logsumexp max median min norm prod sum",
+    table: "round stanh",
 }
 
 _BY_DIMENSION = frozenset({"gather", "index_select", "scatter", "scatter_"})

@@ -8,26 +8,15 @@ from typing import Any
 
 import torch
 
-from fleet.static.ops.activation import round_away
 from fleet_paddle.imperative.tensor import Tensor, fresh, own
 
 __all__ = [
-    "abs",
-    "acos",
     "add",
     "add_n",
-    "asin",
-    "atan",
-    "ceil",
     "clip",
     "conj",
-    "cos",
-    "cosh",
     "divide",
     "equal",
-    "erf",
-    "exp",
-    "floor",
     "floor_divide",
     "greater_equal",
     "greater_than",
@@ -38,8 +27,6 @@ __all__ = [
     "isnan",
     "less_equal",
     "less_than",
-    "log",
-    "log1p",
     "log2",
     "log10",
     "logical_and",
@@ -53,19 +40,10 @@ __all__ = [
     "not_equal",
     "pow",
     "real",
-    "reciprocal",
-    "round",
-    "rsqrt",
     "scale",
     "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "stanh",
     "subtract",
     "tan",
-    "tanh",
     "tanh_",
 ]
 
@@ -114,35 +92,16 @@ def _named(call: Callable[..., Any], function: Callable[..., Any]) -> Callable[.
     return call
 
 
-abs = _one(torch.abs)
-acos = _one(torch.acos)
-asin = _one(torch.asin)
-atan = _one(torch.atan)
-ceil = _one(torch.ceil)
 conj = _one(torch.conj)
-cos = _one(torch.cos)
-cosh = _one(torch.cosh)
-erf = _one(torch.erf)
-exp = _one(torch.exp)
-floor = _one(torch.floor)
 imag = _one(torch.imag)
 isfinite = _one(torch.isfinite)
 isinf = _one(torch.isinf)
 isnan = _one(torch.isnan)
-log = _one(torch.log)
 log10 = _one(torch.log10)
-log1p = _one(torch.log1p)
 log2 = _one(torch.log2)
 real = _one(torch.real)
-reciprocal = _one(torch.reciprocal)
-rsqrt = _one(torch.rsqrt)
 sign = _one(torch.sign)
-sin = _one(torch.sin)
-sinh = _one(torch.sinh)
-sqrt = _one(torch.sqrt)
-square = _one(torch.square)
 tan = _one(torch.tan)
-tanh = _one(torch.tanh)
 tanh_ = _one(torch.Tensor.tanh_)
 
 add = _two(torch.add)
@@ -172,11 +131,6 @@ def logical_not(x: torch.Tensor, out: torch.Tensor | None = None, name: str | No
     return own(torch.logical_not(x) if out is None else torch.logical_not(x, out=out))
 
 
-def round(x: torch.Tensor, name: str | None = None) -> Tensor:
-    """The nearest whole number; of two that are as near, the one further from 0."""
-    return own(round_away(x))
-
-
 def clip(x: torch.Tensor, min: Any = None, max: Any = None, name: str | None = None) -> Tensor:
     """Every element between `min` and `max`."""
     return fresh(x if min is None and max is None else torch.clamp(x, min, max), x)
@@ -197,11 +151,6 @@ def scale(
 
         made = getattr(functional, act)(made)
     return own(made)
-
-
-def stanh(x: torch.Tensor, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Tensor:
-    """scale_b * tanh(scale_a * x)."""
-    return own(scale_b * torch.tanh(scale_a * x))
 
 
 def add_n(inputs: Any, name: str | None = None) -> Tensor:

@@ -11,18 +11,13 @@ from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
 __all__ = [
-    "abs",
     "add",
     "add_n",
     "bmm",
-    "ceil",
     "clip",
-    "cos",
     "divide",
     "dot",
     "equal",
-    "exp",
-    "floor",
     "floor_divide",
     "floor_mod",
     "greater_equal",
@@ -33,8 +28,6 @@ __all__ = [
     "isnan",
     "less_equal",
     "less_than",
-    "log",
-    "log1p",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -47,36 +40,16 @@ __all__ = [
     "multiply",
     "not_equal",
     "pow",
-    "reciprocal",
     "remainder",
-    "round",
-    "rsqrt",
     "scale",
     "sign",
-    "sin",
-    "sqrt",
-    "square",
     "subtract",
-    "tanh",
 ]
 
-abs = layers.abs
-ceil = layers.ceil
-cos = layers.cos
-exp = layers.exp
-floor = layers.floor
-log = layers.log
 logical_and = layers.logical_and
 logical_not = layers.logical_not
 logical_or = layers.logical_or
 logical_xor = layers.logical_xor
-reciprocal = layers.reciprocal
-round = layers.round
-rsqrt = layers.rsqrt
-sin = layers.sin
-sqrt = layers.sqrt
-square = layers.square
-tanh = layers.tanh
 
 
 _WITHOUT_AXIS = ("elementwise_add", "elementwise_sub", "elementwise_div", "elementwise_floordiv", "elementwise_mod")
@@ -120,12 +93,6 @@ greater_equal = _two("greater_equal", "Whether x >= y")
 def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
     """x to the power of y, a number or a variable."""
     return layers.elementwise_pow(x, y, name=name) if isinstance(y, Variable) else layers.pow(x, y, name)
-
-
-def log1p(x: Variable, name: str | None = None) -> Variable:
-    """log(1 + x), exact where x is small."""
-    layer = Layer("log1p", name)
-    return layer.apply("log1p", {"X": layer.variable(x, "x")}, {}, x.dtype)
 
 
 def scale(

@@ -6,6 +6,8 @@ Given variables of a program, each is the function of its name in `programs.func
 
 from __future__ import annotations
 
+from fleet_paddle.imperative.functions import from_rows
+from fleet_paddle.imperative.functions.table import *
 from fleet_paddle.imperative.nn.functional import activation, conv, image, loss_special, noise, norm, pool, vectors
 from fleet_paddle.imperative.nn.functional.activation import *
 from fleet_paddle.imperative.nn.functional.conv import *
@@ -60,4 +62,8 @@ __all__ += norm.__all__
 __all__ += pool.__all__
 __all__ += vectors.__all__
 
+ALSO_IN_THE_ROOT = ("tanh",)
+"""Functions of the table that 2.0 has here and beside `nn`."""
+
 all_by_operand(globals(), __all__, "fleet_paddle.programs.functional")
+__all__ += [*from_rows.names("F"), *ALSO_IN_THE_ROOT]

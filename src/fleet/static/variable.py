@@ -155,7 +155,7 @@ class Variable:
         raise UsageTypeError(f"variable {self.name!r} cannot be iterated over; take it apart with layers.unstack()")
 
     def __matmul__(self, other: Variable) -> Variable:
-        from fleet.static.layers.arithmetic import matmul
+        from fleet.static.layers.table import matmul
 
         return matmul(self, other)
 

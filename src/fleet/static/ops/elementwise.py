@@ -7,8 +7,8 @@ so gradients need no more than shapes that are known when the program is compile
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,7 +18,7 @@ from fleet.static.executor.lowering import Lowering
 from fleet.static.infer import site_of
 from fleet.static.operator import Operator
 from fleet.static.ops.making import same_dtype
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 from fleet.static.variable import Shape
 
 Unary = Callable[[torch.Tensor], torch.Tensor]
@@ -133,23 +133,45 @@ def _to_shape(op: Operator, lowering: Lowering, slot: str) -> Unary | None:
     return lambda grad: (grad.sum(repeated, keepdim=True) if repeated else grad).reshape(own)
 
 
-def _binary(type: str, function: Binary, needs: tuple[str, ...] | None) -> None:
+def aligned(function: Binary) -> Callable[..., torch.Tensor]:
+    """`function` of tensors, the dimensions of y being those of x from `axis` on, or its last ones for -1."""
+
+    def call(x: torch.Tensor, y: Any, axis: int) -> torch.Tensor:
+        return function(x, y if axis == -1 else y.reshape((*y.shape, *[1] * (x.dim() - axis % x.dim() - y.dim()))))
+
+    return call
+
+
+def _binary(
+    type: str, function: Binary, needs: tuple[str, ...] | None, doc: str, v2: Sequence[str] = (), has_axis: bool = False
+) -> None:
+    """Define an op of X and Y; `v2` are the names of 2.0's function, which `has_axis` as 1.x's layer does."""
+    compute = aligned(function) if has_axis else function
+    given = "(x, y, axis=-1, name)" if has_axis else "(x, y, name)"
+    calls = [Calls(doc, f"{type}(x, y, axis=-1, act=None, name)")]
+    calls += [Calls(doc, v2=f"{name}{given}", torch=compute, is_sign=True) for name in v2]
     grad = None if needs is None else Grad(needs=needs, wrt=("X", "Y"))
 
-    @register(type, inputs=("X", "Y"), attrs=_ATTRS, infer=infer_elementwise, grad=grad)
+    @register(type, inputs=("X", "Y"), attrs=_ATTRS, infer=infer_elementwise, grad=grad, calls=calls)
     def _(op: Operator, lowering: Lowering) -> Kernel:
         return elementwise_kernel(function, op, lowering)
 
 
-_binary("elementwise_add", torch.add, ())
-_binary("elementwise_sub", torch.sub, ())
-_binary("elementwise_mul", torch.mul, ("X", "Y"))
-_binary("elementwise_div", torch.div, ("Y", "Out"))
-_binary("elementwise_max", torch.maximum, ("X", "Y"))
-_binary("elementwise_min", torch.minimum, ("X", "Y"))
-_binary("elementwise_pow", torch.pow, ("X", "Y"))
-_binary("elementwise_mod", torch.remainder, ("X", "Y"))
-_binary("elementwise_floordiv", torch.floor_divide, None)
+_binary("elementwise_add", torch.add, (), "x + y; y is laid beside x from dimension `axis` of x on.", ["add"])
+_binary("elementwise_sub", torch.sub, (), "x - y, element by element.", ["subtract"])
+_binary("elementwise_mul", torch.mul, ("X", "Y"), "x * y, element by element.", ["multiply"], has_axis=True)
+_binary("elementwise_div", torch.div, ("Y", "Out"), "x / y, element by element.", ["divide"])
+_binary("elementwise_max", torch.maximum, ("X", "Y"), "The larger of both.", ["maximum"], has_axis=True)
+_binary("elementwise_min", torch.minimum, ("X", "Y"), "The smaller of both.", ["minimum"], has_axis=True)
+_binary("elementwise_pow", torch.pow, ("X", "Y"), "x to the power y, element by element.")
+_binary(
+    "elementwise_mod",
+    torch.remainder,
+    ("X", "Y"),
+    "The remainder of x / y, with the sign of y.",
+    ["mod", "remainder", "floor_mod"],
+)
+_binary("elementwise_floordiv", torch.floor_divide, None, "x / y, rounded down.", ["floor_divide"])
 
 
 def _backward(op: Operator, lowering: Lowering, of_x: Kernel, of_y: Kernel) -> Kernel:

@@ -59,7 +59,9 @@ class ServerCalls(Questions):
         if self._modules is None:
             from fleet.runtime.module_job import ModuleJob
 
-            self._modules = ModuleJob(lambda tensor: self.util.mean_(tensor))
+            self._modules = ModuleJob(
+                average=lambda tensor: self.util.mean_(tensor), broadcast=lambda tensor: self.util.broadcast_(tensor)
+            )
         return self._modules
 
     def _server_job(self) -> ServerJob:

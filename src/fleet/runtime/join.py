@@ -209,13 +209,10 @@ def enter(client: Client, take: Callable[[], FlatParameters | None], device: tor
 
 
 @torch.no_grad()
-def share_parameters(model: nn.Module, mean: Callable[[torch.Tensor], None], who: Identity) -> None:
-    """Worker 0's dense parameters become everybody's: the others bring zeros to a mean."""
+def share_parameters(model: nn.Module, broadcast: Callable[[torch.Tensor], None]) -> None:
+    """Worker 0's dense parameters become everybody's."""
     for parameter in model.parameters():
-        if who.index:
-            parameter.zero_()
-        mean(parameter.data)
-        parameter.mul_(who.num_workers)
+        broadcast(parameter.data)
 
 
 def _flat(found: Declared, job: JobSpec, used: Sequence[int]) -> FlatParameters | None:

@@ -26,10 +26,14 @@ Folder = str | PathLike[str]
 
 
 class ModuleJob:
-    """The model and the optimizer of a job in this process; `average` gives a tensor its mean over the workers."""
+    """The model and the optimizer of a job in this process.
 
-    def __init__(self, average: Callable[[torch.Tensor], None]) -> None:
+    `average` gives a tensor its mean over the workers, `broadcast` what it is in worker 0.
+    """
+
+    def __init__(self, average: Callable[[torch.Tensor], None], broadcast: Callable[[torch.Tensor], None]) -> None:
         self._average = average
+        self._broadcast = broadcast
         self._worker: Worker | None = None
         self._model: nn.Module | None = None
         self._optimizer: DistributedOptimizer | None = None
@@ -49,7 +53,7 @@ class ModuleJob:
             raise NotReadyError("fleet.init_worker() was called before; call fleet.stop_worker() first")
         is_averaged = strategy.dense == "allreduce"
         if is_averaged and servers.who.num_workers > 1 and self._model is not None:
-            share_parameters(self._model, self._average, servers.who)
+            share_parameters(self._model, self._broadcast)
         self._worker = start_worker(
             self._model,
             self._optimizer,

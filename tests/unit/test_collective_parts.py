@@ -11,7 +11,7 @@ from torch import nn
 from fleet import DistributedStrategy
 from fleet.collective import tuning
 from fleet.collective.amp import LossScale, ScaleRule
-from fleet.collective.compose import MODES, make_mode, refuse_contradictions
+from fleet.collective.compose import MODES, make_sync_policy, refuse_contradictions
 from fleet.collective.merge import Merge
 from fleet.collective.modes.adaptive import next_interval
 from fleet.collective.modes.sharded import segments
@@ -87,7 +87,7 @@ def test_combinations_that_make_sense(fields: dict[str, Any]) -> None:
 def test_a_degree_is_honoured_or_refused(configs: dict[str, Any], num_workers: int, words: str) -> None:
     with pytest.raises(StrategyError, match=words):
         strategy = strategy_of(sharding=True, sharding_configs=configs)
-        make_mode(nn.Linear(1, 1), strategy, num_workers, torch.device("cpu"))
+        make_sync_policy(nn.Linear(1, 1), strategy, num_workers, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(

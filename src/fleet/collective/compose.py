@@ -9,7 +9,7 @@ from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from fleet.collective.merge import Merge
-from fleet.collective.modes.base import Mode
+from fleet.collective.modes.base import SyncPolicy
 from fleet.collective.modes.reduce_grad import MB, Buckets, ReduceGrad
 from fleet.collective.precision import HALVES
 from fleet.errors import StrategyError, UsageError
@@ -87,10 +87,12 @@ def _refuse_half_set_sharding(strategy: DistributedStrategy) -> None:
         )
 
 
-def make_mode(module: nn.Module, strategy: DistributedStrategy, num_workers: int, device: torch.device) -> Mode:
+def make_sync_policy(
+    module: nn.Module, strategy: DistributedStrategy, num_workers: int, device: torch.device
+) -> SyncPolicy:
     """How this model's workers come together. A single worker has nobody to meet."""
     if num_workers == 1:
-        return Mode(module)
+        return SyncPolicy(module)
     buckets = _buckets(strategy)
     if strategy.dgc:
         from fleet.collective.modes.dgc import DGC
@@ -106,7 +108,7 @@ def make_mode(module: nn.Module, strategy: DistributedStrategy, num_workers: int
     return ReduceGrad(module, num_workers, buckets)
 
 
-def _local(module: nn.Module, strategy: DistributedStrategy, num_workers: int, buckets: Buckets) -> Mode:
+def _local(module: nn.Module, strategy: DistributedStrategy, num_workers: int, buckets: Buckets) -> SyncPolicy:
     from fleet.collective.modes.local_sgd import Interval, LocalSGD
 
     if strategy.localsgd:
@@ -137,7 +139,7 @@ def _buckets(strategy: DistributedStrategy) -> Buckets:
 
 def _sharding(
     module: nn.Module, strategy: DistributedStrategy, num_workers: int, device: torch.device, buckets: Buckets
-) -> Mode:
+) -> SyncPolicy:
     from torch.distributed.device_mesh import init_device_mesh
 
     configs = strategy.sharding_configs
@@ -179,12 +181,12 @@ def make_merge(strategy: DistributedStrategy) -> Merge:
     return Merge(strategy.sharding_configs.gradient_merge_acc_step if strategy.sharding else 1)
 
 
-def needs_optimizer(strategy: DistributedStrategy, mode: Mode) -> bool:
+def needs_optimizer(strategy: DistributedStrategy, policy: SyncPolicy) -> bool:
     """Whether an optimizer that is not Fleet's would leave out a part of what the strategy asks for."""
     switches = ("gradient_merge", "lars", "lamb", "fused_optimizer", "sharding", *_LOCAL, "dgc")
     asked = any(getattr(strategy, name) for name in switches)
     values = strategy.gradient_clip_norm, strategy.gradient_clip_value
-    is_summed = strategy.gradient_scale_configs.scale_strategy != "avg" and mode.num_workers > 1
+    is_summed = strategy.gradient_scale_configs.scale_strategy != "avg" and policy.num_workers > 1
     return asked or is_summed or any(value is not None for value in values)
 
 

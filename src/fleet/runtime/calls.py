@@ -167,7 +167,7 @@ class ServerCalls(Questions):
 
     def flush(self) -> None:
         """Return when everything this worker has sent was applied."""
-        self._server_job().worker("fleet.flush()").mode.flush()
+        self._server_job().worker("fleet.flush()").policy.flush()
 
     def prefetch(
         self, loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], object] | None = None

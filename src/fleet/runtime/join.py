@@ -16,9 +16,9 @@ from fleet.ps.client import Client
 from fleet.ps.distinct import distinct
 from fleet.ps.flat import FlatParameters
 from fleet.ps.from_torch import check_fresh, rule_of
-from fleet.ps.modes import MODES, make_mode
+from fleet.ps.modes import POLICIES, make_push_policy
 from fleet.ps.modes.base import Setup
-from fleet.ps.optimizer import DistributedOptimizer
+from fleet.ps.optimizer import ServerOptimizer
 from fleet.ps.placement import place
 from fleet.ps.spec import DenseSpec, JobSpec, RuleSpec, TableSpec
 from fleet.ps.worker import Worker
@@ -52,7 +52,7 @@ class Declared:
     """Parameters that the optimizer has but that need no gradient."""
 
 
-def declare(model: nn.Module | None, optimizer: DistributedOptimizer | None) -> Declared:
+def declare(model: nn.Module | None, optimizer: ServerOptimizer | None) -> Declared:
     """Find the tables and the dense parameters; UsageError if a table has no rule or two declarations of it differ."""
     if optimizer is not None:
         check_fresh(optimizer.inner)
@@ -128,7 +128,7 @@ def _dense_rule(rule: RuleSpec) -> RuleSpec:
 
 def start_worker(
     model: nn.Module | None,
-    optimizer: DistributedOptimizer | None,
+    optimizer: ServerOptimizer | None,
     who: Identity,
     strategy: DistributedStrategy,
     *,
@@ -143,7 +143,7 @@ def start_worker(
     found = declare(model, optimizer)
     job = job_of(found, who, strategy, dispatcher)
     device = found.dense[0][1].device if found.dense else _device_of(model)
-    if strategy.dense == "allreduce" and MODES[job.mode].trains_locally:
+    if strategy.dense == "allreduce" and POLICIES[job.mode].trains_locally:
         raise UsageError(
             "strategy.dense = 'allreduce' and geo mode both keep dense parameters in the workers; choose one"
         )
@@ -178,14 +178,14 @@ def enter(client: Client, take: Callable[[], FlatParameters | None], device: tor
     Those are worker 0's, unless the servers have some already.
     """
     job = client.job
-    mode = None
+    policy = None
     try:
         is_started, version = client.declare()
         flat = take()
         if flat is not None and client.worker == 0 and not is_started:
             groups = range(len(job.dense.groups))
             client.start([[flat.values(server, group) for group in groups] for server in range(client.num_servers)])
-        mode = make_mode(
+        policy = make_push_policy(
             Setup(
                 client,
                 flat,
@@ -199,13 +199,13 @@ def enter(client: Client, take: Callable[[], FlatParameters | None], device: tor
                 pushes_before_receive=configs.min_send_grad_num_before_recv,
             )
         )
-        mode.refresh()
+        policy.refresh()
     except BaseException:
         client.close()
-        if mode is not None:
-            mode.close()
+        if policy is not None:
+            policy.close()
         raise
-    return Worker(client, mode, flat, device, version if job.mode == Mode.SYNC else 0)
+    return Worker(client, policy, flat, device, version if job.mode == Mode.SYNC else 0)
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from torch import nn
 
 from fleet.errors import NotReadyError, UsageTypeError
 from fleet.nn.sparse import SparseModule
-from fleet.ps.optimizer import DistributedOptimizer
+from fleet.ps.optimizer import ServerOptimizer
 from fleet.runtime import saving
 from fleet.runtime.join import share_parameters, start_worker
 
@@ -36,13 +36,13 @@ class ModuleJob:
         self._broadcast = broadcast
         self._worker: Worker | None = None
         self._model: nn.Module | None = None
-        self._optimizer: DistributedOptimizer | None = None
+        self._optimizer: ServerOptimizer | None = None
 
     def add_model(self, model: nn.Module) -> None:
         self._model = model
 
-    def add_optimizer(self, users: torch.optim.Optimizer) -> DistributedOptimizer:
-        self._optimizer = DistributedOptimizer(users)
+    def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
+        self._optimizer = ServerOptimizer(users)
         return self._optimizer
 
     def init_worker(

@@ -22,7 +22,7 @@ FEED = {"x": np.ones((2, 3), np.float32)}
 def test_unknown_fields() -> None:
     build = BuildStrategy()
     with pytest.raises(UnknownFieldError, match="^BuildStrategy has no field 'cuda_graphs'; did you mean 'cuda_graph'"):
-        build.cuda_graphs = True
+        build.cuda_graphs = True  # type: ignore[attr-defined]
     with pytest.raises(UnknownFieldError, match="^ExecutionStrategy has no field 'threads'"):
         ExecutionStrategy(threads=3)
     with pytest.raises(UsageError, match="^BuildStrategy.torch_compile must be True or False, got 1; it hands"):

@@ -14,7 +14,7 @@ from fleet.collective.modes.reduce_grad import MB, Buckets, ReduceGrad
 from fleet.collective.precision import HALVES
 from fleet.errors import StrategyError, UsageError
 from fleet.strategy import DistributedStrategy
-from fleet.strategy.parallel import Sharding
+from fleet.strategy.parallel import ShardingConfigs
 
 MODES = ("localsgd", "adaptive_localsgd", "post_local", "dgc", "sharding")
 """Each decides how workers come together, so one at most; none of them is ReduceGrad."""
@@ -156,7 +156,7 @@ def _sharding(
     return Sharded(module, num_workers, division)
 
 
-def _copies(configs: Sharding, num_workers: int) -> tuple[int, ...]:
+def _copies(configs: ShardingConfigs, num_workers: int) -> tuple[int, ...]:
     """The shape of the grid of workers: copies of the model, unless there is one, and workers that share a copy."""
     degree = configs.degree(num_workers)
     if num_workers % degree:

@@ -24,7 +24,7 @@ from fleet.ps.spec import DenseSpec, JobSpec, RuleSpec, TableSpec
 from fleet.ps.worker import Worker
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import Mode
-from fleet.strategy.parameter_server import ASync
+from fleet.strategy.parameter_server import ASyncConfigs
 
 if TYPE_CHECKING:
     from fleet.ps.distinct import Named
@@ -172,7 +172,9 @@ def start_worker(
     return worker
 
 
-def enter(client: Client, take: Callable[[], FlatParameters | None], device: torch.device, configs: ASync) -> Worker:
+def enter(
+    client: Client, take: Callable[[], FlatParameters | None], device: torch.device, configs: ASyncConfigs
+) -> Worker:
     """Declare the job to the servers, then take the dense parameters that they hold and agree on their first values.
 
     Those are worker 0's, unless the servers have some already.

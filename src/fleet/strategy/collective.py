@@ -7,21 +7,21 @@ from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import Record
 
 
-class LocalSGD(Group):
+class LocalSGDConfigs(Group):
     """LocalSGD with a fixed interval."""
 
     k_steps = whole(1, "is the number of local steps between two averages.", least=1)
     begin_step = whole(1, "is the step up to which parameters are averaged at every step.", least=0)
 
 
-class AdaptiveLocalSGD(Group):
+class AdaptiveLocalSGDConfigs(Group):
     """LocalSGD whose interval follows the loss."""
 
     init_k_steps = whole(1, "is the first interval; later ones lie between 1 and 16.", least=1)
     begin_step = whole(1, "is the step up to which parameters are averaged at every step.", least=0)
 
 
-class PostLocal(Group):
+class PostLocalConfigs(Group):
     """Local steps joined by an outer optimizer (DiLoCo)."""
 
     k_steps = whole(16, "is the number of local steps between two meetings.", least=1)
@@ -31,7 +31,7 @@ class PostLocal(Group):
     nesterov = switch(True, "gives the outer optimizer Nesterov's momentum.")
 
 
-class DGC(Group):
+class DGCConfigs(Group):
     """Deep gradient compression."""
 
     rampup_begin_step = whole(0, "is the step at which compression begins.", least=0)
@@ -43,14 +43,14 @@ class DGC(Group):
     )
 
 
-class GradientMerge(Group):
+class GradientMergeConfigs(Group):
     """Several batches, one update."""
 
     k_steps = whole(1, "is the number of batches whose gradients make one update.", least=1)
     avg = switch(True, "averages the merged gradients; False adds them up.")
 
 
-class GradientScale(Group):
+class GradientScaleConfigs(Group):
     """How the workers' gradients are scaled."""
 
     scale_strategy = text(
@@ -66,18 +66,18 @@ class CollectiveFields(Record):
     """The part of the strategy about collectives."""
 
     localsgd = switch(False, "trains locally and averages parameters every few steps instead of gradients every step.")
-    localsgd_configs = GroupField(LocalSGD, "tunes `localsgd`.")
+    localsgd_configs = GroupField(LocalSGDConfigs, "tunes `localsgd`.")
     adaptive_localsgd = switch(False, "is LocalSGD with an interval that grows and shrinks with the loss.")
-    adaptive_localsgd_configs = GroupField(AdaptiveLocalSGD, "tunes `adaptive_localsgd`.")
+    adaptive_localsgd_configs = GroupField(AdaptiveLocalSGDConfigs, "tunes `adaptive_localsgd`.")
     post_local = switch(False, "trains locally and lets an outer optimizer bring the workers together, as DiLoCo does.")
-    post_local_configs = GroupField(PostLocal, "tunes `post_local`.")
+    post_local_configs = GroupField(PostLocalConfigs, "tunes `post_local`.")
     dgc = switch(
         False, "sends only the largest gradient values and keeps the rest for later. Needs a momentum optimizer."
     )
-    dgc_configs = GroupField(DGC, "tunes `dgc`.")
+    dgc_configs = GroupField(DGCConfigs, "tunes `dgc`.")
     gradient_merge = switch(False, "adds up the gradients of several batches before one update.")
-    gradient_merge_configs = GroupField(GradientMerge, "tunes `gradient_merge`.")
-    gradient_scale_configs = GroupField(GradientScale, "says how the workers' gradients are scaled.")
+    gradient_merge_configs = GroupField(GradientMergeConfigs, "tunes `gradient_merge`.")
+    gradient_scale_configs = GroupField(GradientScaleConfigs, "says how the workers' gradients are scaled.")
     fp16_allreduce = switch(False, "halves the traffic by casting gradients to half precision on the way.")
     allreduce_dtype = text("float16", "is the half precision of `fp16_allreduce`.", "float16", "bfloat16")
 

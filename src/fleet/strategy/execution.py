@@ -27,7 +27,7 @@ _ONE_DEVICE = "changes nothing: a process has one device, and torch runs its ope
 _SAID = "changes nothing: the program of a job says it already."
 
 
-class Options(Group):
+class ProgramOptions(Group):
     """Settings of programs. Those in `_only` have one value here: `check` refuses another when a program uses it."""
 
     key: int
@@ -69,7 +69,7 @@ class GradientScaleStrategy(IntEnum):
     Customized = 2
 
 
-class BuildStrategy(Options):
+class BuildStrategy(ProgramOptions):
     """How a program is compiled."""
 
     ReduceStrategy = ReduceStrategy
@@ -126,7 +126,7 @@ class BuildStrategy(Options):
     trainers_endpoints = words(_SAID)
 
 
-class ExecutionStrategy(Options):
+class ExecutionStrategy(ProgramOptions):
     """How a compiled program is run: hints of the reference."""
 
     _only: ClassVar = {"num_iteration_per_run": "must be 1; run the program in a loop"}

@@ -2,7 +2,7 @@
 
 Fields are declared as class attributes, so a type checker knows the type of each:
 
-    class LocalSGD(Group):
+    class LocalSGDConfigs(Group):
         k_steps = whole(1, "is the number of local steps between two averages.", least=1)
 
 `doc` is a predicate: the field's name is its subject. The reference page prints it as it is, an error message

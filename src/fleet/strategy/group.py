@@ -81,7 +81,7 @@ def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class GroupField(Member, Generic[G]):
-    """Declares a group inside the strategy: `amp_configs = GroupField(AMP, "tunes `amp`.")`."""
+    """Declares a group inside the strategy: `amp_configs = GroupField(AMPConfigs, "tunes `amp`.")`."""
 
     def __init__(self, group: type[G], doc: str) -> None:
         self.group = group

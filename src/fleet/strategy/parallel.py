@@ -10,7 +10,7 @@ SEGMENT_MB = 32.0
 HYBRID_DEGREE = 8
 
 
-class Sharding(Group):
+class ShardingConfigs(Group):
     """Parameters, gradients and optimizer state divided among workers."""
 
     segment_broadcast_MB = maybe_number(  # noqa: N815
@@ -43,5 +43,5 @@ class ParallelFields(Record):
     """The part of the strategy about dividing a model."""
 
     sharding = switch(False, "divides parameters, gradients and optimizer state among workers to save memory.")
-    sharding_configs = GroupField(Sharding, "tunes `sharding`.")
+    sharding_configs = GroupField(ShardingConfigs, "tunes `sharding`.")
     auto = switch(False, "lets Fleet choose the strategy for the model and the roles.")

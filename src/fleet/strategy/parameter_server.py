@@ -8,7 +8,7 @@ from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import Record
 
 
-class ASync(Group):
+class ASyncConfigs(Group):
     """Traffic between a worker and the servers."""
 
     k_steps = whole(
@@ -42,7 +42,7 @@ class _ASyncSwitch(Setting[bool, bool]):
 
     def __set__(self, record: Record, value: bool) -> None:
         super().__set__(record, value)
-        configs: ASync = record.__dict__["_values"]["a_sync_configs"]
+        configs: ASyncConfigs = record.__dict__["_values"]["a_sync_configs"]
         if configs.k_steps < 0:
             configs.k_steps = 0
 
@@ -56,7 +56,7 @@ class ParameterServerFields(Record):
         "even its default, chooses a mode: `a_sync_configs.k_steps` becomes 0 if it was -1.",
         Switch(),
     )
-    a_sync_configs = GroupField(ASync, "says how often and how workers and servers exchange.")
+    a_sync_configs = GroupField(ASyncConfigs, "says how often and how workers and servers exchange.")
     dense = text(
         "server",
         "says who updates the dense parameters: the servers, or the workers by all-reduce while only "

@@ -7,7 +7,7 @@ from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import Record
 
 
-class AMP(Group):
+class AMPConfigs(Group):
     """Automatic mixed precision."""
 
     dtype = text(
@@ -33,7 +33,7 @@ class AMP(Group):
     use_pure_bf16 = switch(False, "runs everything in bfloat16, parameters too.")
 
 
-class Recompute(Group):
+class RecomputeConfigs(Group):
     """Activations computed twice instead of stored."""
 
     checkpoints = words(
@@ -43,7 +43,7 @@ class Recompute(Group):
     enable_offload = switch(False, "moves the kept activations to host memory until backward needs them.")
 
 
-class Lars(Group):
+class LarsConfigs(Group):
     """Layer-wise adaptive rates for momentum."""
 
     lars_coeff = number(0.001, "is how far a layer may move relative to its own norm.", above=0)
@@ -52,14 +52,14 @@ class Lars(Group):
     exclude_from_weight_decay = words("lists parts of names of parameters without weight decay.")
 
 
-class Lamb(Group):
+class LambConfigs(Group):
     """Layer-wise adaptive rates for Adam."""
 
     lamb_weight_decay = number(0.01, "is the weight decay.", least=0)
     exclude_from_weight_decay = words("lists parts of names of parameters without weight decay.")
 
 
-class Compile(Group):
+class CompileConfigs(Group):
     """torch.compile."""
 
     mode = text(
@@ -77,18 +77,18 @@ class TrainingFields(Record):
     """The part of the strategy about the training step."""
 
     amp = switch(False, "computes in half precision where that is safe.")
-    amp_configs = GroupField(AMP, "tunes `amp`.")
+    amp_configs = GroupField(AMPConfigs, "tunes `amp`.")
     recompute = switch(False, "saves memory by computing activations again during backward.")
-    recompute_configs = GroupField(Recompute, "tunes `recompute`; its checkpoints must not be empty.")
+    recompute_configs = GroupField(RecomputeConfigs, "tunes `recompute`; its checkpoints must not be empty.")
     lars = switch(False, "scales each layer's step by its norm, for very large batches. Needs a momentum optimizer.")
-    lars_configs = GroupField(Lars, "tunes `lars`.")
+    lars_configs = GroupField(LarsConfigs, "tunes `lars`.")
     lamb = switch(False, "scales each layer's Adam step by its norm, for very large batches. Needs Adam.")
-    lamb_configs = GroupField(Lamb, "tunes `lamb`.")
+    lamb_configs = GroupField(LambConfigs, "tunes `lamb`.")
     gradient_clip_norm = maybe_number(
         "is the largest norm of all gradients together; longer ones are scaled down.", above=0
     )
     gradient_clip_value = maybe_number("is the largest value of a gradient; larger ones are cut.", above=0)
     compile = switch(False, "runs the model through torch.compile.")
-    compile_configs = GroupField(Compile, "tunes `compile`.")
+    compile_configs = GroupField(CompileConfigs, "tunes `compile`.")
     channels_last = switch(False, "keeps images and convolutions in the order that GPUs prefer.")
     fused_optimizer = switch(False, "lets torch.optim update all parameters in one kernel.")

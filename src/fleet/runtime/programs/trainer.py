@@ -27,7 +27,7 @@ from fleet.runtime.servers import transports
 from fleet.static.executor.scope import TRAINER
 from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
 from fleet.static.program import Program
-from fleet.strategy.parameter_server import ASync
+from fleet.strategy.parameter_server import ASyncConfigs
 from fleet.transpiler.plan import Plan
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Trainer:
         plan = self.plan
         model_dir = None if self.job is None else self.job.model_dir
         connected = transports(plan.endpoints, plan.job.num_workers, model_dir)
-        configs = ASync()
+        configs = ASyncConfigs()
         for name, value in self._traffic.items():
             setattr(configs, name, value)
         configs.k_steps = plan.k_steps

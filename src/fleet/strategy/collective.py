@@ -90,8 +90,7 @@ class CollectiveFields(Record):
     last_comm_group_size_MB = number(1.0, "is the size in MB of the bucket that is reduced last.", above=0)  # noqa: N815
     nccl_comm_num = whole(
         1,
-        "is a hint: over how many communicators gradients are spread. Here one carries them in buckets, which NCCL "
-        "spreads over its own channels.",
+        "changes nothing: one communicator carries gradients in buckets, which NCCL spreads over its own channels.",
         least=1,
     )
     sync_batch_norm = switch(False, "computes batch-norm statistics over the batch of all workers.")

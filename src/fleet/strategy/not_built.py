@@ -96,14 +96,13 @@ _TABLE: Names = {
         sparse_cache_rate=0.00055,
         sparse_cache_file_num=16,
     ),
-    **_each("graph tables are not built; keep features of nodes in a table", feature_learning_rate=0.05),
-    **_each("graph tables are not built; keep features of nodes in a table", nodeid_slot=9008),
+    **_each("keep features of nodes in an ordinary table", feature_learning_rate=0.05, nodeid_slot=9008),
 }
 
 _BIG_MODEL = 'divide a large model with strategy.sharding and strategy.sharding_configs = {"stage": 3}'
 _FEDERATED = "let workers train on copies in geo mode: strategy.a_sync_configs.k_steps = 100"
 _GRID = "set strategy.sharding_configs.hybrid_dp and sharding_degree for copies of a divided model"
-_PIPED = "NCCL finds the way through the machines by itself"
+_BY_NCCL = "NCCL finds the way through the machines by itself"
 _SEGMENTS = "set strategy.sharding_configs.segment_broadcast_MB"
 _STREAMS = "communication has a stream of its own, and optimizer.step() waits for it"
 
@@ -130,12 +129,12 @@ NOT_BUILT: Names = {
     "fleet_desc_configs": {ANY: _TABLE},
     **_each("give fleet.distributed_optimizer a torch.optim.Adam", adam_d2sum=False),
     **_each(_FEDERATED, is_fl_ps_mode=False, with_coordinator=False),
-    **_each("call fleet.util.get_file_shard(files), or do not", split_data=True),
+    **_each("a worker reads the files it is given; fleet.util.get_file_shard(files) divides them", split_data=True),
     "gradient_scale_configs": _each("set scale_strategy", scale_gradient=False),
     **_each("set strategy.fuse_grad_size_in_MB", fuse_grad_size_in_TFLOPS=50.0, fuse_grad_size_in_num=8),
     **_each("strategy.gradient_merge adds to the gradients where they lie", fuse_grad_merge=False),
     **_each(_STREAMS, calc_comm_same_stream=False, sync_nccl_allreduce=True),
-    **_each(_PIPED, use_hierarchical_allreduce=False, hierarchical_allreduce_inter_nranks=1),
+    **_each(_BY_NCCL, use_hierarchical_allreduce=False, hierarchical_allreduce_inter_nranks=1),
     **_each("start workers with one kind of device: fleetrun --device", heter_ccl_mode=False),
     **_each("start the job with fleetrun --nnodes 2:4 --max_restart 3", elastic=False),
     "amp_configs": {

@@ -44,4 +44,7 @@ class ParallelFields(Record):
 
     sharding = switch(False, "divides parameters, gradients and optimizer state among workers to save memory.")
     sharding_configs = GroupField(ShardingConfigs, "tunes `sharding`.")
-    auto = switch(False, "lets Fleet choose the strategy for the model and the roles.")
+    auto = switch(
+        False,
+        "switches on what suits the model and the device. What somebody has set stays, also what is set to False.",
+    )

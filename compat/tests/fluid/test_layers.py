@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet_paddle import mode
 from fleet_paddle.dygraph import to_variable
 from fleet_paddle.fluid import layers as L  # noqa: N812 - as scripts call it
-from fleet_paddle.fluid import rates, shortcuts
+from fleet_paddle.fluid import rates
 
 RNG = np.random.default_rng(0)
 X, Y = (RNG.random((2, 4, 6)) * 0.8 + 0.1).astype(np.float32)
@@ -238,11 +237,3 @@ def test_gradients_of_gradients() -> None:
 def test_mistakes_are_named(call: Callable[[Any], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call(to_variable(X))
-
-
-def test_shortcuts_take_what_the_layers_take() -> None:
-    for name, function in shortcuts.FUNCTIONS.items():
-        layer = inspect.signature(getattr(static.layers, name)).parameters
-        for place, argument in enumerate(inspect.signature(function).parameters):
-            assert argument in layer, f"{name}: {argument}"
-            assert list(layer)[place] == argument or argument == "name", f"{name}: {argument}"

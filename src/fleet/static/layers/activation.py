@@ -100,7 +100,7 @@ cosh = _plain("cosh", "The hyperbolic cosine")
 erf = _plain("erf", "The error function")
 floor = _plain("floor", "The next whole number below")
 ceil = _plain("ceil", "The next whole number above")
-round = _plain("round", "The nearest whole number, the even one of two that are as near")
+round = _plain("round", "The nearest whole number, the one further from zero of two that are as near")
 
 
 def softmax(input: Variable, use_cudnn: bool = False, name: str | None = None, axis: int = -1) -> Variable:  # noqa: ARG001

@@ -18,7 +18,7 @@ from fleet_paddle.imperative.tensor import Tensor, own
 
 Maybe = Tensor | None
 
-_NUMBERS = int | float | np.number | torch.Tensor
+_NUMBERS: Any = int | float | np.number | torch.Tensor
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 

@@ -16,6 +16,7 @@ from fleet.roles import Role, UserDefinedRoleMaker
 from fleet.static import layers
 from fleet.strategy import Mode
 from fleet_paddle import dygraph, imperative, io, metrics, mode, older_fleet, optimizer, tensor
+from fleet_paddle.fluid import layers as fluid_layers
 from fleet_paddle.imperative.nn import functional
 from fleet_paddle.programs import composed, inference_files
 from fleet_paddle.server_strategy import StrategyFactory
@@ -79,6 +80,21 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "bce": lambda x: functional.binary_cross_entropy_with_logits(x, functional.sigmoid(x)),
     "dropout": lambda x: functional.dropout(x, 0.5, training=False),
 }
+
+
+TIES = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5], np.float32)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [tensor.round, lambda x: x.round(), fluid_layers.round, lambda x: tensor.round(x + 0.0)],
+    ids=["paddle.round", "x.round", "fluid.layers.round", "of a result"],
+)
+def test_round_is_the_same_everywhere(call: Callable[[Any], Any]) -> None:
+    away = [1, 2, 3, -1, -2, -3]
+    assert call(tensor.to_tensor(TIES)).tolist() == away
+    mode.enable_static()
+    assert run(call(static.data("x", [6])), x=TIES)[0].tolist() == away
 
 
 @pytest.mark.parametrize("name", CALLS)

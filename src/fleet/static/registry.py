@@ -19,7 +19,8 @@ that `rebinds` returns it instead, as a new tensor.
 
 A kernel of a gradient takes the variables of `needs`, then the gradients of the op's outputs; it returns a gradient for
 each variable of `wrt` that needs one (`op.outputs` tells which), in the order of `wrt`. An op without a registered
-gradient kernel has one made by autograd, which runs the forward kernel once more.
+gradient kernel has one made by autograd, which runs the forward kernel once more. One that finds what autograd would
+find says so, `as_autograd=True`: where the forward kernel runs on tensors that autograd watches, that is enough.
 """
 
 from __future__ import annotations
@@ -99,6 +100,10 @@ class Definition:
     """Whether its kernel takes the gradient of a sparse lookup, which is no tensor."""
     calls: tuple[Calls, ...] = ()
     """How scripts call it; most in one way, and none if only passes make it."""
+    as_autograd: bool = False
+    """Of a gradient: whether autograd sees through the forward kernel and finds the same."""
+    once: bool = False
+    """Of a gradient: whether its kernel works in memory that autograd would need to differentiate it in turn."""
     input_slots: dict[str, str] = field(init=False)
     """Slot to "", "?" or "*"."""
     output_slots: dict[str, str] = field(init=False)
@@ -173,12 +178,14 @@ def declare(type: str, provider: str, **more: Any) -> None:
         return made
 
 
-def register_grad(type: str, *, infer: Callable[[Infer], None] | None = None) -> Callable[[MakeKernel], MakeKernel]:
+def register_grad(
+    type: str, *, infer: Callable[[Infer], None] | None = None, as_autograd: bool = False, once: bool = False
+) -> Callable[[MakeKernel], MakeKernel]:
     """The decorated function makes the kernel of an op's gradient; gradients are shaped as their variables."""
 
     def add(make: MakeKernel) -> MakeKernel:
         gradient = _definitions[type + "_grad"]
-        gradient.make = make
+        gradient.make, gradient.as_autograd, gradient.once = make, as_autograd, once
         gradient.infer = infer or gradient.infer
         return make
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
@@ -40,7 +41,7 @@ CASES: list[tuple[str, dict[str, Any], Reference]] = [
     *((name, {}, getattr(torch, name)) for name in ("asin", "acos", "atan", "sinh", "cosh", "erf")),
     ("floor", {}, torch.floor),
     ("ceil", {}, torch.ceil),
-    ("round", {}, torch.round),
+    ("round", {}, lambda x: torch.copysign((x.abs() + 0.5).floor(), x)),
     ("leaky_relu", {"alpha": 0.1}, lambda x: functional.leaky_relu(x, 0.1)),
     ("elu", {"alpha": 0.7}, lambda x: functional.elu(x, 0.7)),
     ("gelu", {}, functional.gelu),
@@ -69,6 +70,15 @@ def test_activation_equals_torch(name: str, settings: dict[str, Any], reference:
     built = check(lambda x: layer(x, **settings), {"x": values}, reference)
     assert built.main.global_block().has_var(f"{name}_0.tmp_0")
     assert layer.__doc__
+
+
+def test_round_goes_away_from_zero_where_two_are_as_near() -> None:
+    with building() as built:
+        made = layers.round(fed("x", [6]))
+    ties = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5], np.float32)
+    assert built.run({"x": ties}, made)[0].tolist() == [1, 2, 3, -1, -2, -3]
+    assert layers.round.__doc__ is not None
+    assert "away from zero" in layers.round.__doc__
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])

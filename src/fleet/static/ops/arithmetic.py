@@ -61,7 +61,7 @@ def _scale_in_place(scale: float, bias: float, bias_after_scale: bool) -> Kernel
     return scaled
 
 
-@register_grad("scale")
+@register_grad("scale", as_autograd=True)
 def _scale_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     scale = op.attr("scale")
     return (lambda grad: grad) if scale == 1 else (lambda grad: grad * scale)
@@ -82,7 +82,7 @@ def _cast(op: Operator, lowering: Lowering) -> Kernel:
     return lambda x: x.to(dtype)
 
 
-@register_grad("cast")
+@register_grad("cast", as_autograd=True)
 def _cast_grad(op: Operator, lowering: Lowering) -> Kernel:
     dtype = torch_dtype(lowering.dtype(op.output("X@GRAD")[0]))
     return lambda grad: grad.to(dtype)

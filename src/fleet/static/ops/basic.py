@@ -42,7 +42,7 @@ def _assign(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return torch.clone
 
 
-@register_grad("assign")
+@register_grad("assign", as_autograd=True)
 def _assign_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda grad: grad
 
@@ -75,7 +75,7 @@ def _sum(op: Operator, lowering: Lowering) -> Kernel:
     return compared(add, op, lowering)
 
 
-@register_grad("sum")
+@register_grad("sum", as_autograd=True)
 def _sum_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     count = len(op.output("X@GRAD"))
     return (lambda grad: grad) if count == 1 else (lambda grad: (grad,) * count)

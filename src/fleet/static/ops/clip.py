@@ -68,7 +68,7 @@ def _clip(op: Operator, lowering: Lowering) -> Kernel:
     return _on_values(lambda x: x.clamp(low, high), op, lowering)
 
 
-@register_grad("clip")
+@register_grad("clip", as_autograd=True)
 def _clip_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     low, high = op.attr("min"), op.attr("max")
     return lambda x, grad: torch.ops.aten.hardtanh_backward(grad, x, low, high)

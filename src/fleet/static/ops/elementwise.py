@@ -197,23 +197,23 @@ def _laid_y(op: Operator, lowering: Lowering) -> Unary:
     return _laying(y, _alignment(y, rank, op.attr("axis"))) or (lambda y: y)
 
 
-@register_grad("elementwise_add")
+@register_grad("elementwise_add", as_autograd=True)
 def _add_grad(op: Operator, lowering: Lowering) -> Kernel:
     return _backward(op, lowering, lambda grad: grad, lambda grad: grad)
 
 
-@register_grad("elementwise_sub")
+@register_grad("elementwise_sub", as_autograd=True)
 def _sub_grad(op: Operator, lowering: Lowering) -> Kernel:
     return _backward(op, lowering, lambda grad: grad, torch.neg)
 
 
-@register_grad("elementwise_mul")
+@register_grad("elementwise_mul", as_autograd=True)
 def _mul_grad(op: Operator, lowering: Lowering) -> Kernel:
     lay = _laid_y(op, lowering)
     return _backward(op, lowering, lambda _, y, grad: grad * lay(y), lambda x, _, grad: grad * x)
 
 
-@register_grad("elementwise_div")
+@register_grad("elementwise_div", as_autograd=True)
 def _div_grad(op: Operator, lowering: Lowering) -> Kernel:
     lay = _laid_y(op, lowering)
     return _backward(op, lowering, lambda y, _, grad: grad / lay(y), lambda y, out, grad: -grad * out / lay(y))

@@ -61,7 +61,7 @@ def is_plain(op: Operator, lowering: Lowering) -> bool:
     return len(lowering.shape(op.input("X")[0])) == 2 and len(lowering.shape(op.input("Y")[0])) == 2
 
 
-@register_grad("mul")
+@register_grad("mul", as_autograd=True)
 def _mul_grad(op: Operator, lowering: Lowering) -> Kernel:
     nx, ny = op.attr("x_num_col_dims"), op.attr("y_num_col_dims")
     wants_x, wants_y = bool(op.output("X@GRAD")), bool(op.output("Y@GRAD"))

@@ -80,7 +80,7 @@ def _matmul(op: Operator, lowering: Lowering) -> Kernel:
     return matmul
 
 
-@register_grad("matmul")
+@register_grad("matmul", as_autograd=True)
 def _matmul_grad(op: Operator, lowering: Lowering) -> Kernel:
     x, y = lowering.shape(op.input("X")[0]), lowering.shape(op.input("Y")[0])
     product = _Product(op, len(x), len(y))

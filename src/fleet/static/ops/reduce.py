@@ -35,7 +35,7 @@ def _mean(op: Operator, lowering: Lowering) -> Kernel:
     return lambda x: x.mean().view(1)
 
 
-@register_grad("mean")
+@register_grad("mean", as_autograd=True)
 def _mean_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda x, grad: (grad / x.numel()).expand(x.shape)
 
@@ -259,13 +259,13 @@ def _logsumexp(op: Operator, lowering: Lowering) -> Kernel:
     return _Reduction(op, lowering.shape(op.input("X")[0])).reduced(torch.logsumexp)
 
 
-@register_grad("reduce_sum")
+@register_grad("reduce_sum", as_autograd=True)
 def _reduce_sum_grad(op: Operator, lowering: Lowering) -> Kernel:
     reduction = _Reduction(op, lowering.shape(op.input("X")[0]))
     return lambda x, grad: reduction.back(grad, x.dim()).expand(x.shape)
 
 
-@register_grad("reduce_mean")
+@register_grad("reduce_mean", as_autograd=True)
 def _reduce_mean_grad(op: Operator, lowering: Lowering) -> Kernel:
     reduction = _Reduction(op, lowering.shape(op.input("X")[0]))
 

@@ -51,7 +51,7 @@ for _type in ("softmax", "log_softmax"):
         axis = op.attr("axis")
         return lambda x: forward(x, axis)
 
-    @register_grad(_type)
+    @register_grad(_type, as_autograd=True)
     def _(op: Operator, lowering: Lowering, backward: Kernel = _backward) -> Kernel:
         axis, dtype = op.attr("axis"), torch_dtype(lowering.dtype(op.input("Out")[0]))
         return lambda out, grad: backward(grad, out, axis, dtype)

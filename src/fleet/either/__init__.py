@@ -5,3 +5,8 @@
 
 Where nothing tells, `mode` does: `enable_static()` and `disable_static()`.
 """
+
+from fleet.static.methods import method_of
+from fleet.static.variable import provide_methods
+
+provide_methods(method_of)

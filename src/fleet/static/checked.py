@@ -8,47 +8,22 @@ inside earlier blocks. Errors say what is wrong; where it stands is added by who
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageError
 from fleet.static.block import Block
 from fleet.static.dtypes import DTYPES
 from fleet.static.fitting import check_in_place, find_shapes, fit
 from fleet.static.infer import Infer, may_equal
+from fleet.static.kinds import ROWS, TENSOR, Shape
 from fleet.static.operator import ROLES, Operator
-from fleet.static.program import Program
-from fleet.static.variable import ROWS, TENSOR, Parameter, Penalty, Shape, Variable
+from fleet.static.variable import PARAMETER_SETTINGS, SETTINGS, Parameter, Penalty, Variable
+
+if TYPE_CHECKING:
+    from fleet.static.program import Program
 
 MAX_NESTING = 32
 """Blocks within blocks, and values of a note within each other."""
-
-SETTINGS = ("kind", "lod", "persistable", "stop_gradient", "is_data")
-PARAMETER_SETTINGS = ("trainable", "learning_rate", "regularizer", "need_clip", "is_distributed")
-
-
-def defaults(is_parameter: bool, is_data: bool = False, trainable: bool = True) -> dict[str, Any]:
-    """Settings of a variable that a form may leave out."""
-    usual = {"kind": TENSOR, "lod": None, "is_data": is_data}
-    if not is_parameter:
-        return {**usual, "persistable": False, "stop_gradient": is_data}
-    own = {
-        "trainable": trainable,
-        "learning_rate": 1.0,
-        "regularizer": None,
-        "need_clip": True,
-        "is_distributed": False,
-    }
-    return {**usual, "persistable": True, "stop_gradient": not trainable, **own}
-
-
-def settings_of(var: Variable) -> dict[str, Any]:
-    """All settings of a variable, as plain values."""
-    found = {name: getattr(var, name) for name in SETTINGS}
-    if isinstance(var, Parameter):
-        found |= {name: getattr(var, name) for name in PARAMETER_SETTINGS}
-        penalty = var.regularizer
-        found["regularizer"] = None if penalty is None else [penalty.kind, penalty.coeff]
-    return found
 
 
 def add_note(program: Program, name: str, value: Any) -> None:
@@ -90,7 +65,7 @@ def add_block(program: Program, parent: int) -> Block:
 def add_variable(
     block: Block, is_parameter: bool, name: str, dtype: str, shape: Sequence[int], settings: Mapping[str, Any]
 ) -> None:
-    """A variable with all its settings, which `defaults` has completed."""
+    """A variable with all its settings, which `usual_settings` has completed."""
     if not name:
         raise UsageError("a variable has no name")
     if name in block.vars:

@@ -1,4 +1,4 @@
-"""Methods of variables that are functions: `x.mean()` is `functions.mean(x)`. `Variable` asks here for them."""
+"""Methods of variables that are functions: `x.mean()` is `functions.mean(x)`; given to `provide_methods`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,16 @@ _NO_METHODS = {"add_n", "assign", "concat", "shape", "stack", "where"}
 METHODS = {*arithmetic.__all__, *reducing.__all__, *shaping.__all__} - _NO_METHODS
 """Functions whose first argument is the variable."""
 
-_NEED_VALUES = frozenset({"backward", "gradient", "item", "numpy", "set_value", "tolist"})
-
 
 def method_of(variable: Variable, name: str) -> Any:
-    """A method, bound to the variable; AttributeError that says what to do if there is none."""
+    """A method, bound to the variable; None if there is none of this name."""
     if name in METHODS:
         return partial(getattr(functions, name), variable)
     if name in _OWN:
         return partial(_OWN[name], variable)
     if name == "T":
         return layers.transpose(variable, list(reversed(range(variable.ndim))))
-    if name in _NEED_VALUES:
-        raise AttributeError(
-            f"variable {variable.name!r} has no {name}(): it has no value while a program is built; fetch it with "
-            "exe.run(fetch_list=[...]), and let minimize() make gradients"
-        )
-    raise AttributeError(f"{type(variable).__name__!r} object has no attribute {name!r}")
+    return None
 
 
 def _detach(x: Variable) -> Variable:

@@ -34,13 +34,13 @@ from fleet.static.infer import Infer as Infer
 from fleet.static.infer import as_variables
 from fleet.static.infer import may_equal as may_equal
 from fleet.static.infer import same_as as same_as
-from fleet.static.operator import Operator
 
 if TYPE_CHECKING:
     from fleet.static.executor.lowering import Lowering
+    from fleet.static.operator import Operator
 
 Kernel = Callable[..., Any]
-MakeKernel = Callable[[Operator, "Lowering"], Kernel]
+MakeKernel = Callable[["Operator", "Lowering"], Kernel]
 
 
 @dataclass(frozen=True)
@@ -163,19 +163,18 @@ def register_grad(type: str, *, infer: Callable[[Infer], None] | None = None) ->
 
 
 def definition(type: str) -> Definition:
-    """The definition of a type; UsageError if there is none."""
-    import fleet.static.ops  # noqa: F401 - defines them
+    """The definition of a type; UsageError if there is none.
 
+    Those of Fleet are there once `fleet.static.ops` is, which blocks need: whoever has a program has them.
+    """
     found = _definitions.get(type)
     if found is None:
-        raise UsageError(f"there is no operator {type!r}; fleet.static.registry.known() lists those there are")
+        raise UsageError(f"there is no operator {type!r}; fleet.static.ops.known() lists those there are")
     return found
 
 
-def known() -> list[str]:
-    """Every type of operator, sorted."""
-    import fleet.static.ops  # noqa: F401 - defines them
-
+def defined() -> list[str]:
+    """Every type that is defined by now, sorted; `fleet.static.ops.known` has them all."""
     return sorted(_definitions)
 
 

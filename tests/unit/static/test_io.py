@@ -18,7 +18,6 @@ from fleet.static import io, names
 from fleet.static.compare import same
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import Scope, global_scope, scope_guard
-from fleet.static.json_form import from_json
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.io import data
 from fleet.static.program import Program, program_guard
@@ -168,7 +167,7 @@ def test_inference_model(tmp_path: Path, scope: Scope, params: str | None) -> No
         tmp_path, ["x"], [out], exe, main, params_filename=params, export_for_deployment=params is None
     )
     assert names_ == [out.name]
-    assert same(from_json((tmp_path / "__model__.main_program").read_text()), main) if params else True
+    assert same(Program.from_json((tmp_path / "__model__.main_program").read_text()), main) if params else True
     with scope_guard(Scope()):
         program, feeds, targets = io.load_inference_model(tmp_path, exe, params_filename=params)
         assert feeds == ["x"]

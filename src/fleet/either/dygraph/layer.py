@@ -8,7 +8,7 @@ from typing import Any
 from fleet.either.fluid import layers
 from fleet.errors import UsageError, UsageTypeError
 from fleet.imperative import nn
-from fleet.static.registry import definition, known
+from fleet.static.ops import definition, known
 
 
 class Layer(nn.Layer):

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from fleet.imperative.creation import dtype_of
 from fleet.imperative.nn.initializer import fill
 from fleet.imperative.place import current
+from fleet.imperative.state import dtype_of
 from fleet.imperative.tensor import Parameter
 from fleet.static.attr import ParamAttr
 from fleet.static.initializer import Constant, Initializer, Xavier

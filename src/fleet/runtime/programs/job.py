@@ -205,6 +205,6 @@ class ProgramJob:
 
     def read_own(self, dirname: str | PathLike[str]) -> Callable[[], None]:
         """The trainer's own variables of a checkpoint, checked; a call of the result takes them over."""
-        from fleet.runtime.programs.saving import own_of
+        from fleet.runtime.programs.own import own_of
 
         return own_of(dirname, self.main_program, self.scope("fleet.load_model()"))

@@ -23,6 +23,7 @@ from fleet.runtime.join import enter
 from fleet.runtime.programs import running
 from fleet.runtime.programs.adopted import adopted
 from fleet.runtime.programs.lookups import Ids, Shared
+from fleet.runtime.programs.own import read_own
 from fleet.runtime.servers import transports
 from fleet.static.executor.scope import TRAINER
 from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
@@ -139,8 +140,6 @@ class Trainer:
 
     def _load_own(self, model_dir: str) -> None:
         """The servers began with a checkpoint: counters and running means of this trainer are in it, too."""
-        from fleet.runtime.programs.saving import read_own
-
         shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
         for name, array in read_own(Path(model_dir), shapes).items():
             self._tensors[name].copy_(torch.from_numpy(array))

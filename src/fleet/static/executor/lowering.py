@@ -14,7 +14,8 @@ from fleet.static.registry import Kernel, definition
 if TYPE_CHECKING:
     from fleet.static.block import Block
     from fleet.static.executor.scope import Scope
-    from fleet.static.variable import Shape, Variable
+    from fleet.static.kinds import Shape
+    from fleet.static.variable import Variable
 
 
 class Lowering:

@@ -15,7 +15,7 @@ from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import TRAINER, global_scope, scope_guard
 from fleet.static.io.files import checked_filename, folder_of, write_text
 from fleet.static.io.variables import Dirname, is_persistable, load_vars, program_of, save_vars
-from fleet.static.json_form import from_json, to_json
+from fleet.static.json_form import to_json
 from fleet.static.notes import INFERENCE_NOTE, SERVERS_NOTE
 from fleet.static.program import Program
 from fleet.static.variable import Variable
@@ -77,7 +77,7 @@ def load_inference_model(
     folder = folder_of(dirname)
     path = folder / (checked_filename(model_filename, "model_filename") or MODEL)
     try:
-        program = from_json(path.read_text(encoding="utf-8"))
+        program = Program.from_json(path.read_text(encoding="utf-8"))
         note = program.notes[INFERENCE_NOTE]
         feeds, targets = list(note["feed"]), [program.global_block().var(name) for name in note["fetch"]]
     except FileNotFoundError:

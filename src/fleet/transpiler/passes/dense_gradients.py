@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fleet.static.kinds import ROWS, TENSOR
 from fleet.static.program import Program
-from fleet.static.variable import ROWS, TENSOR
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.updates import LOOKUPS
 

@@ -12,11 +12,11 @@ from math import prod
 from fleet.errors import NotSupportedError
 from fleet.static.block import Block
 from fleet.static.fitting import complete
+from fleet.static.kinds import Shape
 from fleet.static.notes import SERVERS_NOTE
 from fleet.static.operator import Operator
 from fleet.static.program import Program
 from fleet.static.registry import definition
-from fleet.static.variable import Shape
 from fleet.strategy.mode import Mode
 from fleet.transpiler.passes.server_program import ONE
 from fleet.transpiler.plan import Plan

@@ -29,7 +29,7 @@ LAYERS = [
 ]
 WITHOUT_TORCH = {"checkpoint", "errors", "env", "net", "strategy", "observe", "roles", "launch", "api", "__init__"}
 ONLY_READER_OF_THE_ENVIRONMENT = "env"
-NAME_WHAT_IS_ABOVE = {"static/above.py", "launch/plan.py"}  # the second starts it as another process
+NAME_WHAT_IS_ABOVE = {"launch/plan.py"}  # it starts that as another process
 
 
 def part_of(path: Path) -> str:

@@ -24,7 +24,6 @@ gradient kernel has one made by autograd, which runs the forward kernel once mor
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -136,18 +135,6 @@ def register(
         return make
 
     return add
-
-
-def declare(type: str, provider: str, **more: Any) -> None:
-    """Define an op whose kernel is in a module above this package: its `kernels` maps types to what makes them.
-
-    Operators that talk to other processes are declared here, where programs are, and carried out where connections are.
-    """
-
-    @register(type, **more)
-    def _(op: Operator, lowering: Lowering) -> Kernel:
-        made: Kernel = importlib.import_module(provider).kernels[op.type](op, lowering)
-        return made
 
 
 def register_grad(type: str, *, infer: Callable[[Infer], None] | None = None) -> Callable[[MakeKernel], MakeKernel]:

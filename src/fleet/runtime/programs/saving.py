@@ -18,7 +18,7 @@ from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, Usag
 from fleet.runtime import saving
 from fleet.runtime.programs.own import own_of, read_own, write_own
 from fleet.runtime.programs.states import restore
-from fleet.runtime.programs.trainer import KEY, Trainer
+from fleet.runtime.programs.trainer import Trainer
 from fleet.runtime.programs.values import values_of
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import Scope, global_scope
@@ -52,7 +52,7 @@ def load(executor: Executor, dirname: Folder, program: Program, filename: str | 
     scope = global_scope()
     folder = _written_by_servers(dirname)
     if any(op.type == "listen_and_serv" for op in program.global_block().ops):
-        scope.attached["model_dir"] = str(folder)
+        scope.model_dir = str(folder)
         return
     worker = Trainer.of(program, scope, executor.device).worker
     take_over = own_of(folder, program, scope)
@@ -119,7 +119,7 @@ def load_here(executor: Executor, dirname: Folder, program: Program, filename: s
 
 
 def _joined(scope: Scope) -> Trainer:
-    trainer: Trainer | None = scope.attached.get(KEY)
+    trainer = Trainer.at(scope)
     if trainer is None or not trainer.has_joined:
         raise NotReadyError(
             "save_persistables() needs the servers, and this process has not joined them; run the startup program first"

@@ -25,7 +25,6 @@ from fleet.runtime.programs.adopted import adopted
 from fleet.runtime.programs.lookups import Ids, Shared
 from fleet.runtime.programs.own import read_own
 from fleet.runtime.servers import transports
-from fleet.static.executor.scope import TRAINER
 from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
 from fleet.static.program import Program
 from fleet.strategy.parameter_server import ASync
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from fleet.static.block import Block
     from fleet.static.executor.scope import Scope
     from fleet.static.operator import Operator
-
-KEY = TRAINER
 
 
 class Trainer:
@@ -61,10 +58,17 @@ class Trainer:
         self._received: dict[str, torch.Tensor] = {}
 
     @staticmethod
+    def at(scope: Scope) -> Trainer | None:
+        """The trainer of a scope, if a program has made one there."""
+        found = scope.trainer
+        assert found is None or isinstance(found, Trainer), f"{found!r} is no trainer of this package"
+        return found
+
+    @staticmethod
     def of(program: Program, scope: Scope, device: torch.device) -> Trainer:
         """The trainer of a scope; made for the program's plan if there is none yet."""
         note = program.notes.get(SERVERS_NOTE)
-        known: Trainer | None = scope.attached.get(KEY)
+        known = Trainer.at(scope)
         if note is None and known is not None:
             return known  # a program that was cloned before it was cut: for evaluation
         if note is None:
@@ -82,7 +86,7 @@ class Trainer:
             )
         trainer = Trainer(plan, program.notes.get(TRAFFIC_NOTE, {}), scope, device)
         trainer._belong_to(jobs.get(program.serial))
-        scope.attached[KEY] = trainer
+        scope.trainer = trainer
         running.add(trainer)
         return trainer
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageError
 from fleet.static.block import Block
+from fleet.static.declared import check_declared
 from fleet.static.dtypes import DTYPES
-from fleet.static.fitting import check_in_place, find_shapes, fit
-from fleet.static.infer import Infer, may_equal
-from fleet.static.kinds import ROWS, TENSOR, Shape
-from fleet.static.operator import ROLES, Operator
+from fleet.static.fitting import fit
+from fleet.static.kinds import ROWS, TENSOR
+from fleet.static.operator import Operator
 from fleet.static.variable import PARAMETER_SETTINGS, SETTINGS, Parameter, Penalty, Variable
 
 if TYPE_CHECKING:
@@ -115,43 +115,5 @@ def _setting(name: str, key: str, value: Any) -> Any:
 def add_operator(block: Block, op: Operator) -> None:
     """An operator; its slots are put in the order of its definition, and its outputs must be what it makes."""
     fit(op)
-    if op.role not in ROLES:
-        raise UsageError(f"role of {op.type} must be one of {', '.join(ROLES)}, got {op.role!r}")
-    for name in (*op.input_names, *op.output_names):
-        if not block.has_var(name):
-            raise UsageError(f"{op.type}: the program has no variable {name!r}")
-    check_in_place(op)
-    stated = _Stated(op, block)
-    find_shapes(stated)
-    stated.compare()
+    check_declared(op, block)
     block.ops.append(op)
-
-
-class _Stated(Infer):
-    """Compares what an operator makes with what the form says of its outputs, and changes nothing."""
-
-    def __init__(self, op: Operator, block: Block) -> None:
-        super().__init__(op, block)
-        self._made: dict[str, tuple[Shape, str, str, str | None]] = {}
-
-    def _give(self, var: Variable, shape: Shape, dtype: str | None, kind: str | None, lod: str | None) -> None:
-        if var.persistable and var.shape:  # it keeps what it is, if the shape fits
-            kind, lod = None, None
-        before = self._made.get(var.name, _nature(var))
-        self._made[var.name] = (shape, dtype or before[1], kind or before[2], lod or before[3])
-
-    def compare(self) -> None:
-        """UsageError that names the first output that is another."""
-        for name, made in self._made.items():
-            stated = _nature(self.block.var(name))
-            if not may_equal(stated[0], made[0]) or stated[1:] != made[1:]:
-                raise self.fail(f"{name!r} is declared as {_described(*stated)}, and would be {_described(*made)}")
-
-
-def _nature(var: Variable) -> tuple[Shape, str, str, str | None]:
-    return var.shape, var.dtype, var.kind, var.lod
-
-
-def _described(shape: Shape, dtype: str, kind: str, lod: str | None) -> str:
-    more = ("" if kind == TENSOR else f" kind={kind}") + ("" if lod is None else f" lod={lod}")
-    return f"{dtype}{list(shape)}{more}"

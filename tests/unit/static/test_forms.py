@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import names
+from fleet.static import layers, names, optimizer
 from fleet.static.backward import append_backward
 from fleet.static.block import Block
 from fleet.static.compare import difference, same
@@ -22,12 +22,13 @@ from fleet.static.dtypes import DTYPES
 from fleet.static.json_form import to_json
 from fleet.static.kinds import ROWS, TENSOR
 from fleet.static.layers.helper import Layer
-from fleet.static.layers.io import data
+from fleet.static.layers.io import data, fed
 from fleet.static.operator import ROLES, Operator
 from fleet.static.ops import definition, known
 from fleet.static.program import Program, program_guard
 from fleet.static.text import to_text
 from fleet.static.variable import Parameter, Penalty, Variable
+from support.programs import building
 
 FORMS: list[tuple[Callable[[Program], str], Callable[[str], Program]]] = [
     (to_text, Program.parse_from_string),
@@ -344,3 +345,12 @@ def test_lines_of_variables() -> None:
     assert str(Variable(block, "g", [2], kind=ROWS, persistable=True)) == ("var g : float32[2] kind=rows persistable")
     frozen = Parameter(block, "w", [2], "float64", trainable=False, regularizer=Penalty("l2", 1e-45), need_clip=False)
     assert str(frozen) == 'param w : float64[2] trainable=false regularizer=["l2", 1e-45] need_clip=false'
+
+
+def test_gradients_of_ragged_variables_that_are_used_twice_read_back() -> None:
+    with building() as built:
+        x = layers.fc(fed("x", [-1, 3], lod_level=1), 2)
+        pooled = layers.sequence_pool(x, "sum") + layers.sequence_pool(layers.relu(x), "max")
+        optimizer.SGD(0.1).minimize(layers.mean(pooled))
+    for write, read in FORMS:
+        assert same(read(write(built.main)), built.main)

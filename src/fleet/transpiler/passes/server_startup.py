@@ -22,8 +22,10 @@ from fleet.transpiler.passes.server_program import ONE
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.share import Share, shares_of
 from fleet.transpiler.updates import updates_of
+from fleet.transpiler.verify import verified
 
 
+@verified
 def server_startup(startup: Program, program: Program, plan: Plan, server: int) -> Program:
     """The startup program of one server; `startup` and `program` are those of one process."""
     made = Program()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,11 @@ FUSED = [known.type for known in DEFINITIONS if known.type.startswith("fused_")]
 def test_there_are_many_and_they_are_sorted() -> None:
     assert ops.known() == sorted(ops.known())
     assert {"mul", "mul_grad", "lookup_table", "sgd", "send", "listen_and_serv"} <= set(ops.known())
+
+
+def test_the_package_names_every_file_of_operators() -> None:
+    files = {file.stem for file in Path(ops.__file__).parent.glob("*.py")} - {"__init__"}
+    assert files == {name for name, value in vars(ops).items() if inspect.ismodule(value)}
 
 
 def test_every_operator_knows_its_shapes() -> None:

@@ -10,7 +10,7 @@ SEEDS ?= ../shared/seeds
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup demo demo-collective demo-static test test-cpp test-seeds check format proto docs fuzz bench sanitize pythons clean
+.PHONY: FORCE help setup demo demo-collective demo-static test test-cpp test-seeds check format proto docs fuzz bench coverage sanitize pythons clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,10 +38,10 @@ $(VENV)/.native: $(VENV)/.requirements $(VENV)/.files $(NATIVE_SOURCES)
 		  echo "      python -m ziglang c++ (pip install ziglang)"; exit 1; }
 	@echo "building the native core"
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
-	@$(BIN)/python -m compileall -q src  # as an ordinary install does
+	@$(BIN)/python -m compileall -q src compat/src  # as an ordinary install does
 	@touch $@
 
-# Aliases in one folder, which the interpreter reads by path: a new file needs no new install.
+# One folder, which the interpreter reads by path: a new file needs no new install.
 $(VENV)/.compat: compat/pyproject.toml $(VENV)/.requirements
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable compat
 	@touch $@
@@ -58,7 +58,7 @@ demo-static: setup  ## Train a click model as a static program, with 2 servers a
 
 # Two halves side by side, divided so that they take about as long: most tests keep one core busy, or wait.
 SECOND_HALF := tests/multi tests/e2e tests/gpu
-FIRST_HALF := $(filter-out $(SECOND_HALF) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+FIRST_HALF := compat/tests $(filter-out $(SECOND_HALF) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 
 test: setup test-cpp  ## Run every test
 	@mkdir -p build; \
@@ -75,9 +75,9 @@ test-cpp: setup  ## Run the tests of the C++ core alone
 	@$(BIN)/cmake --build $(CPP_BUILD) --parallel
 	@$(BIN)/ctest --test-dir $(CPP_BUILD) --output-on-failure
 
-test-seeds: setup  ## Run the documents' samples, where their folder lies beside this one
+test-seeds: setup  ## Run the samples of PaddlePaddle's guides, where their folder lies beside this one
 	@if [ -f $(SEEDS)/run_samples.py ]; then $(BIN)/python $(SEEDS)/run_samples.py --bin $(BIN); \
-		else echo "no $(SEEDS)/run_samples.py here; tests/compat has scripts of the same kind"; fi
+		else echo "no $(SEEDS)/run_samples.py here; compat/tests has scripts of the same kind"; fi
 
 check: setup  ## Lint, types, format, layering
 	$(BIN)/ruff check .
@@ -94,9 +94,14 @@ format: setup  ## Rewrite the sources in the house format
 proto: setup  ## Make the Python messages from proto/ps.proto
 	$(BIN)/python proto/generate.py src/fleet/ps/proto
 
-docs: setup  ## Rewrite the pages that are made from the code
+docs: setup  ## Rewrite the pages and stubs that are made from the code
 	$(BIN)/python -m fleet.strategy.reference > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
 	$(BIN)/python -m paddle._reference > docs/paddle.md.new && mv docs/paddle.md.new docs/paddle.md
+	@for folder in src/fleet/static/layers compat/src/fleet_paddle/imperative/functions compat/src/fleet_paddle/imperative/nn; do \
+		module=$$(echo $${folder#*src/} | tr / .); \
+		$(BIN)/python -W ignore -m $$module.from_rows > build/table.pyi && mv build/table.pyi $$folder/table.pyi && \
+		$(BIN)/ruff format -q $$folder/table.pyi || exit 1; \
+	done
 
 fuzz: setup  ## Send nonsense to a real server for FUZZ_S seconds (default 60)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py
@@ -109,6 +114,12 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/collective.py --json benchmarks/results/collective.json
 	$(BIN)/python benchmarks/slow_link.py --json benchmarks/results/slow_link.json
 	$(BIN)/python benchmarks/static.py --json benchmarks/results/static.json
+
+# What runs in this process alone: of what a job's processes run, nothing would be counted.
+coverage: setup  ## Show which lines of src/fleet the tests in one process leave out
+	@mkdir -p build
+	$(BIN)/python -m coverage run -m pytest -p no:cacheprovider tests/unit tests/native tests/golden
+	$(BIN)/python -m coverage report
 
 sanitize: setup  ## Run the C++ tests under ASan + UBSan, then TSan
 	@for kind in address,undefined thread; do \

@@ -19,7 +19,7 @@ from fleet._version import __version__ as __version__
 from fleet.static.remote import provide
 
 if TYPE_CHECKING:
-    from fleet import data, imperative, metrics, nn, optim, static, transpiler
+    from fleet import data, metrics, nn, optim, static, transpiler
     from fleet.api import (
         Fleet,
         barrier_worker,
@@ -124,7 +124,6 @@ _HOMES = {
 _MODULES = {
     "data": "data",
     "entries": "ps.entries",
-    "imperative": "imperative",
     "initializers": "ps.initializers",
     "metrics": "metrics",
     "nn": "nn",
@@ -159,7 +158,6 @@ __all__ = [
     "distributed_optimizer",
     "entries",
     "flush",
-    "imperative",
     "init",
     "init_server",
     "init_worker",

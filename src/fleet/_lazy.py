@@ -12,7 +12,7 @@ def lazily(
     public: Collection[str],
     homes: Mapping[str, str],
     *,
-    modules: Mapping[str, str],
+    modules: Mapping[str, str] | None = None,
     live: Collection[str] = (),
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package.
@@ -24,7 +24,7 @@ def lazily(
 
     def resolve(name: str) -> object:
         value: object
-        if name in modules:
+        if modules and name in modules:
             value = import_module(f"{package}.{modules[name]}")
         elif name in homes:
             home, _, own = homes[name].partition(":")

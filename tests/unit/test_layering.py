@@ -23,8 +23,7 @@ LAYERS = [
     {"transpiler", "nn"},
     {"runtime"},
     {"api"},
-    {"data", "imperative"},
-    {"either"},
+    {"data"},
     {"__init__", "selfcheck"},
 ]
 WITHOUT_TORCH = {"checkpoint", "errors", "env", "net", "strategy", "observe", "roles", "launch", "api", "__init__"}
@@ -90,6 +89,7 @@ def test_imports_go_downward(part: str) -> None:
             continue
         if module == "torch" or module.startswith("torch."):
             assert for_types or part not in WITHOUT_TORCH, f"{where} imports torch, which {part} must not"
+        assert not re.match(r"(fleet_paddle|paddle)\b", module), f"{where} imports {module}, which is the other house"
         if not module.startswith("fleet"):
             continue
         if module == "fleet":

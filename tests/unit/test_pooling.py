@@ -113,7 +113,7 @@ def test_the_bits_are_those_of_torchs_embedding() -> None:
 
 
 class Copying(torch.Tensor):
-    """A tensor whose `numpy()` is a copy, as that of `fleet.imperative` is."""
+    """A tensor whose `numpy()` is a copy, as that of `fleet_paddle.imperative` is."""
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 

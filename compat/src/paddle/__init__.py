@@ -1,5 +1,6 @@
-"""The names of PaddlePaddle 2.0 and before, as aliases of Fleet. See docs/paddle.md for what there is."""
+"""The names of PaddlePaddle 2.0 and before; what they stand for is in `fleet_paddle`. docs/paddle.md lists them."""
 
+import fleet_paddle  # noqa: F401 - gives variables of programs the methods that scripts call
 from paddle._alias import alias, refuse_real, watch_missing
 
 refuse_real(("paddlepaddle", "paddlepaddle-gpu"))
@@ -11,12 +12,12 @@ __version__ = "2.0.0"
 alias(
     __name__,
     {
-        "fleet.data.reader": "batch",
-        "fleet.either.flags": "get_flags set_flags",
-        "fleet.either.mode": "disable_static enable_static in_dynamic_mode seed",
+        "fleet_paddle.reader": "batch",
+        "fleet_paddle.flags": "get_flags set_flags",
+        "fleet_paddle.mode": "disable_static enable_static in_dynamic_mode seed",
         "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace ParamAttr",
-        "fleet.static.var_types": "bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint8",
-        "fleet.either.tensor": "DataParallel Tensor abs acos add add_n addmm all allclose any arange argmax argmin "
+        "fleet_paddle.programs.var_types": "bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint8",
+        "fleet_paddle.tensor": "DataParallel Tensor abs acos add add_n addmm all allclose any arange argmax argmin "
         "argsort asin assign atan bernoulli bmm broadcast_shape broadcast_to cast ceil cholesky chunk clip clone "
         "concat conj cos cosh create_parameter crop cross cumsum diag dist divide dot empty empty_like equal "
         "equal_all erf exp expand expand_as eye flatten flatten_ flip floor floor_divide full full_like gather "
@@ -32,13 +33,13 @@ alias(
         "unsqueeze_ unstack var where zeros zeros_like",
     },
     renamed={
-        "disable_dygraph": "fleet.either.mode:enable_static",
-        "enable_dygraph": "fleet.either.mode:disable_static",
+        "disable_dygraph": "fleet_paddle.mode:enable_static",
+        "enable_dygraph": "fleet_paddle.mode:disable_static",
         "get_cuda_rng_state": "torch.cuda:get_rng_state_all",
         "get_cudnn_version": "torch.backends.cudnn:version",
-        "in_dygraph_mode": "fleet.either.mode:in_dynamic_mode",
-        "remainder": "fleet.either.tensor:mod",
-        "floor_mod": "fleet.either.tensor:mod",
+        "in_dygraph_mode": "fleet_paddle.mode:in_dynamic_mode",
+        "remainder": "fleet_paddle.tensor:mod",
+        "floor_mod": "fleet_paddle.tensor:mod",
         "set_cuda_rng_state": "torch.cuda:set_rng_state_all",
         "set_printoptions": "torch:set_printoptions",
     },

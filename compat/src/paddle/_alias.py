@@ -1,4 +1,4 @@
-"""What a module of `paddle` is made of: a table of names and the places in Fleet where they live.
+"""What a module of `paddle` is made of: a table of names and the places where they live.
 
 Each module calls `alias` once and has nothing else. Names are resolved when first used, so that importing `paddle` is
 as cheap as importing `fleet`; `paddle._reference` prints the same tables as a page.

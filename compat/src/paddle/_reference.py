@@ -11,9 +11,9 @@ INTRODUCTION = """\
 # Names of PaddlePaddle
 
 Scripts written for PaddlePaddle 1.5 to 2.0 run on Fleet as they are: `compat/` is a second distribution,
-`fleet-paddle`, whose package `paddle` has their names and nothing else. `make setup` installs it; in an environment of
-your own `pip install ./compat` does, after Fleet's own `pip install .`, which does not. It does not work beside a real
-`paddlepaddle`: importing it there is an error that says which one to remove.
+`fleet-paddle`, whose package `paddle` has their names, and `fleet_paddle` what they stand for. `make setup` installs
+it; in an environment of your own `pip install ./compat` does, after Fleet's own `pip install .`, which does not. It
+does not work beside a real `paddlepaddle`: importing it there is an error that says which one to remove.
 
 This page is made by `make docs` from the same tables that the names come from. A name that is not here raises an error
 that says what comes closest.
@@ -63,6 +63,40 @@ option of [fleetrun](fleetrun.md). On a machine without GPUs set `FLEET_DEVICE=c
 tensors where nothing else tells. Datasets of `paddle.dataset` are read from `FLEET_DATA_HOME`; where their files are
 missing they are made up, and say so. See [static.md](static.md) for programs and
 [parameter_server.md](parameter_server.md) for servers.
+
+## Networks as classes build programs
+
+A network of 2.0, a `Layer`, builds a program when it is made after `enable_static()` and called with variables:
+
+```python
+import paddle
+from paddle import nn, static
+
+
+class Clicks(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Embedding(10**6, 8, sparse=True, weight_attr=paddle.ParamAttr("rows"))
+        self.tower = nn.Sequential(nn.Flatten(), nn.Linear(24, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 1))
+
+    def forward(self, ids):
+        return nn.functional.sigmoid(self.tower(self.rows(ids)))
+
+
+paddle.enable_static()
+with static.program_guard(static.Program(), static.Program()):
+    probabilities = Clicks()(static.data("ids", [None, 3], "int64"))
+    paddle.optimizer.Adam(0.01).minimize(probabilities.mean())
+paddle.disable_static()
+```
+
+Its parameters are those of the default programs from the moment that it is made, with the names and layouts that they
+have for tensors; no memory is taken before the startup program runs, and in a job with servers none for a sparse table.
+Functions look at what they are given: `paddle.concat`, `paddle.nn.functional.relu` and methods such as `x.mean()` add
+operators for variables and compute for tensors; one that is not built for variables says what to use instead. `train()`
+and `eval()` are looked at when the layer is called, and `clone(for_test=True)` evaluates what was built for training.
+`state_dict()` has the variables by their places in the network, and `set_state_dict` writes values, also those of a
+network of tensors, into the scope, after the startup program.
 """
 
 

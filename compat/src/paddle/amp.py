@@ -4,6 +4,6 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.imperative.amp": "*"},
+    {"fleet_paddle.imperative.amp": "*"},
     refused={"decorate": "convert the layer with layer.to(dtype='bfloat16'), or use strategy.amp"},
 )

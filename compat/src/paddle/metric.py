@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.imperative.metric": "*"})
+alias(__name__, {"fleet_paddle.imperative.metric": "*"})

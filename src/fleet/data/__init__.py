@@ -1,4 +1,4 @@
-"""Data for training: each worker's part of it, datasets of text files, the generators of such text, and readers.
+"""Data for training: each worker's part of it, datasets of text files, and the generators of such text.
 
 Names are resolved when first used: a generator is a program that is started for every file, and needs no torch.
 """
@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 from fleet._lazy import lazily
 
 if TYPE_CHECKING:
-    from fleet.data import classic, reader
     from fleet.data.base import Shard
     from fleet.data.dataset_factory import DatasetFactory
     from fleet.data.dataset_memory import InMemoryDataset
     from fleet.data.dataset_queue import QueueDataset
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
     from fleet.data.ragged import Ragged
-    from fleet.data.reader import batch
     from fleet.data.sharding import shard
 
 _HOMES = {
@@ -29,11 +27,8 @@ _HOMES = {
     "QueueDataset": "dataset_queue",
     "Ragged": "ragged",
     "Shard": "base",
-    "batch": "reader",
     "shard": "sharding",
 }
-
-_MODULES = {"classic": "classic", "reader": "reader"}
 
 __all__ = [
     "DataGenerator",
@@ -44,10 +39,7 @@ __all__ = [
     "QueueDataset",
     "Ragged",
     "Shard",
-    "batch",
-    "classic",
-    "reader",
     "shard",
 ]
 
-__getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES)
+__getattr__, __dir__ = lazily(__name__, __all__, _HOMES)

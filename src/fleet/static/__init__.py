@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from fleet._lazy import lazily
 
 if TYPE_CHECKING:
-    from fleet.static import clip, initializer, io, layers, metrics, nets, nn, optimizer, profiler, regularizer
+    from fleet.static import clip, initializer, io, layers, metrics, nets, optimizer, profiler, regularizer
     from fleet.static import names as unique_name
     from fleet.static.attr import ParamAttr
     from fleet.static.backward import append_backward, gradients
@@ -102,7 +102,6 @@ _MODULES = {
     "layers": "layers",
     "metrics": "metrics",
     "nets": "nets",
-    "nn": "nn",
     "optimizer": "optimizer",
     "profiler": "profiler",
     "regularizer": "regularizer",
@@ -157,7 +156,6 @@ __all__ = [
     "metrics",
     "name_scope",
     "nets",
-    "nn",
     "optimizer",
     "profiler",
     "program_guard",

@@ -7,8 +7,16 @@ import sys
 from pathlib import Path
 
 _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
-_OURS = (_PACKAGE, "<frozen ", "<program ")
-"""Code that is nobody's script: Fleet, Python's import machinery, and what the Executor makes of programs."""
+_nobodys: tuple[str, ...] = (_PACKAGE, "<frozen ", "<program ", "<row ")
+"""Code that is nobody's script: Fleet, Python's import machinery, what the Executor and rows are made into."""
+
+
+def leave_out(package: str) -> None:
+    """Let the files below the folder of `package`, given as the path of its `__init__.py`, be nobody's script too."""
+    global _nobodys
+    folder = f"{Path(package).resolve().parent}{os.sep}"
+    if folder not in _nobodys:
+        _nobodys = (*_nobodys, folder)
 
 
 def callsite() -> str:
@@ -16,7 +24,7 @@ def callsite() -> str:
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code.co_filename
-        if not code.startswith(_OURS):
+        if not code.startswith(_nobodys):
             return f"{Path(code).name}:{frame.f_lineno}"
         if frame.f_back is None:
             break

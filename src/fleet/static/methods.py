@@ -1,46 +1,42 @@
-"""Methods of variables that are functions: `x.mean()` is `functions.mean(x)`; given to `provide_methods`."""
+"""Methods that another package gives to variables: `x.mean()` in a script that is written so.
+
+A `Variable` of Fleet has signs, an index and `astype`; functions are in `fleet.static.layers`. A package with names of
+its own provides what finds them, once, before its scripts run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from fleet.static import functions, layers
-from fleet.static.functions import arithmetic, reducing, shaping
-from fleet.static.variable import Variable
+if TYPE_CHECKING:
+    from fleet.static.variable import Variable
 
-_NO_METHODS = {"add_n", "assign", "concat", "shape", "stack", "where"}
-METHODS = {*arithmetic.__all__, *reducing.__all__, *shaping.__all__} - _NO_METHODS
-"""Functions whose first argument is the variable."""
+_NEED_VALUES = frozenset({"backward", "gradient", "item", "numpy", "set_value", "tolist"})
+
+
+class FindMethod(Protocol):
+    """Finds a method of a variable by its name; None if it knows none."""
+
+    def __call__(self, variable: Variable, name: str, /) -> Any: ...
+
+
+_found_by: list[FindMethod] = []
+
+
+def provide(find: FindMethod) -> None:
+    """Let `find` be asked for attributes that a variable does not have."""
+    if find not in _found_by:
+        _found_by.append(find)
 
 
 def method_of(variable: Variable, name: str) -> Any:
-    """A method, bound to the variable; None if there is none of this name."""
-    if name in METHODS:
-        return partial(getattr(functions, name), variable)
-    if name in _OWN:
-        return partial(_OWN[name], variable)
-    if name == "T":
-        return layers.transpose(variable, list(reversed(range(variable.ndim))))
-    return None
-
-
-def _detach(x: Variable) -> Variable:
-    """A copy that no gradient flows through."""
-    made = layers.assign(x)
-    made.stop_gradient = True
-    return made
-
-
-def _clone(x: Variable) -> Variable:
-    """A copy."""
-    return layers.assign(x)
-
-
-def _dim(x: Variable) -> int:
-    """The number of dimensions."""
-    return x.ndim
-
-
-_OWN: dict[str, Callable[..., Any]] = {"clone": _clone, "detach": _detach, "dim": _dim, "ndimension": _dim}
+    """A method, bound to the variable; AttributeError that says what to do if there is none."""
+    for find in _found_by:
+        if (method := find(variable, name)) is not None:
+            return method
+    if name in _NEED_VALUES:
+        raise AttributeError(
+            f"variable {variable.name!r} has no {name}(): it has no value while a program is built; fetch it with "
+            "exe.run(fetch_list=[...]), and let minimize() make gradients"
+        )
+    raise AttributeError(f"{type(variable).__name__!r} object has no attribute {name!r}")

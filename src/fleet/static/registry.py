@@ -24,7 +24,7 @@ gradient kernel has one made by autograd, which runs the forward kernel once mor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,23 @@ class Grad:
     """Output slots whose gradients are read; without it all. One that nobody uses is given as zeros."""
 
 
+@dataclass(frozen=True)
+class Calls:
+    """How scripts call an operator, from which layers, functions and layer classes are made. See `spelling`."""
+
+    doc: str
+    v1: str = ""
+    """The layer of PaddlePaddle 1.x, which is also Fleet's: `softshrink(x, alpha->lambda=0.5)`; none if empty."""
+    v2: str = ""
+    """The function of PaddlePaddle 2.0: `softshrink(x, threshold->lambda=0.5, name)`."""
+    torch: Callable[..., Any] | None = None
+    """What 2.0's function is on tensors: it takes that function's arguments, `name` left out."""
+    layer: str = ""
+    """The layer class of 2.0 that calls the function: `Softshrink`."""
+    to_attrs: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """Makes the attributes from the arguments, where that is more than taking their types."""
+
+
 @dataclass
 class Definition:
     """One type of operator."""
@@ -77,6 +94,8 @@ class Definition:
     """Whether what it keeps only counts: a program that trains nothing runs it only for what is fetched."""
     takes_rows: bool = False
     """Whether its kernel takes the gradient of a sparse lookup, which is no tensor."""
+    calls: tuple[Calls, ...] = ()
+    """How scripts call it; most in one way, and none if only passes make it."""
     input_slots: dict[str, str] = field(init=False)
     """Slot to "", "?" or "*"."""
     output_slots: dict[str, str] = field(init=False)
@@ -108,6 +127,7 @@ def register(
     rebinds: bool = False,
     is_metric: bool = False,
     takes_rows: bool = False,
+    calls: Calls | Sequence[Calls] = (),
 ) -> Callable[[MakeKernel], MakeKernel]:
     """Define an op; the decorated function makes its kernel."""
 
@@ -128,6 +148,7 @@ def register(
                 rebinds,
                 is_metric,
                 takes_rows,
+                (calls,) if isinstance(calls, Calls) else tuple(calls),
             )
         )
         if grad is not None:
@@ -160,9 +181,9 @@ def definition(type: str) -> Definition:
     return found
 
 
-def defined() -> list[str]:
-    """Every type that is defined by now, sorted; `fleet.static.ops.known` has them all."""
-    return sorted(_definitions)
+def definitions() -> list[Definition]:
+    """Every definition that is there by now, sorted by type; `fleet.static.ops` has them all."""
+    return [_definitions[type] for type in sorted(_definitions)]
 
 
 def _add(new: Definition) -> None:

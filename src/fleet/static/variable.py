@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageTypeError
 from fleet.static.appending import Appender
 from fleet.static.dtypes import canonical
 from fleet.static.kinds import TENSOR, Shape
 from fleet.static.literals import plain, write_name, write_value
+from fleet.static.methods import method_of
 from fleet.static.signs import Signs
 
 if TYPE_CHECKING:
@@ -18,23 +19,6 @@ if TYPE_CHECKING:
 
 SETTINGS = ("kind", "lod", "persistable", "stop_gradient", "is_data")
 PARAMETER_SETTINGS = ("trainable", "learning_rate", "regularizer", "need_clip", "is_distributed")
-_NEED_VALUES = frozenset({"backward", "gradient", "item", "numpy", "set_value", "tolist"})
-
-
-class Methods(Protocol):
-    """What gives variables more methods than their own: those of another package's words."""
-
-    def __call__(self, variable: Variable, name: str, /) -> Any:
-        """What `variable.name` is, such as a bound method; None if there is nothing of this name."""
-
-
-_methods: Methods | None = None
-
-
-def provide_methods(methods: Methods) -> None:
-    """Let a package above give variables its words as methods; the last one that does so is asked."""
-    global _methods
-    _methods = methods
 
 
 @dataclass(frozen=True)
@@ -121,11 +105,8 @@ class Variable(Signs):
     if not TYPE_CHECKING:  # a checker would take any name for a method
 
         def __getattr__(self, name: str) -> Any:
-            """Words of other packages as methods, if one has provided some: `x.mean()`."""
-            found = None if _methods is None else _methods(self, name)
-            if found is None:
-                raise _missing(self, name)
-            return found
+            """Methods that another package gives to variables; see `fleet.static.methods`."""
+            return method_of(self, name)
 
 
 class Parameter(Variable):
@@ -180,12 +161,3 @@ def _setting(key: str, value: object) -> str:
     if key in ("kind", "lod") and isinstance(value, str):
         return f"{key}={write_name(value)}"
     return f"{key}={write_value(plain(value, key))}"
-
-
-def _missing(variable: Variable, name: str) -> AttributeError:
-    if name not in _NEED_VALUES:
-        return AttributeError(f"{type(variable).__name__!r} object has no attribute {name!r}")
-    return AttributeError(
-        f"variable {variable.name!r} has no {name}(): it has no value while a program is built; fetch it with "
-        "exe.run(fetch_list=[...]), and let minimize() make gradients"
-    )

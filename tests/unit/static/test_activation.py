@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.layers import activation
+from fleet.static import layers
 from fleet.static.layers.io import fed
 from fleet.static.layers.nn import fc
 from support.programs import building
@@ -64,7 +64,7 @@ CASES: list[tuple[str, dict[str, Any], Reference]] = [
     ("name", "settings", "reference"), CASES, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_activation_equals_torch(name: str, settings: dict[str, Any], reference: Reference) -> None:
-    layer = getattr(activation, name)
+    layer = getattr(layers, name)
     values = POSITIVE if name in ("log", "sqrt", "rsqrt", "pow") else X / 5 if name in ("asin", "acos") else X
     built = check(lambda x: layer(x, **settings), {"x": values}, reference)
     assert built.main.global_block().has_var(f"{name}_0.tmp_0")
@@ -74,21 +74,21 @@ def test_activation_equals_torch(name: str, settings: dict[str, Any], reference:
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("axis", [-1, 1])
 def test_softmax_along_an_axis(name: str, axis: int) -> None:
-    layer = getattr(activation, name)
+    layer = getattr(layers, name)
     check(lambda x: layer(x, axis=axis), {"x": normal(2, 3, 4)}, lambda x: getattr(torch, name)(x, axis))
 
 
 @pytest.mark.parametrize(("mode", "shape"), [("all", ()), ("channel", (1, 3, 1, 1)), ("element", (1, 3, 2, 2))])
 def test_prelu_learns_its_slope(mode: str, shape: tuple[int, ...]) -> None:
     check(
-        lambda x: activation.prelu(x, mode),
+        lambda x: layers.prelu(x, mode),
         {"x": normal(2, 3, 2, 2)},
         lambda x, alpha: torch.where(x > 0, x, x * alpha.view(shape)),
     )
 
 
 def test_maxout_takes_the_greatest_of_neighbours() -> None:
-    check(lambda x: activation.maxout(x, 2), {"x": normal(2, 4, 3, 3)}, lambda x: x.view(2, 2, 2, 3, 3).amax(2))
+    check(lambda x: layers.maxout(x, 2), {"x": normal(2, 4, 3, 3)}, lambda x: x.view(2, 2, 2, 3, 3).amax(2))
 
 
 def test_gradients_read_no_more_than_they_need() -> None:
@@ -103,14 +103,14 @@ def test_bad_input_is_named_with_the_line_of_the_script() -> None:
     with building():
         ids, x = fed("ids", [-1, 4], "int64"), fed("x", [-1, 4])
         with pytest.raises(UsageError, match=r"test_activation.py:\d+: relu: X 'ids' must be .*float32.* got int64"):
-            activation.relu(ids)
+            layers.relu(ids)
         with pytest.raises(UsageError, match="softmax: axis must be from -2 to 1 .* got 2"):
-            activation.softmax(x, axis=2)
+            layers.softmax(x, axis=2)
         with pytest.raises(UsageError, match="prelu: mode must be all, channel or element, got 'some'"):
-            activation.prelu(x, "some")
+            layers.prelu(x, "some")
         with pytest.raises(UsageError, match="maxout: X must have 4 dimensions"):
-            activation.maxout(x, 2)
+            layers.maxout(x, 2)
         with pytest.raises(UsageTypeError, match="relu: x must be a Variable, got int"):
-            activation.relu(3)  # type: ignore[arg-type]
+            layers.relu(3)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="fc: there is no activation 'nothing'"):
             fc(x, 2, act="nothing")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers, variable
+from fleet.static import layers, methods
 from fleet.static.layers.io import fed
 from support.programs import building
 from support.static_ops import check, normal
@@ -113,7 +113,7 @@ def test_what_python_cannot_do() -> None:
 
 
 def test_methods_are_what_a_package_above_provides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variable, "_methods", None)
+    monkeypatch.setattr(methods, "_found_by", [])
     with building():
         x: Any = fed("x", [-1, 4])
         with pytest.raises(AttributeError, match="'Variable' object has no attribute 'doubled'"):
@@ -121,7 +121,7 @@ def test_methods_are_what_a_package_above_provides(monkeypatch: pytest.MonkeyPat
         with pytest.raises(AttributeError, match=r"variable 'x' has no numpy\(\): .* fetch it with exe.run"):
             x.numpy()
         assert copy(x).name == "x"
-        variable.provide_methods(lambda x, name: (lambda: x + x) if name == "doubled" else None)
+        methods.provide(lambda x, name: (lambda: x + x) if name == "doubled" else None)
         assert x.doubled().shape == (-1, 4)
         with pytest.raises(AttributeError, match=r"no item\(\)"):
             x.item()

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import functions, layers
+from fleet.static import layers
 from fleet.static.backward import gradients
-from fleet.static.functional.weighted import cosine_similarity, normalize
 from fleet.static.layers.io import fed
 from fleet.static.ops.shaping import reshaped
 from fleet.static.variable import Variable
@@ -272,34 +271,6 @@ def test_what_does_not_fit_is_found_while_building(build: Callable[[Variable], A
 def test_what_is_not_built_says_so(build: Callable[[Variable], Any]) -> None:
     with building(), pytest.raises(NotSupportedError):
         build(fed("x", [6, 4]))
-
-
-@pytest.mark.parametrize(("shifts", "axis"), [(2, 1), (-9, 0), ([7, 0], [-1, 0]), (3, 1), (5, None)])
-def test_roll(shifts: Any, axis: Any) -> None:
-    check(lambda x: functions.roll(x, shifts, axis), {"x": normal(4, 3)}, lambda x: torch.roll(x, shifts, axis))
-    with building(), pytest.raises(UsageError, match="shifts must be as many as axis, or one without"):
-        functions.roll(fed("x", [-1, 3]), [1, 2], 0)
-
-
-@pytest.mark.parametrize("p", ["fro", 1, 3, 0.5, float("inf")])
-@pytest.mark.parametrize("axis", [None, 1])
-def test_norms_have_slopes_at_zeros(p: Any, axis: Any) -> None:
-    rows = normal(4, 3)
-    if p != 0.5:
-        rows[1] = 0
-    order = 2 if p == "fro" else p
-    check(
-        lambda x: functions.norm(x, p, axis),
-        {"x": rows},
-        lambda x: torch.linalg.vector_norm(x, order, axis, keepdim=axis is None).view(-1),
-    )
-
-
-def test_directions_have_slopes_at_zeros() -> None:
-    rows, other = normal(4, 3), normal(4, 3)
-    rows[1] = 0
-    check(cosine_similarity, {"x1": rows, "x2": other}, lambda x1, x2: torch.cosine_similarity(x1, x2))
-    check(normalize, {"x": rows}, torch.nn.functional.normalize)
 
 
 def test_whole_numbers_stay_whole_within_bounds() -> None:

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.data.classic.conll05": "*"})
+alias(__name__, {"fleet_paddle.dataset.conll05": "*"})

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.data.classic.movielens": "*"})
+alias(__name__, {"fleet_paddle.dataset.movielens": "*"})

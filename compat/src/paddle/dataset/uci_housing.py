@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.data.classic.uci_housing": "*"})
+alias(__name__, {"fleet_paddle.dataset.uci_housing": "*"})

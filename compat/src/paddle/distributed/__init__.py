@@ -7,8 +7,8 @@ alias(
     {
         "fleet": "CountFilterEntry ProbabilityEntry ShowClickEntry",
         "fleet.data": "InMemoryDataset QueueDataset",
-        "fleet.imperative": "ParallelEnv ReduceOp all_gather all_reduce barrier broadcast get_rank get_world_size "
-        "init_parallel_env reduce",
+        "fleet_paddle.imperative": "ParallelEnv ReduceOp all_gather all_reduce barrier broadcast get_rank "
+        "get_world_size init_parallel_env reduce",
     },
     parts="fleet launch launch_ps",
     refused={

@@ -1,6 +1,6 @@
 """`python -m paddle.distributed.launch` is fleetrun, with the options that this command had."""
 
-from fleet.launch.dialects import launch as main
+from fleet_paddle.dialects import launch as main
 
 if __name__ == "__main__":
     main()

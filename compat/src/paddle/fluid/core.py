@@ -6,10 +6,10 @@ alias(
     __name__,
     {
         "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace EOFException LoDTensor LoDTensorArray Scope",
-        "fleet.imperative": "is_compiled_with_cuda",
-        "fleet.static.var_types": "VarDesc",
+        "fleet_paddle.imperative": "is_compiled_with_cuda",
+        "fleet_paddle.programs.var_types": "VarDesc",
     },
-    renamed={"VarBase": "fleet.imperative:Tensor", "get_cuda_device_count": "torch.cuda:device_count"},
+    renamed={"VarBase": "fleet_paddle.imperative:Tensor", "get_cuda_device_count": "torch.cuda:device_count"},
     refused={
         "ProgramDesc": "a program is plain data: Program, with to_json() and from_json()",
         "get_all_op_names": "use fleet.static.ops.known",

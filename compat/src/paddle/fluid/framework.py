@@ -7,8 +7,8 @@ alias(
     {
         "fleet.static": "Block Operator Parameter Program Variable cpu_places cuda_places default_main_program "
         "default_startup_program name_scope program_guard",
-        "fleet.either.require": "require_version",
-        "fleet.imperative": "is_compiled_with_cuda",
+        "fleet_paddle.require": "require_version",
+        "fleet_paddle.imperative": "is_compiled_with_cuda",
     },
-    renamed={"in_dygraph_mode": "fleet.either.mode:is_dynamic"},
+    renamed={"in_dygraph_mode": "fleet_paddle.mode:is_dynamic"},
 )

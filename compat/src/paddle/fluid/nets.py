@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.either.fluid.layers": "glu img_conv_group scaled_dot_product_attention sequence_conv_pool "
+        "fleet_paddle.fluid.layers": "glu img_conv_group scaled_dot_product_attention sequence_conv_pool "
         "simple_img_conv_pool",
     },
 )

@@ -4,7 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.either.fluid.optimizer": "*", "fleet.static.moving_average": "ExponentialMovingAverage"},
+    {"fleet_paddle.fluid.optimizer": "*", "fleet.static.moving_average": "ExponentialMovingAverage"},
     refused={
         "Adadelta": "use RMSProp",
         "AdadeltaOptimizer": "use RMSProp",

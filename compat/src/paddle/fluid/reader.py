@@ -5,5 +5,5 @@ from paddle._alias import alias
 alias(
     __name__,
     {"fleet.static": "EOFException PyReader"},
-    renamed={"DataLoader": "fleet.either.io:DataLoader"},
+    renamed={"DataLoader": "fleet_paddle.io:DataLoader"},
 )

@@ -4,7 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.imperative.nn": "*"},
+    {"fleet_paddle.imperative.nn": "*"},
     parts="functional initializer",
     refused={
         "BeamSearchDecoder": "write the loop over a cell, such as paddle.nn.LSTMCell, and paddle.topk",

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.imperative.nn.initializer": "*"})
+alias(__name__, {"fleet_paddle.imperative.nn.initializer": "*"})

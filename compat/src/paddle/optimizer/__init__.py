@@ -4,7 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.either.optimizer": "*"},
+    {"fleet_paddle.optimizer": "*"},
     parts="lr",
     refused={"Adadelta": "use RMSProp", "LBFGS": "use torch.optim.LBFGS"},
 )

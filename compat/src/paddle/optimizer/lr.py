@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.imperative.optimizer.lr": "*"})
+alias(__name__, {"fleet_paddle.imperative.optimizer.lr": "*"})

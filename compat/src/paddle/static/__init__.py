@@ -10,10 +10,10 @@ alias(
         "gradients load name_scope program_guard save scope_guard",
         "fleet.static.io": "load_program_state set_program_state",
         "fleet.static.moving_average": "ExponentialMovingAverage",
-        "fleet.static.io.prefix": "load_inference_model save_inference_model",
+        "fleet_paddle.programs.inference_files": "load_inference_model save_inference_model",
         "fleet.static.layers": "Print accuracy auc create_global_var create_parameter",
     },
-    renamed={"Executor": "fleet.static.executor.scalars:ScalarExecutor"},
+    renamed={"Executor": "fleet_paddle.programs.scalars:ScalarExecutor"},
     parts="nn",
     refused={
         "InputSpec": "use static.data",

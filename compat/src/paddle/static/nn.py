@@ -4,7 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static.nn": "*"},
+    {"fleet_paddle.programs.nn": "*"},
     refused={
         "case": "build two programs and run the one that is wanted",
         "cond": "build two programs and run the one that is wanted",

@@ -4,7 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.data.reader": "batch"},
+    {"fleet_paddle.reader": "batch"},
     renamed={"dataset": "paddle.dataset", "reader": "paddle.reader", "minibatch": "paddle.reader"},
     refused=dict.fromkeys(
         (

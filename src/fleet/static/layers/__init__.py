@@ -30,6 +30,8 @@ from fleet.static.layers import (
     sequence,
     sequence_rows,
     shaping,
+    sparse,
+    table,
     tagging,
     tensor,
 )
@@ -59,6 +61,8 @@ from fleet.static.layers.sampled import *
 from fleet.static.layers.sequence import *
 from fleet.static.layers.sequence_rows import *
 from fleet.static.layers.shaping import *
+from fleet.static.layers.sparse import *
+from fleet.static.layers.table import *
 from fleet.static.layers.tagging import *
 from fleet.static.layers.tensor import *
 
@@ -89,6 +93,8 @@ __all__ += sampled.__all__
 __all__ += sequence.__all__
 __all__ += sequence_rows.__all__
 __all__ += shaping.__all__
+__all__ += sparse.__all__
+__all__ += table.__all__
 __all__ += tagging.__all__
 __all__ += tensor.__all__
 __all__.sort()

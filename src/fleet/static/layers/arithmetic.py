@@ -7,7 +7,6 @@ from typing import Any
 
 from fleet.static.layers.helper import Layer
 from fleet.static.signs import as_number
-from fleet.static.signs import combine as combine
 from fleet.static.variable import Variable
 
 __all__ = [

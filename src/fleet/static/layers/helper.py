@@ -102,6 +102,13 @@ class Layer(Appender):
             raise self.error(f"{act!r} is no activation; use relu, tanh, sigmoid, softmax, ...")
         return self.apply(act, {"X": var}, dtype=var.dtype)
 
+    def target(self, out: Any, inputs: Sequence[Variable]) -> Variable:
+        """A variable that a user gives for the result; it cannot be one of the inputs."""
+        given = self.variable(out, "out")
+        if any(given.name == one.name for one in inputs):
+            raise self.error(f"out {given.name!r} is also an input and would change under it; give another, or none")
+        return given
+
     def variable(self, value: Any, what: str = "input") -> Variable:
         """UsageTypeError unless it is a Variable."""
         if not isinstance(value, Variable):

@@ -117,6 +117,9 @@ from fleet.static.ops import (
     pairing as pairing,
 )
 from fleet.static.ops import (
+    pointwise as pointwise,
+)
+from fleet.static.ops import (
     pool as pool,
 )
 from fleet.static.ops import (
@@ -168,6 +171,9 @@ from fleet.static.ops import (
     softmax as softmax,
 )
 from fleet.static.ops import (
+    unary as unary,
+)
+from fleet.static.ops import (
     update as update,
 )
 from fleet.static.ops import (
@@ -182,11 +188,11 @@ from fleet.static.ops import (
 from fleet.static.ops import (
     xxhash as xxhash,
 )
-from fleet.static.registry import defined, definition
+from fleet.static.registry import definition, definitions
 
-__all__ = ["definition", "known"]
+__all__ = ["definition", "definitions", "known"]
 
 
 def known() -> list[str]:
     """Every type of operator, sorted."""
-    return defined()
+    return [one.type for one in definitions()]

@@ -12,7 +12,7 @@ alias(
         "worker_index worker_num",
         "fleet.data": "DatasetFactory InMemoryDataset MultiSlotDataGenerator MultiSlotStringDataGenerator QueueDataset",
         "fleet.api": "fleet",
-        "fleet.either.older_fleet": "init_server load_model save_persistables",
+        "fleet_paddle.older_fleet": "init_server load_model save_persistables",
     },
     renamed={"UtilBase": "fleet.collective.util:Util"},
     parts="base data_generator dataset launch metrics utils",

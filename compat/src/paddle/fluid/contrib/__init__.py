@@ -4,7 +4,7 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static.layers": "shuffle_batch", "fleet.static.nn": "sparse_embedding"},
+    {"fleet.static.layers": "shuffle_batch", "fleet_paddle.programs.nn": "sparse_embedding"},
     parts="layers reader",
     refused={
         "mixed_precision": "train a torch module with strategy.amp = True",

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.static.layers": "shuffle_batch", "fleet.static.nn": "sparse_embedding"})
+alias(__name__, {"fleet.static.layers": "shuffle_batch", "fleet_paddle.programs.nn": "sparse_embedding"})

@@ -5,16 +5,16 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.either.dygraph": "*",
-        "fleet.either.fluid.epochs": "LambdaDecay MultiStepDecay ReduceLROnPlateau StepDecay",
-        "fleet.either.fluid.rates": "*",
-        "fleet.either.mode": "guard",
-        "fleet.imperative": "DataParallel ParallelEnv grad no_grad",
+        "fleet_paddle.dygraph": "*",
+        "fleet_paddle.fluid.epochs": "LambdaDecay MultiStepDecay ReduceLROnPlateau StepDecay",
+        "fleet_paddle.fluid.rates": "*",
+        "fleet_paddle.mode": "guard",
+        "fleet_paddle.imperative": "DataParallel ParallelEnv grad no_grad",
     },
     renamed={
-        "disable_dygraph": "fleet.either.mode:enable_static",
-        "enable_dygraph": "fleet.either.mode:disable_static",
-        "enabled": "fleet.either.mode:is_dynamic",
+        "disable_dygraph": "fleet_paddle.mode:enable_static",
+        "enable_dygraph": "fleet_paddle.mode:disable_static",
+        "enabled": "fleet_paddle.mode:is_dynamic",
     },
     parts="base checkpoint container jit layers learning_rate_scheduler nn parallel",
     refused={

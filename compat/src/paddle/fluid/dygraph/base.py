@@ -4,10 +4,10 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.either.dygraph": "to_variable", "fleet.either.mode": "guard", "fleet.imperative": "grad no_grad"},
+    {"fleet_paddle.dygraph": "to_variable", "fleet_paddle.mode": "guard", "fleet_paddle.imperative": "grad no_grad"},
     renamed={
-        "disable_dygraph": "fleet.either.mode:enable_static",
-        "enable_dygraph": "fleet.either.mode:disable_static",
-        "enabled": "fleet.either.mode:is_dynamic",
+        "disable_dygraph": "fleet_paddle.mode:enable_static",
+        "enable_dygraph": "fleet_paddle.mode:disable_static",
+        "enabled": "fleet_paddle.mode:is_dynamic",
     },
 )

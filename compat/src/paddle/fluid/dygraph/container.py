@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.either.dygraph": "LayerList ParameterList Sequential"})
+alias(__name__, {"fleet_paddle.dygraph": "LayerList ParameterList Sequential"})

@@ -2,4 +2,4 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.either.dygraph": "Layer"})
+alias(__name__, {"fleet_paddle.dygraph": "Layer"})

@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.either.fluid.epochs": "LambdaDecay MultiStepDecay ReduceLROnPlateau StepDecay",
-        "fleet.either.fluid.rates": "*",
+        "fleet_paddle.fluid.epochs": "LambdaDecay MultiStepDecay ReduceLROnPlateau StepDecay",
+        "fleet_paddle.fluid.rates": "*",
     },
 )

@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.either.dygraph": "BatchNorm Conv2D Conv2DTranspose Dropout Embedding Flatten GRUUnit GroupNorm "
+        "fleet_paddle.dygraph": "BatchNorm Conv2D Conv2DTranspose Dropout Embedding Flatten GRUUnit GroupNorm "
         "InstanceNorm LayerNorm Linear PRelu Pool2D"
     },
     refused={

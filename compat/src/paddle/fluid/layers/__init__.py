@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.either.fluid.layers": "*",
+        "fleet_paddle.fluid.layers": "*",
         "fleet.static.py_reader": "create_py_reader_by_data double_buffer py_reader read_file",
     },
     parts="control_flow io learning_rate_scheduler loss metric_op nn ops sequence_lod tensor",

@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.either.fluid.layers": "Print equal greater_equal greater_than increment is_empty less_equal less_than "
+        "fleet_paddle.fluid.layers": "Print equal greater_equal greater_than increment is_empty less_equal less_than "
         "not_equal",
     },
     refused={

@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.either.fluid.layers": "data",
+        "fleet_paddle.fluid.layers": "data",
         "fleet.static.py_reader": "create_py_reader_by_data double_buffer py_reader read_file",
     },
 )

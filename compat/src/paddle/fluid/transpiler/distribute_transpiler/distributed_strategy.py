@@ -4,8 +4,8 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.either.server_strategy": "StrategyFactory TrainerRuntimeConfig"},
-    renamed={"DistributedStrategy": "fleet.either.server_strategy:ServerStrategy"},
+    {"fleet_paddle.server_strategy": "StrategyFactory TrainerRuntimeConfig"},
+    renamed={"DistributedStrategy": "fleet_paddle.server_strategy:ServerStrategy"},
     refused={
         **dict.fromkeys(
             ("AsyncStrategy", "GeoStrategy", "HalfAsyncStrategy", "SyncStrategy"),

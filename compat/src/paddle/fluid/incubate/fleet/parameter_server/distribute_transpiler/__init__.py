@@ -5,8 +5,8 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.either.older_fleet": "fleet",
-        "fleet.either.server_strategy": "StrategyFactory TrainerRuntimeConfig",
+        "fleet_paddle.older_fleet": "fleet",
+        "fleet_paddle.server_strategy": "StrategyFactory TrainerRuntimeConfig",
         "fleet.transpiler": "DistributeTranspilerConfig",
     },
     parts="distributed_strategy",

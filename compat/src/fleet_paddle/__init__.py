@@ -1,0 +1,34 @@
+"""What the names of PaddlePaddle stand for, over Fleet and torch; `paddle`, beside it, is the tables of names.
+
+    imperative/    2.0 on tensors: layers, functions, optimizers, thin over torch
+    programs/      2.0 on programs: the same names for variables of `fleet.static`
+    fluid/         1.8: layers of programs that run on tensors, optimizers, schedules; dygraph/ its classes
+    dataset/       the datasets of its tutorials; reader.py, what makes readers of readers
+
+The files beside them are called the same whether a script trains tensors or programs: which is meant follows from what
+a call is given.
+
+    optimizer.SGD(learning_rate=0.1, parameters=layer.parameters())    a torch optimizer, over `imperative`
+    optimizer.SGD(learning_rate=0.1).minimize(loss)                    operators, over `fleet.static`
+
+Where nothing tells, `mode` does: `enable_static()` and `disable_static()`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fleet.static import callsite, methods
+
+if TYPE_CHECKING:
+    from fleet.static.variable import Variable
+
+
+def _find_method(variable: Variable, name: str) -> Any:
+    from fleet_paddle.programs.methods import find_method
+
+    return find_method(variable, name)
+
+
+callsite.leave_out(__file__)
+methods.provide(_find_method)

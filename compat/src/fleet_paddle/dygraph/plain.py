@@ -1,0 +1,110 @@
+"""What has no parameters: `to_variable`, `prepare_context`, and layers that pool, drop and flatten."""
+# ruff: noqa: ARG002  (use_cudnn: torch chooses)
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from fleet.errors import NotSupportedError, UsageError
+from fleet.static import layers
+from fleet_paddle.dygraph.layer import Layer
+from fleet_paddle.fluid.layers import computed
+from fleet_paddle.imperative import ParallelEnv, init_parallel_env, to_tensor
+from fleet_paddle.imperative.nn.functional.window import Sizes
+from fleet_paddle.imperative.tensor import Tensor, own
+
+_dropout = computed("dropout", layers.dropout)
+_pool2d = computed("pool2d", layers.pool2d)
+
+
+def to_variable(value: Any, name: str | None = None, zero_copy: bool | None = None, dtype: Any = None) -> Tensor:
+    """A tensor of an array; a tensor stays as it is."""
+    if zero_copy:
+        raise NotSupportedError("to_variable: zero_copy is not built; leave it out")
+    if isinstance(value, Tensor):
+        return value
+    made = to_tensor(value, dtype)
+    if name is not None:
+        made.name = name
+    return made
+
+
+def prepare_context(strategy: Any = None) -> ParallelEnv:
+    """Join the other workers; gives back who this one is, which `DataParallel` takes for a strategy."""
+    if strategy is not None and not isinstance(strategy, ParallelEnv):
+        raise NotSupportedError("prepare_context: strategy must be left out; the launcher says who is who")
+    return init_parallel_env()
+
+
+class Pool2D(Layer):
+    """The greatest ("max") or the mean ("avg") of each window; with `global_pooling` of the whole image."""
+
+    def __init__(
+        self,
+        pool_size: Sizes = -1,
+        pool_type: str = "max",
+        pool_stride: Sizes = 1,
+        pool_padding: Any = 0,
+        global_pooling: bool = False,
+        use_cudnn: bool = True,
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        data_format: str = "NCHW",
+    ) -> None:
+        super().__init__()
+        if pool_type not in ("max", "avg"):
+            raise UsageError(f"Pool2D: pool_type must be 'max' or 'avg', got {pool_type!r}")
+        if pool_size == -1 and not global_pooling:
+            raise UsageError("Pool2D: pool_size must be given unless global_pooling is True")
+        self._settings = {
+            "pool_size": pool_size,
+            "pool_type": pool_type,
+            "pool_stride": pool_stride,
+            "pool_padding": pool_padding,
+            "global_pooling": bool(global_pooling),
+            "ceil_mode": bool(ceil_mode),
+            "exclusive": bool(exclusive),
+            "data_format": data_format,
+        }
+
+    def forward(self, input: torch.Tensor) -> Any:
+        return _pool2d(input, **self._settings)
+
+
+class Dropout(Layer):
+    """While training, each value is zero with chance `p`; values are smaller in evaluation ("downgrade_in_infer"), or
+    those that stay are larger while training ("upscale_in_train")."""
+
+    def __init__(
+        self,
+        p: float = 0.5,
+        seed: int | None = None,
+        dropout_implementation: str = "downgrade_in_infer",
+        is_test: bool = False,
+    ) -> None:
+        super().__init__()
+        if not 0 <= p <= 1:
+            raise UsageError(f"Dropout: p must be from 0 to 1, got {p}")
+        if dropout_implementation not in ("downgrade_in_infer", "upscale_in_train"):
+            raise UsageError(
+                "Dropout: dropout_implementation must be downgrade_in_infer or upscale_in_train, got "
+                f"{dropout_implementation!r}"
+            )
+        self._p, self._is_test = p, bool(is_test)
+        self._settings = {"seed": seed or None, "dropout_implementation": dropout_implementation}
+
+    def forward(self, input: torch.Tensor) -> Any:
+        return _dropout(input, self._p, is_test=self._is_test or not self.training, **self._settings)
+
+
+class Flatten(Layer):
+    """The dimensions from one to another as one."""
+
+    def __init__(self, start_axis: int = 1, stop_axis: int = -1) -> None:
+        super().__init__()
+        self._axes = start_axis, stop_axis
+
+    def forward(self, input: torch.Tensor) -> Tensor:
+        return own(torch.flatten(input, *self._axes))

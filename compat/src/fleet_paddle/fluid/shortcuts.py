@@ -1,0 +1,173 @@
+"""Layers that scripts call most, straight by torch: the usual cases. None means that this is another case.
+
+Each takes what the layer of its name takes. They are there for speed alone: without them the operators would do it.
+"""
+# ruff: noqa: ARG001  (arguments and names are those of the layers)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fleet.static.dtypes import canonical, torch_dtype
+from fleet_paddle.imperative.tensor import Tensor, own
+
+Maybe = Tensor | None
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+
+
+def _shortcut(function: Callable[..., Any]) -> Callable[..., Any]:
+    FUNCTIONS[function.__name__] = function
+    return function
+
+
+def _one(name: str, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """A function of each element, without settings."""
+
+    def call(x: torch.Tensor, name: str | None = None) -> Any:
+        made = function(x)
+        made.__class__ = Tensor
+        return made
+
+    FUNCTIONS[name] = call
+
+
+def _two(name: str, function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+    """A function of two operands of one type that end together."""
+
+    def call(x: torch.Tensor, y: torch.Tensor, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
+        if axis != -1 or act is not None or x.dtype is not y.dtype:
+            return None
+        made = function(x, y)
+        made.__class__ = Tensor
+        return made
+
+    FUNCTIONS[name] = call
+
+
+for _name in ("abs", "ceil", "cos", "exp", "floor", "log", "reciprocal", "relu", "rsqrt", "sigmoid", "sin", "sqrt"):
+    _one(_name, getattr(torch, _name))
+for _name in ("square", "tanh"):
+    _one(_name, getattr(torch, _name))
+for _name, _function in (("add", torch.add), ("sub", torch.sub), ("mul", torch.mul)):
+    _two(f"elementwise_{_name}", _function)
+
+
+@_shortcut
+def elementwise_div(
+    x: torch.Tensor, y: torch.Tensor, axis: int = -1, act: str | None = None, name: str | None = None
+) -> Maybe:
+    """Floats only: whole numbers are for the layer to refuse."""
+    if axis != -1 or act is not None or x.dtype is not y.dtype or not x.is_floating_point():
+        return None
+    return own(torch.div(x, y))
+
+
+@_shortcut
+def scale(
+    x: torch.Tensor,
+    scale: Any = 1.0,
+    bias: Any = 0.0,
+    bias_after_scale: bool = True,
+    act: str | None = None,
+    name: str | None = None,
+) -> Maybe:
+    """A factor that is a tensor, as a schedule has it, is a factor."""
+    if act is not None or not x.is_floating_point():
+        return None
+    made: Any = torch.mul(x, scale) if bias_after_scale else torch.mul(torch.add(x, bias), scale)
+    return own(made if not bias_after_scale or not bias else torch.add(made, bias))
+
+
+@_shortcut
+def cast(x: torch.Tensor, dtype: Any) -> Maybe:
+    """A tensor of its own, even if it has the type already."""
+    wanted = torch_dtype(canonical(dtype))
+    return None if wanted is x.dtype else own(_TO(x, wanted))
+
+
+@_shortcut
+def mean(x: torch.Tensor, name: str | None = None) -> Maybe:
+    """Of shape [1], as every number of version 1.8."""
+    return own(torch.mean(x).view(1))
+
+
+@_shortcut
+def matmul(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    transpose_x: bool = False,
+    transpose_y: bool = False,
+    alpha: float = 1.0,
+    name: str | None = None,
+) -> Maybe:
+    """Matrices, and batches of them."""
+    if alpha != 1.0 or x.dim() < 2 or y.dim() < 2:
+        return None
+    return own(torch.matmul(x.mT if transpose_x else x, y.mT if transpose_y else y))
+
+
+@_shortcut
+def reshape(
+    x: torch.Tensor,
+    shape: Any,
+    actual_shape: Any = None,
+    act: str | None = None,
+    inplace: bool = False,
+    name: str | None = None,
+) -> Maybe:
+    """Sizes may be tensors; 0 is the size that the dimension has."""
+    if actual_shape is not None or act is not None:
+        return None
+    sizes = [int(one) for one in shape]
+    if 0 in sizes:
+        sizes = [x.size(place) if size == 0 else size for place, size in enumerate(sizes)]
+    return own(torch.reshape(x, sizes)) if sizes else None
+
+
+@_shortcut
+def transpose(x: torch.Tensor, perm: Any, name: str | None = None) -> Maybe:
+    """Dimensions in another order."""
+    return own(torch.permute(x, tuple(perm)))
+
+
+@_shortcut
+def concat(input: Any, axis: int = 0, name: str | None = None) -> Maybe:
+    """Several tensors of one type."""
+    if not isinstance(input, list | tuple) or any(one.dtype is not input[0].dtype for one in input):
+        return None
+    return own(torch.cat(list(input), int(axis)))
+
+
+@_shortcut
+def reduce_sum(input: torch.Tensor, dim: Any = None, keep_dim: bool = False, name: str | None = None) -> Maybe:
+    """Over some dimensions, or over all to [1]."""
+    return _reduced(torch.sum, input, dim, keep_dim)
+
+
+@_shortcut
+def reduce_mean(input: torch.Tensor, dim: Any = None, keep_dim: bool = False, name: str | None = None) -> Maybe:
+    """Over some dimensions, or over all to [1]."""
+    return _reduced(torch.mean, input, dim, keep_dim)
+
+
+@_shortcut
+def softmax(input: torch.Tensor, use_cudnn: bool = False, name: str | None = None, axis: int = -1) -> Maybe:
+    """Along a dimension."""
+    return own(torch.softmax(input, axis))
+
+
+def _reduced(function: Any, x: torch.Tensor, dim: Any, keep_dim: bool) -> Maybe:
+    if not x.is_floating_point():
+        return None
+    if dim is None and not keep_dim:
+        whole: torch.Tensor = function(x).view(1)
+        return own(whole)
+    made: torch.Tensor = function(x, list(range(x.dim())) if dim is None else dim, keep_dim)
+    return own(made if made.dim() else made.view(1))
+
+
+_TO: Any = torch.Tensor.to

@@ -1,0 +1,153 @@
+"""The updates of an optimizer of programs, for tensors: its operators over parameters and gradients, compiled once.
+
+What an update keeps has the name that it has in a program, such as `linear_0.w_0_moment1_0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from fleet.errors import UsageError
+from fleet.static import names
+from fleet.static.block import Block
+from fleet.static.dtypes import canonical
+from fleet.static.executor.compile import compile_block
+from fleet.static.executor.emit import Step
+from fleet.static.executor.rows import Rows
+from fleet.static.executor.scope import Scope
+from fleet.static.kinds import ROWS, TENSOR
+from fleet.static.program import Program, program_guard
+from fleet.static.variable import Parameter as Declared
+from fleet.static.variable import Variable
+from fleet_paddle.imperative.tensor import Tensor, own
+
+Pairs = list[tuple[Any, Any]]
+Add = Callable[[list[tuple[Declared, Variable]]], str]
+"""Adds updates of (parameter, gradient) pairs to their program; gives the name of the learning rate."""
+
+MAX_STEPS = 256
+"""Sets of parameters with gradients that updates are remembered for; then it begins anew. What they keep stays."""
+
+_DETACHED: Any = torch.Tensor.detach
+
+
+class Updates:
+    """Parameters by name, what is kept for them, and a compiled step for each set of them that had gradients."""
+
+    def __init__(self, add: Add) -> None:
+        self._add = add
+        self._scope = Scope()
+        self._steps: dict[tuple[Any, ...], tuple[Step, str]] = {}
+        self._names: dict[int, tuple[str, Any]] = {}
+        self._kept: dict[str, None] = {}
+        self._loaded: dict[str, Any] = {}
+
+    def run(self, pairs: Pairs, rate: float) -> None:
+        """One update of each parameter by its gradient, a dense one or rows."""
+        key = tuple([(self._name(one), grad.is_sparse) for one, grad in pairs])
+        if key not in self._steps:
+            if len(self._steps) >= MAX_STEPS:
+                self._steps.clear()
+            self._steps[key] = self._compiled(pairs)
+        step, rate_name = self._steps[key]
+        tensors = self._scope.tensors
+        for one, _ in pairs:
+            name = self._name(one)
+            if tensors[name].data_ptr() != one.data_ptr():  # the script has given it other memory
+                tensors[name] = _DETACHED(one)
+        tensors[rate_name].fill_(rate)
+        with torch.no_grad():
+            step.function(tensors, tuple([_gradient(grad) for _, grad in pairs]))
+
+    def state(self) -> dict[str, Tensor]:
+        """What the updates keep, by name."""
+        return {name: own(_DETACHED(self._scope.tensors[name])) for name in self._kept}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Begin with what `state()` gave; what is not there yet takes it when it is made."""
+        self._loaded = {name: torch.as_tensor(value) for name, value in state.items()}
+        for name in self._kept:
+            self._take(name, self._scope.tensors[name])
+
+    def _take(self, name: str, target: torch.Tensor) -> None:
+        value = self._loaded.get(name)
+        if value is None:
+            raise UsageError(
+                f"set_dict: the state has no {name!r}, and has {', '.join(sorted(self._loaded)[:3])} ...; give that of "
+                "the same optimizer over parameters of the same names"
+            )
+        if value.shape != target.shape:
+            raise UsageError(f"set_dict: {name!r} has shape {list(target.shape)}, the state {list(value.shape)}")
+        target.copy_(value)
+
+    def _name(self, parameter: Any) -> str:
+        """The parameter's own name, or one for it; two of one name are told apart."""
+        known = self._names.get(id(parameter))
+        if known is not None:
+            return known[0]
+        taken = {name for name, _ in self._names.values()}
+        name = stem = getattr(parameter, "name", None) or f"parameter_{len(taken)}"
+        while name in taken:
+            name = f"{stem}_{len(taken)}"
+        self._names[id(parameter)] = name, parameter  # which keeps it, so that its id stays its own
+        return name
+
+    def _compiled(self, pairs: Pairs) -> tuple[Step, str]:
+        main, startup = Program(), Program()
+        block = main.global_block()
+        with program_guard(main, startup), names.guard():
+            rate = self._add([self._declared(block, one, grad) for one, grad in pairs])
+        device = pairs[0][0].device
+        self._begin(startup, rate, device)
+        for one, _ in pairs:
+            self._scope.tensors[self._name(one)] = _DETACHED(one)
+        feeds = [f"{self._name(one)}@GRAD" for one, _ in pairs]
+        return compile_block(block, feeds, (), device, self._scope), rate
+
+    def _declared(self, block: Block, parameter: Any, grad: torch.Tensor) -> tuple[Declared, Variable]:
+        """The variables of a parameter and its gradient, with what its ParamAttr said."""
+        name, shape, dtype = self._name(parameter), tuple(parameter.shape), canonical(parameter.dtype)
+        made = block.create_parameter(
+            name,
+            shape,
+            dtype,
+            learning_rate=getattr(parameter, "optimize_attr", {}).get("learning_rate", 1.0),
+            regularizer=getattr(parameter, "regularizer", None),
+            need_clip=getattr(parameter, "need_clip", True),
+        )
+        kind = ROWS if grad.is_sparse else TENSOR
+        return made, block.create_var(f"{name}@GRAD", shape, dtype, kind=kind, stop_gradient=True)
+
+    def _begin(self, startup: Program, rate: str, device: torch.device) -> None:
+        """First values of what is kept, where there are none yet."""
+        first = Scope()
+        compile_block(startup.global_block(), (), (), device, first).function(first.tensors, ())
+        for name, value in first.tensors.items():
+            known = self._scope.tensors.get(name)
+            if known is not None and known.shape != value.shape:
+                raise UsageError(f"{name!r} was kept for a sparse gradient, and now a dense one came, or the other way")
+            if known is not None:
+                continue
+            self._scope.tensors[name] = value
+            if name != rate:
+                self._kept[name] = None
+                if self._loaded:
+                    self._take(name, value)
+
+
+def with_gradients(parameters: Iterable[Any], left_out: Sequence[Any] = ()) -> Pairs:
+    """The parameters that backward has left a gradient for, and it."""
+    skipped = {one if isinstance(one, str) else id(one) for one in left_out}
+    return [
+        (one, one.grad)
+        for one in parameters
+        if one.grad is not None and id(one) not in skipped and getattr(one, "name", None) not in skipped
+    ]
+
+
+def _gradient(grad: Any) -> Any:
+    plain = _DETACHED(grad)
+    return Rows(plain._indices()[0], plain._values(), plain.size(0)) if plain.is_sparse else plain

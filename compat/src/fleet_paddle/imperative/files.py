@@ -1,0 +1,110 @@
+"""`save` and `load`: what `state_dict()` gives, in one safetensors file that any program can read; never a pickle.
+
+Tensors of a plain dict stand under their names. Dicts within dicts, lists and numbers, as optimizers have them, are
+described in JSON, which is the tensor `fleet.structure` of the same file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fleet.checkpoint.fields import parse_json
+from fleet.errors import CheckpointError, UsageTypeError
+from fleet.static.io.files import read_safetensors, write_tensors
+from fleet_paddle.imperative.tensor import own
+
+__all__ = ["load", "save"]
+
+STRUCTURE = "fleet.structure"
+
+
+def save(obj: Any, path: str | os.PathLike[str]) -> None:
+    """Save a dict, such as `state_dict()`, or a list, a tensor, a number: whatever is made of them, arrays and texts.
+
+    The file is whole or not there.
+    """
+    place = Path(path)
+    tensors: dict[str, torch.Tensor] = {}
+    tree = _described(obj, "", tensors)
+    if not _is_plain(obj):
+        text = json.dumps(tree if isinstance(tree, dict) else {"value": tree}, separators=(",", ":")).encode()
+        tensors[STRUCTURE] = torch.from_numpy(np.frombuffer(text, np.uint8).copy())
+    write_tensors(place.parent, tensors, place.name)
+
+
+def load(path: str | os.PathLike[str], return_numpy: bool = False) -> Any:
+    """What `save` wrote; with `return_numpy` arrays are in the places of tensors.
+
+    CheckpointError for a file that is missing, damaged or something else, such as a pickle.
+    """
+    place = Path(path)
+    if not place.is_file():
+        raise CheckpointError(f"there is no file {place}; give the path that was saved to")
+    read = read_safetensors(place)
+    text = read.pop(STRUCTURE, None)
+    tensors: dict[str, Any] = {name: own(tensor.clone()) for name, tensor in read.items()}
+    if return_numpy:
+        tensors = {name: np.asarray(tensor) for name, tensor in tensors.items()}
+    if text is None:
+        return tensors
+    tree = parse_json(text.numpy().tobytes(), f"{place}, {STRUCTURE}").value
+    return _restored(tree["value"] if list(tree) == ["value"] else tree, tensors, place)
+
+
+def _is_plain(obj: Any) -> bool:
+    """Whether it is a dict of named tensors and nothing else, so that their names in the file say all."""
+    return isinstance(obj, dict) and all(
+        isinstance(key, str) and key not in ("", STRUCTURE) and isinstance(one, torch.Tensor | np.ndarray)
+        for key, one in obj.items()
+    )
+
+
+def _described(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
+    """The value as JSON; tensors are put aside, and their names stand for them."""
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str | int):
+                raise UsageTypeError(f"save: keys must be texts or whole numbers, got {key!r} in {name or 'the dict'}")
+        parts = {key: _described(one, f"{name}/{key}" if name else str(key), tensors) for key, one in value.items()}
+        return {"dict": [[key, one] for key, one in parts.items()]}
+    name = name or "value"
+    if isinstance(value, list | tuple):
+        return {"list": [_described(one, f"{name}/{place}", tensors) for place, one in enumerate(value)]}
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(value)
+    if isinstance(value, torch.Tensor):
+        while name in tensors or name == STRUCTURE:  # {"a": {"b": x}, "a/b": y} spells two alike
+            name += "'"
+        tensors[name] = value.detach()
+        return f"tensor:{name}"
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str):
+        return f"text:{value}"
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    raise UsageTypeError(
+        f"save: {name} must be a tensor, a number, a text, a list or a dict, got {type(value).__name__}"
+    )
+
+
+def _restored(tree: Any, tensors: dict[str, Any], place: Path) -> Any:
+    if isinstance(tree, dict) and list(tree) == ["dict"]:
+        return {key: _restored(one, tensors, place) for key, one in tree["dict"]}
+    if isinstance(tree, dict) and list(tree) == ["list"]:
+        return [_restored(one, tensors, place) for one in tree["list"]]
+    if isinstance(tree, str):
+        kind, _, rest = tree.partition(":")
+        if kind == "text":
+            return rest
+        if kind == "tensor" and rest in tensors:
+            return tensors[rest]
+    elif tree is None or isinstance(tree, bool | int | float):
+        return tree
+    raise CheckpointError(f"{place} is damaged: its {STRUCTURE} holds {str(tree)[:60]!r}")

@@ -1,0 +1,218 @@
+"""Measures of a model over many batches of tensors: `compute` on the device, `update` on the host, `accumulate`.
+
+accuracy = Accuracy()
+for x, label in loader:
+    accuracy.update(accuracy.compute(model(x), label))
+print(accuracy.accumulate())
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fleet.errors import NotSupportedError, UsageError
+from fleet.metrics.roc import auc
+from fleet_paddle.imperative.operands import by_operand
+from fleet_paddle.imperative.tensor import Tensor, own
+
+__all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
+
+
+class Metric(ABC):
+    """Something to reset, to update with each batch, and to ask at any time."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Begin anew."""
+
+    @abstractmethod
+    def update(self, *args: Any) -> Any:
+        """Take in what `compute` gave for one batch."""
+
+    @abstractmethod
+    def accumulate(self) -> Any:
+        """The measure of all batches since the last reset."""
+
+    @abstractmethod
+    def name(self) -> Any:
+        """What it is called in reports."""
+
+    def compute(self, *args: Any) -> Any:
+        """What `update` needs of predictions and labels, as tensors; here, all of it."""
+        return args
+
+
+class Accuracy(Metric):
+    """The share of samples whose label is among the `k` classes with the largest scores, for each k of `topk`."""
+
+    total: list[float]
+    count: list[int]
+
+    def __init__(self, topk: int | Sequence[int] = (1,), name: str | None = None) -> None:
+        self.topk = (topk,) if isinstance(topk, int) else tuple(topk)
+        if not self.topk or min(self.topk) < 1:
+            raise UsageError(f"Accuracy: topk must be whole numbers >= 1, got {topk!r}")
+        self.maxk = max(self.topk)
+        stem = name or "acc"
+        self._names = [stem] if self.maxk == 1 else [f"{stem}_top{k}" for k in self.topk]
+        self.reset()
+
+    def compute(self, pred: torch.Tensor, label: torch.Tensor, *args: Any) -> Any:  # noqa: ARG002 - what a dataset has more
+        """For each sample and each of the largest scores, 1.0 where it is the label's.
+
+        A label is a class, [samples] or [samples, 1], or a row of scores with a 1 for the right one.
+        """
+        best = torch.topk(pred, min(self.maxk, pred.shape[-1]), -1).indices
+        truth = label
+        if truth.dim() == pred.dim() and truth.shape[-1] != 1:
+            truth = torch.argmax(truth, -1, True)
+        elif truth.dim() < pred.dim():
+            truth = torch.unsqueeze(truth, -1)
+        return own((best == truth).float())
+
+    def update(self, correct: Any, *args: Any) -> Any:  # noqa: ARG002 - `compute` of a subclass may give more
+        """Take in what `compute` gave; gives back the accuracy of this batch, or one for each k."""
+        array = _numbers("Accuracy", correct)
+        samples = math.prod(array.shape[:-1])
+        found = [float(array[..., :k].sum()) for k in self.topk]
+        self.total = [before + more for before, more in zip(self.total, found, strict=True)]
+        self.count = [before + samples for before in self.count]
+        shares = [one / samples if samples else 0.0 for one in found]
+        return shares[0] if len(shares) == 1 else shares
+
+    def reset(self) -> None:
+        self.total, self.count = [0.0] * len(self.topk), [0] * len(self.topk)
+
+    def accumulate(self) -> Any:
+        """The accuracy of all samples, or one for each k; 0 where there were none."""
+        shares = [one / all_ if all_ else 0.0 for one, all_ in zip(self.total, self.count, strict=True)]
+        return shares[0] if len(shares) == 1 else shares
+
+    def name(self) -> list[str]:
+        return self._names
+
+
+class _OfTwo(Metric):
+    """A measure of chances against labels of 0 and 1; chances of 0.5 and more say 1."""
+
+    def __init__(self, name: str | None = None, *args: Any, **kwargs: Any) -> None:
+        if args or kwargs:
+            raise UsageError(f"{type(self).__name__}: name is all that it takes, got {[*args, *kwargs]}")
+        self._name = name or type(self).__name__.lower()
+        self.reset()
+
+    def name(self) -> str:
+        return self._name
+
+    def said_and_true(self, preds: Any, labels: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Both as bools, one for each sample."""
+        said = _numbers(self._name, preds).reshape(-1) >= 0.5
+        truth = _numbers(self._name, labels).reshape(-1) != 0
+        if len(said) != len(truth):
+            raise UsageError(f"{self._name}: preds and labels must be as many, got {len(said)} and {len(truth)}")
+        return said, truth
+
+
+class Precision(_OfTwo):
+    """Of what was predicted to be 1, the share that is 1."""
+
+    def reset(self) -> None:
+        self.tp = self.fp = 0
+
+    def update(self, preds: Any, labels: Any) -> None:
+        said, truth = self.said_and_true(preds, labels)
+        self.tp += int((said & truth).sum())
+        self.fp += int((said & ~truth).sum())
+
+    def accumulate(self) -> float:
+        """0 where nothing was predicted to be 1."""
+        return self.tp / (self.tp + self.fp) if self.tp + self.fp else 0.0
+
+
+class Recall(_OfTwo):
+    """Of what is 1, the share that was predicted to be."""
+
+    def reset(self) -> None:
+        self.tp = self.fn = 0
+
+    def update(self, preds: Any, labels: Any) -> None:
+        said, truth = self.said_and_true(preds, labels)
+        self.tp += int((said & truth).sum())
+        self.fn += int((~said & truth).sum())
+
+    def accumulate(self) -> float:
+        """0 where nothing is 1."""
+        return self.tp / (self.tp + self.fn) if self.tp + self.fn else 0.0
+
+
+class Auc(Metric):
+    """Area under the ROC curve. Predictions are [samples, 2], the chance of 1 in the last column, or [samples, 1]."""
+
+    def __init__(self, curve: str = "ROC", num_thresholds: int = 4095, name: str = "auc") -> None:
+        if curve != "ROC":
+            raise NotSupportedError(f"Auc: curve must be 'ROC', got {curve!r}")
+        if num_thresholds < 1:
+            raise UsageError(f"Auc: num_thresholds must be a whole number >= 1, got {num_thresholds!r}")
+        self._thresholds, self._name = num_thresholds, name
+        self.reset()
+
+    def reset(self) -> None:
+        self._counts = np.zeros((2, self._thresholds + 1), np.int64)
+
+    def update(self, preds: Any, labels: Any) -> None:
+        scores = _numbers(self._name, preds)
+        scores = (scores[:, -1] if scores.ndim > 1 else scores).reshape(-1)
+        truth = _numbers(self._name, labels).reshape(-1) != 0
+        if len(scores) != len(truth):
+            raise UsageError(f"{self._name}: preds and labels must be as many, got {len(scores)} and {len(truth)}")
+        if not ((scores >= 0) & (scores <= 1)).all():
+            raise UsageError(f"{self._name}: preds must be from 0 to 1, got {scores.min():g} to {scores.max():g}")
+        part = (scores * self._thresholds).astype(np.int64)
+        for side, chosen in enumerate((~truth, truth)):
+            self._counts[side] += np.bincount(part[chosen], minlength=self._thresholds + 1)
+
+    def accumulate(self) -> float:
+        """The chance that a 1 scores higher than a 0, a tie counting half; 0 where either is missing."""
+        found = auc(*torch.from_numpy(self._counts))
+        return 0.0 if math.isnan(found) else found
+
+    def name(self) -> str:
+        return self._name
+
+
+def accuracy(
+    input: torch.Tensor,
+    label: torch.Tensor,
+    k: int = 1,
+    correct: torch.Tensor | None = None,
+    total: torch.Tensor | None = None,
+    name: str | None = None,  # noqa: ARG001 - a tensor is called what its script calls it
+) -> Tensor:
+    """The share of rows whose label is among the `k` classes with the largest scores.
+
+    `correct` and `total`, if given, get the number of those rows and of all.
+    """
+    best = torch.topk(input, min(k, input.shape[-1]), -1).indices
+    found = torch.any(best == torch.reshape(label, (-1, 1)), -1)
+    for given, number in ((correct, torch.sum(found)), (total, found.numel())):
+        if given is not None:
+            with torch.no_grad():
+                given.fill_(int(number))
+    return own(found.float().mean())
+
+
+accuracy = by_operand("accuracy", accuracy, "fleet_paddle.programs.nn")
+
+
+def _numbers(what: str, value: Any) -> npt.NDArray[Any]:
+    array = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise UsageError(f"{what}: update takes numbers, a tensor or an array, got {value!r}")
+    return array

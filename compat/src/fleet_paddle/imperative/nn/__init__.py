@@ -1,0 +1,73 @@
+"""Layers of the imperative mode: `paddle.nn` over torch."""
+# ruff: noqa: F403  (a name is listed once, where it is made)
+
+from __future__ import annotations
+
+from fleet.static.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
+from fleet_paddle.imperative.nn import (
+    activation,
+    attention,
+    batch_norm,
+    cells,
+    conv,
+    distance,
+    dropout,
+    functional,
+    image,
+    initializer,
+    loss,
+    loss_special,
+    norm,
+    pooling,
+    recurrent,
+    table,
+    transformer,
+    weighted,
+)
+from fleet_paddle.imperative.nn.activation import *
+from fleet_paddle.imperative.nn.attention import *
+from fleet_paddle.imperative.nn.batch_norm import *
+from fleet_paddle.imperative.nn.cells import *
+from fleet_paddle.imperative.nn.conv import *
+from fleet_paddle.imperative.nn.distance import *
+from fleet_paddle.imperative.nn.dropout import *
+from fleet_paddle.imperative.nn.image import *
+from fleet_paddle.imperative.nn.layer import Flatten, Identity, Layer, LayerList, ParameterList, Sequential
+from fleet_paddle.imperative.nn.loss import *
+from fleet_paddle.imperative.nn.loss_special import *
+from fleet_paddle.imperative.nn.norm import *
+from fleet_paddle.imperative.nn.pooling import *
+from fleet_paddle.imperative.nn.recurrent import *
+from fleet_paddle.imperative.nn.table import *
+from fleet_paddle.imperative.nn.transformer import *
+from fleet_paddle.imperative.nn.weighted import *
+
+__all__ = [
+    "ClipGradByGlobalNorm",
+    "ClipGradByNorm",
+    "ClipGradByValue",
+    "Flatten",
+    "Identity",
+    "Layer",
+    "LayerList",
+    "ParameterList",
+    "Sequential",
+    "functional",
+    "initializer",
+]
+__all__ += activation.__all__
+__all__ += attention.__all__
+__all__ += batch_norm.__all__
+__all__ += cells.__all__
+__all__ += conv.__all__
+__all__ += distance.__all__
+__all__ += dropout.__all__
+__all__ += image.__all__
+__all__ += loss.__all__
+__all__ += loss_special.__all__
+__all__ += norm.__all__
+__all__ += pooling.__all__
+__all__ += recurrent.__all__
+__all__ += table.__all__
+__all__ += transformer.__all__
+__all__ += weighted.__all__

@@ -1,0 +1,126 @@
+"""`MultiHeadAttention`: each place of a sequence looks at every place of another, in several ways at once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as plain_F  # noqa: N812 - ours is called F
+
+from fleet.errors import UsageError
+from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
+from fleet_paddle.imperative.nn.layer import Layer
+from fleet_paddle.imperative.nn.of_tensors import refuse_programs
+from fleet_paddle.imperative.nn.weighted import Linear
+from fleet_paddle.imperative.tensor import Tensor, own
+
+__all__ = ["MultiHeadAttention"]
+
+_FAR_BELOW = 1e9
+"""What is taken from the score of a place that a mask of bools or ints leaves out."""
+
+
+class Cache(NamedTuple):
+    """Keys and values of the places so far, [batch, heads, places, size]; each call adds its own."""
+
+    k: Tensor
+    v: Tensor
+
+
+class StaticCache(NamedTuple):
+    """Keys and values that no call changes, such as those of an encoder's output."""
+
+    k: Tensor
+    v: Tensor
+
+
+def added(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+    """A mask as what is added to scores: floats as they are; of bools and ints, False and 0 leave a place out."""
+    if mask is None or mask.is_floating_point():
+        return mask if mask is None else mask.to(dtype)
+    return (mask.to(dtype) - 1.0) * _FAR_BELOW
+
+
+class MultiHeadAttention(Layer):
+    """Attention of `num_heads` heads over [batch, places, embed_dim].
+
+    A mask is [batch, heads, queries, keys], or anything that spreads to it; see `added`. Called with a cache it gives
+    back what the cache has become, too; with `need_weights` the weights before that.
+    """
+
+    Cache, StaticCache = Cache, StaticCache
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        need_weights: bool = False,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+    ) -> None:
+        refuse_programs(self)
+        super().__init__()
+        if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
+            raise UsageError(f"MultiHeadAttention: num_heads must divide embed_dim, got {num_heads} and {embed_dim}")
+        self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
+        self.dropout, self.need_weights = dropout, need_weights
+        self.q_proj = Linear(embed_dim, embed_dim, weight_attr, bias_attr)
+        self.k_proj = Linear(embed_dim if kdim is None else kdim, embed_dim, weight_attr, bias_attr)
+        self.v_proj = Linear(embed_dim if vdim is None else vdim, embed_dim, weight_attr, bias_attr)
+        self.out_proj = Linear(embed_dim, embed_dim, weight_attr, bias_attr)
+
+    def forward(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor | None = None,
+        value: torch.Tensor | None = None,
+        attn_mask: torch.Tensor | None = None,
+        cache: Any = None,
+    ) -> Any:
+        key = query if key is None else key
+        value = key if value is None else value
+        queries = self._heads(self.q_proj(query))
+        if isinstance(cache, StaticCache):
+            keys, values = cache
+        else:
+            keys, values = self.compute_kv(key, value)
+        if isinstance(cache, Cache):
+            keys, values = (own(torch.cat(pair, 2)) for pair in zip(cache, (keys, values), strict=True))
+            cache = Cache(keys, values)
+        mask = added(attn_mask, queries.dtype)
+        weights = None
+        if self.need_weights:
+            scores = torch.matmul(queries, keys.mT) / math.sqrt(self.head_dim)
+            shares = torch.softmax(scores if mask is None else scores + mask, -1)
+            weights = F.dropout(shares, self.dropout, training=self.training)
+            seen = torch.matmul(weights, values)
+        else:
+            chance = self.dropout if self.training else 0.0
+            seen = plain_F.scaled_dot_product_attention(queries, keys, values, mask, chance)
+        made = [self.out_proj(torch.flatten(torch.movedim(seen, 1, 2), 2))]
+        made += [one for one in (weights, cache) if one is not None]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def compute_kv(self, key: torch.Tensor, value: torch.Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values, head by head."""
+        return self._heads(self.k_proj(key)), self._heads(self.v_proj(value))
+
+    def gen_cache(self, key: torch.Tensor, value: torch.Tensor | None = None, type: Any = Cache) -> Any:
+        """A cache to begin with: an empty one; of type StaticCache, that of `key` and `value`.
+
+        Given a value and no type, `key` and `value` are what a cache has already.
+        """
+        if type is StaticCache:
+            return StaticCache(*self.compute_kv(key, key if value is None else value))
+        if value is not None:
+            return Cache(own(key), own(value))
+        empty = own(key.new_zeros((key.shape[0], self.num_heads, 0, self.head_dim)))
+        return Cache(empty, empty)
+
+    def _heads(self, x: torch.Tensor) -> Tensor:
+        split = torch.reshape(x, (x.shape[0], -1, self.num_heads, self.head_dim))
+        return own(torch.movedim(split, 2, 1))

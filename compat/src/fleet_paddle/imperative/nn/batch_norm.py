@@ -1,0 +1,189 @@
+"""Batch norm with Paddle's meaning: which share is kept, which variance, and what the state calls them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from fleet.collective.sync_batch_norm import OwnBatchNorm, over_all_workers
+from fleet.errors import NotSupportedError, UsageError
+from fleet.static.attr import ParamAttr
+from fleet.static.initializer import Constant
+from fleet.static.variable import Variable
+from fleet_paddle.imperative import creation
+from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
+from fleet_paddle.imperative.nn import programs
+from fleet_paddle.imperative.nn.functional.norm import channels_are_last, remember
+from fleet_paddle.imperative.nn.functional.window import back, to_first
+from fleet_paddle.imperative.nn.layer import Layer
+from fleet_paddle.imperative.tensor import Tensor, own
+
+__all__ = ["BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "SyncBatchNorm"]
+
+
+class _BatchNorm(Layer, OwnBatchNorm):
+    """Each channel with mean 0 and variance 1, then weight and bias: see `functional.batch_norm`.
+
+    The running statistics are the buffers `_mean` and `_variance`. Without weight_attr or bias_attr, False, these stay
+    1 and 0.
+    """
+
+    weight: Any
+    bias: Any
+    _mean: Any
+    _variance: Any
+    formats: ClassVar[tuple[str, ...]] = ()
+    dims: ClassVar[tuple[int, ...]] = ()
+
+    def __init__(
+        self,
+        num_features: int,
+        momentum: float = 0.9,
+        epsilon: float = 1e-05,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str | None = None,
+        use_global_stats: bool | None = None,
+        name: str | None = None,
+        *,
+        names: tuple[str | None, str | None] = (None, None),
+    ) -> None:
+        super().__init__(name)
+        kind = type(self).__name__
+        self._format = self.formats[0] if data_format is None else data_format
+        if self._format not in self.formats:
+            raise UsageError(f"{kind}: data_format must be {' or '.join(self.formats)}, got {data_format!r}")
+        self.num_features, self._momentum, self._epsilon = num_features, momentum, epsilon
+        self._use_global_stats = use_global_stats
+        self.weight = self._made(weight_attr, 1.0)
+        self.bias = self._made(bias_attr, 0.0)
+        self._keep("_mean", 0.0, names[0])
+        self._keep("_variance", 1.0, names[1])
+
+    def _made(self, attr: Any, first: float) -> Any:
+        settings = ParamAttr(trainable=False) if attr is False else attr
+        return self.create_parameter([self.num_features], settings, None, first == 0, Constant(first))
+
+    def _keep(self, place: str, first: float, name: str | None) -> None:
+        made: Any
+        if programs.are_meant():
+            made = self.create_parameter([self.num_features], ParamAttr(name, Constant(first), trainable=False))
+        else:
+            made = creation.full([self.num_features], first)
+            made.name = name
+        self.register_buffer(place, made)
+
+    def forward(self, x: Any) -> Any:
+        settings: dict[str, Any] = {"momentum": self._momentum, "epsilon": self._epsilon, "data_format": self._format}
+        if isinstance(x, Variable):
+            settings |= {"training": self.training, "use_global_stats": self._use_global_stats}
+            given: Any = (x, self._mean, self._variance, self.weight, self.bias)
+            return F.batch_norm(*given, **settings)
+        if x.dim() not in self.dims:
+            several = " or ".join(str(one) for one in self.dims)
+            raise UsageError(f"{type(self).__name__} takes {several} dimensions, got shape {list(x.shape)}")
+        of_batch = self.training if self._use_global_stats is None else not self._use_global_stats
+        if of_batch and self.is_synchronised and dist.is_initialized() and dist.get_world_size() > 1:
+            return self._over_workers(x)
+        mean, variance = self._mean, self._variance
+        if of_batch and not self.is_counting:
+            mean, variance = mean.clone(), variance.clone()
+        return F.batch_norm(x, mean, variance, self.weight, self.bias, of_batch, **settings)
+
+    def _over_workers(self, x: torch.Tensor) -> Tensor:
+        last = channels_are_last(type(self).__name__, self._format, x.dim())
+        with torch.autocast(x.device.type, enabled=False):
+            values = to_first(x, last).to(self._mean.dtype)
+            made, mean, variance, total = over_all_workers(values, self.weight, self.bias, self._epsilon)
+        if int(total) == 1:
+            return own(x.clone())
+        if self.is_counting:
+            remember(self._mean, self._variance, mean, variance, self._momentum)
+        return own(back(made.to(x.dtype), last))
+
+    def extra_repr(self) -> str:
+        return f"num_features={self.num_features}, momentum={self._momentum}, epsilon={self._epsilon}"
+
+
+class BatchNorm1D(_BatchNorm):
+    """Batch norm of [batch, features] or [batch, features, length]."""
+
+    formats, dims = ("NCL", "NC", "NLC"), (2, 3)
+
+
+class BatchNorm2D(_BatchNorm):
+    """Batch norm of images, [batch, channels, height, width]."""
+
+    formats, dims = ("NCHW", "NHWC"), (4,)
+
+
+class BatchNorm3D(_BatchNorm):
+    """Batch norm of volumes, [batch, channels, depth, height, width]."""
+
+    formats, dims = ("NCDHW", "NDHWC"), (5,)
+
+
+class BatchNorm(_BatchNorm):
+    """Batch norm of 2 to 5 dimensions, in the words of 1.8: with an activation after it.
+
+    With `is_test` or `use_global_stats` the running statistics are used in training too, with `trainable_statistics`
+    those of the batch in evaluation too.
+    """
+
+    formats, dims = ("NCHW", "NHWC", "NC", "NCL", "NLC", "NCDHW", "NDHWC"), (2, 3, 4, 5)
+
+    def __init__(
+        self,
+        num_channels: int,
+        act: str | None = None,
+        is_test: bool = False,
+        momentum: float = 0.9,
+        epsilon: float = 1e-05,
+        param_attr: Any = None,
+        bias_attr: Any = None,
+        dtype: Any = "float32",
+        data_layout: str = "NCHW",
+        in_place: bool = False,
+        moving_mean_name: str | None = None,
+        moving_variance_name: str | None = None,
+        do_model_average_for_mean_and_var: bool = True,  # noqa: ARG002 - no average of models is kept here
+        use_global_stats: bool = False,
+        trainable_statistics: bool = False,
+    ) -> None:
+        of_kept = True if is_test or use_global_stats else False if trainable_statistics else None
+        names = (moving_mean_name, moving_variance_name)
+        super().__init__(num_channels, momentum, epsilon, param_attr, bias_attr, data_layout, of_kept, names=names)
+        if creation.dtype_of(dtype) not in (torch.float32, creation.dtype_of(None)):
+            raise NotSupportedError(f"BatchNorm: dtype must be that of new floats, got {dtype!r}; set_default_dtype()")
+        if in_place:
+            raise NotSupportedError("BatchNorm: in_place is not built; leave it out")
+        self._act = None if act is None else getattr(F, act, None)
+        if act is not None and self._act is None:
+            raise UsageError(f"BatchNorm: act must be the name of a function, such as relu, got {act!r}")
+
+    def forward(self, input: Any) -> Any:
+        made = super().forward(input)
+        return made if self._act is None else self._act(made)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch norm whose statistics in training are those of all workers' batches together."""
+
+    formats, dims, is_synchronised = BatchNorm.formats, BatchNorm.dims, True
+
+    @classmethod
+    def convert_sync_batchnorm(cls, layer: nn.Module) -> nn.Module:
+        """The layer with every batch norm in it synchronised, itself if it is one; parameters and buffers stay."""
+        for name, child in list(layer.named_children()):
+            setattr(layer, name, cls.convert_sync_batchnorm(child))
+        if not isinstance(layer, _BatchNorm) or isinstance(layer, SyncBatchNorm):
+            return layer
+        if getattr(layer, "_act", None) is not None:
+            layer.is_synchronised = True
+            return layer
+        made = cls.__new__(cls)
+        made.__dict__.update(layer.__dict__)  # the same parameters and buffers, which an optimizer may know already
+        return made

@@ -1,0 +1,186 @@
+"""One step of a recurrent network, and `RNN` and `BiRNN`, which take any such cell through a sequence."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from torch.utils._pytree import tree_map
+
+from fleet.errors import UsageError
+from fleet.static.initializer import Uniform
+from fleet_paddle.imperative.creation import dtype_of
+from fleet_paddle.imperative.nn.layer import Layer
+from fleet_paddle.imperative.nn.of_tensors import refuse_programs
+from fleet_paddle.imperative.nn.recurrent import both_or_none
+from fleet_paddle.imperative.tensor import own
+
+__all__ = ["RNN", "BiRNN", "GRUCell", "LSTMCell", "RNNCellBase", "SimpleRNNCell"]
+
+
+class RNNCellBase(Layer):
+    """A cell: called with the input of a step and the states before, it gives back the output and the states after."""
+
+    @property
+    @abstractmethod
+    def state_shape(self) -> Any:
+        """The shape of a state without its batch, or a tuple of shapes."""
+
+    def get_initial_states(
+        self, batch_ref: Any, shape: Any = None, dtype: Any = None, init_value: float = 0.0, batch_dim_idx: int = 0
+    ) -> Any:
+        """States full of `init_value`, for the batch that `batch_ref` has."""
+        first = batch_ref[0] if isinstance(batch_ref, tuple | list) else batch_ref
+        wanted = self.state_shape if shape is None else shape
+        if isinstance(wanted[0], tuple | list):
+            return tuple(self.get_initial_states(first, one, dtype, init_value, batch_dim_idx) for one in wanted)
+        kind = first.dtype if dtype is None else dtype_of(dtype)
+        sizes = [one for one in wanted if one != -1]
+        return own(torch.full((first.shape[batch_dim_idx], *sizes), init_value, dtype=kind, device=first.device))
+
+
+class _Cell(RNNCellBase):
+    """Weights [gates * hidden_size, input_size] and [gates * hidden_size, hidden_size], as torch's cells have them."""
+
+    gates: ClassVar[int]
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        weight_ih_attr: Any = None,
+        weight_hh_attr: Any = None,
+        bias_ih_attr: Any = None,
+        bias_hh_attr: Any = None,
+        name: str | None = None,
+    ) -> None:
+        refuse_programs(self)
+        super().__init__(name)
+        kind = type(self).__name__
+        if hidden_size < 1:
+            raise UsageError(f"{kind}: hidden_size must be at least 1, got {hidden_size}")
+        both_or_none(kind, bias_ih_attr, bias_hh_attr)
+        self.input_size, self.hidden_size = input_size, hidden_size
+        bound = 1.0 / math.sqrt(hidden_size)
+        rows, first = self.gates * hidden_size, Uniform(-bound, bound)
+        self.weight_ih = self.create_parameter([rows, input_size], weight_ih_attr, default_initializer=first)
+        self.weight_hh = self.create_parameter([rows, hidden_size], weight_hh_attr, default_initializer=first)
+        if self.weight_ih is None or self.weight_hh is None:
+            raise UsageError(f"{kind}: weight_ih_attr and weight_hh_attr must not be False")
+        self.bias_ih = self.create_parameter([rows], bias_ih_attr, is_bias=True, default_initializer=first)
+        self.bias_hh = self.create_parameter([rows], bias_hh_attr, is_bias=True, default_initializer=first)
+
+    @property
+    def state_shape(self) -> Any:
+        return (self.hidden_size,)
+
+    def weights(self) -> tuple[Any, ...]:
+        """As torch's functions take them."""
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}"
+
+
+class SimpleRNNCell(_Cell):
+    """tanh or relu of the weighted input and state; gives back that twice."""
+
+    gates = 1
+
+    def __init__(self, input_size: int, hidden_size: int, activation: str = "tanh", *attrs: Any, **named: Any) -> None:
+        if activation not in ("tanh", "relu"):
+            raise UsageError(f"SimpleRNNCell: activation must be tanh or relu, got {activation!r}")
+        super().__init__(input_size, hidden_size, *attrs, **named)
+        self._step = torch.rnn_tanh_cell if activation == "tanh" else torch.rnn_relu_cell
+
+    def forward(self, inputs: torch.Tensor, states: Any = None) -> Any:
+        before = self.get_initial_states(inputs) if states is None else states
+        made = own(self._step(inputs, before, *self.weights()))
+        return made, made
+
+
+class GRUCell(_Cell):
+    """Gated recurrent units; gives back the state twice."""
+
+    gates = 3
+
+    def forward(self, inputs: torch.Tensor, states: Any = None) -> Any:
+        before = self.get_initial_states(inputs) if states is None else states
+        made = own(torch.gru_cell(inputs, before, *self.weights()))
+        return made, made
+
+
+class LSTMCell(_Cell):
+    """Long short-term memory; gives back h and the states (h, c)."""
+
+    gates = 4
+
+    @property
+    def state_shape(self) -> Any:
+        return (self.hidden_size,), (self.hidden_size,)
+
+    def forward(self, inputs: torch.Tensor, states: Any = None) -> Any:
+        before = self.get_initial_states(inputs) if states is None else tuple(states)
+        made = own(torch.lstm_cell(inputs, before, *self.weights()))
+        return made[0], made
+
+
+class RNN(Layer):
+    """Takes a cell through a sequence, from its end if `is_reverse`; gives back outputs and the last states.
+
+    After the end of a sequence, which `sequence_length` tells, states stay as they are.
+    """
+
+    def __init__(self, cell: Any, is_reverse: bool = False, time_major: bool = False) -> None:
+        super().__init__()
+        self.cell, self.is_reverse, self.time_major = cell, is_reverse, time_major
+
+    def forward(
+        self, inputs: Any, initial_states: Any = None, sequence_length: Any = None, **kwargs: Any
+    ) -> tuple[Any, Any]:
+        way = (self.is_reverse, 0 if self.time_major else 1)
+        return _through(self.cell, inputs, initial_states, sequence_length, *way, kwargs)
+
+
+class BiRNN(Layer):
+    """Two cells, one from each end; outputs side by side, and the last states of both."""
+
+    def __init__(self, cell_fw: Any, cell_bw: Any, time_major: bool = False) -> None:
+        super().__init__()
+        self.cell_fw, self.cell_bw, self.time_major = cell_fw, cell_bw, time_major
+
+    def forward(
+        self, inputs: Any, initial_states: Any = None, sequence_length: Any = None, **kwargs: Any
+    ) -> tuple[Any, Any]:
+        axis = 0 if self.time_major else 1
+        starts = (None, None) if initial_states is None else initial_states
+        left, first = _through(self.cell_fw, inputs, starts[0], sequence_length, False, axis, kwargs)
+        right, second = _through(self.cell_bw, inputs, starts[1], sequence_length, True, axis, kwargs)
+        return tree_map(lambda one, other: own(torch.cat([one, other], -1)), left, right), (first, second)
+
+
+def _through(
+    cell: Any, inputs: Any, states: Any, lengths: Any, backwards: bool, axis: int, more: dict[str, Any]
+) -> tuple[Any, Any]:
+    """Outputs and last states of a cell that goes along a dimension."""
+    if states is None:
+        states = cell.get_initial_states(inputs, cell.state_shape, batch_dim_idx=1 - axis)
+    steps = range((inputs[0] if isinstance(inputs, tuple | list) else inputs).shape[axis])
+    outputs = []
+    for step in reversed(steps) if backwards else steps:
+        given = tree_map(lambda one, place=step: own(torch.select(one, axis, place)), inputs)
+        output, after = cell(given, states, **more)
+        if lengths is not None:
+            goes_on = torch.as_tensor(lengths) > step
+            after = tree_map(lambda new, old, go=goes_on: _chosen(go, new, old), after, states)
+        states = after
+        outputs.append(output)
+    if backwards:
+        outputs.reverse()
+    return tree_map(lambda *several: own(torch.stack(several, axis)), *outputs), states
+
+
+def _chosen(goes_on: torch.Tensor, new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
+    return own(torch.where(torch.reshape(goes_on, (-1, *[1] * (new.dim() - 1))), new, old))

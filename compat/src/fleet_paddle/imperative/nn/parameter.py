@@ -1,0 +1,34 @@
+"""How a layer's parameter is made: the user's ParamAttr, first values, the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from fleet.static.attr import ParamAttr
+from fleet.static.initializer import Constant, Initializer, Xavier
+from fleet_paddle.imperative.nn.initializer import fill
+from fleet_paddle.imperative.place import current
+from fleet_paddle.imperative.state import dtype_of
+from fleet_paddle.imperative.tensor import Parameter
+
+
+def make(
+    shape: Sequence[int], attr: Any = None, dtype: Any = None, is_bias: bool = False, default: Initializer | None = None
+) -> Parameter | None:
+    """A parameter as a ParamAttr, a name or an initialiser says; None for False.
+
+    What a ParamAttr says of training (`learning_rate`, `regularizer`, `need_clip`) stays with it for the optimizer.
+    """
+    settings = ParamAttr.of(attr)
+    if settings is None:
+        return None
+    values = torch.empty(tuple(shape), dtype=dtype_of(dtype), device=current())
+    fill(values, settings.initializer or default or (Constant(0.0) if is_bias else Xavier()))
+    made = Parameter(values, settings.trainable)
+    made.name = settings.name
+    made.optimize_attr = {"learning_rate": settings.learning_rate}
+    made.regularizer, made.need_clip = settings.regularizer, settings.need_clip
+    return made

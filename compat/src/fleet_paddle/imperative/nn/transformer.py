@@ -1,0 +1,257 @@
+"""`Transformer` and its parts: layers of attention and of two linear ones, over [batch, places, d_model]."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import torch
+
+from fleet.errors import UsageError
+from fleet.static.attr import ParamAttr
+from fleet_paddle.imperative.creation import dtype_of
+from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
+from fleet_paddle.imperative.nn.attention import Cache, MultiHeadAttention, StaticCache
+from fleet_paddle.imperative.nn.dropout import Dropout
+from fleet_paddle.imperative.nn.layer import Layer, LayerList
+from fleet_paddle.imperative.nn.norm import LayerNorm
+from fleet_paddle.imperative.nn.weighted import Linear
+from fleet_paddle.imperative.place import current
+from fleet_paddle.imperative.tensor import Tensor, own
+
+__all__ = [
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
+
+
+class _Block(Layer):
+    """What encoder and decoder layers share: after or before each part a norm, around it what came in."""
+
+    attentions: int
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int,
+        dropout: float = 0.1,
+        activation: str = "relu",
+        attn_dropout: float | None = None,
+        act_dropout: float | None = None,
+        normalize_before: bool = False,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        super().__init__()
+        kind, parts = type(self).__name__, self.attentions + 1
+        self._config = given
+        self._activation: Any = getattr(F, activation, None)
+        if self._activation is None:
+            raise UsageError(
+                f"{kind}: activation must be the name of a function, such as relu or gelu, got {activation!r}"
+            )
+        self.normalize_before = normalize_before
+        of_attention = dropout if attn_dropout is None else attn_dropout
+        weights, biases = (_for_each(kind, one, parts) for one in (weight_attr, bias_attr))
+        self.self_attn = MultiHeadAttention(d_model, nhead, of_attention, weight_attr=weights[0], bias_attr=biases[0])
+        if self.attentions > 1:
+            self.cross_attn = MultiHeadAttention(
+                d_model, nhead, of_attention, weight_attr=weights[1], bias_attr=biases[1]
+            )
+        self.linear1 = Linear(d_model, dim_feedforward, weights[-1], biases[-1])
+        self.dropout = Dropout(dropout if act_dropout is None else act_dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, weights[-1], biases[-1])
+        for place in range(1, parts + 1):
+            self.add_sublayer(f"norm{place}", LayerNorm(d_model))
+        for place in range(1, parts + 1):
+            self.add_sublayer(f"dropout{place}", Dropout(dropout))
+
+    def around(self, place: int, x: torch.Tensor, part: Any) -> tuple[Tensor, Any]:
+        """x plus what the part makes of it, and what else the part gives back."""
+        norm, dropout = getattr(self, f"norm{place}"), getattr(self, f"dropout{place}")
+        made = part(norm(x) if self.normalize_before else x)
+        made, rest = made if isinstance(made, tuple) else (made, None)
+        total = x + dropout(made)
+        return own(total if self.normalize_before else norm(total)), rest
+
+    def feed(self, x: torch.Tensor) -> Any:
+        """The two linear layers."""
+        return self.linear2(self.dropout(self._activation(self.linear1(x))))
+
+
+class TransformerEncoderLayer(_Block):
+    """A sequence looks at itself. With a cache it gives back what that has become, too."""
+
+    attentions = 1
+
+    def forward(self, src: torch.Tensor, src_mask: torch.Tensor | None = None, cache: Any = None) -> Any:
+        made, after = self.around(1, src, lambda x: self.self_attn(x, x, x, src_mask, cache))
+        made, _ = self.around(2, made, self.feed)
+        return made if cache is None else (made, after)
+
+    def gen_cache(self, src: torch.Tensor) -> Any:
+        """An empty cache."""
+        return self.self_attn.gen_cache(src, type=Cache)
+
+
+class TransformerDecoderLayer(_Block):
+    """A sequence looks at itself, then at the encoder's output. With caches it gives back what they have become."""
+
+    attentions = 2
+
+    def forward(
+        self,
+        tgt: torch.Tensor,
+        memory: torch.Tensor,
+        tgt_mask: torch.Tensor | None = None,
+        memory_mask: torch.Tensor | None = None,
+        cache: Any = None,
+    ) -> Any:
+        first, second = (None, None) if cache is None else cache
+        made, after = self.around(1, tgt, lambda x: self.self_attn(x, x, x, tgt_mask, first))
+        made, fixed = self.around(2, made, lambda x: self.cross_attn(x, memory, memory, memory_mask, second))
+        made, _ = self.around(3, made, self.feed)
+        return made if cache is None else (made, (after, fixed))
+
+    def gen_cache(self, memory: torch.Tensor) -> Any:
+        """An empty cache, and that of the encoder's output."""
+        return self.self_attn.gen_cache(memory, type=Cache), self.cross_attn.gen_cache(memory, memory, StaticCache)
+
+
+class _Stack(Layer):
+    """Layers like the given one, each with first values of its own; then `norm`, if there is one."""
+
+    layers: Any
+    norm: Any
+
+    def put(self, layer: Any, number: int, norm: Any) -> None:
+        """Make the layers."""
+        self.layers = LayerList([layer, *(type(layer)(**layer._config) for _ in range(number - 1))])
+        self.num_layers, self.norm = number, norm
+
+    def through(self, x: torch.Tensor, given: tuple[Any, ...], cache: Any) -> Any:
+        """x after all layers, and with caches, one for each layer, what they have become."""
+        made: Any = x
+        caches = []
+        for place, layer in enumerate(self.layers):
+            made = layer(made, *given, None if cache is None else cache[place])
+            if cache is not None:
+                made, after = made
+                caches.append(after)
+        made = made if self.norm is None else self.norm(made)
+        return made if cache is None else (made, caches)
+
+
+class TransformerEncoder(_Stack):
+    """Encoder layers one after the other, and a norm after them."""
+
+    def __init__(self, encoder_layer: Any, num_layers: int, norm: Any = None) -> None:
+        super().__init__()
+        self.put(encoder_layer, num_layers, norm)
+
+    def forward(self, src: torch.Tensor, src_mask: torch.Tensor | None = None, cache: Any = None) -> Any:
+        return self.through(src, (src_mask,), cache)
+
+    def gen_cache(self, src: torch.Tensor) -> list[Any]:
+        """An empty cache for each layer."""
+        return [layer.gen_cache(src) for layer in self.layers]
+
+
+class TransformerDecoder(_Stack):
+    """Decoder layers one after the other, and a norm after them."""
+
+    def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
+        super().__init__()
+        self.put(decoder_layer, num_layers, norm)
+
+    def forward(
+        self,
+        tgt: torch.Tensor,
+        memory: torch.Tensor,
+        tgt_mask: torch.Tensor | None = None,
+        memory_mask: torch.Tensor | None = None,
+        cache: Any = None,
+    ) -> Any:
+        return self.through(tgt, (memory, tgt_mask, memory_mask), cache)
+
+    def gen_cache(self, memory: torch.Tensor, do_zip: bool = False) -> list[Any]:
+        """The caches of each layer; with `do_zip` first those of all layers for themselves, then for the memory."""
+        caches = [layer.gen_cache(memory) for layer in self.layers]
+        return list(zip(*caches, strict=True)) if do_zip else caches
+
+
+class Transformer(Layer):
+    """An encoder of `src` and a decoder of `tgt` that looks at it, each with a norm at its end."""
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str = "relu",
+        attn_dropout: float | None = None,
+        act_dropout: float | None = None,
+        normalize_before: bool = False,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        custom_encoder: Any = None,
+        custom_decoder: Any = None,
+    ) -> None:
+        super().__init__()
+        settings = (d_model, nhead, dim_feedforward, dropout, activation, attn_dropout, act_dropout, normalize_before)
+        few, many = zip(*(_spread(one) for one in (weight_attr, bias_attr)), strict=True)
+        self.d_model, self.nhead = d_model, nhead
+        self.encoder = custom_encoder or TransformerEncoder(
+            TransformerEncoderLayer(*settings, *few), num_encoder_layers, LayerNorm(d_model)
+        )
+        self.decoder = custom_decoder or TransformerDecoder(
+            TransformerDecoderLayer(*settings, *many), num_decoder_layers, LayerNorm(d_model)
+        )
+
+    def forward(
+        self,
+        src: torch.Tensor,
+        tgt: torch.Tensor,
+        src_mask: torch.Tensor | None = None,
+        tgt_mask: torch.Tensor | None = None,
+        memory_mask: torch.Tensor | None = None,
+    ) -> Any:
+        return self.decoder(tgt, self.encoder(src, src_mask), tgt_mask, memory_mask)
+
+    def generate_square_subsequent_mask(self, length: Any) -> Tensor:
+        """A mask by which no place looks at a later one."""
+        whole = torch.full((int(length), int(length)), -math.inf, dtype=dtype_of(None), device=current())
+        return own(torch.triu(whole, 1))
+
+
+def _spread(attr: Any) -> tuple[Any, Any]:
+    """What encoder and decoder layers are given of one, two or three settings: attention, the other one, linear."""
+    if not isinstance(attr, list | tuple):
+        return attr, attr
+    if not 1 <= len(attr) <= 3:
+        raise UsageError(f"Transformer: a list of weight_attr or bias_attr has 1 to 3 elements, got {len(attr)}")
+    return [attr[0], attr[-1]], [attr[0], attr[1] if len(attr) == 3 else attr[0], attr[-1]]
+
+
+def _for_each(kind: str, attr: Any, parts: int) -> list[Any]:
+    """A setting for each part; one that has a name gets a number behind it, as a name belongs to one parameter."""
+    if isinstance(attr, list | tuple):
+        if len(attr) != parts:
+            raise UsageError(f"{kind}: a list of weight_attr or bias_attr has {parts} elements, got {len(attr)}")
+        return list(attr)
+    settings = ParamAttr.of(attr)
+    if settings is None or settings.name is None:
+        return [attr] * parts
+    several = [copy.copy(settings) for _ in range(parts)]
+    for place, one in enumerate(several):
+        one.name = f"{settings.name}_{place}"
+    return several

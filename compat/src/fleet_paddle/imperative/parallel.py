@@ -1,0 +1,197 @@
+"""Several workers: `init_parallel_env`, `DataParallel`, who is who, and collective calls on tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from fleet import api
+from fleet.collective.model import DistributedModel
+from fleet.errors import NotReadyError, NotSupportedError, UsageError
+from fleet.roles import Identity, discover
+from fleet.strategy import DistributedStrategy
+from fleet_paddle.imperative.place import current
+from fleet_paddle.imperative.tensor import own
+
+__all__ = [
+    "DataParallel",
+    "ParallelEnv",
+    "ReduceOp",
+    "all_gather",
+    "all_reduce",
+    "barrier",
+    "broadcast",
+    "get_rank",
+    "get_world_size",
+    "init_parallel_env",
+    "reduce",
+]
+
+
+def init_parallel_env() -> ParallelEnv:
+    """Join the other workers, as `fleet.init(is_collective=True)` does; who was there before stays."""
+    api.fleet.init(is_collective=True)
+    return ParallelEnv()
+
+
+class ParallelEnv:
+    """This worker and the others, as the launcher has told; before `init_parallel_env` too."""
+
+    def __init__(self) -> None:
+        self._identity = _identity()
+
+    @property
+    def rank(self) -> int:
+        """Index of this worker, from 0."""
+        return self._identity.index
+
+    @property
+    def world_size(self) -> int:
+        """Number of workers."""
+        return self._identity.num_workers
+
+    @property
+    def device_id(self) -> int:
+        """Index of the GPU of this worker; 0 on the CPU."""
+        return current().index or 0
+
+    @property
+    def current_endpoint(self) -> str:
+        """HOST:PORT of this worker; empty where nobody told."""
+        endpoints = self.trainer_endpoints
+        return endpoints[self.rank] if self.rank < len(endpoints) else ""
+
+    @property
+    def trainer_endpoints(self) -> list[str]:
+        """HOST:PORT of every worker, by index."""
+        return [str(endpoint) for endpoint in self._identity.worker_endpoints]
+
+    local_rank = rank
+    nranks = world_size
+    dev_id = device_id
+
+
+def get_rank() -> int:
+    """Index of this worker, from 0."""
+    return _identity().index
+
+
+def get_world_size() -> int:
+    """Number of workers."""
+    return _identity().num_workers
+
+
+class DataParallel(DistributedModel):
+    """A layer trained together with the other workers: gradients come out as the mean. Joins them first if need be.
+
+    `comm_buffer_size` is the size of a bucket of gradients in MB, 25 unless given, `last_comm_buffer_size` that of the
+    last one, 1 unless given. A strategy has fields for them and for `find_unused_parameters`, so it is given alone.
+    What `init_parallel_env` gave back may stand in its place, and says nothing.
+    """
+
+    def __init__(
+        self,
+        layers: nn.Module,
+        strategy: Any = None,
+        comm_buffer_size: int | None = None,
+        last_comm_buffer_size: float | None = None,
+        find_unused_parameters: bool | None = None,
+        group: Any = None,
+    ) -> None:
+        if group is not None:
+            raise NotSupportedError("DataParallel: group must be left out; every worker of the job takes part")
+        buckets = (comm_buffer_size, last_comm_buffer_size, find_unused_parameters)
+        if isinstance(strategy, ParallelEnv):
+            strategy = None
+        if strategy is None:
+            strategy = _strategy(*buckets)
+        elif not isinstance(strategy, DistributedStrategy):
+            raise NotSupportedError("DataParallel: strategy must be a fleet.DistributedStrategy, or left out")
+        elif buckets != (None, None, None):
+            raise UsageError(
+                "DataParallel: a strategy is given alone; set its fuse_grad_size_in_MB, last_comm_group_size_MB and "
+                "find_unused_parameters"
+            )
+        if not api.fleet.is_collective():
+            init_parallel_env()
+        super().__init__(layers, strategy, get_world_size(), api.fleet.device)
+
+    def parameters(self, include_sublayers: bool = True, *, recurse: bool = True) -> list[nn.Parameter]:  # type: ignore[override]
+        """The layer's parameters, as a list."""
+        return list(self.module.parameters(include_sublayers and recurse))
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return own(super().forward(*inputs, **kwargs))
+
+
+class ReduceOp:
+    """What `all_reduce` and `reduce` do with the values of all workers."""
+
+    SUM, MAX, MIN, PROD = dist.ReduceOp.SUM, dist.ReduceOp.MAX, dist.ReduceOp.MIN, dist.ReduceOp.PRODUCT
+
+
+def all_reduce(tensor: torch.Tensor, op: Any = ReduceOp.SUM, group: None = None, use_calc_stream: bool = True) -> None:  # noqa: ARG001
+    """The sum over all workers, or another ReduceOp, in place."""
+    _alone("all_reduce", group)
+    dist.all_reduce(tensor.detach(), op)
+
+
+def reduce(
+    tensor: torch.Tensor,
+    dst: int,
+    op: Any = ReduceOp.SUM,
+    group: None = None,
+    use_calc_stream: bool = True,  # noqa: ARG001
+) -> None:
+    """The same for worker `dst` alone."""
+    _alone("reduce", group)
+    dist.reduce(tensor.detach(), dst, op)
+
+
+def broadcast(tensor: torch.Tensor, src: int, group: None = None, use_calc_stream: bool = True) -> None:  # noqa: ARG001
+    """The values of worker `src`, in place."""
+    _alone("broadcast", group)
+    dist.broadcast(tensor.detach(), src)
+
+
+def all_gather(
+    tensor_list: list[Any],
+    tensor: torch.Tensor,
+    group: None = None,
+    use_calc_stream: bool = True,  # noqa: ARG001
+) -> None:
+    """The tensors of all workers, by index, put into an empty list."""
+    _alone("all_gather", group)
+    if tensor_list:
+        raise UsageError(f"all_gather: tensor_list must be an empty list, got {len(tensor_list)} elements")
+    found = [torch.empty_like(tensor.detach()) for _ in range(dist.get_world_size())]
+    dist.all_gather(found, tensor.detach())
+    tensor_list.extend(own(found))
+
+
+def barrier(group: None = None) -> None:
+    """Return when every worker has come here."""
+    _alone("barrier", group)
+    api.fleet.barrier_worker()
+
+
+def _alone(what: str, group: None) -> None:
+    if group is not None:
+        raise NotSupportedError(f"{what}: group must be left out; every worker of the job takes part")
+    if not dist.is_initialized():
+        raise NotReadyError(f"{what} needs the other workers; call init_parallel_env() first")
+
+
+def _strategy(bucket_MB: int | None, last_MB: float | None, find_unused: bool | None) -> DistributedStrategy:  # noqa: N803
+    strategy = DistributedStrategy()
+    strategy.fuse_grad_size_in_MB = 25 if bucket_MB is None else bucket_MB
+    strategy.last_comm_group_size_MB = 1.0 if last_MB is None else float(last_MB)
+    strategy.find_unused_parameters = False if find_unused is None else find_unused
+    return strategy
+
+
+def _identity() -> Identity:
+    return (api.fleet.role if api.fleet.is_initialized() else discover(True)).identity

@@ -1,0 +1,126 @@
+"""Methods of torch's tensor for a class of ours: what they make has that class."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+import torch
+
+from fleet_paddle.imperative.indexing import WIDE, beside, item_of, settled
+
+_PLAIN = torch.Tensor
+
+_OPERATORS = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+)
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_SIGNS = ("neg", "pos", "abs", "invert")
+_NO_TENSORS = frozenset(
+    (
+        *("apply_", "as_subclass", "backward", "data_ptr", "dim", "element_size", "get_device", "has_names"),
+        *("is_coalesced", "is_complex", "is_conj", "is_contiguous", "is_floating_point", "is_inference", "is_neg"),
+        *("is_nonzero", "is_pinned", "is_same_size", "is_set_to", "is_shared", "is_signed", "item", "map2_", "map_"),
+        *("module_load", "ndimension", "nelement", "numel", "register_hook", "register_post_accumulate_grad_hook"),
+        *("requires_grad_", "retain_grad", "share_memory_", "size", "storage", "storage_offset", "storage_type"),
+        *("stride", "tolist", "type", "untyped_storage"),
+    )
+)
+
+
+def wrap_methods(kind: type[torch.Tensor], own: Callable[[Any], Any]) -> None:
+    """Every method and operator of torch's tensor that makes tensors makes those of `kind`, a subclass without fields.
+
+    Methods that `kind` has written itself stay. `own` gives the class to a tensor, or to those of a tuple or list.
+    """
+
+    def giving(base: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(base)
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            made = base(self, *args, **kwargs)
+            if type(made) is _PLAIN:
+                made.__class__ = kind
+                return made
+            return own(made) if type(made) is not kind else made
+
+        return method
+
+    def giving_of_two(base: Callable[..., Any]) -> Callable[..., Any]:
+        """The same for operators, which are called most."""
+
+        def operator(self: Any, other: Any) -> Any:
+            made = base(self, other)
+            if type(made) is _PLAIN:
+                if made.dtype is WIDE:
+                    made = settled(made, self, other)
+                made.__class__ = kind
+            elif made is NotImplemented and isinstance(other, np.ndarray):
+                return operator(self, beside(self, other))
+            return made
+
+        return operator
+
+    def giving_item(base: Callable[..., Any]) -> Callable[..., Any]:
+        def operator(self: Any, index: Any) -> Any:
+            try:
+                made = base(self, index)
+            except (IndexError, ValueError) as refusal:
+                made = item_of(base, self, index, refusal)
+            if type(made) is _PLAIN:
+                made.__class__ = kind
+            return made
+
+        return operator
+
+    def rebinding(plain: Callable[..., Any], in_place: Callable[..., Any]) -> Callable[..., Any]:
+        """`x += 1` makes another tensor, as scripts expect; in code of torch or Fleet it changes this one, as there."""
+
+        def operator(self: Any, other: Any) -> Any:
+            caller = sys._getframe(1).f_globals.get("__name__", "")
+            return (in_place if caller.startswith(("torch", "fleet.")) else plain)(self, other)
+
+        return operator
+
+    names = [name for name in dir(torch.Tensor) if not name.startswith("_") and name not in _NO_TENSORS]
+    for name in (*names, *(f"__{stem}__" for stem in _SIGNS)):
+        base = getattr(torch.Tensor, name)
+        if callable(base) and name not in vars(kind):
+            setattr(kind, name, giving(base))
+    both_sides = [f"__{side}{stem}__" for stem in _OPERATORS for side in ("", "r")]
+    for name in (*both_sides, *(f"__{stem}__" for stem in _COMPARISONS)):
+        if hasattr(torch.Tensor, name):
+            setattr(kind, name, giving_of_two(getattr(torch.Tensor, name)))
+    for stem in _OPERATORS:
+        if hasattr(torch.Tensor, f"__i{stem}__"):
+            in_place = giving_of_two(getattr(torch.Tensor, f"__i{stem}__"))
+            setattr(kind, f"__i{stem}__", rebinding(getattr(kind, f"__{stem}__"), in_place))
+    kind.__getitem__ = giving_item(torch.Tensor.__getitem__)  # type: ignore[method-assign]
+    # By torch's functions, since torch.compile cannot follow a property of a property.
+    kind.T = property(giving(_turned))  # type: ignore[assignment]
+    kind.mT = property(giving(lambda self: torch.transpose(self, -2, -1)))  # type: ignore[assignment]
+    for name in ("H", "mH", "real", "imag", "data"):
+        side = getattr(torch._C.TensorBase, name)
+        setter = side.__set__ if name in ("data", "real", "imag") else None
+        setattr(kind, name, property(giving(side.__get__), setter))
+    kind.__hash__ = torch.Tensor.__hash__  # type: ignore[method-assign]  # Python drops it where __eq__ is set
+
+
+def _turned(tensor: torch.Tensor) -> torch.Tensor:
+    """The dimensions in reverse."""
+    rank = torch.Tensor.dim(tensor)
+    return torch.t(tensor) if rank == 2 else torch.permute(tensor, tuple(range(rank - 1, -1, -1)))

@@ -1,0 +1,156 @@
+"""Data for loops over tensors: torch's loader with the arguments of version 2.0; generators for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import data
+
+from fleet.errors import NotSupportedError
+from fleet.static.reader import DataLoader as _OfGenerators
+from fleet_paddle import mode
+from fleet_paddle.generated import GeneratedTensors
+from fleet_paddle.imperative.tensor import own
+from fleet_paddle.sampling import (
+    BatchSampler,
+    DistributedBatchSampler,
+    RandomSampler,
+    Sampler,
+    SequenceSampler,
+    WeightedRandomSampler,
+)
+
+ChainDataset = data.ChainDataset
+ConcatDataset = data.ConcatDataset
+Dataset = data.Dataset
+IterableDataset = data.IterableDataset
+Subset = data.Subset
+get_worker_info = data.get_worker_info
+random_split = data.random_split
+
+__all__ = [
+    "BatchSampler",
+    "ChainDataset",
+    "ComposeDataset",
+    "ConcatDataset",
+    "DataLoader",
+    "Dataset",
+    "DistributedBatchSampler",
+    "IterableDataset",
+    "RandomSampler",
+    "Sampler",
+    "SequenceSampler",
+    "Subset",
+    "TensorDataset",
+    "WeightedRandomSampler",
+    "get_worker_info",
+    "random_split",
+]
+
+
+class TensorDataset(data.TensorDataset):
+    """Samples of tensors or arrays that are as long as each other, given one by one or in one list."""
+
+    def __init__(self, *tensors: Any) -> None:
+        several = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+        super().__init__(*(torch.as_tensor(one) for one in several))
+
+
+class ComposeDataset(data.Dataset[Any]):
+    """Datasets side by side: a sample has the fields of all their samples at its place."""
+
+    def __init__(self, datasets: Sequence[Any]) -> None:
+        self.datasets = list(datasets)
+
+    def __len__(self) -> int:
+        return min(len(one) for one in self.datasets)
+
+    def __getitem__(self, place: int) -> tuple[Any, ...]:
+        samples = [one[place] for one in self.datasets]
+        return tuple(field for one in samples for field in (one if isinstance(one, list | tuple) else [one]))
+
+
+class DataLoader(data.DataLoader[Any]):
+    """Batches of a dataset as tensors, in lists, or in dicts where samples are; arrays of a `collate_fn` become them.
+
+    `use_buffer_reader`, `use_shared_memory` and `places` say how they travel, and torch does it its own way.
+    """
+
+    from_dataset = staticmethod(_OfGenerators.from_dataset)
+
+    def __init__(
+        self,
+        dataset: Any,
+        feed_list: Any = None,
+        places: Any = None,  # noqa: ARG002
+        return_list: bool = True,
+        batch_sampler: Any = None,
+        batch_size: int | None = 1,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        num_workers: int = 0,
+        use_buffer_reader: bool = True,  # noqa: ARG002
+        use_shared_memory: bool = True,  # noqa: ARG002
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        persistent_workers: bool = False,
+    ) -> None:
+        if feed_list is not None or not return_list:
+            raise NotSupportedError(
+                "DataLoader: feed_list and return_list=False are for programs; use DataLoader.from_generator(feed_list)"
+            )
+        common: dict[str, Any] = {
+            "collate_fn": collate_fn,
+            "num_workers": num_workers,
+            "timeout": timeout,
+            "worker_init_fn": worker_init_fn,
+            "persistent_workers": persistent_workers,
+        }
+        if batch_sampler is not None:
+            super().__init__(dataset, batch_sampler=batch_sampler, **common)
+        else:
+            super().__init__(dataset, batch_size=batch_size, shuffle=shuffle or None, drop_last=drop_last, **common)
+
+    @staticmethod
+    def from_generator(
+        feed_list: Any = None,
+        capacity: int | None = None,
+        use_double_buffer: bool = True,
+        iterable: bool = True,
+        return_list: bool = False,
+        use_multiprocess: bool = False,
+        drop_last: bool = True,
+    ) -> Any:
+        """A loader of a generator's batches: for the variables of a program, or, without any, lists of tensors."""
+        if feed_list or mode.is_static():
+            return _OfGenerators.from_generator(
+                feed_list, capacity, use_double_buffer, iterable, return_list, use_multiprocess, drop_last
+            )
+        if not iterable or use_multiprocess:
+            raise NotSupportedError(
+                "from_generator: iterable=False is for programs and use_multiprocess is not built; leave them out"
+            )
+        return GeneratedTensors(capacity)
+
+    def __call__(self) -> Iterator[Any]:
+        """`for batch in loader():` means the same as `for batch in loader:`."""
+        return iter(self)
+
+    def __iter__(self) -> Any:
+        for batch in super().__iter__():
+            yield tensors_of([batch] if isinstance(batch, torch.Tensor | np.ndarray) else batch)
+
+
+def tensors_of(batch: Any) -> Any:
+    """A batch with tensors of ours in the places of tensors and arrays, and lists in those of tuples."""
+    if isinstance(batch, torch.Tensor):
+        return own(batch)
+    if isinstance(batch, np.ndarray):
+        return own(torch.as_tensor(batch)) if batch.dtype.kind in "biufc" else batch
+    if isinstance(batch, Mapping):
+        return {key: tensors_of(one) for key, one in batch.items()}
+    return [tensors_of(one) for one in batch] if isinstance(batch, list | tuple) else batch

@@ -1,0 +1,78 @@
+"""Tensors or programs, training or evaluation: what a script said last, for calls whose arguments do not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from fleet.static import names
+from fleet.static.executor.place import device_of
+from fleet.static.program import Program, default_main_program, default_startup_program, program_guard
+from fleet_paddle.imperative import state
+from fleet_paddle.imperative.place import set_device
+
+
+def enable_static() -> None:
+    """From now on calls that could mean both mean programs."""
+    state.chosen.programs = True
+
+
+def disable_static(place: object = None) -> None:
+    """From now on calls that could mean both mean tensors, on `place` if one is given."""
+    state.chosen.programs = False
+    if place is not None:
+        device = device_of(place)
+        set_device("cpu" if device.type == "cpu" else f"gpu:{device.index or 0}")
+
+
+@contextmanager
+def guard(place: object = None) -> Iterator[None]:
+    """Inside, calls that could mean both mean tensors, on `place` if one is given.
+
+    Names are counted from 0 again, so that what another block has saved finds its parameters by name.
+    """
+    with kept(), program_guard(Program(), Program()), names.guard():
+        disable_static(place)
+        set_training(True)
+        yield
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """What is said inside, and what is chosen there for new tensors, ends with the block."""
+    with state.guard():
+        yield
+
+
+def in_dynamic_mode() -> bool:
+    """Whether calls that could mean both mean tensors; they do until `enable_static()`."""
+    return not is_static()
+
+
+def is_static() -> bool:
+    """Whether `enable_static()` was the last word."""
+    return state.chosen.programs is True
+
+
+def is_dynamic() -> bool:
+    """Whether `disable_static()` was the last word: other than `in_dynamic_mode` it is False until somebody spoke."""
+    return state.chosen.programs is False
+
+
+def set_training(value: bool) -> None:
+    """What the functions of version 1.8 go by: whether the last layer told so is to be trained or evaluated."""
+    state.chosen.training = value
+
+
+def is_training() -> bool:
+    """Whether the last word was `train()`, not `eval()`."""
+    return state.chosen.training
+
+
+def seed(value: int) -> torch.Generator:
+    """Seed random numbers of tensors, and those of the default programs."""
+    for program in (default_main_program(), default_startup_program()):
+        program.random_seed = value
+    return torch.manual_seed(value)

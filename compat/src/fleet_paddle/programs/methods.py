@@ -1,0 +1,48 @@
+"""Methods of variables that are functions: `x.mean()` is `functions.mean(x)`; `fleet.static.methods` asks here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from fleet.static import layers
+from fleet.static.variable import Variable
+from fleet_paddle.imperative.functions import from_rows
+from fleet_paddle.programs import functions
+from fleet_paddle.programs.functions import arithmetic, reducing, shaping
+
+_NO_METHODS = {"add_n", "assign", "concat", "shape", "stack", "where"}
+METHODS = {*arithmetic.__all__, *reducing.__all__, *shaping.__all__, *from_rows.names("")} - _NO_METHODS
+"""Functions whose first argument is the variable."""
+
+
+def find_method(variable: Variable, name: str) -> Any:
+    """A method, bound to the variable; None if there is none."""
+    if name in METHODS:
+        return partial(getattr(functions, name), variable)
+    if name in _OWN:
+        return partial(_OWN[name], variable)
+    if name == "T":
+        return layers.transpose(variable, list(reversed(range(variable.ndim))))
+    return None
+
+
+def _detach(x: Variable) -> Variable:
+    """A copy that no gradient flows through."""
+    made = layers.assign(x)
+    made.stop_gradient = True
+    return made
+
+
+def _clone(x: Variable) -> Variable:
+    """A copy."""
+    return layers.assign(x)
+
+
+def _dim(x: Variable) -> int:
+    """The number of dimensions."""
+    return x.ndim
+
+
+_OWN: dict[str, Callable[..., Any]] = {"clone": _clone, "detach": _detach, "dim": _dim, "ndimension": _dim}

@@ -1,0 +1,38 @@
+"""The stubs of what is made from rows are those that are checked in, and rows say what their functions do."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fleet.static import layers
+from fleet.static.layers import from_rows as of_layers
+from fleet.static.registry import definitions
+from fleet_paddle.imperative.functions import from_rows as of_functions
+from fleet_paddle.imperative.functions import table
+from fleet_paddle.imperative.nn import from_rows as of_classes
+from fleet_paddle.imperative.nn import table as classes
+
+
+@pytest.mark.parametrize("made", [of_layers.stub, of_functions.stub, of_classes.stub])
+def test_the_stub_is_what_the_rows_say(made: Callable[[], str]) -> None:
+    stub = Path(inspect.getfile(made)).with_name("table.pyi")
+    assert ast.dump(ast.parse(stub.read_text())) == ast.dump(ast.parse(made())), "run make docs"
+
+
+def test_every_row_is_a_function_with_its_own_name_and_document() -> None:
+    rows = [calls for definition in definitions() for calls in definition.calls]
+    assert len(rows) > 40
+    for calls in rows:
+        assert calls.doc.endswith("."), calls
+    for module, home in ((layers.table, layers.table.__name__), (table, table.__name__)):
+        for name in module.__all__:
+            function = getattr(module, name)
+            assert (function.__name__, function.__module__) == (name, home)
+            assert function.__doc__
+    for name in classes.__all__:
+        assert getattr(classes, name).__name__ == name

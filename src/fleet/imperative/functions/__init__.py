@@ -1,7 +1,0 @@
-"""Functions of tensors, with Paddle's names, arguments and meanings; `methods` gives them to tensors as well."""
-
-from __future__ import annotations
-
-from fleet.imperative.functions import methods
-
-methods.install()

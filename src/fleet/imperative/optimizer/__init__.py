@@ -1,9 +1,0 @@
-"""Optimizers of the imperative mode: `Adam(learning_rate=0.001, parameters=layer.parameters())`."""
-
-from __future__ import annotations
-
-from fleet.imperative.optimizer import lr
-from fleet.imperative.optimizer.base import Optimizer
-from fleet.imperative.optimizer.rules import SGD, Adagrad, Adam, Adamax, AdamW, Lamb, Momentum, RMSProp
-
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum", "Optimizer", "RMSProp", "lr"]

@@ -97,11 +97,12 @@ proto: setup  ## Make the Python messages from proto/ps.proto
 docs: setup  ## Rewrite the pages and stubs that are made from the code
 	$(BIN)/python -m fleet.strategy.reference > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
 	$(BIN)/python -m paddle._reference > docs/paddle.md.new && mv docs/paddle.md.new docs/paddle.md
-	@for folder in src/fleet/static/layers compat/src/fleet_paddle/imperative/functions compat/src/fleet_paddle/imperative/nn; do \
-		module=$$(echo $${folder#*src/} | tr / .); \
-		$(BIN)/python -W ignore -m $$module.from_rows > build/table.pyi && mv build/table.pyi $$folder/table.pyi && \
-		$(BIN)/ruff format -q $$folder/table.pyi || exit 1; \
-	done
+	@write() { $(BIN)/python -W ignore -m $$2 > build/table.pyi && $(BIN)/ruff format -q build/table.pyi && \
+		mv build/table.pyi $$1/table.pyi; }; \
+	write src/fleet/static/layers fleet.static.layers.from_rows && \
+	write compat/src/fleet_paddle/imperative/functions fleet_paddle.imperative.functions.from_rows && \
+	write compat/src/fleet_paddle/imperative/nn/functional "fleet_paddle.imperative.functions.from_rows F" && \
+	write compat/src/fleet_paddle/imperative/nn fleet_paddle.imperative.nn.from_rows
 
 fuzz: setup  ## Send nonsense to a real server for FUZZ_S seconds (default 60)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py

@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -15,12 +16,21 @@ from fleet.static.registry import definitions
 from fleet_paddle.imperative.functions import from_rows as of_functions
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import from_rows as of_classes
+from fleet_paddle.imperative.nn import functional
 from fleet_paddle.imperative.nn import table as classes
 
 
-@pytest.mark.parametrize("made", [of_layers.stub, of_functions.stub, of_classes.stub])
-def test_the_stub_is_what_the_rows_say(made: Callable[[], str]) -> None:
-    stub = Path(inspect.getfile(made)).with_name("table.pyi")
+@pytest.mark.parametrize(
+    ("module", "made"),
+    [
+        (layers.table, of_layers.stub),
+        (table, lambda: of_functions.stub("")),
+        (functional.table, lambda: of_functions.stub("F")),
+        (classes, of_classes.stub),
+    ],
+)
+def test_the_stub_is_what_the_rows_say(module: ModuleType, made: Callable[[], str]) -> None:
+    stub = Path(inspect.getfile(module)).with_suffix(".pyi")
     assert ast.dump(ast.parse(stub.read_text())) == ast.dump(ast.parse(made())), "run make docs"
 
 
@@ -29,10 +39,10 @@ def test_every_row_is_a_function_with_its_own_name_and_document() -> None:
     assert len(rows) > 40
     for calls in rows:
         assert calls.doc.endswith("."), calls
-    for module, home in ((layers.table, layers.table.__name__), (table, table.__name__)):
+    for module in (layers.table, table, functional.table):
         for name in module.__all__:
             function = getattr(module, name)
-            assert (function.__name__, function.__module__) == (name, home)
+            assert (function.__name__, function.__module__) == (name, module.__name__)
             assert function.__doc__
     for name in classes.__all__:
         assert getattr(classes, name).__name__ == name

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from fleet_paddle.imperative.operands import by_operand, takes_both
+from fleet_paddle.imperative.functions.from_rows import takes_both
+from fleet_paddle.imperative.operands import by_operand
 
 MAKERS = frozenset(
     {

@@ -20,6 +20,7 @@ _TYPES = {
     "dtype": "Any",
     "name": "str | None",
     "out": "Any",
+    "p": "Any",
     "cond": "Any",
 }
 """Types of parameters that their defaults do not tell."""

@@ -23,13 +23,13 @@ from fleet_paddle.imperative.files import *
 from fleet_paddle.imperative.functions import (
     asking,
     autograd,
-    from_rows,
     linear,
     manipulation,
     ordering,
     picking,
     pointwise,
     reduction,
+    table,
 )
 from fleet_paddle.imperative.functions.asking import *
 from fleet_paddle.imperative.functions.autograd import *
@@ -56,7 +56,7 @@ __all__ += ordering.__all__
 __all__ += picking.__all__
 __all__ += pointwise.__all__
 __all__ += reduction.__all__
-__all__ += from_rows.names("")
+__all__ += table.__all__
 __all__ += parallel.__all__
 __all__ += place.__all__
 __all__ += random.__all__

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from fleet.static.variable import Variable
-from fleet_paddle.imperative.functions.from_rows import TABLE
+from fleet_paddle.imperative.functions.from_rows import takes_both
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.tensor import Parameter, Tensor
 from fleet_paddle.programs.missing import not_built
@@ -48,11 +48,6 @@ def all_by_operand(module: dict[str, Any], names: Iterable[str], home: str) -> N
     for name in names:
         if callable(module[name]) and not isinstance(module[name], type | ModuleType) and not takes_both(module[name]):
             module[name] = by_operand(name, module[name], home)
-
-
-def takes_both(function: Callable[..., Any]) -> bool:
-    """Whether a function was made from a row of the table, and so takes tensors and variables as it is."""
-    return function.__module__ == TABLE
 
 
 def has_variable(args: tuple[Any, ...], named: dict[str, Any]) -> bool:

@@ -85,7 +85,7 @@ def at_home(scope: Scope, wanted: Sequence[Variable]) -> Scope:
             raise _has_left(tables[0].name)
         return home  # leaving, it has taken the servers' last parameters
     worker = trainer.worker
-    worker.mode.flush()
+    worker.policy.flush()
     if any(var.name in plan.dense for var in wanted):
         home.tensors.update(_dense(worker, plan, scope))
     for var in tables:

@@ -94,7 +94,7 @@ def _begins_with(worker: Worker, version: int) -> bool:
     """Whether the servers have begun with a checkpoint of this version, and the worker has not trained since."""
     if worker.client.job.mode == Mode.SYNC:
         return worker.num_steps == version
-    return worker.num_steps == 0 and worker.mode.version >= version
+    return worker.num_steps == 0 and worker.policy.version >= version
 
 
 def load_here(executor: Executor, dirname: Folder, program: Program, filename: str | None = None) -> None:

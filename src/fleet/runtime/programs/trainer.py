@@ -27,7 +27,7 @@ from fleet.runtime.programs.own import read_own
 from fleet.runtime.servers import transports
 from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
 from fleet.static.program import Program
-from fleet.strategy.parameter_server import ASync
+from fleet.strategy.parameter_server import ASyncConfigs
 from fleet.transpiler.plan import Plan
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Trainer:
         plan = self.plan
         model_dir = None if self.job is None else self.job.model_dir
         connected = transports(plan.endpoints, plan.job.num_workers, model_dir)
-        configs = ASync()
+        configs = ASyncConfigs()
         for name, value in self._traffic.items():
             setattr(configs, name, value)
         configs.k_steps = plan.k_steps
@@ -213,7 +213,7 @@ class Trainer:
     def send(self, gradients: Sequence[torch.Tensor], rates: dict[str, float]) -> None:
         """Push everything; afterwards the parameters are those of the next step, as the mode has it."""
         worker = self.worker
-        if self._gradients and not worker.mode.trains_locally:
+        if self._gradients and not worker.policy.trains_locally:
             torch._foreach_copy_(
                 self._gradients, [g.reshape(v.shape) for g, v in zip(gradients, self._gradients, strict=True)]
             )
@@ -226,7 +226,7 @@ class Trainer:
     def flush(self) -> None:
         """Return when all that was sent has been applied."""
         if self._worker is not None:
-            self._worker.mode.flush()
+            self._worker.policy.flush()
 
     def stop(self) -> None:
         """Send what is queued and take leave of the servers; parameters of the scope are the servers' last."""

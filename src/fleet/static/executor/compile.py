@@ -15,12 +15,12 @@ from fleet.static.block import Block
 from fleet.static.executor.emit import Emitter, Step, last_uses
 from fleet.static.executor.fuse import fuse
 from fleet.static.executor.lowering import Lowering
-from fleet.static.executor.options import BuildStrategy
 from fleet.static.executor.replay import Replayed
 from fleet.static.executor.scope import Scope
 from fleet.static.notes import MEMORY_NOTE
 from fleet.static.operator import REMOTE, Operator
 from fleet.static.registry import definition
+from fleet.strategy import BuildStrategy
 
 
 def compile_block(

@@ -49,7 +49,7 @@ def row_of(definition: Definition, calls: Calls, spelling: Spelling) -> Row:
     return Row(
         definition.type,
         tuple((slot, one.name) for slot, one in zip(slots, operands, strict=True)),
-        tuple((one.attribute, _typed(definition.attrs.get(one.attribute))) for one in settings),
+        tuple((one.attribute, _typed(None if calls.to_attrs else definition.attrs[one.attribute])) for one in settings),
         calls.to_attrs,
         tuple(one.name for one in operands),
         tuple(one.name for one in settings),

@@ -28,15 +28,15 @@ from fleet_paddle.imperative.tensor import Tensor, own
 
 _OURS = {
     asking: "is_empty isclose allclose equal_all rank",
-    linear: "cross diag dist dot matmul trace",
+    linear: "cross diag dist dot trace",
     manipulation: "broadcast_to expand expand_as flatten flatten_ flip reshape reshape_ roll split squeeze squeeze_ "
     "tile unsqueeze unsqueeze_ unstack",
     ordering: "histogram sort unique",
     picking: "gather gather_nd index_sample index_select nonzero scatter scatter_ scatter_nd_add slice strided_slice "
     "where",
-    pointwise: "equal greater_than less_than mod scale",
-    reduction: "argmax argmin cumsum logsumexp max median min norm prod sum",
-    table: "round stanh",
+    pointwise: "scale",
+    reduction: "argmax argmin cumsum median",
+    table: "equal floor_mod greater_than less_than logsumexp matmul max min mod norm prod remainder round stanh sum",
 }
 
 _BY_DIMENSION = frozenset({"gather", "index_select", "scatter", "scatter_"})
@@ -52,8 +52,6 @@ def install() -> None:
         for name in names.split():
             function, base = getattr(module, name), getattr(torch.Tensor, name, None)
             setattr(Tensor, name, function if base is None else _method(name, function, base))
-    for name in ("remainder", "floor_mod"):
-        setattr(Tensor, name, pointwise.mod)
 
 
 def _method(name: str, function: Callable[..., Any], base: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from fleet_paddle.imperative.functions.from_rows import functions
 
-_made = functions()
+_made = functions("")
 __all__ = sorted(_made)
 globals().update(_made)

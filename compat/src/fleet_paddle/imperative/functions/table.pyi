@@ -5,47 +5,65 @@ from typing import Any, TypeVar
 __all__ = [
     "abs",
     "acos",
+    "add",
+    "all",
+    "any",
     "asin",
     "atan",
+    "bmm",
     "ceil",
+    "clip",
     "cos",
     "cosh",
-    "elu",
+    "divide",
+    "equal",
     "erf",
     "exp",
     "floor",
-    "gelu",
-    "hardshrink",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "leaky_relu",
+    "floor_divide",
+    "floor_mod",
+    "greater_equal",
+    "greater_than",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less_equal",
+    "less_than",
     "log",
+    "log10",
     "log1p",
-    "log_sigmoid",
-    "log_softmax",
-    "maxout",
+    "log2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logsumexp",
+    "matmul",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "mm",
+    "mod",
+    "multiply",
+    "norm",
+    "not_equal",
+    "prod",
     "reciprocal",
-    "relu",
-    "relu6",
+    "remainder",
     "round",
     "rsqrt",
-    "selu",
-    "sigmoid",
-    "silu",
+    "sign",
     "sin",
     "sinh",
-    "softmax",
-    "softplus",
-    "softshrink",
-    "softsign",
     "sqrt",
     "square",
     "stanh",
-    "swish",
+    "subtract",
+    "sum",
+    "tan",
     "tanh",
-    "tanhshrink",
-    "thresholded_relu",
 ]
 
 X = TypeVar("X")
@@ -56,14 +74,29 @@ def abs(x: X, name: str | None = None) -> X:
 def acos(x: X, name: str | None = None) -> X:
     """The arccosine."""
 
+def add(x: X, y: X, name: str | None = None) -> X:
+    """x + y; y is laid beside x from dimension `axis` of x on."""
+
+def all(x: X, axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
+    """Whether all are true, over some dimensions or over all."""
+
+def any(x: X, axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
+    """Whether one is true, over some dimensions or over all."""
+
 def asin(x: X, name: str | None = None) -> X:
     """The arcsine."""
 
 def atan(x: X, name: str | None = None) -> X:
     """The arctangent."""
 
+def bmm(x: X, y: X, name: str | None = None) -> X:
+    """The products of two batches of matrices."""
+
 def ceil(x: X, name: str | None = None) -> X:
     """The smallest whole number that is not below x."""
+
+def clip(x: X, min: Any = None, max: Any = None, name: str | None = None) -> X:
+    """Each element, clamped between `min` and `max`."""
 
 def cos(x: X, name: str | None = None) -> X:
     """The cosine."""
@@ -71,8 +104,11 @@ def cos(x: X, name: str | None = None) -> X:
 def cosh(x: X, name: str | None = None) -> X:
     """The hyperbolic cosine."""
 
-def elu(x: X, alpha: float = 1.0, name: str | None = None) -> X:
-    """x where it is positive, alpha * (exp(x) - 1) elsewhere."""
+def divide(x: X, y: X, name: str | None = None) -> X:
+    """x / y, element by element."""
+
+def equal(x: X, y: X, name: str | None = None) -> X:
+    """x == y, element by element; 1.x writes it to `cond` if given."""
 
 def erf(x: X, name: str | None = None) -> X:
     """The error function."""
@@ -83,47 +119,101 @@ def exp(x: X, name: str | None = None) -> X:
 def floor(x: X, name: str | None = None) -> X:
     """The largest whole number that is not above x."""
 
-def gelu(x: X, approximate: bool = False, name: str | None = None) -> X:
-    """x times the probability that a standard normal variable is below x; `approximate` uses a tanh."""
+def floor_divide(x: X, y: X, name: str | None = None) -> X:
+    """x / y, rounded down."""
 
-def hardshrink(x: X, threshold: float = 0.5, name: str | None = None) -> X:
-    """x, and 0 where it is no further than `threshold` from 0."""
+def floor_mod(x: X, y: X, name: str | None = None) -> X:
+    """The remainder of x / y, with the sign of y."""
 
-def hardsigmoid(x: X, slope: float = 1 / 6, offset: float = 0.5, name: str | None = None) -> X:
-    """slope * x + offset, clamped between 0 and 1."""
+def greater_equal(x: X, y: X, name: str | None = None) -> X:
+    """x >= y, element by element; 1.x writes it to `cond` if given."""
 
-def hardswish(x: X, name: str | None = None) -> X:
-    """x * min(max(0, x + offset), threshold) / scale; in 2.0 with 6, 6 and 3."""
+def greater_than(x: X, y: X, name: str | None = None) -> X:
+    """x > y, element by element; 1.x writes it to `cond` if given."""
 
-def hardtanh(x: X, min: float = -1.0, max: float = 1.0, name: str | None = None) -> X:
-    """x, clamped between `t_min` and `t_max`."""
+def isfinite(x: X, name: str | None = None) -> X:
+    """Which elements are neither infinite nor NaN."""
 
-def leaky_relu(x: X, negative_slope: float = 0.01, name: str | None = None) -> X:
-    """x where it is positive, a fraction of x (`alpha`, in 2.0 `negative_slope`) elsewhere."""
+def isinf(x: X, name: str | None = None) -> X:
+    """Which elements are infinite."""
+
+def isnan(x: X, name: str | None = None) -> X:
+    """Which elements are NaN."""
+
+def less_equal(x: X, y: X, name: str | None = None) -> X:
+    """x <= y, element by element; 1.x writes it to `cond` if given."""
+
+def less_than(x: X, y: X, name: str | None = None) -> X:
+    """x < y, element by element; 1.x writes it to `cond` if given."""
 
 def log(x: X, name: str | None = None) -> X:
     """The natural logarithm."""
 
+def log10(x: X, name: str | None = None) -> X:
+    """The logarithm to base 10."""
+
 def log1p(x: X, name: str | None = None) -> X:
     """log(1 + x), exact where x is small."""
 
-def log_sigmoid(x: X, name: str | None = None) -> X:
-    """log(sigmoid(x)), element by element."""
+def log2(x: X, name: str | None = None) -> X:
+    """The logarithm to base 2."""
 
-def log_softmax(x: X, axis: Any = -1, dtype: Any = None, name: str | None = None) -> X:
-    """The logarithm of the softmax along `axis`."""
+def logical_and(x: X, y: X, out: Any = None, name: str | None = None) -> X:
+    """Whether both are true, written to `out` if given."""
 
-def maxout(x: X, groups: Any, axis: Any = 1, name: str | None = None) -> X:
-    """The largest of each `groups` neighbouring channels."""
+def logical_not(x: X, out: Any = None, name: str | None = None) -> X:
+    """Whether it is false, written to `out` if given."""
+
+def logical_or(x: X, y: X, out: Any = None, name: str | None = None) -> X:
+    """Whether one is true, or both; written to `out` if given."""
+
+def logical_xor(x: X, y: X, out: Any = None, name: str | None = None) -> X:
+    """Whether one is true and not both; written to `out` if given."""
+
+def logsumexp(x: X, axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
+    """The logarithm of the sum of exp(x), over some dimensions or over all; no exp overflows."""
+
+def matmul(x: X, y: X, transpose_x: bool = False, transpose_y: bool = False, name: str | None = None) -> X:
+    """The product of matrices, or of batches of them; a vector is a row on the left and a column on the right."""
+
+def max(x: X, axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
+    """The largest element over some dimensions, or over all; equal ones share the gradient."""
+
+def maximum(x: X, y: X, axis: Any = -1, name: str | None = None) -> X:
+    """The larger of both."""
+
+def mean(x: X, axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
+    """The mean over some dimensions, or over all."""
+
+def min(x: X, axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
+    """The smallest element over some dimensions, or over all; equal ones share the gradient."""
+
+def minimum(x: X, y: X, axis: Any = -1, name: str | None = None) -> X:
+    """The smaller of both."""
+
+def mm(input: X, mat2: X, name: str | None = None) -> X:
+    """The product of two matrices."""
+
+def mod(x: X, y: X, name: str | None = None) -> X:
+    """The remainder of x / y, with the sign of y."""
+
+def multiply(x: X, y: X, axis: Any = -1, name: str | None = None) -> X:
+    """x * y, element by element."""
+
+def norm(x: X, p: Any = "fro", axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
+    """The length of vectors, by default the Frobenius norm of all elements."""
+
+def not_equal(x: X, y: X, name: str | None = None) -> X:
+    """x != y, element by element; 1.x writes it to `cond` if given."""
+
+def prod(x: X, axis: Any = None, keepdim: bool = False, dtype: Any = None, name: str | None = None) -> X:
+    """The product over some dimensions, or over all."""
 
 def reciprocal(x: X, name: str | None = None) -> X:
     """1 / x."""
 
-def relu(x: X, name: str | None = None) -> X:
-    """max(x, 0), element by element."""
-
-def relu6(x: X, name: str | None = None) -> X:
-    """x, clamped between 0 and 6, or another `threshold` in 1.x."""
+def remainder(x: X, y: X, name: str | None = None) -> X:
+    """The remainder of x / y, with the sign of y."""
 
 def round(x: X, name: str | None = None) -> X:
     """The nearest whole number; a half goes away from zero."""
@@ -131,32 +221,14 @@ def round(x: X, name: str | None = None) -> X:
 def rsqrt(x: X, name: str | None = None) -> X:
     """1 / sqrt(x)."""
 
-def selu(x: X, scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772, name: str | None = None) -> X:
-    """scale * elu(x, alpha); the default values keep mean 0 and variance 1."""
-
-def sigmoid(x: X, name: str | None = None) -> X:
-    """1 / (1 + exp(-x)), element by element."""
-
-def silu(x: X, name: str | None = None) -> X:
-    """x * sigmoid(x), element by element."""
+def sign(x: X, name: str | None = None) -> X:
+    """-1, 0 or 1 for each element."""
 
 def sin(x: X, name: str | None = None) -> X:
     """The sine."""
 
 def sinh(x: X, name: str | None = None) -> X:
     """The hyperbolic sine."""
-
-def softmax(x: X, axis: Any = -1, dtype: Any = None, name: str | None = None) -> X:
-    """exp(x) divided by its sum along `axis`."""
-
-def softplus(x: X, beta: float = 1.0, threshold: float = 20.0, name: str | None = None) -> X:
-    """log(1 + exp(beta * x)) / beta, which is x where beta * x is above `threshold`; beta is 1 in 1.x."""
-
-def softshrink(x: X, threshold: float = 0.5, name: str | None = None) -> X:
-    """x moved towards 0 by the threshold (1.x calls it `alpha`), and 0 where it is no further away than that."""
-
-def softsign(x: X, name: str | None = None) -> X:
-    """x / (1 + |x|), element by element."""
 
 def sqrt(x: X, name: str | None = None) -> X:
     """The square root."""
@@ -167,14 +239,14 @@ def square(x: X, name: str | None = None) -> X:
 def stanh(x: X, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> X:
     """scale_b * tanh(scale_a * x), element by element."""
 
-def swish(x: X, name: str | None = None) -> X:
-    """x * sigmoid(beta * x); beta is 1 in 2.0."""
+def subtract(x: X, y: X, name: str | None = None) -> X:
+    """x - y, element by element."""
+
+def sum(x: X, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: str | None = None) -> X:
+    """The sum over some dimensions, or over all."""
+
+def tan(x: X, name: str | None = None) -> X:
+    """The tangent."""
 
 def tanh(x: X, name: str | None = None) -> X:
     """The hyperbolic tangent."""
-
-def tanhshrink(x: X, name: str | None = None) -> X:
-    """x - tanh(x), element by element."""
-
-def thresholded_relu(x: X, threshold: float = 1.0, name: str | None = None) -> X:
-    """x where it is above `threshold`, 0 elsewhere."""

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from fleet_paddle.imperative.functions import table
-from fleet_paddle.imperative.functions.from_rows import spellings
+from importlib import import_module
+
+from fleet_paddle.imperative.functions.from_rows import TABLES, spellings
 from fleet_paddle.imperative.nn.of_function import FunctionLayer
 
 TABLE = "fleet_paddle.imperative.nn.table"
@@ -19,7 +20,7 @@ def classes() -> dict[str, type[FunctionLayer]]:
         if not calls.layer:
             continue
         fields = {
-            "function": staticmethod(getattr(table, spelling.name)),
+            "function": staticmethod(getattr(import_module(TABLES[spelling.home]), spelling.name)),
             "inputs": len(definition.input_slots),
             "__doc__": calls.doc,
             "__module__": TABLE,

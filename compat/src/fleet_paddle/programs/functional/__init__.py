@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from fleet_paddle.imperative.functions.table import *
+from fleet_paddle.imperative.functions.table import tanh
+from fleet_paddle.imperative.nn.functional.table import *
 from fleet_paddle.programs.functional.activation import dropout
 from fleet_paddle.programs.functional.loss import (
     binary_cross_entropy,

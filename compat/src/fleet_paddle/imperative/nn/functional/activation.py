@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
-from fleet_paddle.imperative.functions.table import softmax
+from fleet_paddle.imperative.nn.functional.table import softmax
 from fleet_paddle.imperative.tensor import Tensor, own
 
 __all__ = ["elu_", "prelu", "relu_", "softmax_", "tanh_"]

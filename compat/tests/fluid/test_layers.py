@@ -12,7 +12,8 @@ from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 
 from fleet import static
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
-from fleet.static.registry import definition, known
+from fleet.static.ops import known
+from fleet.static.registry import definition
 from fleet_paddle import mode
 from fleet_paddle.dygraph import to_variable
 from fleet_paddle.fluid import layers as L  # noqa: N812 - as scripts call it

@@ -62,7 +62,7 @@ _HOMES = {
     "FetchHandler": "executor.dataset",
     "LoDTensor": "executor.lod",
     "LoDTensorArray": "executor.lod",
-    "Operator": "operator",
+    "Operator": "block",  # where the definitions are there that its attributes come from
     "ParallelExecutor": "executor.parallel",
     "ParamAttr": "attr",
     "Parameter": "variable",

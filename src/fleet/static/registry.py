@@ -25,7 +25,6 @@ find says so, `as_autograd=True`: where the forward kernel runs on tensors that 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -35,13 +34,13 @@ from fleet.static.infer import Infer as Infer
 from fleet.static.infer import as_variables
 from fleet.static.infer import may_equal as may_equal
 from fleet.static.infer import same_as as same_as
-from fleet.static.operator import Operator
 
 if TYPE_CHECKING:
     from fleet.static.executor.lowering import Lowering
+    from fleet.static.operator import Operator
 
 Kernel = Callable[..., Any]
-MakeKernel = Callable[[Operator, "Lowering"], Kernel]
+MakeKernel = Callable[["Operator", "Lowering"], Kernel]
 
 
 @dataclass(frozen=True)
@@ -166,18 +165,6 @@ def register(
     return add
 
 
-def declare(type: str, provider: str, **more: Any) -> None:
-    """Define an op whose kernel is in a module above this package: its `kernels` maps types to what makes them.
-
-    Operators that talk to other processes are declared here, where programs are, and carried out where connections are.
-    """
-
-    @register(type, **more)
-    def _(op: Operator, lowering: Lowering) -> Kernel:
-        made: Kernel = importlib.import_module(provider).kernels[op.type](op, lowering)
-        return made
-
-
 def register_grad(
     type: str, *, infer: Callable[[Infer], None] | None = None, as_autograd: bool = False, once: bool = False
 ) -> Callable[[MakeKernel], MakeKernel]:
@@ -193,25 +180,19 @@ def register_grad(
 
 
 def definition(type: str) -> Definition:
-    """The definition of a type; UsageError if there is none."""
-    import fleet.static.ops  # noqa: F401 - defines them
+    """The definition of a type; UsageError if there is none.
 
+    Those of Fleet are there once `fleet.static.ops` is, which blocks need: whoever has a program has them.
+    """
     found = _definitions.get(type)
     if found is None:
-        raise UsageError(f"there is no operator {type!r}; fleet.static.registry.known() lists those there are")
+        raise UsageError(f"there is no operator {type!r}; fleet.static.ops.known() lists those there are")
     return found
 
 
-def known() -> list[str]:
-    """Every type of operator, sorted."""
-    import fleet.static.ops  # noqa: F401 - defines them
-
-    return sorted(_definitions)
-
-
 def definitions() -> list[Definition]:
-    """Every definition, sorted by type."""
-    return [_definitions[type] for type in known()]
+    """Every definition that is there by now, sorted by type; `fleet.static.ops` has them all."""
+    return [_definitions[type] for type in sorted(_definitions)]
 
 
 def _add(new: Definition) -> None:

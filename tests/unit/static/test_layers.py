@@ -8,7 +8,7 @@ import pkgutil
 
 from fleet.static import layers
 
-INSIDE = {"combine", "fed", "part", "target"}  # what layers and the signs between variables call
+INSIDE = {"fed", "target"}  # what layers call
 HELPERS = {"from_rows", "helper", "ragged", "sizes", "windows"}
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.static.layers.helper import Layer
-from fleet.static.registry import Calls, Definition, definitions
+from fleet.static.ops import definitions
+from fleet.static.registry import Calls, Definition
 from fleet.static.spelling import Spelling
 from fleet.static.variable import Variable
 

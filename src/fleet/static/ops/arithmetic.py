@@ -6,10 +6,10 @@ import torch
 
 from fleet.static.dtypes import DTYPES, FLOATS, torch_dtype
 from fleet.static.executor.lowering import Lowering
+from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
 from fleet.static.ops.making import always, axis_of, view
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad, same_as
-from fleet.static.variable import ROWS
 
 
 def _infer_scale(infer: Infer) -> None:

@@ -7,11 +7,11 @@ import torch
 from fleet.static.dtypes import torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
+from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
 from fleet.static.ops.making import compared
 from fleet.static.ops.sizes import infer_sizes, sizes_of
 from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad, same_as
-from fleet.static.variable import ROWS
 
 
 def _infer_constant(infer: Infer) -> None:

@@ -10,10 +10,10 @@ import torch
 from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
+from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
 from fleet.static.ops.making import always
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
-from fleet.static.variable import ROWS
 
 EPSILON = 1e-6
 """Added to the norm, as torch.nn.utils.clip_grad_norm_ does."""

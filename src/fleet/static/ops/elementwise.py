@@ -16,10 +16,10 @@ from fleet.errors import UsageError
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.infer import site_of
+from fleet.static.kinds import Shape
 from fleet.static.operator import Operator
 from fleet.static.ops.making import same_dtype
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
-from fleet.static.variable import Shape
 
 Unary = Callable[[torch.Tensor], torch.Tensor]
 Binary = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

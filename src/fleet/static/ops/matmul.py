@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from fleet.static.executor.lowering import Lowering
+from fleet.static.kinds import Shape
 from fleet.static.operator import Operator
 from fleet.static.ops.making import same_dtype
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
-from fleet.static.variable import Shape
 
 
 def _as_matrices(x: Shape, y: Shape, transpose_x: bool, transpose_y: bool) -> tuple[Shape, Shape]:

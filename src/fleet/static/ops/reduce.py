@@ -9,10 +9,10 @@ import torch
 from fleet.errors import NotSupportedError
 from fleet.static.dtypes import FLOATS, INTEGERS, canonical, torch_dtype
 from fleet.static.executor.lowering import Lowering
+from fleet.static.kinds import Shape
 from fleet.static.operator import Operator
 from fleet.static.ops.making import axis_of
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
-from fleet.static.variable import Shape
 
 
 def _infer_mean(infer: Infer) -> None:

@@ -15,9 +15,11 @@ from typing import Any
 
 import torch
 
-from fleet.static.layers.arithmetic import cast, combine
+from fleet.static.layers.arithmetic import cast
 from fleet.static.layers.from_rows import Row, add, row_of
-from fleet.static.registry import Calls, Definition, definitions
+from fleet.static.ops import definitions
+from fleet.static.registry import Calls, Definition
+from fleet.static.signs import combine
 from fleet.static.spelling import Spelling
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.tensor import Parameter, Tensor, own

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.static import layers
-from fleet.static.layers.arithmetic import combine
 from fleet.static.layers.helper import Layer
+from fleet.static.signs import combine
 from fleet.static.variable import Variable
 
 __all__ = [

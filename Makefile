@@ -100,9 +100,9 @@ docs: setup  ## Rewrite the pages and stubs that are made from the code
 	@write() { $(BIN)/python -W ignore -m $$2 > build/table.pyi && $(BIN)/ruff format -q build/table.pyi && \
 		mv build/table.pyi $$1/table.pyi; }; \
 	write src/fleet/static/layers fleet.static.layers.from_rows && \
-	write compat/src/fleet_paddle/imperative/functions fleet_paddle.imperative.functions.from_rows && \
-	write compat/src/fleet_paddle/imperative/nn/functional "fleet_paddle.imperative.functions.from_rows F" && \
-	write compat/src/fleet_paddle/imperative/nn fleet_paddle.imperative.nn.from_rows
+	write compat/src/fleet_paddle/imperative/functions "fleet_paddle.rows.stubs functions" && \
+	write compat/src/fleet_paddle/imperative/nn/functional "fleet_paddle.rows.stubs functional" && \
+	write compat/src/fleet_paddle/imperative/nn "fleet_paddle.rows.stubs classes"
 
 fuzz: setup  ## Send nonsense to a real server for FUZZ_S seconds (default 60)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py

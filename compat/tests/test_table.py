@@ -13,20 +13,19 @@ import pytest
 from fleet.static import layers
 from fleet.static.layers import from_rows as of_layers
 from fleet.static.registry import definitions
-from fleet_paddle.imperative.functions import from_rows as of_functions
 from fleet_paddle.imperative.functions import table
-from fleet_paddle.imperative.nn import from_rows as of_classes
 from fleet_paddle.imperative.nn import functional
 from fleet_paddle.imperative.nn import table as classes
+from fleet_paddle.rows.stubs import STUBS
 
 
 @pytest.mark.parametrize(
     ("module", "made"),
     [
         (layers.table, of_layers.stub),
-        (table, lambda: of_functions.stub("")),
-        (functional.table, lambda: of_functions.stub("F")),
-        (classes, of_classes.stub),
+        (table, STUBS["functions"]),
+        (functional.table, STUBS["functional"]),
+        (classes, STUBS["classes"]),
     ],
 )
 def test_the_stub_is_what_the_rows_say(module: ModuleType, made: Callable[[], str]) -> None:

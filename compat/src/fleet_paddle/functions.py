@@ -12,8 +12,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from fleet_paddle.imperative.functions.from_rows import takes_both
 from fleet_paddle.imperative.operands import by_operand
+from fleet_paddle.rows.function import takes_both
 
 MAKERS = frozenset(
     {

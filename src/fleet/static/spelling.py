@@ -41,6 +41,15 @@ class Parameter:
             return _TYPES.get(self.name, "Any")
         return type(eval(self.default, {})).__name__  # a literal that a row of ours has
 
+    @property
+    def typed(self) -> str:
+        """The parameter with its type and default, as a stub has it."""
+        return self.of_type(self.kind)
+
+    def of_type(self, kind: str) -> str:
+        """The same with a type of the caller's."""
+        return f"{self.name}: {kind}" + ("" if self.default is None else f" = {self.default}")
+
 
 @dataclass(frozen=True)
 class Spelling:
@@ -87,12 +96,5 @@ class Spelling:
 
     def stub(self, operand: str, num_operands: int, doc: str) -> str:
         """The function in a `.pyi`: its first parameters are of the type `operand`, and so is its result."""
-        typed = [
-            f"{one.name}: {operand if place < num_operands else one.kind}" + _equals(one.default)
-            for place, one in enumerate(self.parameters)
-        ]
+        typed = [one.of_type(operand) if i < num_operands else one.typed for i, one in enumerate(self.parameters)]
         return f'def {self.name}({", ".join(typed)}) -> {operand}:\n    """{doc}"""\n'
-
-
-def _equals(default: str | None) -> str:
-    return "" if default is None else f" = {default}"

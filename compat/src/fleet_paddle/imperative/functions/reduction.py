@@ -19,9 +19,6 @@ __all__ = [
     "argmin",
     "cumsum",
     "median",
-    "numel",
-    "std",
-    "var",
 ]
 
 Axis = int | Sequence[int] | None
@@ -32,20 +29,6 @@ def axes_of(axis: Any) -> Any:
     if axis is None or isinstance(axis, int):
         return axis
     return tuple(int(one) for one in axis) if isinstance(axis, list | tuple) else int(axis)
-
-
-def std(
-    x: torch.Tensor, axis: Axis = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None
-) -> Tensor:
-    """The standard deviation: of a sample, or of all there is without `unbiased`."""
-    return own(torch.std(x, axes_of(axis), correction=int(unbiased), keepdim=keepdim))
-
-
-def var(
-    x: torch.Tensor, axis: Axis = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None
-) -> Tensor:
-    """The variance: of a sample, or of all there is without `unbiased`."""
-    return own(torch.var(x, axes_of(axis), correction=int(unbiased), keepdim=keepdim))
 
 
 def median(x: torch.Tensor, axis: int | None = None, keepdim: bool = False, name: str | None = None) -> Tensor:
@@ -76,8 +59,3 @@ def cumsum(x: torch.Tensor, axis: int | None = None, dtype: Any = None, name: st
     """Sums of all up to each place: along a dimension, or of all in one row."""
     wanted = None if dtype is None else dtype_of(dtype)
     return own(torch.cumsum(torch.reshape(x, (-1,)) if axis is None else x, axes_of(axis) or 0, dtype=wanted))
-
-
-def numel(x: torch.Tensor, name: str | None = None) -> Tensor:
-    """The number of elements."""
-    return own(torch.tensor(x.numel()))

@@ -1,4 +1,4 @@
-"""Functions made from the definitions of operators; `make docs` writes this stub."""
+"""Made from rows; `make docs` writes this stub."""
 
 from typing import Any, TypeVar
 
@@ -49,6 +49,7 @@ __all__ = [
     "multiply",
     "norm",
     "not_equal",
+    "numel",
     "prod",
     "reciprocal",
     "remainder",
@@ -60,10 +61,12 @@ __all__ = [
     "sqrt",
     "square",
     "stanh",
+    "std",
     "subtract",
     "sum",
     "tan",
     "tanh",
+    "var",
 ]
 
 X = TypeVar("X")
@@ -206,6 +209,9 @@ def norm(x: X, p: Any = "fro", axis: Any = None, keepdim: bool = False, name: st
 def not_equal(x: X, y: X, name: str | None = None) -> X:
     """x != y, element by element; 1.x writes it to `cond` if given."""
 
+def numel(x: X, name: str | None = None) -> X:
+    """The number of elements."""
+
 def prod(x: X, axis: Any = None, keepdim: bool = False, dtype: Any = None, name: str | None = None) -> X:
     """The product over some dimensions, or over all."""
 
@@ -239,6 +245,9 @@ def square(x: X, name: str | None = None) -> X:
 def stanh(x: X, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> X:
     """scale_b * tanh(scale_a * x), element by element."""
 
+def std(x: X, axis: Any = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None) -> X:
+    """The standard deviation: of a sample, or of all there is without `unbiased`."""
+
 def subtract(x: X, y: X, name: str | None = None) -> X:
     """x - y, element by element."""
 
@@ -250,3 +259,6 @@ def tan(x: X, name: str | None = None) -> X:
 
 def tanh(x: X, name: str | None = None) -> X:
     """The hyperbolic tangent."""
+
+def var(x: X, axis: Any = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None) -> X:
+    """The variance: of a sample, or of all there is without `unbiased`."""

@@ -1,9 +1,24 @@
-"""Layers made from the definitions of operators; `table.pyi` beside this file has their signatures."""
+"""Layers that only call a function, made from rows; `table.pyi` beside this file has their signatures."""
 
 from __future__ import annotations
 
-from fleet_paddle.imperative.nn.from_rows import classes
+from importlib import import_module
 
-_made = classes()
+from fleet_paddle.imperative.nn.of_function import FunctionLayer
+from fleet_paddle.rows import functions
+from fleet_paddle.rows.function import TABLES, Function
+
+
+def _class(row: Function) -> type[FunctionLayer]:
+    fields = {
+        "function": staticmethod(getattr(import_module(TABLES[row.spelling.home]), row.spelling.name)),
+        "inputs": row.num_operands,
+        "__doc__": row.doc,
+        "__module__": __name__,
+    }
+    return type(row.layer, (FunctionLayer,), fields)
+
+
+_made = {one.layer: _class(one) for one in functions() if one.layer}
 __all__ = sorted(_made)
 globals().update(_made)

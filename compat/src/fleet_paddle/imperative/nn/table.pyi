@@ -1,4 +1,4 @@
-"""Layers made from the definitions of operators; `make docs` writes this stub."""
+"""Made from rows; `make docs` writes this stub."""
 
 from typing import Any
 

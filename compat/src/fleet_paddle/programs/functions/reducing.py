@@ -7,7 +7,6 @@ from typing import Any
 
 from fleet.errors import NotSupportedError
 from fleet.static import layers
-from fleet.static.layers.choosing import size
 from fleet.static.variable import Variable
 
 __all__ = [
@@ -15,37 +14,11 @@ __all__ = [
     "argmin",
     "argsort",
     "cumsum",
-    "numel",
     "sort",
-    "std",
     "topk",
-    "var",
 ]
 
 Axis = int | Sequence[int] | None
-
-
-def numel(x: Variable, name: str | None = None) -> Variable:  # noqa: ARG001
-    """The number of elements in this batch."""
-    return size(x)
-
-
-def var(
-    x: Variable, axis: Axis = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None
-) -> Variable:
-    """The mean squared distance from the mean; `unbiased` divides by one less than the number."""
-    apart = layers.square(x - layers.reduce_mean(x, axis, True))
-    if not unbiased:
-        return layers.reduce_mean(apart, axis, keepdim, name)
-    count = layers.reduce_sum(layers.ones_like(x), axis, keepdim)
-    return layers.elementwise_div(layers.reduce_sum(apart, axis, keepdim), count - 1.0, name=name)
-
-
-def std(
-    x: Variable, axis: Axis = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None
-) -> Variable:
-    """The square root of `var`."""
-    return layers.sqrt(var(x, axis, unbiased, keepdim), name)
 
 
 def cumsum(x: Variable, axis: int | None = None, dtype: Any = None, name: str | None = None) -> Variable:  # noqa: ARG001

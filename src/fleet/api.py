@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from fleet.collective.util import Util
     from fleet.runtime.module_job import ModuleJob
     from fleet.runtime.pairs import Pairs
-    from fleet.runtime.programs.asked import Strategy as ProgramStrategy
     from fleet.runtime.programs.optimizer import ProgramOptimizer
+    from fleet.runtime.programs.strategy_options import Strategy as ProgramStrategy
     from fleet.static.optimizer import Optimizer as StaticOptimizer
     from fleet.static.program import Program
 
@@ -116,7 +116,7 @@ class Fleet(ServerCalls):
         if self._util is not None:
             self._util.close()
         if self._is_collective:
-            from fleet.collective.quiet import let_gloo_rest
+            from fleet.collective.gloo_threads import let_gloo_rest
 
             let_gloo_rest()
         if self._group is not None:

@@ -80,7 +80,7 @@ class TablePiece:
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockForm:
     """Elements begin to end - 1 of a flattened dense parameter, and the shape of its rule's state.
 
     The state is `arrays` floats per element and `scalars` floats per block.
@@ -102,7 +102,7 @@ class Block:
         return dict(vars(self))
 
     @classmethod
-    def from_json(cls, fields: Fields) -> Block:
+    def from_json(cls, fields: Fields) -> BlockForm:
         size = fields.integer("size")
         end = fields.integer("end", 0, size)
         return cls(
@@ -123,7 +123,7 @@ class DensePiece:
     kind: ClassVar[str] = "dense"
     file: FileInfo
     server: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[BlockForm, ...]
 
     def to_json(self) -> dict[str, Any]:
         blocks = [block.to_json() for block in self.blocks]
@@ -134,7 +134,7 @@ class DensePiece:
         return cls(
             FileInfo.from_json(Fields(fields.table("file"), fields.where)),
             fields.integer("server"),
-            tuple(Block.from_json(item) for item in fields.objects("blocks")),
+            tuple(BlockForm.from_json(item) for item in fields.objects("blocks")),
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from fleet._version import __version__
 from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo
-from fleet.checkpoint.forms import Block, DensePiece, Piece, TablePiece, read_pieces
+from fleet.checkpoint.forms import BlockForm, DensePiece, Piece, TablePiece, read_pieces
 from fleet.errors import CheckpointError
 
 
@@ -144,7 +144,7 @@ def _check_table(where: str, table: str, pieces: Sequence[TablePiece], num_serve
             raise CheckpointError(f"{where} misses shard {at} of table {table!r} from server {server}")
 
 
-def _check_dense(where: str, blocks: Sequence[Block]) -> None:
+def _check_dense(where: str, blocks: Sequence[BlockForm]) -> None:
     ordered = sorted(blocks, key=lambda block: (block.parameter, block.begin, block.end))
     for parameter, found in groupby(ordered, lambda block: block.parameter):
         own = list(found)

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 _NAME = re.compile(r"step-(\d{8,18})|\.step-(\d{8,18})\.(?:writing|old|trash)-[0-9a-f]{8}")
 
 
-class Steps:
+class StepFolders:
     """A folder of checkpoints. Other things may lie in it too; they are never touched."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

@@ -72,11 +72,11 @@ class DistributedModel(nn.Module):
         self._is_pure = chosen.amp and configs.use_pure_bf16
         if self._is_pure:
             module = module.to(torch.bfloat16)
-        self._precision: precision.Precision | None = None
+        self._precision: precision.HalfPrecision | None = None
         if chosen.amp and not self._is_pure:
             precision.keep_single(module, configs.custom_black_varnames, device.type)
             named = configs.custom_white_list, configs.custom_black_list
-            self._precision = precision.Precision(chosen.amp_dtype, device.type, *named)
+            self._precision = precision.HalfPrecision(chosen.amp_dtype, device.type, *named)
         if strategy.recompute:
             again = strategy.recompute_configs
             lists = None if self._precision is None else self._precision.lists

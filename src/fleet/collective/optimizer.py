@@ -17,11 +17,11 @@ from fleet.collective.model import DistributedModel
 from fleet.collective.step import StepState
 from fleet.collective.worlds import dtype_name
 from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
-from fleet.optim.spelling import Spelling
+from fleet.optim.paddle_methods import PaddleMethods
 from fleet.strategy import DistributedStrategy
 
 
-class CollectiveOptimizer(Spelling, Optimizer):
+class CollectiveOptimizer(PaddleMethods, Optimizer):
     """Stands for a torch optimizer: same param_groups, so learning-rate schedules and changes work as usual.
 
     `step()` merges, unscales and clips what backward left, updates the parameters and lets the workers come together

@@ -18,7 +18,7 @@ from fleet.errors import StrategyError
 HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
-class Precision:
+class HalfPrecision:
     """Runs a model in half precision where that is safe; what it returns is float32 again."""
 
     def __init__(

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from fleet.errors import UsageError
-from fleet.ps.slips import says_what_was_meant
+from fleet.ps.argument_names import says_what_was_meant
 from fleet.ps.spec import InitializerSpec, checked
 from fleet.strategy.check import Number
 

@@ -9,7 +9,7 @@ import torch
 from torch.optim import Optimizer
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.optim.spelling import Spelling
+from fleet.optim.paddle_methods import PaddleMethods
 from fleet.ps.from_torch import check_unchanged
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fleet.ps.worker import Worker
 
 
-class ServerOptimizer(Spelling, Optimizer):
+class ServerOptimizer(PaddleMethods, Optimizer):
     """Stands for a torch optimizer: same param_groups, so learning-rate schedules and `lr` changes work as usual.
 
     `step()` sends gradients to the servers, which apply the optimizer's rule; the learning rate of each group goes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.errors import CommunicationError
-from fleet.ps.update import Update
+from fleet.ps.update import PushedUpdate
 
 
 class Rounds:
@@ -15,11 +15,11 @@ class Rounds:
 
     def __init__(self, num_workers: int, version: int = 0) -> None:
         self._present = set(range(num_workers))
-        self._updates: dict[int, Update] = {}
+        self._updates: dict[int, PushedUpdate] = {}
         self.version = version
         """Number of steps that are complete; the step that is collected now."""
 
-    def add(self, update: Update) -> None:
+    def add(self, update: PushedUpdate) -> None:
         """Take a worker's gradients of the present step."""
         if update.step != self.version:
             raise CommunicationError(
@@ -41,7 +41,7 @@ class Rounds:
         """The workers whose gradients of this step have not come."""
         return sorted(self._present - self._updates.keys())
 
-    def complete(self) -> list[Update] | None:
+    def complete(self) -> list[PushedUpdate] | None:
         """The updates of the present step if it is complete; then the next one begins when `advance` is called."""
         if self._updates and not self.missing():
             return [self._updates[worker] for worker in sorted(self._updates)]

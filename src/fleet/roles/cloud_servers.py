@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet import env
-from fleet.env import Environ, Variable
+from fleet.env import Environ, EnvVariable
 from fleet.errors import RoleError, VariableError
 from fleet.net import Endpoint, parse_endpoints, parse_host, refuse_duplicates
 from fleet.roles.agree import agreed
@@ -43,7 +43,7 @@ def read_servers(environ: Environ | None) -> tuple[Endpoint, ...]:
     return found[names[0]] if names else ()
 
 
-def _join(hosts: Variable[str], text: str, ports: Variable[str], environ: Environ | None) -> tuple[Endpoint, ...]:
+def _join(hosts: EnvVariable[str], text: str, ports: EnvVariable[str], environ: Environ | None) -> tuple[Endpoint, ...]:
     names = [parse_host(part, hosts.name) for part in text.split(",")]
     numbers = ports.require(f"{hosts.name} names hosts and needs their port", environ).split(",")
     if len(numbers) == 1:

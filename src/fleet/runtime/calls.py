@@ -128,7 +128,7 @@ class ServerCalls(Questions):
 
         job = self._server_job()
         worker = job.worker("fleet.load_model()")
-        take_over = job.read_own(dirname)
+        take_over = job.read_trainer_variables(dirname)
         rows = saving.load_together(worker, dirname, self._identity(), self.util)
         take_over()
         return rows

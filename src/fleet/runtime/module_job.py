@@ -105,6 +105,6 @@ class ModuleJob:
         """Write values only, as plain numpy files."""
         return saving.export(self.worker("fleet.save_inference_model()"), *arguments, **named)
 
-    def read_own(self, dirname: Folder) -> Callable[[], None]:  # noqa: ARG002
+    def read_trainer_variables(self, dirname: Folder) -> Callable[[], None]:  # noqa: ARG002
         """Nothing: everything that a checkpoint of modules has is on the servers."""
         return lambda: None

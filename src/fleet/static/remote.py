@@ -60,7 +60,7 @@ class Remote(Protocol):
     def with_tables(self, program: Program) -> Program:
         """A trainer's program with a parameter for each of its tables besides."""
 
-    def at_home(self, scope: Scope, wanted: Sequence[Variable]) -> Scope:
+    def gathered(self, scope: Scope, wanted: Sequence[Variable]) -> Scope:
         """A scope like this one, in which what is wanted and on servers is as they have it now."""
 
 

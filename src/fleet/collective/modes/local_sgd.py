@@ -27,7 +27,7 @@ class Interval:
     """What differences are cast to on the way; None sends parameters as they are."""
 
 
-class LocalSGD(SyncPolicy):
+class LocalSGDPolicy(SyncPolicy):
     """Averages parameters, and buffers that are fractions, every k steps from `begin_step` on."""
 
     name = "localsgd"

@@ -33,7 +33,7 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StallOutcome:
     """What every worker needs to end: the report, who did not come, and how many write the report."""
 
     text: str
@@ -41,14 +41,14 @@ class Outcome:
     num_answers: int
 
     @classmethod
-    def of(cls, findings: Findings, timeout_s: float) -> Outcome:
+    def of(cls, findings: Findings, timeout_s: float) -> StallOutcome:
         return cls(report(findings, timeout_s), judge(findings).behind, len(findings.states))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Outcome:
+    def from_json(cls, text: str) -> StallOutcome:
         found = json.loads(text)
         return cls(**{**found, "behind": tuple(found["behind"])})
 

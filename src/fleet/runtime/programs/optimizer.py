@@ -17,8 +17,8 @@ from fleet.static.variable import Parameter, Variable
 from fleet.transpiler.programs import refuse_cut
 
 if TYPE_CHECKING:
-    from fleet.runtime.programs.asked import Strategy
     from fleet.runtime.programs.job import ProgramJob
+    from fleet.runtime.programs.strategy_options import Strategy
 
 Made = tuple[list[Operator], ParamsGrads]
 

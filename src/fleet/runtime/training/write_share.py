@@ -60,7 +60,7 @@ def local_of(tensor: torch.Tensor, name: str) -> Local:
     return Local(form, tensor.to_local().detach(), begin, is_first_copy=not any(copy_places))
 
 
-class Shares:
+class WriteShare:
     """Collects what one worker of several writes, and copies it."""
 
     def __init__(self, worker: int, num_workers: int) -> None:

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 
 
-class Spelling:
+class PaddleMethods:
     """Mixed into an optimizer: `clear_grad`, `get_lr`, `set_lr`, `minimize`, `set_state_dict`."""
 
     def clear_grad(self: Any) -> None:

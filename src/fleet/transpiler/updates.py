@@ -1,4 +1,4 @@
-"""ParameterUpdate operators of a program: which parameter each trains, with which gradient and at which rate."""
+"""Update operators of a program: which parameter each trains, with which gradient and at which rate."""
 
 from __future__ import annotations
 

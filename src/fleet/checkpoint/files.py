@@ -39,6 +39,7 @@ class FileInfo:
     crc32: int
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return {"name": self.name, "size_bytes": self.size_bytes, "crc32": self.crc32}
 
     @classmethod

@@ -27,10 +27,12 @@ class TableForm:
     has_clicks: bool
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return dict(vars(self))
 
     @classmethod
     def from_json(cls, fields: Fields) -> TableForm:
+        """The form that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         dtype = fields.text("dtype")
         if dtype not in DTYPES:
             raise CheckpointError(f"{fields.where} is damaged: unknown dtype {dtype!r}")
@@ -60,10 +62,12 @@ class TablePiece:
     form: TableForm
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return {"kind": self.kind, **vars(self), "file": self.file.to_json(), "form": self.form.to_json()}
 
     @classmethod
     def from_json(cls, fields: Fields) -> TablePiece:
+        """The piece that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         num_shards = fields.integer("num_shards", 1)
         last = fields.integer("last_shard", 1, num_shards)
         return cls(
@@ -99,10 +103,12 @@ class BlockForm:
         return self.end - self.begin
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return dict(vars(self))
 
     @classmethod
     def from_json(cls, fields: Fields) -> BlockForm:
+        """The block that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         size = fields.integer("size")
         end = fields.integer("end", 0, size)
         return cls(
@@ -126,11 +132,13 @@ class DensePiece:
     blocks: tuple[BlockForm, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         blocks = [block.to_json() for block in self.blocks]
         return {"kind": self.kind, "file": self.file.to_json(), "server": self.server, "blocks": blocks}
 
     @classmethod
     def from_json(cls, fields: Fields) -> DensePiece:
+        """The piece that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         return cls(
             FileInfo.from_json(Fields(fields.table("file"), fields.where)),
             fields.integer("server"),

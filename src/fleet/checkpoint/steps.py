@@ -24,6 +24,7 @@ class StepFolders:
         self.folder = Path(os.path.realpath(folder))
 
     def path(self, step: int) -> Path:
+        """The folder of a step's checkpoint, whether it is there or not."""
         return self.folder / f"step-{step:08}"
 
     def complete(self) -> list[int]:
@@ -51,6 +52,7 @@ class StepFolders:
         return begin(self.path(step), TrainingManifest)
 
     def commit(self, writing: Path, manifest: TrainingManifest) -> Path:
+        """Put what was written in its place, as the checkpoint of the manifest's step; returns its folder."""
         return commit(writing, self.path(manifest.step), manifest)
 
     def prune(self, keep: int) -> None:

@@ -71,9 +71,11 @@ class LossScale:
                 self.factor, self._clean = grown if grown < 1e38 else self.factor, 0
 
     def state_dict(self) -> dict[str, float]:
+        """The factor, and how many clean and overflowed steps it has counted."""
         return {"factor": self.factor, "clean": self._clean, "overflowed": self._overflowed}
 
     def load_state_dict(self, state: dict[str, float]) -> None:
+        """Go on with what `state_dict` gave."""
         self.factor = float(state["factor"])
         self._clean, self._overflowed = int(state["clean"]), int(state["overflowed"])
 

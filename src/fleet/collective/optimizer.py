@@ -51,14 +51,17 @@ class CollectiveOptimizer(PaddleMethods, Optimizer):
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The user's optimizer's own list: what changes there changes here."""
         return self.users.param_groups
 
     @property
     def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+        """The user's optimizer's own."""
         return self.users.defaults
 
     @property
     def state(self) -> Any:  # type: ignore[override]
+        """The user's optimizer's own; with sharding the state is in `inner`."""
         return self.users.state
 
     def link(self, model: DistributedModel) -> None:

@@ -52,6 +52,7 @@ class StepState:
             )
 
     def see_loss(self, loss: torch.Tensor) -> torch.Tensor:
+        """Remember the loss of this batch; returns it multiplied by the loss scale, if there is one."""
         self.loss = loss.detach()
         if self.scale is None:
             return loss
@@ -114,6 +115,7 @@ class StepState:
 
     @contextmanager
     def join(self) -> Iterator[None]:
+        """Inside, workers may have different numbers of batches; see `DistributedModel.join`."""
         if self.num_workers == 1:
             yield
             return

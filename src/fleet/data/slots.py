@@ -17,7 +17,9 @@ class Var(Protocol):
     """What a dataset looks at in a variable of a program; any object with these four will do."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What the slot is called."""
+
     @property
     def dtype(self) -> Any:
         """`float32`, `float64` or `int64`, as text."""

@@ -39,6 +39,7 @@ class ProcessPlan:
 
     @property
     def name(self) -> str:
+        """`worker 0`, `server 3`: as logs and reports call it."""
         return f"{self.role} {self.index}"
 
 

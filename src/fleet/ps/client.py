@@ -126,6 +126,7 @@ class Client:
 
     @property
     def num_servers(self) -> int:
+        """How many servers the job has."""
         return len(self.transports)
 
     def declare(self) -> tuple[bool, int]:

@@ -47,10 +47,12 @@ class Lookup:
 
     @property
     def table(self) -> int:
+        """The index of the table in the job's declaration."""
         return self.request.table
 
     @property
     def num_rows(self) -> int:
+        """How many distinct keys there are."""
         return len(self.route.grouped)
 
     def set_rows(self, rows: torch.Tensor, device: torch.device, with_grad: bool) -> None:

@@ -14,6 +14,7 @@ class Questions:
 
     @property
     def role(self) -> RoleMaker:
+        """The role maker; NotReadyError before `init`."""
         if self._role_maker is None:
             raise NotReadyError("fleet is not initialised; call fleet.init() first")
         return self._role_maker

@@ -46,7 +46,8 @@ class ServerCalls(Questions):
 
     @property
     @abstractmethod
-    def util(self) -> Util: ...
+    def util(self) -> Util:
+        """Collective calls for scripts: barrier, all_reduce, all_gather and files for each worker."""
 
     def _program_job(self) -> ProgramJob:
         if self._programs is not None:

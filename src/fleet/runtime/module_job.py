@@ -39,9 +39,11 @@ class ModuleJob:
         self._optimizer: ServerOptimizer | None = None
 
     def add_model(self, model: nn.Module) -> None:
+        """Train this model; the last one given counts."""
         self._model = model
 
     def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
+        """The optimizer to train with, in the place of the user's: its step runs on the servers."""
         self._optimizer = ServerOptimizer(users)
         return self._optimizer
 

@@ -160,6 +160,7 @@ class Block:
 
     @property
     def parameters(self) -> list[Parameter]:
+        """The parameters of this block, in the order in which they were added."""
         return [var for var in self.vars.values() if isinstance(var, Parameter)]
 
     def all_parameters(self) -> list[Parameter]:

@@ -18,6 +18,7 @@ class Names:
         self._counts: Counter[str] = Counter()
 
     def make(self, stem: str) -> str:
+        """The next name of a stem."""
         number = self._counts[stem]
         self._counts[stem] += 1
         return f"{self._prefix}{stem}_{number}"

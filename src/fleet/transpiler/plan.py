@@ -45,6 +45,7 @@ class Plan(JsonForm):
 
     @property
     def tables(self) -> list[str]:
+        """The names of the tables, in order."""
         return [table.name for table in self.job.tables]
 
     @property

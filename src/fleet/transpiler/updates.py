@@ -42,10 +42,12 @@ class ParameterUpdate:
 
     @property
     def name(self) -> str:
+        """The parameter's name."""
         return self.parameter.name
 
     @property
     def is_clipped(self) -> bool:
+        """Whether a clip stands between backward and the update."""
         return self.gradient != self.raw
 
     @property

@@ -21,6 +21,7 @@ def has_stepped(optimizer: Optimizer) -> bool:
 
 
 def refuse_stepped(optimizer: Optimizer, name: str) -> None:
+    """UsageError if an optimizer has state that the policy `name` would have to divide."""
     if has_stepped(optimizer):
         raise UsageError(
             f"this {type(optimizer).__name__} has state already, which {name} would have to divide; call "
@@ -88,6 +89,7 @@ class SyncPolicy:
         yield
 
     def refuse_join(self, reason: str) -> NotSupportedError:
+        """The error to raise where `uneven="join"` cannot work, with the reason."""
         return NotSupportedError(f'uneven="join" does not go with {self.name}: {reason}; use "pad" or "drop"')
 
     def full_state_dict(self, state: dict[str, Any]) -> dict[str, Any]:

@@ -71,6 +71,7 @@ class PushPolicy(ABC):
 
     @property
     def num_groups(self) -> int:
+        """How many groups of dense parameters the servers hold."""
         return 0 if self._flat is None else len(self._client.job.dense.groups)
 
     def pull(self, lookups: Sequence[Lookup]) -> None:

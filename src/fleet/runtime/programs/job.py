@@ -51,10 +51,12 @@ class ProgramJob:
 
     @property
     def main_program(self) -> Program:
+        """This worker's main program; NotReadyError before `minimize`."""
         return self._made(self._main, "fleet.main_program")
 
     @property
     def startup_program(self) -> Program:
+        """This worker's startup program; NotReadyError before `minimize`."""
         return self._made(self._startup, "fleet.startup_program")
 
     @property

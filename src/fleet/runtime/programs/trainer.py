@@ -119,6 +119,7 @@ class Trainer:
 
     @property
     def has_joined(self) -> bool:
+        """Whether it has joined the servers and not left them yet."""
         return self._worker is not None
 
     def _join(self) -> Worker:

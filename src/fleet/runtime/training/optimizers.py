@@ -52,6 +52,7 @@ class Optimization:
 
     @property
     def kind(self) -> str:
+        """The name of the user's optimizer class."""
         return type(self.users).__name__
 
     def collect(self, share: WriteShare) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -140,6 +141,7 @@ class Planned:
         self.wants = wants
 
     def apply(self) -> None:
+        """Give the optimizer the settings and the state, in place of what it has."""
         holder = self._optimization.holder
         holder.state.clear()
         for parameter, entries in self._state:

@@ -37,6 +37,7 @@ class CheckpointSource:
 
     @property
     def where(self) -> str:
+        """The folder as text, for errors."""
         return str(self.folder)
 
     def check_files(self, worker: int, num_workers: int) -> None:
@@ -45,6 +46,7 @@ class CheckpointSource:
             check_file(self.folder / file.name, file)
 
     def form(self, key: str) -> Form:
+        """Type and shape of a tensor; CheckpointError if the checkpoint mentions it but does not have it."""
         try:
             return self.manifest.forms[key]
         except KeyError:

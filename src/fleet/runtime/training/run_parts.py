@@ -52,6 +52,7 @@ class RunParts:
 
     @property
     def device(self) -> torch.device:
+        """Where the model of this worker is."""
         return self.model.step_state.device
 
     def names(self) -> list[str]:

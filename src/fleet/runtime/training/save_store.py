@@ -74,6 +74,7 @@ class SaveStore:
         self._line = None
 
     def put(self, key: str, value: str) -> None:
+        """Set a value; what stood there is replaced."""
         self._call(lambda: self._store.set(key, value))
 
     def put_long(self, key: str, text: str) -> int:

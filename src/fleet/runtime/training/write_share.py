@@ -34,6 +34,7 @@ class Local:
 
     @property
     def end(self) -> int:
+        """The element of the whole tensor after the last one here."""
         return self.begin + self.tensor.numel()
 
 

@@ -161,7 +161,7 @@ class Fleet(ServerCalls):
         """The model to train.
 
         In a collective job it comes back as a DistributedModel: on `fleet.device`, with the parameters of worker 0,
-        its gradients averaged over the workers as the strategy says. Beside servers it comes back as it is; its
+        its gradients averaged over the workers as the strategy says. With servers it comes back as it is; its
         `fleet.nn` modules get their tables in `init_worker`.
         """
         if self._is_collective:
@@ -185,7 +185,7 @@ class Fleet(ServerCalls):
         One of `fleet.static.optimizer` comes back with a `minimize(loss)` that makes the program of the loss this
         worker's part of the job.
 
-        Beside servers it sends gradients there, where `optimizer`'s rule is applied: torch.optim's SGD, Adagrad, Adam,
+        With servers it sends gradients there, where `optimizer`'s rule is applied: torch.optim's SGD, Adagrad, Adam,
         AdamW, Adamax and RMSprop work, with all their arguments. Learning-rate schedules may be made of either
         optimizer. A strategy given here replaces the one of `init`.
         """

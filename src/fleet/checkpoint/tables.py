@@ -85,7 +85,7 @@ def load_table(
     dtype: str,
     rule: str,
 ) -> int:
-    """Replace what a table holds by its rows in a checkpoint that belong to `server`; how many those are.
+    """Replace what a table holds by its rows in a checkpoint that belong to `server`; returns how many.
 
     Only pieces that can hold such rows are read. Nothing changes if the form differs or a piece is missing or too
     short; if a piece turns out damaged later, the table is left empty, never half full.

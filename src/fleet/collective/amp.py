@@ -41,7 +41,7 @@ class LossScale:
         device: torch.device,
         more: float = 1.0,
     ) -> bool:
-        """Divide the gradients by the factor (and multiply by `more`); whether one of them is not finite.
+        """Divide the gradients by the factor (and multiply by `more`); returns whether one is not finite.
 
         `agree` makes the flag equal on workers that hold different parts of the gradients.
         """
@@ -56,7 +56,7 @@ class LossScale:
         return bool(flag)
 
     def update(self, has_overflowed: bool) -> None:
-        """A step was made, or left out because it overflowed."""
+        """Adapt the factor after a step that was made, or was left out because it overflowed."""
         rule = self.rule
         if not rule.use_dynamic_loss_scaling:
             return

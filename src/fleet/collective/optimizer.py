@@ -65,7 +65,7 @@ class CollectiveOptimizer(PaddleMethods, Optimizer):
         return self.users.state
 
     def link(self, model: DistributedModel) -> None:
-        """The model whose parameters this trains is there."""
+        """Bind to the model whose parameters this trains."""
         state = model.step_state
         names = {parameter: name for name, parameter in model.module.named_parameters()}
         self.users = replace_optimizer(self.users, self._strategy, names)
@@ -106,7 +106,7 @@ class CollectiveOptimizer(PaddleMethods, Optimizer):
         return [one.grad for one in self.parameters if one.grad is not None]
 
     def _finish(self, state: StepState) -> bool:
-        """Scale and clip what backward left; whether it overflowed."""
+        """Scale and clip what backward left; returns whether it overflowed."""
         strategy = self._strategy
         factor = state.merge.factor
         if strategy.gradient_scale_configs.scale_strategy != "avg":

@@ -44,7 +44,7 @@ class StepState:
         self._num_bad_losses = 0
 
     def require_optimizer(self) -> None:
-        """Training would go wrong if the optimizer is not Fleet's and the strategy needs it."""
+        """NotReadyError if the strategy needs an optimizer of Fleet's and the model has none yet."""
         if self.optimizer is None and self._needs_optimizer:
             raise NotReadyError(
                 "this strategy changes what a step does; pass the optimizer of this model through "
@@ -81,7 +81,7 @@ class StepState:
         self.has_run = False
 
     def unscale_(self, gradients: list[torch.Tensor], more: float) -> bool:
-        """Take the loss scale out of the gradients; whether they overflowed, so that the step is left out."""
+        """Take the loss scale out of the gradients; returns whether they overflowed and the step is to be left out."""
         assert self.scale is not None
         if not self._is_loss_scaled:
             raise UsageError(

@@ -99,7 +99,7 @@ def in_channels_last(values: Any) -> Any:
 
 
 def fuse(optimizer: Optimizer) -> bool:
-    """Let the optimizer update all its parameters in one kernel, if torch has one for it; whether it has."""
+    """Let the optimizer update all its parameters in one kernel, if torch has one for it; returns whether it has."""
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
     if kind_of(optimizer) not in _FUSED or has_stepped(optimizer) or not all(map(_can_be_fused, parameters)):
         return False

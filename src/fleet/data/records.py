@@ -92,7 +92,7 @@ class Records:
 
 
 def none_of(slots: tuple[DataSlot, ...], has_ids: bool) -> Records:
-    """No records."""
+    """Zero records of these slots."""
     text = np.empty(0, dtype=np.uint8)
     *_, ids, columns, _ = _native.parse_multislot(text, True, [slot.declared for slot in slots], has_ids)
     return Records(slots, [Column(*column) for column in columns], 0, ids)

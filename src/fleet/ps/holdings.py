@@ -17,7 +17,7 @@ from fleet.ps.update import PushedUpdate, TableUpdate
 
 
 def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
-    """The native table of a spec; with `rule` another one than the spec's, without arguments."""
+    """The native table of a spec; `rule`, if given, takes the place of the spec's and has no arguments."""
     try:
         return _native.Table(
             spec.name,

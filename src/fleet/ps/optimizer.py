@@ -50,7 +50,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         average: Callable[[torch.Tensor], None] | None,
         frozen: Sequence[tuple[str, torch.Tensor]] = (),
     ) -> None:
-        """What `fleet.init_worker()` found out.
+        """Take over what `fleet.init_worker()` found out.
 
         `dense_groups`: the param_group of each dense group on the servers. `table_groups`: tables that follow a
         param_group; `table_lrs`: tables with a rule of their own. `average`: dense gradients by all-reduce. `frozen`:
@@ -61,7 +61,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         self._frozen = frozen
 
     def unbind(self) -> None:
-        """The worker has stopped."""
+        """Let go of the worker, which has stopped."""
         self._worker = None
 
     @torch.no_grad()

@@ -29,12 +29,12 @@ class Rounds:
         self._updates[update.worker] = update
 
     def join(self, worker: int) -> None:
-        """A worker has started, maybe again: what its former life pushed of the present step does not count."""
+        """Let in a worker that has started, maybe again: what it pushed in a former life does not count."""
         self._updates.pop(worker, None)
         self._present.add(worker)
 
     def leave(self, worker: int) -> None:
-        """A worker has finished; steps go on without it. What it has pushed counts."""
+        """Let a worker go that has finished: steps go on without it, and what it has pushed counts."""
         self._present.discard(worker)
 
     def missing(self) -> list[int]:
@@ -48,10 +48,10 @@ class Rounds:
         return None
 
     def drop(self) -> None:
-        """The present step could not be applied."""
+        """Forget the present step, which could not be applied."""
         self._updates.clear()
 
     def advance(self) -> None:
-        """The present step has been applied."""
+        """Begin the next step: the present one has been applied."""
         self._updates.clear()
         self.version += 1

@@ -30,7 +30,7 @@ class Stats:
                 self._counts[name] += increment
 
     def pushed(self, update: PushedUpdate, staleness: int, skipped: int) -> None:
-        """A push was taken; `staleness` is the number of pushes between its pull and itself."""
+        """Count a push that was taken; `staleness` is the number of pushes between its pull and itself."""
         rows = sum(len(part.keys) for part in update.tables)
         self.count(pushes=1, pushed_rows=rows, skipped=skipped, stale_pushes=staleness > 0)
         with self._lock:

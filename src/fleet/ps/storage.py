@@ -26,7 +26,7 @@ def checked_folder(folder: str | Path) -> Path:
 
 
 def save(holdings: Holdings, folder: str, *, values_only: bool) -> str:
-    """Write this server's files into `folder`; an account of them as JSON. Tables are locked shard by shard."""
+    """Write this server's files into `folder`; returns an account of them as JSON. Tables are locked shard by shard."""
     path = Path(folder)
     if not _is_folder(path):
         raise CheckpointError(

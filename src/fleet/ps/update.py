@@ -41,7 +41,7 @@ class TableUpdate:
 
 @dataclass(frozen=True)
 class PushedUpdate:
-    """One push."""
+    """The gradients of one push, checked."""
 
     worker: int
     step: int

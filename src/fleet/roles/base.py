@@ -122,11 +122,11 @@ class RoleMaker(ABC):
         return self.is_worker() and self.identity.index == 0
 
     def worker_index(self) -> int:
-        """Index among the workers; on a server, the server's index (as in the original)."""
+        """Index among the workers; on a server, the server's index (as in PaddlePaddle)."""
         return self.identity.index
 
     def server_index(self) -> int:
-        """Index among the servers; on a worker, the worker's index (as in the original)."""
+        """Index among the servers; on a worker, the worker's index (as in PaddlePaddle)."""
         return self.identity.index
 
     def worker_num(self) -> int:

@@ -1,4 +1,4 @@
-"""The servers of a job, and which of them this process is, in each spelling the documents use.
+"""The servers of a job, and which of them this process is, in each spelling of PaddlePaddle's guides.
 
 PADDLE_PSERVERS_IP_PORT_LIST=10.0.0.1:6170,10.0.0.2:6170         PaddleCloud since 1.7, fleetrun
 PADDLE_PSERVERS=10.0.0.1,10.0.0.2  PADDLE_PORT=6170              before; or PADDLE_PORT=6170,6171

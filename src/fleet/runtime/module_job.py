@@ -1,4 +1,4 @@
-"""A job of torch modules beside servers: one model, one optimizer, and the worker that they are bound to."""
+"""A job of torch modules with servers: one model, one optimizer, and the worker that they are bound to."""
 
 from __future__ import annotations
 

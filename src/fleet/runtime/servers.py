@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ServerJob(Protocol):
-    """What `Fleet` asks of a job beside servers: of modules (`ModuleJob`), or of programs (`ProgramJob`)."""
+    """What `Fleet` asks of a job with servers: of modules (`ModuleJob`), or of programs (`ProgramJob`)."""
 
     def init_worker(
         self, servers: Servers, strategy: DistributedStrategy, dispatcher: Dispatcher | Dispatch | None

@@ -164,7 +164,7 @@ class Block:
         return [var for var in self.vars.values() if isinstance(var, Parameter)]
 
     def all_parameters(self) -> list[Parameter]:
-        """`parameters`, as the reference calls them."""
+        """`parameters`, as PaddlePaddle calls them."""
         return self.parameters
 
 

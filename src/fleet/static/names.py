@@ -1,4 +1,4 @@
-"""Names that do not clash: `fc_0`, `fc_1`, ..., counted for each stem, as the reference counts them."""
+"""Names that do not clash: `fc_0`, `fc_1`, ..., counted for each stem, as PaddlePaddle counts them."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _dispatched(
         shapes = [block_shape(piece.shape, begin, end) for begin, end in cuts]
         names = block_names(piece.name, len(cuts))
         parameters += [Variable(block, name, shape) for name, shape in zip(names, shapes, strict=True)]
-        # As the reference names them, but for the trainer's number: every process must ask the same.
+        # As PaddlePaddle names them, but for the trainer's number: every process must ask the same.
         grads = block_names(piece.name + GRAD, len(cuts))
         found += dispatcher.ask([Variable(block, name, shape) for name, shape in zip(grads, shapes, strict=True)])
     dispatcher.reset()

@@ -79,7 +79,7 @@ class PushPolicy(ABC):
         self._note(self._client.pull(lookups), lookups)
 
     def expect_no_pull(self) -> None:
-        """`fleet.prefetch` has come to its end."""
+        """Note that `fleet.prefetch` has ended: no pull comes ahead of its batch any more."""
         self.expects_pull = False
 
     def is_pending(self, lookup: Lookup) -> bool:
@@ -87,7 +87,7 @@ class PushPolicy(ABC):
         return id(lookup) in self._pending
 
     def forget(self, lookup: Lookup) -> None:
-        """The rows will not be used after all."""
+        """Drop lookups whose rows will not be used after all."""
         self._pending.pop(id(lookup), None)
 
     def finish(self, lookups: Sequence[Lookup], with_grad: bool) -> None:
@@ -121,7 +121,7 @@ class PushPolicy(ABC):
             self._load(dense, version)
 
     def restart_at(self, version: int) -> None:  # noqa: ARG002 - sync mode needs it
-        """The servers were given another state, of this version."""
+        """Start over: the servers were given another state, of this version."""
         self._pending.clear()
         self.refresh()
 

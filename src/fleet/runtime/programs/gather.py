@@ -1,6 +1,6 @@
 """Gathers the values of a distributed program: a program and a scope that one process can go on with.
 
-Servers are asked for everything that is theirs, and answers go into a scope of their own: training does not notice.
+Servers are asked for all values that they hold, which go into a separate scope: training does not notice.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _has_left(table: str) -> NotReadyError:
 
 
 def with_tables(program: Program) -> Program:
-    """A trainer's program with a parameter for each of its tables besides."""
+    """A trainer's program, with a parameter added for each of its tables."""
     other = program.clone()
     for parameter in tables_as_parameters(other, Plan.from_note(program.notes[SERVERS_NOTE])):
         other.global_block().vars.setdefault(parameter.name, parameter)
@@ -66,7 +66,7 @@ def with_tables(program: Program) -> Program:
 
 
 def gathered(scope: Scope, wanted: Sequence[Variable]) -> Scope:
-    """A scope like this one, in which what is wanted and on servers is as they have it now."""
+    """A copy of the scope, in which wanted variables that are on servers have the values that they have there."""
     local = Scope()
     local.tensors.update(scope.tensors)
     trainer = Trainer.at(scope)

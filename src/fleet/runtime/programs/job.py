@@ -1,6 +1,6 @@
 """The programs of a job in this process: those that `minimize` has made this worker's, and the trainers that run them.
 
-Beside servers the program is cut by the transpiler's passes; in a collective job all-reduces are put into it. A job of
+With servers the program is cut by the transpiler's passes; in a collective job all-reduces are put into it. A job of
 one process without servers has one inside it.
 """
 
@@ -111,7 +111,7 @@ class ProgramJob:
         mode = "local_sgd" if strategy_options.is_local_sgd(strategy) else "grad_allreduce"
         return for_collective(*trained, endpoints, who.index, mode)
 
-    # A worker's life beside servers.
+    # A worker's life with servers.
 
     def init_worker(
         self,

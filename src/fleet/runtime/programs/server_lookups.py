@@ -1,4 +1,4 @@
-"""A program that was cloned for evaluation before it was cut finds the rows that are on servers as well."""
+"""Lets a program that was cloned for evaluation before it was cut look up rows that are on servers."""
 
 from __future__ import annotations
 

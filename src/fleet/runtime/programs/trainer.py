@@ -165,8 +165,8 @@ class Trainer:
         groups = {block.parameter: block.group for block in dense.blocks}
         return FlatParameters([(name, tensor, groups[name]) for name, tensor in self._parameters()], dense.blocks)
 
-    def adopt(self, ops: Sequence[Operator], block: Block) -> list[Operator]:
-        """Operators of a program that may never have been cut: those that look up rows on servers ask for them."""
+    def with_server_lookups(self, ops: Sequence[Operator], block: Block) -> list[Operator]:
+        """The operators, with requests to servers in place of lookups: for a program that may never have been cut."""
         return with_server_lookups(ops, block, self._tables)
 
     # What a step does.

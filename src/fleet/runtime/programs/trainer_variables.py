@@ -25,7 +25,7 @@ TRAINER_FILE = "trainer.safetensors"
 
 
 def prepare_trainer_variables(dirname: Folder, program: Program, scope: Scope) -> Callable[[], None]:
-    """The trainer's own variables of a checkpoint (counters, running means), checked; the result takes them over."""
+    """Read and check the trainer's own variables in a checkpoint; calling the result puts them into the scope."""
     known = {var.name: var for var in program.list_vars() if var.persistable}
     found = read_trainer_variables(checkpoint.find(dirname), {name: tuple(var.shape) for name, var in known.items()})
 

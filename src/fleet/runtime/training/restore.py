@@ -106,7 +106,7 @@ class Restore:
         return wants
 
     def _check_objects(self) -> None:
-        """Whoever is here must have been there; whoever was there and is not here gets a word."""
+        """Every object of the run must be in the checkpoint; one that is only in the checkpoint is logged."""
         where, shared, parts = self._source.where, self._shared, self._parts
         if len(shared["schedulers"]) < len(parts.schedulers):
             raise CheckpointError(

@@ -137,7 +137,7 @@ class ModelTensors:
 
 
 def model_tensors(module: nn.Module) -> ModelTensors:
-    """Where sharded modules are together from a batch before, this takes them apart."""
+    """The tensors of a model, by name; sharded modules that are still gathered from a batch are divided again."""
     tensors: dict[str, torch.Tensor] = {}
     aliases: dict[str, str] = {}
     others: dict[str, Any] = {}

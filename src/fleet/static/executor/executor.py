@@ -90,7 +90,7 @@ class Executor:
     ) -> int:
         """Run a program over every batch of a dataset; returns how many there were.
 
-        With `thread` above 1 so many threads run it at once and share the parameters without locks; beside servers,
+        With `thread` above 1 so many threads run it at once and share the parameters without locks; with servers,
         where one thread runs it, so many read, as after `dataset.set_thread(thread)`. `fetch_list` is printed every
         `print_period` batches, under the names of `fetch_info`; `debug` prints the time that all took.
         """

@@ -67,7 +67,7 @@ def test_the_time_to_meet_does_not_limit_what_comes_after(tmp_path: Path) -> Non
         """,
     )
     arguments = ["--server_num", 1, "--worker_num", 1, train]
-    result = fleetrun(*arguments, cwd=tmp_path, environ={"FLEET_INIT_TIMEOUT_S": "120"})
+    result = fleetrun(*arguments, cwd=tmp_path, environ={"FLEET_INIT_TIMEOUT_S": "120"}, warm=True)
     assert result.code == 0, result.err
 
 
@@ -137,5 +137,5 @@ def test_small_and_short_numbers_travel(tmp_path: Path) -> None:
             raise AssertionError("different types were reduced")
         """,
     )
-    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", train, cwd=tmp_path)
+    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", train, cwd=tmp_path, warm=True)
     assert result.code == 0, result.err

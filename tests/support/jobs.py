@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.processes import wait_until
+from support.warm import WarmProcess
 
 FLEETRUN = (sys.executable, "-m", "fleet.launch")
 # A job that takes longer than this is stuck, also on a machine that does ten other things.
@@ -38,7 +39,10 @@ def script(folder: Path, text: str, name: str = "train.py") -> Path:
 
 
 class RunningJob:
-    """A fleetrun in the background. Scripts talk to tests through files in the working folder."""
+    """A fleetrun in the background. Scripts talk to tests through files in the working folder.
+
+    A `warm` one and its processes are forked with their imports behind them (`support.warm`).
+    """
 
     def __init__(
         self,
@@ -46,18 +50,12 @@ class RunningJob:
         cwd: Path,
         environ: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
+        warm: bool = False,
     ) -> None:
         self.cwd = cwd
         self._started = time.monotonic()
-        self._process = subprocess.Popen(
-            [*prefix, *FLEETRUN, *map(str, arguments)],
-            cwd=cwd,
-            env={**clean_environ(), **(environ or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        command, environ = [*prefix, *FLEETRUN, *map(str, arguments)], {**clean_environ(), **(environ or {})}
+        self._process = WarmProcess(command, cwd, environ) if warm else _started(command, cwd, environ)
         self.pid = self._process.pid
 
     def __enter__(self) -> RunningJob:
@@ -68,6 +66,8 @@ class RunningJob:
         if self._process.poll() is None:
             self._process.kill()
         self._process.communicate()
+        if isinstance(self._process, WarmProcess):
+            self._process.close()
 
     def read(self, name: str) -> str:
         """What a script has written to a file of the working folder, once it is there and complete."""
@@ -111,9 +111,43 @@ def clean_environ() -> dict[str, str]:
     }
 
 
+def _started(command: Sequence[object], cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def fleetrun(
-    *arguments: object, cwd: Path, environ: Mapping[str, str] | None = None, limit_s: float = LIMIT_S
+    *arguments: object,
+    cwd: Path,
+    environ: Mapping[str, str] | None = None,
+    limit_s: float = LIMIT_S,
+    warm: bool = False,
 ) -> Result:
     """Run a job to its end."""
-    with RunningJob(arguments, cwd, environ) as job:
+    with RunningJob(arguments, cwd, environ, warm=warm) as job:
         return job.finish(limit_s)
+
+
+def python(
+    *command: object, cwd: Path, environ: Mapping[str, str] | None = None, limit_s: float = LIMIT_S, warm: bool = False
+) -> str:
+    """Run a script by itself, in one thread since the machine may be busy with other tests; what it printed."""
+    variables = {**clean_environ(), "OMP_NUM_THREADS": "1", **(environ or {})}
+    start = WarmProcess if warm else _started
+    process = start([sys.executable, *command], cwd, variables)
+    try:
+        out, err = process.communicate(timeout=limit_s)
+    finally:
+        process.kill()
+        process.communicate()
+        if isinstance(process, WarmProcess):
+            process.close()
+    assert process.returncode == 0, err
+    return out

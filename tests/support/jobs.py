@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,43 @@ def script(folder: Path, text: str, name: str = "train.py") -> Path:
     return path
 
 
+Process = subprocess.Popen[str] | WarmProcess
+
+
+def start(command: Sequence[object], cwd: Path, environ: Mapping[str, str], *, warm: bool) -> Process:
+    """A process whose output is kept: with a new interpreter or, `warm`, forked with its imports behind it."""
+    if warm:
+        return WarmProcess(command, cwd, environ)
+    return subprocess.Popen(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextlib.contextmanager
+def running(command: Sequence[object], cwd: Path, environ: Mapping[str, str], *, warm: bool) -> Iterator[Process]:
+    """The same; it does not outlive the block, whatever happens there."""
+    process = start(command, cwd, environ, warm=warm)
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def end(process: Process) -> None:
+    """Kill it if it still runs, and let go of its output."""
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+    if isinstance(process, WarmProcess):
+        process.close()
+
+
 class RunningJob:
     """A fleetrun in the background. Scripts talk to tests through files in the working folder.
 
@@ -55,7 +92,7 @@ class RunningJob:
         self.cwd = cwd
         self._started = time.monotonic()
         command, environ = [*prefix, *FLEETRUN, *map(str, arguments)], {**clean_environ(), **(environ or {})}
-        self._process = WarmProcess(command, cwd, environ) if warm else _started(command, cwd, environ)
+        self._process = start(command, cwd, environ, warm=warm)
         self.pid = self._process.pid
 
     def __enter__(self) -> RunningJob:
@@ -63,11 +100,7 @@ class RunningJob:
 
     def __exit__(self, *_: object) -> None:
         """End the job whatever the test did; its own guard then ends the rest."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.communicate()
-        if isinstance(self._process, WarmProcess):
-            self._process.close()
+        end(self._process)
 
     def read(self, name: str) -> str:
         """What a script has written to a file of the working folder, once it is there and complete."""
@@ -111,18 +144,6 @@ def clean_environ() -> dict[str, str]:
     }
 
 
-def _started(command: Sequence[object], cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [str(part) for part in command],
-        cwd=cwd,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def fleetrun(
     *arguments: object,
     cwd: Path,
@@ -140,14 +161,7 @@ def python(
 ) -> str:
     """Run a script by itself, in one thread since the machine may be busy with other tests; what it printed."""
     variables = {**clean_environ(), "OMP_NUM_THREADS": "1", **(environ or {})}
-    start = WarmProcess if warm else _started
-    process = start([sys.executable, *command], cwd, variables)
-    try:
+    with running([sys.executable, *command], cwd, variables, warm=warm) as process:
         out, err = process.communicate(timeout=limit_s)
-    finally:
-        process.kill()
-        process.communicate()
-        if isinstance(process, WarmProcess):
-            process.close()
     assert process.returncode == 0, err
     return out

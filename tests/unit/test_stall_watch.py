@@ -6,9 +6,12 @@ import atexit
 import linecache
 import logging
 import os
+import runpy
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -95,6 +98,16 @@ def test_a_file_system_that_hangs_costs_the_code_and_not_the_place(monkeypatch: 
         over.set()
     assert found.where.startswith(f"{os.path.basename(__file__)}:")
     assert found.where.endswith(" in test_a_file_system_that_hangs_costs_the_code_and_not_the_place")
+
+
+def test_the_line_of_a_worker_is_the_users_though_torch_is_borrowed_from_elsewhere(tmp_path: Path) -> None:
+    borrowed = tmp_path / "system" / "site-packages" / "distributed.py"
+    borrowed.parent.mkdir(parents=True)
+    borrowed.write_text("def wait(look):\n    return look()\n")
+    wait = runpy.run_path(str(borrowed))["wait"]
+    found = wait(partial(look_around, 0, STALL, [], None, quiet_s=0.0))
+    assert any(line.startswith(f"{borrowed}:2 in wait") for line in found.stack)
+    assert found.where.startswith(f"{os.path.basename(__file__)}:")
 
 
 def test_at_the_end_of_the_interpreter_the_last_word_is_still_said(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:

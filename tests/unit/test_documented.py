@@ -139,9 +139,9 @@ def inherits(method: str, bases: list[str]) -> bool:
 
 
 def is_exempt(node: Function) -> bool:
-    """Overloads, and the setters of properties, whose getter has the docstring."""
+    """Overloads, and the setters and deleters of properties, whose getter has the docstring."""
     decorators = {ast.unparse(one) for one in node.decorator_list}
-    return "overload" in decorators or f"{node.name}.setter" in decorators
+    return not decorators.isdisjoint({"overload", f"{node.name}.setter", f"{node.name}.deleter"})
 
 
 def undocumented(module: Module) -> Iterator[str]:

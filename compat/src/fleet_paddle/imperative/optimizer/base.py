@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
 from fleet.errors import UsageTypeError
 from fleet.optim.spelling import Spelling, apply_rate
 from fleet.static.clip import GradientClip
+from fleet.static.spelling import Spelling as Spelled
 from fleet_paddle.imperative.optimizer import gradients
-from fleet_paddle.imperative.optimizer.groups import Clip, Rate
+from fleet_paddle.imperative.optimizer.gradients import adam_rows
+from fleet_paddle.imperative.optimizer.groups import Clip, Groups, Rate, groups_of, rate_of
 from fleet_paddle.imperative.optimizer.lr import LRScheduler
 
 SCHEDULE = "LR_Scheduler"
@@ -21,8 +23,18 @@ ByRows = Callable[[torch.Tensor, torch.Tensor, dict[str, Any], dict[str, Any]], 
 
 
 class Optimizer(Spelling, torch.optim.Optimizer):
-    """One of torch's optimizers with Paddle's arguments and method names; `stands_for` is torch's class."""
+    """One of torch's optimizers with Paddle's arguments and method names.
 
+    A subclass says what it `takes`, from which its `__init__` is made: everything goes to torch's class by torch's
+    name, but for what all share, and groups of parameters.
+    """
+
+    stands_for: ClassVar[type[torch.optim.Optimizer]]
+    """torch's class."""
+    takes: ClassVar[str]
+    """Its arguments as `fleet.static.spelling` writes them; behind an arrow torch's name."""
+    is_foreach: ClassVar[bool] = True
+    """Whether torch's class updates parameters together; torch chooses that by itself only for those of its class."""
     grad_clip: GradientClip | None = None
     scheduler: LRScheduler | None = None
     keeps_sparse: ClassVar[bool] = False
@@ -32,7 +44,39 @@ class Optimizer(Spelling, torch.optim.Optimizer):
     is_lazy = False
     """Whether that is done in spite of a decay."""
 
-    def begin(self, learning_rate: Rate, grad_clip: Clip) -> None:
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "takes" in vars(cls):
+            spelled = Spelled.parse(f"__init__(self, {cls.takes})")
+            given = ", ".join(f"{one.attribute}={one.name}" for one in spelled.parameters[1:])
+            made = spelled.function(
+                f"begin(self, dict({given}))", {"begin": cls._begin}, cls.__doc__ or "", cls.__module__
+            )
+            made.__qualname__ = f"{cls.__qualname__}.__init__"
+            type.__setattr__(cls, "__init__", made)
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+
+    def groups(self, given: dict[str, Any]) -> Groups:
+        """torch's groups by those of the arguments that concern them, which are taken out."""
+        return groups_of(given.pop("parameters"), given.pop("weight_decay"))
+
+    def _begin(self, given: dict[str, Any]) -> None:
+        learning_rate, grad_clip = given.pop("learning_rate"), given.pop("grad_clip")
+        del given["name"]  # names nothing here
+        if given.pop("lazy_mode", False):
+            self.by_rows, self.is_lazy = adam_rows, True
+        if "beta1" in given:
+            given["betas"] = given.pop("beta1"), given.pop("beta2")
+        if self.is_foreach:
+            given["foreach"] = True
+        rate, groups = rate_of(learning_rate), self.groups(given)
+        self.stands_for.__init__(self, groups, rate, **given)
+        self._follow(learning_rate, grad_clip)
+
+    def _follow(self, learning_rate: Rate, grad_clip: Clip) -> None:
         """What follows torch's `__init__`: rates of groups, the schedule, the clip."""
         # What servers could not do is among the defaults, since that is where they look.
         self.defaults["penalty"] = None

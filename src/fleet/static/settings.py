@@ -25,20 +25,21 @@ def number(
     >>> number("Adam", "beta1", 0.9, least=0, below=1)
     0.9
     """
-    return _checked(thing, name, value, Number(least, most, above, below))
+    return checked(thing, name, value, Number(least, most, above, below))
 
 
 def whole(thing: str, name: str, value: object, *, least: int | None = None) -> int:
     """An integer within bounds."""
-    return _checked(thing, name, value, Whole(least))
+    return checked(thing, name, value, Whole(least))
 
 
 def switch(thing: str, name: str, value: object) -> bool:
     """True or False."""
-    return _checked(thing, name, value, Switch())
+    return checked(thing, name, value, Switch())
 
 
-def _checked(thing: str, name: str, value: object, check: Check[T]) -> T:
+def checked(thing: str, name: str, value: object, check: Check[T]) -> T:
+    """What the check makes of the value; UsageError or UsageTypeError that names the thing and the setting."""
     try:
         return check(value)
     except RefusedError as refused:

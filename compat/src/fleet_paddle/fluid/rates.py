@@ -11,14 +11,34 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from fleet.errors import UsageError
-from fleet.static.settings import number, whole
+from fleet.static.settings import checked, number, whole
+from fleet.strategy.check import Number
+from fleet_paddle.taking import Taking
+
+_POSITIVE = Number(above=0)
+_NOT_NEGATIVE = Number(least=0)
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "learning_rate": _NOT_NEGATIVE,
+    "end_learning_rate": _NOT_NEGATIVE,
+    "start_lr": _NOT_NEGATIVE,
+    "decay_steps": _POSITIVE,
+    "step_each_epoch": _POSITIVE,
+    "epochs": _POSITIVE,
+    "d_model": _POSITIVE,
+    "warmup_steps": _POSITIVE,
+    "staircase": bool,
+    "cycle": bool,
+}
+"""What settings of a name are everywhere; others are numbers."""
+
+_REST = "begin=0, step=1, dtype='float32'"
 
 
-class LearningRateDecay(ABC):
+class LearningRateDecay(Taking, ABC):
     """A rate that depends on how often it was asked for. A subclass says in `step()` what it is at `step_num`."""
 
     kept: ClassVar[tuple[str, ...]] = ("step_num",)
@@ -29,6 +49,16 @@ class LearningRateDecay(ABC):
         self.step_num = whole(own, "begin", begin, least=0)
         self.step_size = whole(own, "step", step, least=0)
         self.dtype = dtype
+
+    def take(self, given: dict[str, Any]) -> None:
+        """Each argument, checked, becomes an attribute, but for those that every schedule has."""
+        LearningRateDecay.__init__(self, given.pop("begin"), given.pop("step"), given.pop("dtype"))
+        for name, value in given.items():
+            setattr(self, name, self.cleaned(name, value))
+
+    def cleaned(self, name: str, value: Any) -> Any:
+        """What is kept of an argument."""
+        return checked(type(self).__name__, name, value, _CHECKS.get(name, Number()))
 
     @abstractmethod
     def step(self) -> float:
@@ -67,16 +97,18 @@ def _state(value: Any) -> Any:
 class PiecewiseDecay(LearningRateDecay):
     """`values[0]` before step `boundaries[0]`, `values[1]` before `boundaries[1]`, ..., the last one afterwards."""
 
-    def __init__(
-        self, boundaries: Sequence[int], values: Sequence[float], begin: int, step: int = 1, dtype: Any = "float32"
-    ) -> None:
-        super().__init__(begin, step, dtype)
-        if len(values) != len(boundaries) + 1:
-            raise UsageError(
-                f"PiecewiseDecay: values must be one more than boundaries, got {len(values)} for {len(boundaries)}"
-            )
-        self.boundaries = list(boundaries)
-        self.values = [number("PiecewiseDecay", "values", one, least=0) for one in values]
+    takes = "boundaries, values, begin, step=1, dtype='float32'"
+    boundaries: list[int]
+    values: list[float]
+
+    def take(self, given: dict[str, Any]) -> None:
+        num_rates, num_ends = len(given["values"]), len(given["boundaries"])
+        if num_rates != num_ends + 1:
+            raise UsageError(f"PiecewiseDecay: values must be one more than boundaries, got {num_rates} for {num_ends}")
+        super().take(given)
+
+    def cleaned(self, name: str, value: Any) -> Any:
+        return [checked("PiecewiseDecay", name, one, _NOT_NEGATIVE if name == "values" else Number()) for one in value]
 
     def step(self) -> float:
         place = next((i for i, end in enumerate(self.boundaries) if self.step_num < end), -1)
@@ -86,22 +118,11 @@ class PiecewiseDecay(LearningRateDecay):
 class _Fading(LearningRateDecay):
     """What fades with step_num / decay_steps, of which `staircase` takes the whole part."""
 
-    def __init__(
-        self,
-        learning_rate: float,
-        decay_steps: int,
-        decay_rate: float,
-        staircase: bool = False,
-        begin: int = 0,
-        step: int = 1,
-        dtype: Any = "float32",
-    ) -> None:
-        super().__init__(begin, step, dtype)
-        own = type(self).__name__
-        self.learning_rate = number(own, "learning_rate", learning_rate, least=0)
-        self.decay_steps = number(own, "decay_steps", decay_steps, above=0)
-        self.decay_rate = number(own, "decay_rate", decay_rate)
-        self.staircase = bool(staircase)
+    takes = f"learning_rate, decay_steps, decay_rate, staircase=False, {_REST}"
+    learning_rate: float
+    decay_steps: float
+    decay_rate: float
+    staircase: bool
 
     @property
     def part(self) -> float:
@@ -134,23 +155,12 @@ class InverseTimeDecay(_Fading):
 class PolynomialDecay(LearningRateDecay):
     """From `learning_rate` to `end_learning_rate` within `decay_steps`; with `cycle` again and again, each longer."""
 
-    def __init__(
-        self,
-        learning_rate: float,
-        decay_steps: int,
-        end_learning_rate: float = 0.0001,
-        power: float = 1.0,
-        cycle: bool = False,
-        begin: int = 0,
-        step: int = 1,
-        dtype: Any = "float32",
-    ) -> None:
-        super().__init__(begin, step, dtype)
-        own = "PolynomialDecay"
-        self.learning_rate = number(own, "learning_rate", learning_rate, least=0)
-        self.decay_steps = number(own, "decay_steps", decay_steps, above=0)
-        self.end_learning_rate = number(own, "end_learning_rate", end_learning_rate, least=0)
-        self.power, self.cycle = number(own, "power", power), bool(cycle)
+    takes = f"learning_rate, decay_steps, end_learning_rate=0.0001, power=1.0, cycle=False, {_REST}"
+    learning_rate: float
+    decay_steps: float
+    end_learning_rate: float
+    power: float
+    cycle: bool
 
     def step(self) -> float:
         steps, now = self.decay_steps, float(self.step_num)
@@ -163,19 +173,10 @@ class PolynomialDecay(LearningRateDecay):
 class CosineDecay(LearningRateDecay):
     """learning_rate / 2 * (cos(epoch * pi / epochs) + 1), the same for all steps of an epoch."""
 
-    def __init__(
-        self,
-        learning_rate: float,
-        step_each_epoch: int,
-        epochs: int,
-        begin: int = 0,
-        step: int = 1,
-        dtype: Any = "float32",
-    ) -> None:
-        super().__init__(begin, step, dtype)
-        self.learning_rate = number("CosineDecay", "learning_rate", learning_rate, least=0)
-        self.step_each_epoch = number("CosineDecay", "step_each_epoch", step_each_epoch, above=0)
-        self.epochs = number("CosineDecay", "epochs", epochs, above=0)
+    takes = f"learning_rate, step_each_epoch, epochs, {_REST}"
+    learning_rate: float
+    step_each_epoch: float
+    epochs: float
 
     def step(self) -> float:
         epoch = math.floor(self.step_num / self.step_each_epoch)
@@ -185,19 +186,10 @@ class CosineDecay(LearningRateDecay):
 class NoamDecay(LearningRateDecay):
     """learning_rate * d_model^-0.5 * min(n^-0.5, n * warmup_steps^-1.5) in step n, the first of which is 1."""
 
-    def __init__(
-        self,
-        d_model: float,
-        warmup_steps: float,
-        begin: int = 1,
-        step: int = 1,
-        dtype: Any = "float32",
-        learning_rate: float = 1.0,
-    ) -> None:
-        super().__init__(begin, step, dtype)
-        self.learning_rate = number("NoamDecay", "learning_rate", learning_rate, least=0)
-        self.d_model = number("NoamDecay", "d_model", d_model, above=0)
-        self.warmup_steps = number("NoamDecay", "warmup_steps", warmup_steps, above=0)
+    takes = "d_model, warmup_steps, begin=1, step=1, dtype='float32', learning_rate=1.0"
+    d_model: float
+    warmup_steps: float
+    learning_rate: float
 
     def step(self) -> float:
         rising = self.step_num * self.warmup_steps**-1.5
@@ -213,22 +205,16 @@ class LinearLrWarmup(LearningRateDecay):
 
     kept = ("step_num", "learning_rate")
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        warmup_steps: int,
-        start_lr: float,
-        end_lr: float,
-        begin: int = 1,
-        step: int = 1,
-        dtype: Any = "float32",
-    ) -> None:
-        super().__init__(begin, step, dtype)
-        own, is_schedule = "LinearLrWarmup", isinstance(learning_rate, LearningRateDecay)
-        self.learning_rate = learning_rate if is_schedule else number(own, "learning_rate", learning_rate, least=0)
-        self.warmup_steps = number(own, "warmup_steps", warmup_steps, above=0)
-        self.start_lr = number(own, "start_lr", start_lr, least=0)
-        self.end_lr = number(own, "end_lr", end_lr, above=self.start_lr)
+    takes = "learning_rate, warmup_steps, start_lr, end_lr, begin=1, step=1, dtype='float32'"
+    learning_rate: float | LearningRateDecay
+    warmup_steps: float
+    start_lr: float
+    end_lr: float
+
+    def cleaned(self, name: str, value: Any) -> Any:
+        if name == "end_lr":
+            return number("LinearLrWarmup", name, value, above=self.start_lr)
+        return value if isinstance(value, LearningRateDecay) else super().cleaned(name, value)
 
     def step(self) -> float:
         later = self.learning_rate() if isinstance(self.learning_rate, LearningRateDecay) else self.learning_rate

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 
 from fleet.errors import UsageTypeError
+from fleet.optim.closure import loss_of
 from fleet.optim.spelling import Spelling, apply_rate
 from fleet.static.clip import GradientClip
-from fleet.static.spelling import Spelling as Spelled
 from fleet_paddle.imperative.optimizer import gradients
 from fleet_paddle.imperative.optimizer.gradients import adam_rows
 from fleet_paddle.imperative.optimizer.groups import Clip, Groups, Rate, groups_of, rate_of
 from fleet_paddle.imperative.optimizer.lr import LRScheduler
+from fleet_paddle.taking import Taking
 
 SCHEDULE = "LR_Scheduler"
 """Where a state has that of the schedule, as the reference names it."""
@@ -22,17 +23,15 @@ SCHEDULE = "LR_Scheduler"
 ByRows = Callable[[torch.Tensor, torch.Tensor, dict[str, Any], dict[str, Any]], None]
 
 
-class Optimizer(Spelling, torch.optim.Optimizer):
+class Optimizer(Taking, Spelling, torch.optim.Optimizer):
     """One of torch's optimizers with Paddle's arguments and method names.
 
-    A subclass says what it `takes`, from which its `__init__` is made: everything goes to torch's class by torch's
-    name, but for what all share, and groups of parameters.
+    A subclass says what it `takes`, behind arrows by torch's names: everything goes to torch's class but for what all
+    share, and groups of parameters.
     """
 
     stands_for: ClassVar[type[torch.optim.Optimizer]]
     """torch's class."""
-    takes: ClassVar[str]
-    """Its arguments as `fleet.static.spelling` writes them; behind an arrow torch's name."""
     is_foreach: ClassVar[bool] = True
     """Whether torch's class updates parameters together; torch chooses that by itself only for those of its class."""
     grad_clip: GradientClip | None = None
@@ -44,26 +43,11 @@ class Optimizer(Spelling, torch.optim.Optimizer):
     is_lazy = False
     """Whether that is done in spite of a decay."""
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "takes" in vars(cls):
-            spelled = Spelled.parse(f"__init__(self, {cls.takes})")
-            given = ", ".join(f"{one.attribute}={one.name}" for one in spelled.parameters[1:])
-            made = spelled.function(
-                f"begin(self, dict({given}))", {"begin": cls._begin}, cls.__doc__ or "", cls.__module__
-            )
-            made.__qualname__ = f"{cls.__qualname__}.__init__"
-            type.__setattr__(cls, "__init__", made)
-
-    if TYPE_CHECKING:
-
-        def __init__(self, *args: Any, **named: Any) -> None: ...
-
     def groups(self, given: dict[str, Any]) -> Groups:
         """torch's groups by those of the arguments that concern them, which are taken out."""
         return groups_of(given.pop("parameters"), given.pop("weight_decay"))
 
-    def _begin(self, given: dict[str, Any]) -> None:
+    def take(self, given: dict[str, Any]) -> None:
         learning_rate, grad_clip = given.pop("learning_rate"), given.pop("grad_clip")
         del given["name"]  # names nothing here
         if given.pop("lazy_mode", False):
@@ -128,10 +112,7 @@ class Optimizer(Spelling, torch.optim.Optimizer):
 
     def _before(self, closure: Callable[[], Any] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """What precedes torch's step; a closure is called here, since it makes the gradients that are to be clipped."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = loss_of(closure)
         self.clip_gradients()
         if self.by_rows is not None:
             self._update_rows()

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.optim.spelling import apply_rate
+from fleet_paddle.taking import Taking
 
 
-class LRScheduler(ABC):
+class LRScheduler(Taking, ABC):
     """A rate that changes with `step()`; those of the optimizers it was given to change along."""
 
     keys: ClassVar[tuple[str, ...]] = ("last_epoch", "last_lr")
@@ -30,6 +31,21 @@ class LRScheduler(ABC):
 
     def _begin(self) -> None:
         self.step()
+
+    def take(self, given: dict[str, Any]) -> None:
+        """Each argument becomes an attribute, but for those that every schedule has."""
+        common = [given.pop("learning_rate"), given.pop("last_epoch", -1), given.pop("verbose")]
+        vars(self).update(given)
+        self.check()
+        LRScheduler.__init__(self, *common)
+
+    def check(self) -> None:
+        """UsageError if the settings make no schedule."""
+
+    def must(self, is_so: bool, rule: str) -> None:
+        """UsageError with the rule and what was given, unless it is so."""
+        if not is_so:
+            raise UsageError(f"{type(self).__name__}: {rule}")
 
     @abstractmethod
     def get_lr(self) -> float:

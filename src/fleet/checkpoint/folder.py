@@ -20,26 +20,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, TypeVar
+from typing import TypeVar
 
-from fleet.checkpoint.files import FileInfo, check_size, read_file, reading, sync_folder, write_file
+from fleet.checkpoint.contents import Contents
+from fleet.checkpoint.files import check_size, read_file, reading, sync_folder, write_file
 from fleet.checkpoint.manifest import Manifest
 from fleet.errors import CheckpointError
-
-
-class Contents(Protocol):
-    """What the last file of a folder says: a checkpoint's manifest, or the index of an inference copy."""
-
-    FILE: ClassVar[str]
-    WHAT: ClassVar[str]
-
-    @property
-    def files(self) -> tuple[FileInfo, ...]: ...
-    def check(self, where: str) -> None: ...
-    def to_text(self) -> str: ...
-    @classmethod
-    def from_text(cls, text: str | bytes, where: str) -> Self: ...
-
 
 C = TypeVar("C", bound=Contents)
 

@@ -71,6 +71,17 @@ def commit(writing: Path, folder: str | os.PathLike[str], contents: Contents, *,
     return folder
 
 
+@contextmanager
+def saving(folder: str | os.PathLike[str], contents: type[Contents] = Manifest) -> Iterator[Path]:
+    """`begin`, and `abort` if what writes there fails; the block commits."""
+    writing = begin(folder, contents)
+    try:
+        yield writing
+    except BaseException:
+        abort(writing)
+        raise
+
+
 def abort(writing: Path) -> None:
     """Delete all that a save wrote, if it is still there; writers that have not noticed fail from now on."""
     with _trouble(f"cannot delete {writing}"):

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.metrics.roc import auc
+from fleet.metrics.roc import area_of, count_scores
 from fleet_paddle.imperative.operands import by_operand
 from fleet_paddle.imperative.tensor import Tensor, own
 
@@ -102,6 +102,10 @@ class Accuracy(Metric):
 class _OfTwo(Metric):
     """A measure of chances against labels of 0 and 1; chances of 0.5 and more say 1."""
 
+    tp: int
+    wrong: ClassVar[str]
+    """The attribute that counts the samples beside `tp` that it is a share of."""
+
     def __init__(self, name: str | None = None, *args: Any, **kwargs: Any) -> None:
         if args or kwargs:
             raise UsageError(f"{type(self).__name__}: name is all that it takes, got {[*args, *kwargs]}")
@@ -111,45 +115,35 @@ class _OfTwo(Metric):
     def name(self) -> str:
         return self._name
 
-    def said_and_true(self, preds: Any, labels: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Both as bools, one for each sample."""
+    def reset(self) -> None:
+        vars(self).update({"tp": 0, self.wrong: 0})
+
+    def update(self, preds: Any, labels: Any) -> None:
         said = _numbers(self._name, preds).reshape(-1) >= 0.5
         truth = _numbers(self._name, labels).reshape(-1) != 0
         if len(said) != len(truth):
             raise UsageError(f"{self._name}: preds and labels must be as many, got {len(said)} and {len(truth)}")
-        return said, truth
+        self.tp += int((said & truth).sum())
+        vars(self)[self.wrong] += int((said & ~truth if self.wrong == "fp" else ~said & truth).sum())
+
+    def accumulate(self) -> float:
+        """0 where there is nothing to take a share of."""
+        whole = self.tp + vars(self)[self.wrong]
+        return self.tp / whole if whole else 0.0
 
 
 class Precision(_OfTwo):
     """Of what was predicted to be 1, the share that is 1."""
 
-    def reset(self) -> None:
-        self.tp = self.fp = 0
-
-    def update(self, preds: Any, labels: Any) -> None:
-        said, truth = self.said_and_true(preds, labels)
-        self.tp += int((said & truth).sum())
-        self.fp += int((said & ~truth).sum())
-
-    def accumulate(self) -> float:
-        """0 where nothing was predicted to be 1."""
-        return self.tp / (self.tp + self.fp) if self.tp + self.fp else 0.0
+    fp: int
+    wrong = "fp"
 
 
 class Recall(_OfTwo):
     """Of what is 1, the share that was predicted to be."""
 
-    def reset(self) -> None:
-        self.tp = self.fn = 0
-
-    def update(self, preds: Any, labels: Any) -> None:
-        said, truth = self.said_and_true(preds, labels)
-        self.tp += int((said & truth).sum())
-        self.fn += int((~said & truth).sum())
-
-    def accumulate(self) -> float:
-        """0 where nothing is 1."""
-        return self.tp / (self.tp + self.fn) if self.tp + self.fn else 0.0
+    fn: int
+    wrong = "fn"
 
 
 class Auc(Metric):
@@ -167,21 +161,12 @@ class Auc(Metric):
         self._counts = np.zeros((2, self._thresholds + 1), np.int64)
 
     def update(self, preds: Any, labels: Any) -> None:
-        scores = _numbers(self._name, preds)
-        scores = (scores[:, -1] if scores.ndim > 1 else scores).reshape(-1)
         truth = _numbers(self._name, labels).reshape(-1) != 0
-        if len(scores) != len(truth):
-            raise UsageError(f"{self._name}: preds and labels must be as many, got {len(scores)} and {len(truth)}")
-        if not ((scores >= 0) & (scores <= 1)).all():
-            raise UsageError(f"{self._name}: preds must be from 0 to 1, got {scores.min():g} to {scores.max():g}")
-        part = (scores * self._thresholds).astype(np.int64)
-        for side, chosen in enumerate((~truth, truth)):
-            self._counts[side] += np.bincount(part[chosen], minlength=self._thresholds + 1)
+        count_scores(self._counts, _numbers(self._name, preds), truth, self._name)
 
     def accumulate(self) -> float:
         """The chance that a 1 scores higher than a 0, a tie counting half; 0 where either is missing."""
-        found = auc(*torch.from_numpy(self._counts))
-        return 0.0 if math.isnan(found) else found
+        return area_of(self._counts)
 
     def name(self) -> str:
         return self._name

@@ -10,13 +10,14 @@ print(accuracy.eval())
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.metrics.roc import area_of, count_scores
+from fleet.metrics.shares import Share
 
 
 class MetricBase(ABC):
@@ -71,43 +72,30 @@ class CompositeMetric(MetricBase):
         return [metric.eval() for metric in self._metrics]
 
 
-class _OfTwo(MetricBase):
-    """A share of what is 1 and was found. Predictions are chances; 0.5 and more round to 1."""
-
-    tp: int
-    _wrong: ClassVar[str]
-    """The attribute that counts the others."""
-
+class _OfTwo(Share, MetricBase):
     def __init__(self, name: str | None = None) -> None:
         super().__init__(name)
         self.reset()
 
-    def reset(self) -> None:
-        vars(self).update({"tp": 0, self._wrong: 0})
-
     def update(self, preds: Any, labels: Any) -> None:
-        found, truth = _binary(self, preds, labels)
-        self.tp += int((found & truth).sum())
-        vars(self)[self._wrong] += int((found & ~truth if self._wrong == "fp" else ~found & truth).sum())
+        self.count(_numbers(self, "preds", preds), _numbers(self, "labels", labels), str(self))
 
     def eval(self) -> float:
-        """0 where there is nothing to take a share of."""
-        whole = self.tp + vars(self)[self._wrong]
-        return self.tp / whole if whole else 0.0
+        return self.share()
 
 
 class Precision(_OfTwo):
     """Of what was predicted to be 1, the share that is 1. Predictions are chances; 0.5 and more round to 1."""
 
     fp: int
-    _wrong = "fp"
+    wrong = "fp"
 
 
 class Recall(_OfTwo):
     """Of what is 1, the share that was predicted to be. Predictions are chances; 0.5 and more round to 1."""
 
     fn: int
-    _wrong = "fn"
+    wrong = "fn"
 
 
 class Accuracy(MetricBase):
@@ -163,15 +151,3 @@ def _numbers(metric: MetricBase, what: str, value: Any) -> npt.NDArray[Any]:
     if array.dtype.kind not in "biuf" or not array.size:
         raise UsageTypeError(f"{metric}: {what} must be numbers, an array that was fetched, got {value!r}")
     return array
-
-
-def _binary(metric: MetricBase, preds: Any, labels: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    found = _numbers(metric, "preds", preds).reshape(-1) >= 0.5
-    truth = _numbers(metric, "labels", labels).reshape(-1) != 0
-    _same(metric, found, truth)
-    return found, truth
-
-
-def _same(metric: MetricBase, preds: npt.NDArray[Any], labels: npt.NDArray[Any]) -> None:
-    if len(preds) != len(labels):
-        raise UsageError(f"{metric}: preds and labels must be as many, got {len(preds)} and {len(labels)}")

@@ -12,7 +12,7 @@ import torch
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static.settings import checked, number, whole
 from fleet.strategy.check import Check, Number, Switch, Whole
-from fleet_paddle.fluid.rates import LearningRateDecay
+from fleet_paddle.fluid.rates import Formula, LearningRateDecay
 from fleet_paddle.plateau import Plateau
 
 
@@ -77,7 +77,7 @@ class LambdaDecay(EpochDecay):
         return self.base_lr * self.lr_lambda(self.epoch_num)
 
 
-class ReduceLROnPlateau(Plateau, LearningRateDecay):
+class ReduceLROnPlateau(Plateau, Formula):
     """Times `decay_rate` when `step(loss)` has seen no better loss for more than `patience` calls.
 
     Better is lower, or with mode "max" higher, by `threshold`: of the best so far ("rel"), or as it is ("abs"). After a

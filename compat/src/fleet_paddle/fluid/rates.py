@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from fleet.errors import UsageError
@@ -21,7 +20,7 @@ from fleet_paddle.taking import Taking
 
 _POSITIVE = Number(above=0)
 _NOT_NEGATIVE = Number(least=0)
-_CHECKS: dict[str, Callable[[Any], Any]] = {
+_CHECKS: dict[str, Any] = {
     "learning_rate": _NOT_NEGATIVE,
     "end_learning_rate": _NOT_NEGATIVE,
     "start_lr": _NOT_NEGATIVE,
@@ -38,7 +37,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 _REST = "begin=0, step=1, dtype='float32'"
 
 
-class LearningRateDecay(Taking, ABC):
+class LearningRateDecay(ABC):
     """A rate that depends on how often it was asked for. A subclass says in `step()` what it is at `step_num`."""
 
     kept: ClassVar[tuple[str, ...]] = ("step_num",)
@@ -49,16 +48,6 @@ class LearningRateDecay(Taking, ABC):
         self.step_num = whole(own, "begin", begin, least=0)
         self.step_size = whole(own, "step", step, least=0)
         self.dtype = dtype
-
-    def take(self, given: dict[str, Any]) -> None:
-        """Each argument, checked, becomes an attribute, but for those that every schedule has."""
-        LearningRateDecay.__init__(self, given.pop("begin"), given.pop("step"), given.pop("dtype"))
-        for name, value in given.items():
-            setattr(self, name, self.cleaned(name, value))
-
-    def cleaned(self, name: str, value: Any) -> Any:
-        """What is kept of an argument."""
-        return checked(type(self).__name__, name, value, _CHECKS.get(name, Number()))
 
     @abstractmethod
     def step(self) -> float:
@@ -94,7 +83,21 @@ def _state(value: Any) -> Any:
     return value.state_dict() if isinstance(value, LearningRateDecay) else value
 
 
-class PiecewiseDecay(LearningRateDecay):
+class Formula(Taking, LearningRateDecay):
+    """A schedule that says in `takes` what its settings are; each is an attribute."""
+
+    def take(self, given: dict[str, Any]) -> None:
+        """Keep the settings, checked, and begin with those that every schedule has."""
+        LearningRateDecay.__init__(self, given.pop("begin"), given.pop("step"), given.pop("dtype"))
+        for name, value in given.items():
+            setattr(self, name, self.cleaned(name, value))
+
+    def cleaned(self, name: str, value: Any) -> Any:
+        """What is kept of an argument."""
+        return checked(type(self).__name__, name, value, _CHECKS.get(name, Number()))
+
+
+class PiecewiseDecay(Formula):
     """`values[0]` before step `boundaries[0]`, `values[1]` before `boundaries[1]`, ..., the last one afterwards."""
 
     takes = "boundaries, values, begin, step=1, dtype='float32'"
@@ -115,7 +118,7 @@ class PiecewiseDecay(LearningRateDecay):
         return self.values[place]
 
 
-class _Fading(LearningRateDecay):
+class _Fading(Formula):
     """What fades with step_num / decay_steps, of which `staircase` takes the whole part."""
 
     takes = f"learning_rate, decay_steps, decay_rate, staircase=False, {_REST}"
@@ -152,7 +155,7 @@ class InverseTimeDecay(_Fading):
         return self.learning_rate / (1 + self.decay_rate * self.part)
 
 
-class PolynomialDecay(LearningRateDecay):
+class PolynomialDecay(Formula):
     """From `learning_rate` to `end_learning_rate` within `decay_steps`; with `cycle` again and again, each longer."""
 
     takes = f"learning_rate, decay_steps, end_learning_rate=0.0001, power=1.0, cycle=False, {_REST}"
@@ -170,7 +173,7 @@ class PolynomialDecay(LearningRateDecay):
         return float((self.learning_rate - self.end_learning_rate) * part**self.power + self.end_learning_rate)
 
 
-class CosineDecay(LearningRateDecay):
+class CosineDecay(Formula):
     """learning_rate / 2 * (cos(epoch * pi / epochs) + 1), the same for all steps of an epoch."""
 
     takes = f"learning_rate, step_each_epoch, epochs, {_REST}"
@@ -183,7 +186,7 @@ class CosineDecay(LearningRateDecay):
         return self.learning_rate * 0.5 * (math.cos(epoch * math.pi / self.epochs) + 1)
 
 
-class NoamDecay(LearningRateDecay):
+class NoamDecay(Formula):
     """learning_rate * d_model^-0.5 * min(n^-0.5, n * warmup_steps^-1.5) in step n, the first of which is 1."""
 
     takes = "d_model, warmup_steps, begin=1, step=1, dtype='float32', learning_rate=1.0"
@@ -197,7 +200,7 @@ class NoamDecay(LearningRateDecay):
         return float(self.learning_rate * self.d_model**-0.5 * min(rising, falling))
 
 
-class LinearLrWarmup(LearningRateDecay):
+class LinearLrWarmup(Formula):
     """From `start_lr` to `end_lr` in a straight line of `warmup_steps`, then `learning_rate`, a schedule maybe.
 
     That schedule counts from the first step on.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ import torch
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.metrics.roc import area_of, count_scores
+from fleet.metrics.shares import Share
 from fleet_paddle.imperative.operands import by_operand
 from fleet_paddle.imperative.tensor import Tensor, own
 
@@ -99,12 +100,8 @@ class Accuracy(Metric):
         return self._names
 
 
-class _OfTwo(Metric):
+class _OfTwo(Share, Metric):
     """A measure of chances against labels of 0 and 1; chances of 0.5 and more say 1."""
-
-    tp: int
-    wrong: ClassVar[str]
-    """The attribute that counts the samples beside `tp` that it is a share of."""
 
     def __init__(self, name: str | None = None, *args: Any, **kwargs: Any) -> None:
         if args or kwargs:
@@ -115,21 +112,11 @@ class _OfTwo(Metric):
     def name(self) -> str:
         return self._name
 
-    def reset(self) -> None:
-        vars(self).update({"tp": 0, self.wrong: 0})
-
     def update(self, preds: Any, labels: Any) -> None:
-        said = _numbers(self._name, preds).reshape(-1) >= 0.5
-        truth = _numbers(self._name, labels).reshape(-1) != 0
-        if len(said) != len(truth):
-            raise UsageError(f"{self._name}: preds and labels must be as many, got {len(said)} and {len(truth)}")
-        self.tp += int((said & truth).sum())
-        vars(self)[self.wrong] += int((said & ~truth if self.wrong == "fp" else ~said & truth).sum())
+        self.count(_numbers(self._name, preds), _numbers(self._name, labels), self._name)
 
     def accumulate(self) -> float:
-        """0 where there is nothing to take a share of."""
-        whole = self.tp + vars(self)[self.wrong]
-        return self.tp / whole if whole else 0.0
+        return self.share()
 
 
 class Precision(_OfTwo):

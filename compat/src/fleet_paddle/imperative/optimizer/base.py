@@ -57,7 +57,8 @@ class Optimizer(Taking, Spelling, torch.optim.Optimizer):
         if self.is_foreach:
             given["foreach"] = True
         rate, groups = rate_of(learning_rate), self.groups(given)
-        self.stands_for.__init__(self, groups, rate, **given)
+        begin: Any = self.stands_for.__init__
+        begin(self, groups, rate, **given)
         self._follow(learning_rate, grad_clip)
 
     def _follow(self, learning_rate: Rate, grad_clip: Clip) -> None:

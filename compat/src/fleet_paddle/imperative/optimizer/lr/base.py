@@ -11,7 +11,7 @@ from fleet.optim.spelling import apply_rate
 from fleet_paddle.taking import Taking
 
 
-class LRScheduler(Taking, ABC):
+class LRScheduler(ABC):
     """A rate that changes with `step()`; those of the optimizers it was given to change along."""
 
     keys: ClassVar[tuple[str, ...]] = ("last_epoch", "last_lr")
@@ -31,21 +31,6 @@ class LRScheduler(Taking, ABC):
 
     def _begin(self) -> None:
         self.step()
-
-    def take(self, given: dict[str, Any]) -> None:
-        """Each argument becomes an attribute, but for those that every schedule has."""
-        common = [given.pop("learning_rate"), given.pop("last_epoch", -1), given.pop("verbose")]
-        vars(self).update(given)
-        self.check()
-        LRScheduler.__init__(self, *common)
-
-    def check(self) -> None:
-        """UsageError if the settings make no schedule."""
-
-    def must(self, is_so: bool, rule: str) -> None:
-        """UsageError with the rule and what was given, unless it is so."""
-        if not is_so:
-            raise UsageError(f"{type(self).__name__}: {rule}")
 
     @abstractmethod
     def get_lr(self) -> float:
@@ -91,3 +76,27 @@ class LRScheduler(Taking, ABC):
         self._set(self.last_lr)
 
     set_dict = set_state_dict
+
+
+class Formula(Taking, LRScheduler):
+    """A schedule that says in `takes` what its settings are; each is an attribute."""
+
+    counts: ClassVar[tuple[str, ...]] = ()
+    """Settings that must be 1 at least."""
+
+    def take(self, given: dict[str, Any]) -> None:
+        """Keep the settings, checked, and begin with those that every schedule has."""
+        common = [given.pop("learning_rate"), given.pop("last_epoch", -1), given.pop("verbose")]
+        vars(self).update(given)
+        for name in self.counts:
+            self.must(given[name] >= 1, f"{name} must be >= 1, got {given[name]}")
+        self.check()
+        LRScheduler.__init__(self, *common)
+
+    def check(self) -> None:
+        """UsageError if the settings make no schedule."""
+
+    def must(self, is_so: bool, rule: str) -> None:
+        """UsageError with the rule and what was given, unless it is so."""
+        if not is_so:
+            raise UsageError(f"{type(self).__name__}: {rule}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fleet_paddle.imperative.optimizer.lr.base import LRScheduler
+from fleet_paddle.imperative.optimizer.lr.base import Formula
 from fleet_paddle.plateau import Plateau
 
 
-class ReduceOnPlateau(Plateau, LRScheduler):
+class ReduceOnPlateau(Plateau, Formula):
     """The rate times `factor` when a measure, given to `step(metrics)`, has not improved for `patience` steps.
 
     Better is smaller for mode "min", larger for "max", by more than `threshold`: that part of the best one for

@@ -7,12 +7,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fleet_paddle.imperative.optimizer.lr.base import LRScheduler
+from fleet_paddle.imperative.optimizer.lr.base import Formula, LRScheduler
 
 _REST = "last_epoch=-1, verbose=False"
 
 
-class NoamDecay(LRScheduler):
+class NoamDecay(Formula):
     """learning_rate * d_model^-0.5 * min(n^-0.5, n * warmup_steps^-1.5) at step n."""
 
     takes = f"d_model, warmup_steps, learning_rate=1.0, {_REST}"
@@ -29,7 +29,7 @@ class NoamDecay(LRScheduler):
         return float(self.base_lr * self.d_model**-0.5 * (min(number**-0.5, early) if number else early))
 
 
-class PiecewiseDecay(LRScheduler):
+class PiecewiseDecay(Formula):
     """values[0] before boundaries[0], values[1] before boundaries[1], ..., the last one afterwards."""
 
     takes = f"boundaries, values, {_REST}"
@@ -48,7 +48,7 @@ class PiecewiseDecay(LRScheduler):
         return self.values[bisect_right(self.boundaries, self.last_epoch)]
 
 
-class _Gamma(LRScheduler):
+class _Gamma(Formula):
     takes = f"learning_rate, gamma, {_REST}"
     gamma: float
 
@@ -74,17 +74,15 @@ class InverseTimeDecay(_Gamma):
         return self.base_lr / (1 + self.gamma * self.last_epoch)
 
 
-class PolynomialDecay(LRScheduler):
+class PolynomialDecay(Formula):
     """From `learning_rate` to `end_lr` within `decay_steps`; with `cycle` anew each time, over ever more steps."""
 
     takes = f"learning_rate, decay_steps, end_lr=0.0001, power=1.0, cycle=False, {_REST}"
+    counts = ("decay_steps",)
     decay_steps: int
     end_lr: float
     power: float
     cycle: bool
-
-    def check(self) -> None:
-        self.must(self.decay_steps >= 1, f"decay_steps must be >= 1, got {self.decay_steps}")
 
     def get_lr(self) -> float:
         whole, step = self.decay_steps, self.last_epoch
@@ -94,7 +92,7 @@ class PolynomialDecay(LRScheduler):
         return (self.base_lr - self.end_lr) * left + self.end_lr
 
 
-class LinearWarmup(LRScheduler):
+class LinearWarmup(Formula):
     """From `start_lr` to `end_lr` in a straight line of `warmup_steps`, then `learning_rate`, a schedule maybe."""
 
     takes = f"learning_rate->after, warmup_steps, start_lr, end_lr, {_REST}"
@@ -120,21 +118,19 @@ class LinearWarmup(LRScheduler):
         return self.after
 
 
-class StepDecay(LRScheduler):
+class StepDecay(Formula):
     """learning_rate * gamma^(step // step_size)."""
 
     takes = f"learning_rate, step_size, gamma=0.1, {_REST}"
+    counts = ("step_size",)
     step_size: int
     gamma: float
-
-    def check(self) -> None:
-        self.must(self.step_size >= 1, f"step_size must be >= 1, got {self.step_size}")
 
     def get_lr(self) -> float:
         return self.base_lr * self.gamma ** (self.last_epoch // self.step_size)
 
 
-class MultiStepDecay(LRScheduler):
+class MultiStepDecay(Formula):
     """learning_rate * gamma for each of the `milestones` that has passed."""
 
     takes = f"learning_rate, milestones, gamma=0.1, {_REST}"
@@ -149,7 +145,7 @@ class MultiStepDecay(LRScheduler):
         return self.base_lr * self.gamma ** bisect_right(self.milestones, self.last_epoch)
 
 
-class LambdaDecay(LRScheduler):
+class LambdaDecay(Formula):
     """learning_rate * lr_lambda(step)."""
 
     takes = f"learning_rate, lr_lambda, {_REST}"
@@ -159,15 +155,13 @@ class LambdaDecay(LRScheduler):
         return self.base_lr * self.lr_lambda(self.last_epoch)
 
 
-class CosineAnnealingDecay(LRScheduler):
+class CosineAnnealingDecay(Formula):
     """From `learning_rate` to `eta_min` and back along a cosine, `T_max` steps each way."""
 
     takes = f"learning_rate, T_max, eta_min=0, {_REST}"
+    counts = ("T_max",)
     T_max: int
     eta_min: float
-
-    def check(self) -> None:
-        self.must(self.T_max >= 1, f"T_max must be >= 1, got {self.T_max}")
 
     def get_lr(self) -> float:
         turn = math.cos(math.pi * self.last_epoch / self.T_max)

@@ -17,7 +17,7 @@ from fleet.checkpoint.buffers import BlockData, join_buffer, split_buffer, state
 from fleet.checkpoint.dense import load_dense, save_dense
 from fleet.checkpoint.export import export_dense, export_table
 from fleet.checkpoint.files import FileInfo, check_file
-from fleet.checkpoint.folder import abort, begin, check_files, commit, find, read_manifest
+from fleet.checkpoint.folder import abort, begin, check_files, commit, find, read_manifest, saving
 from fleet.checkpoint.forms import (
     BlockForm,
     DensePiece,
@@ -86,6 +86,7 @@ __all__ = [
     "read_piece",
     "save_dense",
     "save_table",
+    "saving",
     "split_buffer",
     "state_form",
     "write_piece",

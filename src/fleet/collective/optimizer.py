@@ -17,6 +17,7 @@ from fleet.collective.model import DistributedModel
 from fleet.collective.step import StepState
 from fleet.collective.worlds import dtype_name
 from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
+from fleet.optim.closure import loss_of
 from fleet.optim.paddle_methods import PaddleMethods
 from fleet.strategy import DistributedStrategy
 
@@ -82,10 +83,7 @@ class CollectiveOptimizer(PaddleMethods, Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters, or wait for more batches if gradients are merged."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = loss_of(closure)
         state = self._linked
         if state is None:
             raise NotReadyError("this optimizer has no model; call fleet.distributed_model() with the one it trains")

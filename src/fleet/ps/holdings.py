@@ -86,6 +86,18 @@ class Holdings:
                 group.restore(values, state)
             self.is_started = True
 
+    def shrink(self, table: str, **condition: Any) -> tuple[int, int]:
+        """Delete rows of a table, of all if it is "", by what the native table checks; how many, and how many stay."""
+        names = [spec.name for spec in self.job.tables]
+        if table and table not in names:
+            raise UsageError(f"there is no table {table!r}; the job declared {', '.join(map(repr, names)) or 'none'}")
+        chosen = [one for one in self.tables if table in ("", one.name)]
+        try:
+            deleted = sum(one.shrink(**condition) for one in chosen)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        return deleted, sum(map(len, chosen))
+
     def apply(self, update: PushedUpdate) -> int:
         """Apply the gradients of one worker; how many rows and groups were skipped for a NaN or an Inf."""
         return self.apply_mean([update])

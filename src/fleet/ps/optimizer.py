@@ -9,6 +9,7 @@ import torch
 from torch.optim import Optimizer
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
+from fleet.optim.closure import loss_of
 from fleet.optim.paddle_methods import PaddleMethods
 from fleet.ps.from_torch import check_unchanged
 
@@ -67,10 +68,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Send the gradients; on return the model has the parameters of the next step."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = loss_of(closure)
         worker = self._worker
         if worker is None:
             raise NotReadyError(

@@ -10,7 +10,7 @@ SEEDS ?= ../shared/seeds
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup demo demo-collective demo-static test test-cpp test-seeds check format proto docs fuzz bench sanitize pythons clean
+.PHONY: FORCE help setup demo demo-collective demo-static test test-cpp test-seeds check format proto docs fuzz bench coverage sanitize pythons clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,7 +75,7 @@ test-cpp: setup  ## Run the tests of the C++ core alone
 	@$(BIN)/cmake --build $(CPP_BUILD) --parallel
 	@$(BIN)/ctest --test-dir $(CPP_BUILD) --output-on-failure
 
-test-seeds: setup  ## Run the documents' samples, where their folder lies beside this one
+test-seeds: setup  ## Run the samples of PaddlePaddle's guides, where their folder lies beside this one
 	@if [ -f $(SEEDS)/run_samples.py ]; then $(BIN)/python $(SEEDS)/run_samples.py --bin $(BIN); \
 		else echo "no $(SEEDS)/run_samples.py here; compat/tests has scripts of the same kind"; fi
 
@@ -94,9 +94,15 @@ format: setup  ## Rewrite the sources in the house format
 proto: setup  ## Make the Python messages from proto/ps.proto
 	$(BIN)/python proto/generate.py src/fleet/ps/proto
 
-docs: setup  ## Rewrite the pages that are made from the code
+docs: setup  ## Rewrite the pages and stubs that are made from the code
 	$(BIN)/python -m fleet.strategy.reference > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
 	$(BIN)/python -m paddle._reference > docs/paddle.md.new && mv docs/paddle.md.new docs/paddle.md
+	@write() { $(BIN)/python -W ignore -m $$2 > build/table.pyi && $(BIN)/ruff format -q build/table.pyi && \
+		mv build/table.pyi $$1/table.pyi; }; \
+	write src/fleet/static/layers fleet.static.layers.from_rows && \
+	write compat/src/fleet_paddle/imperative/functions "fleet_paddle.rows.stubs functions" && \
+	write compat/src/fleet_paddle/imperative/nn/functional "fleet_paddle.rows.stubs functional" && \
+	write compat/src/fleet_paddle/imperative/nn "fleet_paddle.rows.stubs classes"
 
 fuzz: setup  ## Send nonsense to a real server for FUZZ_S seconds (default 60)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py
@@ -109,6 +115,13 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/collective.py --json benchmarks/results/collective.json
 	$(BIN)/python benchmarks/slow_link.py --json benchmarks/results/slow_link.json
 	$(BIN)/python benchmarks/static.py --json benchmarks/results/static.json
+	$(BIN)/python benchmarks/calls.py --json benchmarks/results/calls.json
+
+# What runs in this process alone: of what a job's processes run, nothing would be counted.
+coverage: setup  ## Show which lines of src/fleet the tests in one process leave out
+	@mkdir -p build
+	$(BIN)/python -m coverage run -m pytest -p no:cacheprovider tests/unit tests/native tests/golden
+	$(BIN)/python -m coverage report
 
 sanitize: setup  ## Run the C++ tests under ASan + UBSan, then TSan
 	@for kind in address,undefined thread; do \

@@ -23,9 +23,13 @@ THEIR_THREADS = {"tqdm_monitor"}
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C be what it is at a terminal: shells let what they start in the background ignore it."""
+    """Let Ctrl-C be what it is at a terminal: shells let what they start in the background ignore it.
+
+    And let every pass over a program be verified.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault("FLEET_VERIFY_PROGRAMS", "1")  # for the processes that tests start, too
 
 
 def pytest_collection_finish() -> None:

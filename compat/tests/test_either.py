@@ -16,6 +16,7 @@ from fleet.roles import Role, UserDefinedRoleMaker
 from fleet.static import layers
 from fleet.strategy import Mode
 from fleet_paddle import dygraph, imperative, io, metrics, mode, older_fleet, optimizer, tensor
+from fleet_paddle.fluid import layers as fluid_layers
 from fleet_paddle.imperative.nn import functional
 from fleet_paddle.programs import composed, inference_files
 from fleet_paddle.server_strategy import StrategyFactory
@@ -81,6 +82,21 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+TIES = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5], np.float32)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [tensor.round, lambda x: x.round(), fluid_layers.round, lambda x: tensor.round(x + 0.0)],
+    ids=["paddle.round", "x.round", "fluid.layers.round", "of a result"],
+)
+def test_round_is_the_same_everywhere(call: Callable[[Any], Any]) -> None:
+    away = [1, 2, 3, -1, -2, -3]
+    assert call(tensor.to_tensor(TIES)).tolist() == away
+    mode.enable_static()
+    assert run(call(static.data("x", [6])), x=TIES)[0].tolist() == away
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_function_is_the_same_for_tensors_and_variables(name: str) -> None:
     call = CALLS[name]
@@ -106,7 +122,7 @@ def test_labels() -> None:
 def test_layers_of_layers() -> None:
     x, y = static.data("x", [None, 6]), static.data("y", [None, 1], "int64")
     hot = layers.one_hot(y, 6)
-    made = [composed.label_smooth(hot), composed.label_smooth(hot, hot), composed.hard_swish(x)]
+    made = [composed.label_smooth(hot), composed.label_smooth(hot, hot), layers.hard_swish(x)]
     chances = np.eye(6, dtype=np.float32)[LABELS[:, 0]]
     smooth, same, swish, dice = run(*made, composed.dice_loss(hot, y), x=X, y=LABELS)
     np.testing.assert_allclose(smooth, chances * 0.9 + 0.1 / 6, rtol=1e-6)

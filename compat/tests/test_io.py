@@ -12,6 +12,7 @@ import torch
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet_paddle import flags, io, mode, version
 from fleet_paddle.imperative import Tensor
+from fleet_paddle.imperative.state import chosen
 
 
 class Pairs(io.Dataset[Any]):
@@ -39,6 +40,18 @@ def test_batches_are_tensors_whatever_collates_them() -> None:
     assert {name: type(one) for name, one in batch.items()} == {"x": Tensor, "id": Tensor}
     (alone,) = next(iter(io.DataLoader(io.Subset(Pairs(), [5]), collate_fn=lambda samples: samples[0][0])))
     assert alone.tolist() == [5, 5]
+
+
+def test_batches_come_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = torch.device("meta")
+    for places in (elsewhere, [elsewhere]):
+        x, y = next(iter(io.DataLoader(Pairs(), places=places)))
+        assert (x.place, y.place) == (elsewhere, elsewhere)
+    with pytest.raises(UsageError, match="place must be CPUPlace"):
+        io.DataLoader(Pairs(), places=3)
+    loader = io.DataLoader(Named(), batch_size=3)
+    monkeypatch.setattr(chosen, "device", elsewhere)
+    assert [one.place for one in next(iter(loader)).values()] == [elsewhere, elsewhere]
 
 
 def test_samplers() -> None:

@@ -11,10 +11,12 @@ Importing this package does nothing and costs nothing: names are resolved when f
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from fleet._lazy import lazily
 from fleet._version import __version__ as __version__
+from fleet.static.remote import provide
 
 if TYPE_CHECKING:
     from fleet import data, metrics, nn, optim, static, transpiler
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
         UserDefinedRoleMaker,
     )
     from fleet.runtime.training.checkpoint import Checkpoint
+    from fleet.static.remote import Remote
     from fleet.strategy import DistributedStrategy
 
 _HOMES = {
@@ -194,3 +197,12 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES, live=_LIVE)
+
+
+def _remote() -> Remote:
+    """What lets programs talk to servers and other trainers; named here, as this package lies above all others."""
+    found: Remote = import_module("fleet.runtime.programs.remote").programs
+    return found
+
+
+provide(_remote)

@@ -111,7 +111,7 @@ def test_two_trainers_with_one_id() -> None:
         twin.start()
         with pytest.raises(CommunicationError, match=says):
             waiting.result(120)
-        cluster.trainers[0].scope.attached["trainer"].drop()
+        cluster.trainers[0].joined.drop()
         cluster.trainers[0] = twin
         cluster.train([0])
 

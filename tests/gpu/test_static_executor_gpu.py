@@ -15,12 +15,12 @@ from fleet.static import layers, optimizer
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.lod import LoDTensor
 from fleet.static.executor.memory import memory_optimize
-from fleet.static.executor.options import BuildStrategy
 from fleet.static.executor.parallel import CompiledProgram
 from fleet.static.executor.place import CPUPlace, CUDAPlace
 from fleet.static.executor.scope import Scope
 from fleet.static.layers.io import fed
 from fleet.static.variable import Variable
+from fleet.strategy import BuildStrategy
 from support.programs import Built, building
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.static import nets
+from fleet.static import layers, nets
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.place import CUDAPlace
-from fleet.static.layers import activation, norm, sequence
+from fleet.static.layers import norm, sequence
 from fleet.static.layers.conv import conv2d, conv3d
 from fleet.static.layers.conv_transpose import conv2d_transpose
 from fleet.static.layers.lookup import embedding
@@ -31,7 +31,7 @@ IDS = {"x": np.array([[3], [1], [3], [0]])}
 
 DENSE: dict[str, tuple[Build, dict[str, Any]]] = {
     **{
-        name: (getattr(activation, name), MATRIX)
+        name: (getattr(layers, name), MATRIX)
         for name in (
             "relu",
             "tanh",
@@ -46,9 +46,9 @@ DENSE: dict[str, tuple[Build, dict[str, Any]]] = {
             "exp",
         )
     },
-    "softmax": (lambda x: activation.softmax(x), MATRIX),
-    "log_softmax": (lambda x: activation.log_softmax(x), MATRIX),
-    "prelu": (lambda x: activation.prelu(x, "channel"), IMAGE),
+    "softmax": (lambda x: layers.softmax(x), MATRIX),
+    "log_softmax": (lambda x: layers.log_softmax(x), MATRIX),
+    "prelu": (lambda x: layers.prelu(x, "channel"), IMAGE),
     "fc": (lambda x: fc([x, x], 3, act="tanh"), MATRIX),
     "conv2d": (lambda x: conv2d(x, 4, 3, 2, 1, groups=2, act="relu"), IMAGE),
     "conv2d last": (lambda x: conv2d(x, 4, 3, data_format="NHWC"), IMAGE),

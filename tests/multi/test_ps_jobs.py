@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -175,6 +176,26 @@ def test_dense_parameters_by_all_reduce_equal_those_on_servers() -> None:
                 assert got[0] == got[1]
                 found.append((got, rows_of(services)))
     assert found[0] == found[1]
+
+
+def test_parameters_by_all_reduce_begin_as_worker_0_has_them_bit_by_bit() -> None:
+    """Three workers: a third of a number, times three, is often another number."""
+
+    def work(index: int) -> tuple[dict[str, bytes], dict[str, bytes]]:
+        model = Net()
+        with torch.no_grad():
+            model.out.weight.fill_(0.1 + index).view(-1)[0] = -0.0
+            model.out.bias.fill_(float("inf"))
+        before = dense_of(model)
+        with joined([endpoint], index, 3, strategy=strategy("sync", dense="allreduce"), meeting=meeting, model=model):
+            return before, dense_of(model)
+
+    with ExitStack() as stack:
+        meeting = [stack.enter_context(Hold.any_port()).endpoint for _ in range(3)]
+        [endpoint], _ = stack.enter_context(served())
+        found = in_threads(*(partial(work, index) for index in range(3)))
+    first = found[0][0]
+    assert [after for _, after in found] == [first, first, first]
 
 
 def test_a_nan_by_all_reduce_is_refused_on_all_workers() -> None:

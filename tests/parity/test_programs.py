@@ -184,7 +184,7 @@ def test_a_trainer_may_start_twice_and_leave_and_come_back() -> None:
     with Cluster(model) as cluster:
         losses = [*np.mean(cluster.all(train), 0), *cluster.train(range(6, 9)).mean(1)]
         cluster.all(lambda trainer: trainer.executor.close())  # takes leave
-        assert not any(trainer.scope.attached["trainer"].has_joined for trainer in cluster.trainers)
+        assert not any(trainer.joined.has_joined for trainer in cluster.trainers)
     np.testing.assert_allclose(losses, train_here(model, range(9)), rtol=TOLERANCE)
 
 

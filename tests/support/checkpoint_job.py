@@ -23,7 +23,7 @@ from torch import nn
 import fleet
 from fleet.api import fleet as job
 from fleet.collective.model import DistributedModel
-from fleet.collective.optimizer import DistributedOptimizer
+from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import FleetError
 from fleet.runtime.pairs import Pairs
 from fleet.runtime.training import board
@@ -93,7 +93,7 @@ class Run:
         pairs = Pairs(job.role.identity, strategy, fleet.device)
         self.kind = kind
         self.model: DistributedModel = pairs.add_model(Net())
-        self.optimizer: DistributedOptimizer = pairs.add_optimizer(optimizer_of(self.model, kind))
+        self.optimizer: CollectiveOptimizer = pairs.add_optimizer(optimizer_of(self.model, kind))
 
     def checkpoint(self, folder: Path, **more: Any) -> Checkpoint:
         return Checkpoint(folder, model=self.model, optimizer=self.optimizer, **more)

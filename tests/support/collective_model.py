@@ -222,7 +222,7 @@ def buckets() -> dict[str, Any]:
     for _ in range(3):
         model(torch.randn(2, 256)).sum().backward()
         optimizer.zero_grad()
-    mode = model.step_state.mode
+    mode = model.step_state.policy
     assert isinstance(mode, ReduceGrad)
     logged = mode.ddp._get_ddp_logging_data()
     sizes = [int(size) for size in str(logged["rebuilt_bucket_sizes"]).split(", ")]

@@ -23,7 +23,7 @@ def local_sgd() -> dict[str, Any]:
 def adaptive() -> dict[str, Any]:
     fields = {"adaptive_localsgd": True, "adaptive_localsgd_configs": {"init_k_steps": 4, "begin_step": 1}}
     here, model, optimizer = pair(strategy_of(**fields))
-    mode = model.step_state.mode
+    mode = model.step_state.policy
     assert isinstance(mode, LocalSGD)
     intervals = []
     for _ in range(6):

@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 import fleet
 from fleet.net import LOOPBACK, Endpoint
-from fleet.ps.optimizer import DistributedOptimizer
+from fleet.ps.optimizer import ServerOptimizer
 from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.transport import LocalTransport
@@ -62,7 +62,7 @@ class Member:
     index: int
     worker: Worker
     model: nn.Module
-    optimizer: DistributedOptimizer
+    optimizer: ServerOptimizer
     recipe: Recipe
 
     def train(self, data: Sequence[Any]) -> list[float]:
@@ -239,7 +239,7 @@ def _join(
 ) -> Member:
     endpoints = tuple(Endpoint(LOOPBACK, 6000 + number) for number in range(len(services)))  # names; nobody listens
     who = Identity(Role.WORKER, index, num_workers, "a test", server_endpoints=endpoints)
-    optimizer = DistributedOptimizer(recipe.optimizer(model))
+    optimizer = ServerOptimizer(recipe.optimizer(model))
 
     def connect() -> list[LocalTransport]:
         if turns is None:

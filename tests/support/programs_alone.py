@@ -71,7 +71,8 @@ class Alone:
 
     @property
     def trainer(self) -> Trainer:
-        found: Trainer = self.scope.attached["trainer"]
+        found = Trainer.at(self.scope)
+        assert found is not None
         return found
 
     def end(self) -> None:

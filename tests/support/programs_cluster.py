@@ -19,6 +19,7 @@ from fleet.checkpoint import state_form
 from fleet.net import Endpoint, Hold
 from fleet.ps import server as server_module
 from fleet.ps.service import Service
+from fleet.runtime.programs.trainer import Trainer as Worker
 from fleet.transpiler import DistributeTranspiler, DistributeTranspilerConfig
 from fleet.transpiler.plan import Plan
 from support.fake_table import in_order, joined
@@ -47,12 +48,19 @@ class Trainer:
     def train(self, steps: Sequence[int]) -> list[float]:
         return [self.step(self.model.batch(step, self.index)) for step in steps]
 
+    @property
+    def joined(self) -> Worker:
+        """What has joined the servers for the scope."""
+        found = Worker.at(self.scope)
+        assert found is not None
+        return found
+
     def flush(self) -> None:
-        self.scope.attached["trainer"].flush()
+        self.joined.flush()
 
     def stop(self) -> None:
-        if "trainer" in self.scope.attached:
-            self.scope.attached["trainer"].stop()
+        if self.scope.trainer is not None:
+            self.joined.stop()
 
     def __getitem__(self, name: str) -> Any:
         return self.scope.tensors[name].numpy().copy()
@@ -239,5 +247,5 @@ class Cluster:
             service.close()
             service.finished.set()
         for trainer in self.trainers:
-            if "trainer" in trainer.scope.attached:
-                trainer.scope.attached["trainer"].drop()
+            if trainer.scope.trainer is not None:
+                trainer.joined.drop()

@@ -18,7 +18,7 @@ from fleet.net import LOOPBACK, Endpoint, Hold
 from fleet.ps.grpc_client import GrpcTransport
 from fleet.ps.grpc_server import GrpcServer
 from fleet.ps.status import TOKEN_KEY
-from fleet.ps.transport import Service
+from fleet.ps.transport import Handler
 from support.jobs import clean_environ
 
 TOKEN = "the-token-of-the-job"
@@ -29,7 +29,7 @@ LIMIT_S = 120.0
 
 
 @contextmanager
-def serving(service: Service, token: str | None = TOKEN) -> Iterator[GrpcServer]:
+def serving(service: Handler, token: str | None = TOKEN) -> Iterator[GrpcServer]:
     """A server in this process."""
     server = GrpcServer(service, Endpoint(LOOPBACK, 0), token)
     server.start()

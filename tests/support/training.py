@@ -18,7 +18,7 @@ from torch import nn
 import fleet
 from fleet.api import Fleet
 from fleet.net import Endpoint
-from fleet.ps.optimizer import DistributedOptimizer
+from fleet.ps.optimizer import ServerOptimizer
 from fleet.ps.service import Service
 from fleet.ps.worker import Worker
 from fleet.roles import Role, UserDefinedRoleMaker
@@ -69,7 +69,7 @@ class Trainer:
 
     fleet: Fleet
     model: nn.Module
-    optimizer: DistributedOptimizer
+    optimizer: ServerOptimizer
     index: int
 
     def train(self, *steps: int, ahead: bool = False) -> None:
@@ -127,7 +127,7 @@ def trainer(
     net = here.distributed_model(model)
     make = optimizer or (lambda model: torch.optim.Adam(model.parameters(), lr=0.01))
     optimizer_of_it = here.distributed_optimizer(make(net))
-    assert isinstance(optimizer_of_it, DistributedOptimizer)
+    assert isinstance(optimizer_of_it, ServerOptimizer)
     return Trainer(here, net, optimizer_of_it, index)
 
 

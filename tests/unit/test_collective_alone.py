@@ -170,10 +170,10 @@ def test_misspelt_names_are_refused(here: Fleet, configs: dict[str, Any], words:
 def test_a_strategy_that_changes_too_late_is_refused(here: Fleet) -> None:
     strategy = strategy_of()
     here.init(is_collective=True, strategy=strategy)
-    strategy.pipeline = True
-    with pytest.raises(NotSupportedError, match="strategy.pipeline"):
+    strategy.dense = "allreduce"
+    with pytest.raises(NotSupportedError, match="strategy.dense is for jobs with servers"):
         here.distributed_model(nn.Linear(1, 1))
-    strategy.pipeline = False
+    strategy.dense = "server"
     here.distributed_model(nn.Linear(1, 1))
     with pytest.raises(UsageError, match="another strategy"):
         here.init(strategy=strategy_of(gradient_merge=True))

@@ -11,7 +11,7 @@ from torch import nn
 from fleet import DistributedStrategy
 from fleet.collective import tuning
 from fleet.collective.amp import LossScale, ScaleRule
-from fleet.collective.compose import MODES, refuse_contradictions
+from fleet.collective.compose import MODES, make_sync_policy, refuse_contradictions
 from fleet.collective.merge import Merge
 from fleet.collective.modes.adaptive import next_interval
 from fleet.collective.modes.sharded import segments
@@ -49,6 +49,8 @@ def test_one_way_of_coming_together_at_most(one: str, other: str) -> None:
         ),
         ({"sharding": True, "sharding_configs": {"optimize_offload": True}}, "needs stage 2 or 3"),
         ({"sharding": True, "sharding_configs": {"sharding_degree": 2, "sharding_group_size": 4}}, "two names"),
+        ({"sharding": True, "sharding_configs": {"sharding_degree": 8, "sharding_group_size": 4}}, "two names"),
+        ({"sharding": True, "sharding_configs": {"segment_broadcast_MB": 32, "fuse_broadcast_MB": 4}}, "two names"),
         ({"amp": True, "amp_configs": {"use_pure_bf16": True}}, "bfloat16"),
     ],
 )
@@ -70,6 +72,41 @@ def test_combinations_without_sense_are_refused_with_the_reason(fields: dict[str
 )
 def test_combinations_that_make_sense(fields: dict[str, Any]) -> None:
     refuse_contradictions(strategy_of(**fields))
+
+
+@pytest.mark.parametrize(
+    ("configs", "num_workers", "words"),
+    [
+        ({"sharding_degree": 8}, 16, "sharding_degree = 8 with 16 workers makes several copies of the model; set"),
+        ({"sharding_group_size": 8}, 16, "set hybrid_dp = True too, or leave it out"),
+        ({"sharding_degree": 8}, 2, "sharding_degree = 8 does not divide 2 workers; set it to a number that does"),
+        ({"sharding_degree": 4, "hybrid_dp": True}, 6, "does not divide 6 workers"),
+        ({"hybrid_dp": True}, 12, "sharding_degree = 8 does not divide 12 workers"),
+    ],
+)
+def test_a_degree_is_honoured_or_refused(configs: dict[str, Any], num_workers: int, words: str) -> None:
+    with pytest.raises(StrategyError, match=words):
+        strategy = strategy_of(sharding=True, sharding_configs=configs)
+        make_sync_policy(nn.Linear(1, 1), strategy, num_workers, torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("configs", "num_workers", "degree"),
+    [
+        ({}, 16, 16),
+        ({"sharding_degree": 16}, 16, 16),
+        ({"hybrid_dp": True}, 16, 8),
+        ({"hybrid_dp": True}, 4, 4),
+        ({"hybrid_dp": True, "sharding_group_size": 2}, 4, 2),
+    ],
+)
+def test_a_degree_that_is_not_set(configs: dict[str, Any], num_workers: int, degree: int) -> None:
+    assert strategy_of(sharding_configs=configs).sharding_configs.degree(num_workers) == degree
+
+
+def test_the_size_of_a_segment() -> None:
+    sizes = [{}, {"segment_broadcast_MB": 32}, {"fuse_broadcast_MB": 4}, {"segment_broadcast_MB": 2}]
+    assert [strategy_of(sharding_configs=one).sharding_configs.segment_mb for one in sizes] == [32.0, 32.0, 4.0, 2.0]
 
 
 def test_fields_belong_to_a_kind_of_job() -> None:
@@ -172,6 +209,9 @@ def test_auto_chooses_what_suits_the_model() -> None:
     images = tuning.choose(auto, nn.Conv2d(3, 3, 1), cpu)
     assert (images.channels_last, images.fused_optimizer, images.amp, images.compile) == (True, True, False, False)
     assert not tuning.choose(auto, nn.Linear(3, 3), cpu).channels_last
+    said_no = strategy_of(auto=True, fused_optimizer=False, channels_last=False, cudnn_exhaustive_search=False)
+    chosen = tuning.choose(said_no, nn.Conv2d(3, 3, 1), cpu)
+    assert not any((chosen.fused_optimizer, chosen.channels_last, chosen.benchmark_kernels))
     assert not any(vars(tuning.choose(DistributedStrategy(), nn.Conv2d(3, 3, 1), cpu))[name] for name in ("compile",))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,7 @@ LAYERS = [
 ]
 WITHOUT_TORCH = {"checkpoint", "errors", "env", "net", "strategy", "observe", "roles", "launch", "api", "__init__"}
 ONLY_READER_OF_THE_ENVIRONMENT = "env"
-NAME_WHAT_IS_ABOVE = {"static/above.py", "launch/plan.py"}  # the second starts it as another process
+NAME_WHAT_IS_ABOVE = {"launch/plan.py"}  # it starts that as another process
 
 
 def part_of(path: Path) -> str:
@@ -46,15 +48,20 @@ def nodes(path: Path) -> list[ast.AST]:
     return list(ast.walk(ast.parse(path.read_text())))
 
 
-def imports(path: Path) -> list[tuple[str, bool]]:
-    """Every module a file imports, and whether only a type checker does so."""
-    for_types = {
+def nodes_for_types(path: Path) -> set[int]:
+    """The ids of what only a type checker reads."""
+    return {
         id(node)
         for block in nodes(path)
         if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
         for statement in block.body
         for node in ast.walk(statement)
     }
+
+
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """Every module a file imports, and whether only a type checker does so."""
+    for_types = nodes_for_types(path)
     found = []
     for node in nodes(path):
         if isinstance(node, ast.Import):
@@ -90,6 +97,59 @@ def test_imports_go_downward(part: str) -> None:
             continue
         target = module.split(".")[1]
         assert target == part or level(target) < level(part), f"{where} imports {target}, which is not below {part}"
+
+
+def modules_of(source: Path) -> dict[str, Path]:
+    """Every module below a folder of packages, by its full name."""
+    files = {file: file.relative_to(source).with_suffix("").parts for file in sorted(source.rglob("*.py"))}
+    return {".".join(parts).removesuffix(".__init__"): file for file, parts in files.items()}
+
+
+def modules_imported(path: Path, known: Collection[str]) -> set[str]:
+    """Those modules that a file imports when it is run, inside functions too."""
+    for_types = nodes_for_types(path)
+    found: set[str] = set()
+    for node in nodes(path):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            asked = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= asked if asked.issubset(known) else {*asked, node.module}
+    return found.intersection(known)
+
+
+def cycle_in(graph: Mapping[str, Collection[str]]) -> list[str]:
+    """One cycle, from a module back to itself; empty if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        cycle: list[str] = error.args[1]
+        return cycle
+    return []
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    sources = [SOURCE.parent, SOURCE.parents[1] / "compat" / "src"]
+    files = {name: file for source in sources for name, file in modules_of(source).items()}
+    found = cycle_in({name: modules_imported(file, files) - {name} for name, file in files.items()})
+    assert not found, f"an import cycle: {' -> '.join(found)}"
+
+
+def test_a_cycle_is_found_inside_functions_and_not_between_types(tmp_path: Path) -> None:
+    for name, text in {
+        "__init__": "",
+        "below": "def call():\n    from own.above import one\n    return one\n",
+        "above": "from own import below\none = below\n",
+        "types": "if TYPE_CHECKING:\n    from own import users\n",
+        "users": "import own.types\n",
+    }.items():
+        (tmp_path / "own" / f"{name}.py").parent.mkdir(exist_ok=True)
+        (tmp_path / "own" / f"{name}.py").write_text(text)
+    files = modules_of(tmp_path)
+    found = cycle_in({name: modules_imported(file, files) for name, file in files.items()})
+    assert set(found) == {"own.below", "own.above"}
 
 
 @pytest.mark.parametrize("part", PARTS)

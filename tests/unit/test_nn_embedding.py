@@ -294,4 +294,4 @@ def test_prefetched_batches_that_are_not_used_do_not_pile_up() -> None:
             one.model(ids.clone()).sum().backward()
             one.optimizer.step()
         assert len(one.worker._ahead) <= 2
-        assert len(one.worker.mode._pending) <= 2
+        assert len(one.worker.policy._pending) <= 2

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from fleet.errors import UsageError
 from fleet.nn import pooling
-from fleet.nn.pooling import Mode, pool, pool_slots
+from fleet.nn.pooling import Pooling, pool, pool_slots
 
 WIDTHS = [1, 2, 5, 10, 16, 33]
 
@@ -60,7 +60,7 @@ def test_slots_are_torchs_embedding_transposed(width: int, slots: int, batch: in
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 @pytest.mark.parametrize("include_last_offset", [False, True])
 @pytest.mark.parametrize("lengths", [[0], [5], [0, 0, 3, 0], [1, 1, 1], [2, 0, 30, 7, 0], [50] * 20])
-def test_bags_are_torchs(width: int, mode: Mode, include_last_offset: bool, lengths: list[int]) -> None:
+def test_bags_are_torchs(width: int, mode: Pooling, include_last_offset: bool, lengths: list[int]) -> None:
     rows, inverse = leaf(40, width), indices(40, sum(lengths))
     doubles = rows.detach().double().requires_grad_()
     ends = torch.tensor([0, *lengths]).cumsum(0)
@@ -71,7 +71,7 @@ def test_bags_are_torchs(width: int, mode: Mode, include_last_offset: bool, leng
 
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 @pytest.mark.parametrize("shape", [(6, 4), (1, 1), (3, 0), (0, 3)])
-def test_bags_of_one_length(mode: Mode, shape: tuple[int, int]) -> None:
+def test_bags_of_one_length(mode: Pooling, shape: tuple[int, int]) -> None:
     rows, inverse = leaf(40, 8), indices(40, *shape)
     doubles = rows.detach().double().requires_grad_()
     looked_up = functional.embedding(inverse, doubles)
@@ -80,7 +80,7 @@ def test_bags_of_one_length(mode: Mode, shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean"])
-def test_no_bags(mode: Mode) -> None:
+def test_no_bags(mode: Pooling) -> None:
     rows, none = leaf(4, 3), torch.zeros(0, dtype=torch.int64)
     out = pool(rows, none, none, mode)
     out.sum().backward()
@@ -127,8 +127,8 @@ class Copying(torch.Tensor):
         return super().new_zeros(*size, **options).as_subclass(Copying)
 
 
-@pytest.mark.parametrize("mode", [None, *get_args(Mode)])
-def test_rows_of_another_class(mode: Mode | None) -> None:
+@pytest.mark.parametrize("mode", [None, *get_args(Pooling)])
+def test_rows_of_another_class(mode: Pooling | None) -> None:
     rows, inverse = leaf(9, 3), indices(9, 4, 5)
     made = [
         pool_slots(one, many) if mode is None else pool(one, many, mode=mode)
@@ -197,8 +197,8 @@ def test_rows_that_are_no_leaf() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("mode", get_args(Mode))
-def test_other_dtypes_go_through_torch(dtype: torch.dtype, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", get_args(Pooling))
+def test_other_dtypes_go_through_torch(dtype: torch.dtype, mode: Pooling) -> None:
     rows, inverse = leaf(10, 4, dtype), indices(10, 12)
     offsets = None if mode == "none" else torch.tensor([0, 5, 5])
     out = pool(rows, inverse, offsets, mode)

@@ -364,17 +364,17 @@ def test_two_workers_in_step_equal_one_with_both_batches() -> None:
 
 def test_a_mode_that_does_not_exist_is_refused() -> None:
     with joined(model=Weights()) as one:
-        setup = one.worker.mode._setup
+        setup = one.worker.policy._setup
         object.__setattr__(setup.client.job, "mode", "nothing")
         with pytest.raises(UsageError, match="there is no mode 'nothing'; there are sync, async, half_async, geo"):
-            modes.make_mode(setup)
+            modes.make_push_policy(setup)
 
 
 def test_closing_twice_is_closing_once() -> None:
     with joined(model=Weights(), strategy=strategy("async")) as one:
         worker = one.worker
-        assert isinstance(worker.mode, Async)
-        worker.mode.step(Gradients(0), [])
+        assert isinstance(worker.policy, Async)
+        worker.policy.step(Gradients(0), [])
         worker.stop()
         worker.close()
         worker.close()

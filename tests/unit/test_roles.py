@@ -21,7 +21,7 @@ from fleet.roles import (
     UserDefinedRoleMaker,
     discover,
 )
-from fleet.roles.place import Place, place_among
+from fleet.roles.seat import Seat, seat_among
 
 
 def test_public_names_are_sorted_and_exist() -> None:
@@ -116,21 +116,21 @@ def test_questions_have_answers() -> None:
 
 def test_place_among_interleaved_machines() -> None:
     hosts = ["a", "b", "a", "b", "c"]
-    assert [place_among(hosts, index) for index in range(5)] == [
-        Place(0, 2, 0, 3),
-        Place(0, 2, 1, 3),
-        Place(1, 2, 0, 3),
-        Place(1, 2, 1, 3),
-        Place(0, 1, 2, 3),
+    assert [seat_among(hosts, index) for index in range(5)] == [
+        Seat(0, 2, 0, 3),
+        Seat(0, 2, 1, 3),
+        Seat(1, 2, 0, 3),
+        Seat(1, 2, 1, 3),
+        Seat(0, 1, 2, 3),
     ]
 
 
 @pytest.mark.parametrize(
-    ("place", "message"), [(Place(1, 1), "local rank 1"), (Place(0, 1, 2, 2), "machine 2 .* 2 machine")]
+    ("place", "message"), [(Seat(1, 1), "local rank 1"), (Seat(0, 1, 2, 2), "machine 2 .* 2 machine")]
 )
-def test_place_that_does_not_exist(place: Place, message: str) -> None:
+def test_place_that_does_not_exist(place: Seat, message: str) -> None:
     with pytest.raises(RoleError, match=message):
-        place.seat(discover(environ={}).identity)
+        place.given_to(discover(environ={}).identity)
 
 
 def test_outward_address_is_ours() -> None:

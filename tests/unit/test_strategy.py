@@ -26,8 +26,9 @@ def test_a_type_checker_knows_each_field(strategy: DistributedStrategy) -> None:
     assert_type(strategy.amp_configs.decr_ratio, float)
     assert_type(strategy.dense, str)
     assert_type(strategy.recompute_configs.checkpoints, tuple[str, ...])
-    assert_type(strategy.sparse_table_configs.of("t").sparse_embedx_dim, int)
-    assert_type(strategy.sparse_table_configs.of("t").sparse_learning_rate, float | None)
+    assert_type(strategy.gradient_clip_norm, float | None)
+    assert_type(strategy.sharding_configs.sharding_degree, int | None)
+    assert_type(strategy.build_strategy.torch_compile, bool)
     assert_type(strategy.mode, Mode)
 
 
@@ -73,9 +74,9 @@ def test_defaults(strategy: DistributedStrategy, path: str, default: object) -> 
         ("localsgd_configs", "k_steps", True, "must be an int, got True"),
         ("localsgd_configs", "k_steps", 2.0, "must be an int, got 2.0"),
         ("localsgd_configs", "k_steps", 2**70, "must be between"),
-        ("hybrid_configs", "dp_degree", 0, "must be >= 1 or -1, got 0"),
+        ("build_strategy", "num_trainers", 0, "must be >= 1, got 0"),
         ("sharding_configs", "stage", 4, "must be >= 1 and <= 3, got 4"),
-        ("amp_configs", "use_pure_fp16", 1, "must be True or False, got 1"),
+        ("amp_configs", "use_pure_bf16", 1, "must be True or False, got 1"),
         ("amp_configs", "decr_ratio", 1, "must be > 0 and < 1, got 1"),
         ("amp_configs", "incr_ratio", float("nan"), "must be a finite number, got nan"),
         ("amp_configs", "incr_ratio", 10**400, "must be a finite number"),
@@ -83,9 +84,9 @@ def test_defaults(strategy: DistributedStrategy, path: str, default: object) -> 
         ("amp_configs", "custom_white_list", "matmul", "must be a list of str, got 'matmul'"),
         ("amp_configs", "custom_white_list", ["a", 3], "custom_white_list[1] must be text, got 3"),
         ("dgc_configs", "sparsity", [0.9, 1.0], "sparsity[1] must be >= 0 and < 1, got 1.0"),
-        ("pipeline_configs", "schedule_mode", "gpipe", 'must be "1F1B" or "F-then-B", got \'gpipe\''),
-        ("fs_client_param", "uri", "\ud800", "must be text that UTF-8 can hold"),
-        ("fs_client_param", "passwd", 1234, "must be text, got a secret"),
+        ("compile_configs", "mode", "fast", 'must be "default" or "reduce-overhead" or'),
+        ("build_strategy", "debug_graphviz_path", "\ud800", "must be text that UTF-8 can hold"),
+        ("build_strategy", "debug_graphviz_path", 1234, "must be text, got 1234"),
     ],
 )
 def test_a_wrong_value_is_refused_when_set(
@@ -169,25 +170,6 @@ def test_update_is_the_assignment_of_a_dict(strategy: DistributedStrategy) -> No
     with pytest.raises(StrategyError, match="decr_ratio"):
         strategy.amp_configs.update({"incr_ratio": 4, "decr_ratio": 7})
     assert strategy.amp_configs.incr_ratio == 3.0
-    strategy.sparse_table_configs.update({"user": {"sparse_embedx_dim": 16}})
-    assert strategy.sparse_table_configs["user"].sparse_embedx_dim == 16
-
-
-def test_a_table_never_named_does_not_swallow_writes(strategy: DistributedStrategy) -> None:
-    table = strategy.sparse_table_configs.of("item")
-    message = (
-        "strategy.sparse_table_configs.item.sparse_embedx_dim cannot be set here: nothing was set for this table; "
-        "write strategy.sparse_table_configs['item'] = {...}"
-    )
-    with pytest.raises(StrategyError) as caught:
-        table.sparse_embedx_dim = 16
-    assert str(caught.value) == message
-    with pytest.raises(StrategyError) as caught:
-        table.update({"sparse_embedx_dim": 16})
-    assert str(caught.value) == message
-    strategy.sparse_table_configs["item"] = {}
-    strategy.sparse_table_configs.of("item").sparse_embedx_dim = 16
-    assert strategy.sparse_table_configs["item"].sparse_embedx_dim == 16
 
 
 def test_an_unknown_name_behaves_in_lookups(strategy: DistributedStrategy) -> None:
@@ -221,9 +203,6 @@ def test_a_dict_is_kept_whole_or_not_at_all(strategy: DistributedStrategy) -> No
     with pytest.raises(StrategyError):
         strategy.a_sync_configs = {"send_queue_size": 99, "k_steps": -2}
     assert strategy.a_sync_configs.send_queue_size == 2
-    with pytest.raises(StrategyError):
-        strategy.sparse_table_configs = {"a": {"sparse_shard_num": 7}, "b": {"sparse_shard_num": 0}}
-    assert not strategy.sparse_table_configs
     with pytest.raises(StrategyError, match=r"strategy\.amp_configs must be a dict, got 3"):
         strategy.amp_configs = 3  # type: ignore[assignment]
 
@@ -236,34 +215,16 @@ def test_a_group_of_another_strategy_is_copied(strategy: DistributedStrategy) ->
     assert strategy.localsgd_configs.k_steps == 9
 
 
-def test_a_group_takes_an_object_with_settings(strategy: DistributedStrategy) -> None:
+def test_options_of_programs_are_taken(strategy: DistributedStrategy) -> None:
     built, run = static.BuildStrategy(fuse_bn_act_ops=True, sync_batch_norm=True), static.ExecutionStrategy()
     run.num_threads = 4
     strategy.build_strategy, strategy.execution_strategy = built, run  # as 2.0 does
     said = {"sync_batch_norm", "build_strategy.fuse_bn_act_ops", "execution_strategy.num_threads"}
     assert {leaf.dotted for leaf in strategy.changed()} == said
-    with pytest.raises(AttributeError, match="strategy.build_strategy has no field 'memory_optimize'"):
-        strategy.build_strategy = static.BuildStrategy(memory_optimize=True, fuse_bn_add_act_ops=False)
+    strategy.require_supported()
+    with pytest.raises(UnknownFieldError, match="strategy.build_strategy has no field 'fuse'"):
+        strategy.build_strategy = {"fuse_bn_add_act_ops": False, "fuse": 1}
     assert strategy.build_strategy.fuse_bn_add_act_ops
-
-
-def test_tables_by_name(strategy: DistributedStrategy) -> None:
-    strategy.fleet_desc_configs = {"user": {"sparse_optimizer": "adam", "sparse_weight_bounds": [-1, 1]}}
-    strategy.sparse_table_configs = {"user": {"sparse_embedx_dim": 16}, "item": {}}
-    user = strategy.sparse_table_configs["user"]
-    assert (user.sparse_optimizer, user.sparse_weight_bounds, user.sparse_embedx_dim) == (
-        "adam",
-        (-1.0, 1.0),
-        16,
-    )
-    assert strategy.fleet_desc_configs is strategy.sparse_table_configs
-    assert strategy.sparse_table_configs.of("other").sparse_embedx_dim == 8
-    with pytest.raises(UnknownFieldError, match=r"has no table 'usr'; did you mean 'user'\?"):
-        strategy.sparse_table_configs["usr"]
-    with pytest.raises(StrategyError, match=r"sparse_shard_num must be a dict of fields, got 3; write \{"):
-        strategy.sparse_table_configs = {"sparse_shard_num": 3}  # type: ignore[dict-item]
-    with pytest.raises(StrategyError, match=r"strategy\.sparse_table_configs\.user\.sparse_weight_bounds must be"):
-        user.sparse_weight_bounds = (1.0, -1.0)
 
 
 @pytest.mark.parametrize(
@@ -318,16 +279,13 @@ def test_contradicting_modes(
 def test_copies_are_equal_and_independent(strategy: DistributedStrategy) -> None:
     strategy.a_sync = False
     strategy.dgc_configs = {"sparsity": [0.9, 0.99]}
-    strategy.sparse_table_configs = {"t": {"sparse_shard_num": 4}}
     for twin in (copy.copy(strategy), copy.deepcopy(strategy), pickle.loads(pickle.dumps(strategy))):
         assert twin == strategy
         twin.amp = True
         twin.dgc_configs.rampup_step = 8
-        twin.sparse_table_configs["t"].sparse_shard_num = 5
         assert twin != strategy
     assert not strategy.amp
     assert strategy.dgc_configs.rampup_step == 1
-    assert strategy.sparse_table_configs["t"].sparse_shard_num == 4
     assert strategy != 5
 
 
@@ -343,16 +301,13 @@ def test_repr_is_an_aligned_table_of_differences(strategy: DistributedStrategy) 
     assert repr(strategy) == "DistributedStrategy: every field has its default"
     strategy.localsgd = True
     strategy.localsgd_configs.k_steps = 4
-    strategy.fs_client_param = {"passwd": "hunter2"}
     strategy.amp = False
     assert str(strategy).splitlines() == [
         "DistributedStrategy",
-        "  field                     value     default",
-        "  fs_client_param.passwd    (hidden)  ''",
-        "  localsgd                  True      False",
-        "  localsgd_configs.k_steps  4         1",
+        "  field                     value  default",
+        "  localsgd                  True   False",
+        "  localsgd_configs.k_steps  4      1",
     ]
-    assert "hunter2" not in repr(strategy.fs_client_param)
     assert "k_steps=4" in repr(strategy.localsgd_configs)
 
 

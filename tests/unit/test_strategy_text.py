@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,9 @@ from hypothesis import strategies as draw
 
 from fleet.errors import FleetError, StrategyError, UnknownFieldError
 from fleet.strategy import DistributedStrategy
-from fleet.strategy.check import Check, Many, Maybe, Number, RefusedError, Span, Switch, Text, Whole
+from fleet.strategy.check import Check, Many, Maybe, Number, RefusedError, Switch, Text, Whole
 from fleet.strategy.field import Spec
 from fleet.strategy.group import GroupField
-from fleet.strategy.sparse_table import SparseTable
 
 TEXT = draw.text(draw.characters(exclude_categories=["Cs"]), max_size=8)
 
@@ -45,8 +43,6 @@ def _values(check: Check[Any]) -> draw.SearchStrategy[Any]:
             return draw.lists(_values(each), max_size=3)
         case Maybe(inner):
             return draw.none() | _values(inner)
-        case Span():
-            return draw.tuples(draw.floats(-9, 0), draw.floats(0, 9))
     raise AssertionError(check)
 
 
@@ -64,23 +60,19 @@ GROUPS = draw.fixed_dictionaries(
         if isinstance(member, GroupField)
     },
 )
-TABLE_NAMES = draw.text(min_size=1, max_size=5).filter(str.isprintable)
-TABLES = draw.dictionaries(TABLE_NAMES, _dicts(SparseTable._members), max_size=2)
 
 
 @settings(max_examples=40, deadline=None)
-@given(switches=SWITCHES, groups=GROUPS, tables=TABLES, groups_first=draw.booleans())
+@given(switches=SWITCHES, groups=GROUPS, groups_first=draw.booleans())
 def test_what_is_saved_is_loaded(
     tmp_path_factory: pytest.TempPathFactory,
     switches: dict[str, Any],
     groups: dict[str, Any],
-    tables: dict[str, Any],
     groups_first: bool,
 ) -> None:
     strategy = DistributedStrategy()
     for name, value in {**groups, **switches}.items() if groups_first else {**switches, **groups}.items():
         setattr(strategy, name, value)
-    strategy.sparse_table_configs = tables
     path = tmp_path_factory.mktemp("strategy") / "strategy.toml"
     strategy.save(path)
     assert DistributedStrategy.load(path) == strategy
@@ -95,7 +87,6 @@ def test_the_file_explains_itself(path: Path) -> None:
     strategy = DistributedStrategy()
     strategy.a_sync = True
     strategy.amp_configs = {"custom_white_list": ['a"b', "c\n"]}
-    strategy.sparse_table_configs = {"emb.0": {"sparse_initial_range": 1e-5}}
     strategy.save(path)
     assert path.read_text() == (
         "# A Fleet strategy: the fields that differ from their defaults. "
@@ -105,9 +96,6 @@ def test_the_file_explains_itself(path: Path) -> None:
         "\n[a_sync_configs]\n"
         "\n# k_steps is the number of batches between two exchanges in geo mode\n"
         "k_steps = 0\n"
-        '\n[sparse_table_configs."emb.0"]\n'
-        "\n# sparse_initial_range is r when the first values are drawn from [-r, r]\n"
-        "sparse_initial_range = 1e-05\n"
         "\n[amp_configs]\n"
         "\n# custom_white_list names functions of torch (such as linear) that always run in half precision\n"
         'custom_white_list = ["a\\"b", "c\\u000a"]\n'
@@ -115,10 +103,9 @@ def test_the_file_explains_itself(path: Path) -> None:
 
 
 def test_a_file_written_by_hand(path: Path) -> None:
-    path.write_text("[a_sync_configs]\nk_steps = 100\n[fleet_desc_configs.t]\nsparse_shard_num = 5\n")
+    path.write_text("[a_sync_configs]\nk_steps = 100\n")
     strategy = DistributedStrategy.load(str(path))
     assert strategy.mode == "geo"
-    assert strategy.sparse_table_configs["t"].sparse_shard_num == 5
     path.write_text("a_sync = false\n")
     assert DistributedStrategy.load(path).mode == "sync"
 
@@ -144,7 +131,6 @@ def test_a_file_written_by_hand(path: Path) -> None:
         (b"_values = 1\n", UnknownFieldError, "strategy has no field '_values'"),
         (b"mode = 'geo'\n", StrategyError, ": strategy.mode cannot be set; it follows from a_sync"),
         (b"[amp_configs]\nratio = 1\n", UnknownFieldError, "strategy.amp_configs has no field 'ratio'"),
-        (b"[sparse_table_configs]\nsparse_shard_num = 3\n", StrategyError, "must be a dict of fields, got 3"),
     ],
 )
 def test_a_bad_file_is_one_clear_line(path: Path, content: bytes, kind: type[FleetError], message: str) -> None:
@@ -161,6 +147,18 @@ def test_a_missing_file(path: Path) -> None:
         DistributedStrategy.load(path)
     with pytest.raises(StrategyError, match="cannot be read: Is a directory"):
         DistributedStrategy.load(path.parent)
+
+
+def test_what_auto_leaves_alone_is_saved(path: Path) -> None:
+    strategy = DistributedStrategy()
+    strategy.auto, strategy.compile = True, False
+    strategy.save(path)
+    loaded = DistributedStrategy.load(path)
+    assert loaded.is_set("compile")
+    assert loaded == strategy
+    strategy = DistributedStrategy()
+    strategy.auto = True
+    assert loaded != strategy
 
 
 def test_a_failed_save_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,10 +183,3 @@ def test_a_place_that_takes_no_file(path: Path) -> None:
             DistributedStrategy().save(place)
         assert str(caught.value) == f"{place} cannot be written: {reason}"
         assert not list(path.parent.iterdir())
-
-
-def test_a_password_is_for_its_owner_only(path: Path) -> None:
-    strategy = DistributedStrategy()
-    strategy.fs_client_param = {"passwd": "hunter2"}
-    strategy.save(path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from fleet_paddle.imperative.operands import by_operand
+from fleet_paddle.rows.function import takes_both
 
 MAKERS = frozenset(
     {
@@ -40,7 +41,7 @@ MAKERS = frozenset(
 def either(name: str, tensors: str, variables: str) -> Any:
     """The function `name` of both modules in one; what is no function is that of `tensors`."""
     of_tensors = getattr(importlib.import_module(tensors), name)
-    if isinstance(of_tensors, type | ModuleType) or not callable(of_tensors):
+    if isinstance(of_tensors, type | ModuleType) or not callable(of_tensors) or takes_both(of_tensors):
         return of_tensors
     return by_operand(name, of_tensors, variables, name in MAKERS)
 

@@ -10,9 +10,11 @@ import torch
 from torch.utils import data
 
 from fleet.errors import NotSupportedError
+from fleet.static.executor.place import device_of
 from fleet.static.reader import DataLoader as _OfGenerators
 from fleet_paddle import mode
 from fleet_paddle.generated import GeneratedTensors
+from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.tensor import own
 from fleet_paddle.sampling import (
     BatchSampler,
@@ -76,7 +78,8 @@ class ComposeDataset(data.Dataset[Any]):
 class DataLoader(data.DataLoader[Any]):
     """Batches of a dataset as tensors, in lists, or in dicts where samples are; arrays of a `collate_fn` become them.
 
-    `use_buffer_reader`, `use_shared_memory` and `places` say how they travel, and torch does it its own way.
+    They come on the first of `places`, or where new tensors are made. `use_buffer_reader` and `use_shared_memory` say
+    how they travel, and torch does it its own way.
     """
 
     from_dataset = staticmethod(_OfGenerators.from_dataset)
@@ -85,7 +88,7 @@ class DataLoader(data.DataLoader[Any]):
         self,
         dataset: Any,
         feed_list: Any = None,
-        places: Any = None,  # noqa: ARG002
+        places: Any = None,
         return_list: bool = True,
         batch_sampler: Any = None,
         batch_size: int | None = 1,
@@ -103,6 +106,8 @@ class DataLoader(data.DataLoader[Any]):
             raise NotSupportedError(
                 "DataLoader: feed_list and return_list=False are for programs; use DataLoader.from_generator(feed_list)"
             )
+        place = places[0] if isinstance(places, list | tuple) else places
+        self._place = None if place is None else device_of(place)
         common: dict[str, Any] = {
             "collate_fn": collate_fn,
             "num_workers": num_workers,
@@ -141,16 +146,17 @@ class DataLoader(data.DataLoader[Any]):
         return iter(self)
 
     def __iter__(self) -> Any:
+        device = current() if self._place is None else self._place
         for batch in super().__iter__():
-            yield tensors_of([batch] if isinstance(batch, torch.Tensor | np.ndarray) else batch)
+            yield tensors_of([batch] if isinstance(batch, torch.Tensor | np.ndarray) else batch, device)
 
 
-def tensors_of(batch: Any) -> Any:
-    """A batch with tensors of ours in the places of tensors and arrays, and lists in those of tuples."""
+def tensors_of(batch: Any, device: torch.device) -> Any:
+    """A batch with tensors of ours, on the device, where it has tensors and arrays, and lists where it has tuples."""
     if isinstance(batch, torch.Tensor):
-        return own(batch)
+        return own(batch.to(device))
     if isinstance(batch, np.ndarray):
-        return own(torch.as_tensor(batch)) if batch.dtype.kind in "biufc" else batch
+        return own(torch.as_tensor(batch).to(device)) if batch.dtype.kind in "biufc" else batch
     if isinstance(batch, Mapping):
-        return {key: tensors_of(one) for key, one in batch.items()}
-    return [tensors_of(one) for one in batch] if isinstance(batch, list | tuple) else batch
+        return {key: tensors_of(one, device) for key, one in batch.items()}
+    return [tensors_of(one, device) for one in batch] if isinstance(batch, list | tuple) else batch

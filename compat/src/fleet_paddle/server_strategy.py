@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
-from fleet.static.executor.options import BuildStrategy, ExecutionStrategy
-from fleet.strategy import DistributedStrategy, Mode
+from fleet.strategy import BuildStrategy, DistributedStrategy, ExecutionStrategy, Mode
 from fleet.strategy.unknown import unknown
 from fleet.transpiler.config import DistributeTranspilerConfig
 
@@ -41,7 +40,7 @@ class TrainerRuntimeConfig:
         own = name.removeprefix(_PREFIX)
         if own not in _TRAFFIC:
             raise unknown("TrainerRuntimeConfig", name, _TRAFFIC)
-        self.__dict__[own] = DistributedStrategy().a_sync_configs.cleaned({own: value})[own]
+        self.__dict__[own] = DistributedStrategy().a_sync_configs.cleaned({own: value}).get(own, value)
 
 
 class ServerStrategy(DistributedStrategy):
@@ -124,7 +123,7 @@ def _bare(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(kind: Any, given: Any) -> Any:
-    made = kind(**given) if isinstance(given, Mapping) else given
+    made = kind(**given) if isinstance(given, Mapping) and not isinstance(given, kind) else given
     if not isinstance(made, kind):
         raise UsageTypeError(f"a {kind.__name__} or a dict is expected, got {type(given).__name__}")
     made.check()

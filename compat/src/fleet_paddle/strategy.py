@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.executor.options import BuildStrategy, ExecutionStrategy
-from fleet.strategy import DistributedStrategy
+from fleet.strategy import BuildStrategy, DistributedStrategy, ExecutionStrategy
 
 
 class CollectiveStrategy(DistributedStrategy):
@@ -52,7 +51,7 @@ class CollectiveStrategy(DistributedStrategy):
             elif name == "fuse_memory_size":
                 if value > 0:
                     self.fuse_grad_size_in_MB = value
-            elif name not in self._members and name in BuildStrategy._defaults:
+            elif name not in self._members and name in BuildStrategy._members:
                 setattr(self.__dict__["_build"], name, value)
                 self.__dict__["_build"].check()
             else:
@@ -71,7 +70,7 @@ class CollectiveStrategy(DistributedStrategy):
                 return self.amp_configs.init_loss_scaling
             if name == "fuse_memory_size":
                 return self.fuse_grad_size_in_MB
-            if name in BuildStrategy._defaults and "_build" in self.__dict__:
+            if name in BuildStrategy._members and "_build" in self.__dict__:
                 return getattr(self.__dict__["_build"], name)
             return super().__getattr__(name)
 

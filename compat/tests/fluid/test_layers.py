@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,10 +12,12 @@ from torch.nn import functional as F  # noqa: N812 - as everybody calls it
 
 from fleet import static
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+from fleet.static.ops import known
+from fleet.static.registry import definition
 from fleet_paddle import mode
 from fleet_paddle.dygraph import to_variable
 from fleet_paddle.fluid import layers as L  # noqa: N812 - as scripts call it
-from fleet_paddle.fluid import rates, shortcuts
+from fleet_paddle.fluid import rates
 
 RNG = np.random.default_rng(0)
 X, Y = (RNG.random((2, 4, 6)) * 0.8 + 0.1).astype(np.float32)
@@ -72,6 +73,10 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "pad": lambda x, _y, _ids: L.pad(x, [0, 1, 1, 0], 0.5),
     "reshape": lambda x, _y, _ids: L.reshape(x, [0, -1, 2], act="tanh"),
     "slice": lambda x, _y, _ids: L.slice(x, [0, 1], [1, -2], [3, 6]),
+    "assign": lambda x, _y, _ids: L.assign(x),
+    "flatten": lambda x, _y, _ids: L.flatten(L.reshape(x, [2, 2, 6]), axis=2),
+    "gather": lambda x, _y, ids: L.gather(x, L.slice(ids, [0], [0], [2])),  # rows 0 and 2
+    "squeeze": lambda x, _y, _ids: L.squeeze(L.reshape(x, [4, 1, 6]), [1]),
     "split": lambda x, _y, _ids: L.split(x, [2, -1], dim=1)[1],
     "stack": lambda x, y, _: L.stack([x, y], axis=1),
     "unstack": lambda x, _y, _ids: L.unstack(L.unsqueeze(x, [1]), axis=2)[2],
@@ -136,6 +141,21 @@ def test_tensors_have_the_values_and_gradients_of_programs(name: str) -> None:
 @pytest.mark.parametrize("name", ON_IMAGES)
 def test_images_too(name: str) -> None:
     compare(ON_IMAGES[name], IMAGES)
+
+
+def test_every_gradient_that_autograd_finds_too_is_compared() -> None:
+    mode.enable_static()
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        values = [static.data(f"v{i}", list(one.shape), str(one.dtype)) for i, one in enumerate((X, Y, IDS, IMAGES))]
+        for call in CALLS.values():
+            call(*values[:3])
+        for on_images in ON_IMAGES.values():
+            on_images(values[3])
+    compared = {op.type for op in main.global_block().ops}
+    marked = {one.grad_of for one in map(definition, known()) if one.as_autograd}
+    assert marked - compared == {"conv2d", "conv2d_transpose", "conv3d"}  # which have weights, as layers of dygraph
+    assert all(definition(f"{name}_grad").make is not None for name in marked)
 
 
 def test_what_makes_tensors_goes_by_the_mode() -> None:
@@ -238,11 +258,3 @@ def test_gradients_of_gradients() -> None:
 def test_mistakes_are_named(call: Callable[[Any], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call(to_variable(X))
-
-
-def test_shortcuts_take_what_the_layers_take() -> None:
-    for name, function in shortcuts.FUNCTIONS.items():
-        layer = inspect.signature(getattr(static.layers, name)).parameters
-        for place, argument in enumerate(inspect.signature(function).parameters):
-            assert argument in layer, f"{name}: {argument}"
-            assert list(layer)[place] == argument or argument == "name", f"{name}: {argument}"

@@ -13,7 +13,7 @@ import torch
 
 import fleet_paddle.imperative as paddle
 from fleet.collective import tuning
-from fleet.collective.optimizer import DistributedOptimizer
+from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.optim import Lamb
 from fleet.ps.from_torch import rule_of
@@ -309,7 +309,7 @@ def test_the_other_parts_of_fleet_take_them_for_torchs() -> None:
     made = optimizer.Adam(0.1, parameters=[weight])
     assert rule_of(made, made.param_groups[0]).name == "adam"
     assert tuning.fuse(made)
-    wrapped = DistributedOptimizer(made, DistributedStrategy())
+    wrapped = CollectiveOptimizer(made, DistributedStrategy())
     assert wrapped.get_lr() == 0.1
     wrapped.set_lr(0.2)
     assert made.get_lr() == 0.2

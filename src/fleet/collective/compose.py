@@ -9,11 +9,12 @@ from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from fleet.collective.merge import Merge
-from fleet.collective.modes.base import Mode
+from fleet.collective.modes.base import SyncPolicy
 from fleet.collective.modes.reduce_grad import MB, Buckets, ReduceGrad
 from fleet.collective.precision import HALVES
 from fleet.errors import StrategyError, UsageError
 from fleet.strategy import DistributedStrategy
+from fleet.strategy.parallel import ShardingConfigs
 
 MODES = ("localsgd", "adaptive_localsgd", "post_local", "dgc", "sharding")
 """Each decides how workers come together, so one at most; none of them is ReduceGrad."""
@@ -74,12 +75,11 @@ def refuse_contradictions(strategy: DistributedStrategy) -> None:
 def _refuse_half_set_sharding(strategy: DistributedStrategy) -> None:
     configs = strategy.sharding_configs
     for new, old in (("segment_broadcast_MB", "fuse_broadcast_MB"), ("sharding_degree", "sharding_group_size")):
-        values = configs[new], configs[old]
-        default = 32.0 if new.endswith("MB") else 8
-        if default not in values and values[0] != values[1]:
+        values = {configs[new], configs[old]} - {None}
+        if len(values) == 2:
             raise StrategyError(
-                f"strategy.sharding_configs.{new} = {values[0]} and {old} = {values[1]} are two names of one thing; "
-                "set one of them"
+                f"strategy.sharding_configs.{new} = {configs[new]} and {old} = {configs[old]} are two names of one "
+                "thing; set one of them"
             )
     if configs.optimize_offload and configs.stage == 1:
         raise StrategyError(
@@ -87,10 +87,12 @@ def _refuse_half_set_sharding(strategy: DistributedStrategy) -> None:
         )
 
 
-def make_mode(module: nn.Module, strategy: DistributedStrategy, num_workers: int, device: torch.device) -> Mode:
+def make_sync_policy(
+    module: nn.Module, strategy: DistributedStrategy, num_workers: int, device: torch.device
+) -> SyncPolicy:
     """How this model's workers come together. A single worker has nobody to meet."""
     if num_workers == 1:
-        return Mode(module)
+        return SyncPolicy(module)
     buckets = _buckets(strategy)
     if strategy.dgc:
         from fleet.collective.modes.dgc import DGC
@@ -106,7 +108,7 @@ def make_mode(module: nn.Module, strategy: DistributedStrategy, num_workers: int
     return ReduceGrad(module, num_workers, buckets)
 
 
-def _local(module: nn.Module, strategy: DistributedStrategy, num_workers: int, buckets: Buckets) -> Mode:
+def _local(module: nn.Module, strategy: DistributedStrategy, num_workers: int, buckets: Buckets) -> SyncPolicy:
     from fleet.collective.modes.local_sgd import Interval, LocalSGD
 
     if strategy.localsgd:
@@ -137,24 +139,11 @@ def _buckets(strategy: DistributedStrategy) -> Buckets:
 
 def _sharding(
     module: nn.Module, strategy: DistributedStrategy, num_workers: int, device: torch.device, buckets: Buckets
-) -> Mode:
+) -> SyncPolicy:
     from torch.distributed.device_mesh import init_device_mesh
 
     configs = strategy.sharding_configs
-    degree = configs.sharding_group_size if configs.sharding_degree == 8 else configs.sharding_degree
-    if degree not in (8, num_workers) and not configs.hybrid_dp:
-        raise StrategyError(
-            f"strategy.sharding_configs.sharding_degree = {degree} with {num_workers} workers makes several copies of "
-            "the model; set hybrid_dp = True too, or leave it out"
-        )
-    shape: tuple[int, ...] = (num_workers,)
-    if configs.hybrid_dp and degree < num_workers:
-        if num_workers % degree:
-            raise StrategyError(
-                f"strategy.sharding_configs.sharding_degree = {degree} does not divide {num_workers} workers; "
-                "choose a number that does"
-            )
-        shape = (num_workers // degree, degree)
+    shape = _copies(configs, num_workers)
     names = ("replicate", "shard")[-len(shape) :]
     mesh = init_device_mesh(device.type, shape, mesh_dim_names=names)
     if configs.stage == 1:
@@ -163,10 +152,26 @@ def _sharding(
         return ShardedState(module, num_workers, buckets, mesh.get_group("shard"))
     from fleet.collective.modes.sharded import Division, Sharded
 
-    old = configs.fuse_broadcast_MB
-    segment_mb = old if configs.segment_broadcast_MB == 32.0 else configs.segment_broadcast_MB
-    division = Division(configs.stage, mesh, int(segment_mb * MB), buckets.dtype, configs.optimize_offload)
+    division = Division(configs.stage, mesh, int(configs.segment_mb * MB), buckets.dtype, configs.optimize_offload)
     return Sharded(module, num_workers, division)
+
+
+def _copies(configs: ShardingConfigs, num_workers: int) -> tuple[int, ...]:
+    """The shape of the grid of workers: copies of the model, unless there is one, and workers that share a copy."""
+    degree = configs.degree(num_workers)
+    if num_workers % degree:
+        raise StrategyError(
+            f"strategy.sharding_configs.sharding_degree = {degree} does not divide {num_workers} workers; set it to "
+            "a number that does"
+        )
+    if degree == num_workers:
+        return (num_workers,)
+    if not configs.hybrid_dp:
+        raise StrategyError(
+            f"strategy.sharding_configs.sharding_degree = {degree} with {num_workers} workers makes several copies of "
+            "the model; set hybrid_dp = True too, or leave it out"
+        )
+    return num_workers // degree, degree
 
 
 def make_merge(strategy: DistributedStrategy) -> Merge:
@@ -176,12 +181,12 @@ def make_merge(strategy: DistributedStrategy) -> Merge:
     return Merge(strategy.sharding_configs.gradient_merge_acc_step if strategy.sharding else 1)
 
 
-def needs_optimizer(strategy: DistributedStrategy, mode: Mode) -> bool:
+def needs_optimizer(strategy: DistributedStrategy, policy: SyncPolicy) -> bool:
     """Whether an optimizer that is not Fleet's would leave out a part of what the strategy asks for."""
     switches = ("gradient_merge", "lars", "lamb", "fused_optimizer", "sharding", *_LOCAL, "dgc")
     asked = any(getattr(strategy, name) for name in switches)
     values = strategy.gradient_clip_norm, strategy.gradient_clip_value
-    is_summed = strategy.gradient_scale_configs.scale_strategy != "avg" and mode.num_workers > 1
+    is_summed = strategy.gradient_scale_configs.scale_strategy != "avg" and policy.num_workers > 1
     return asked or is_summed or any(value is not None for value in values)
 
 

@@ -13,7 +13,7 @@ from torch import nn
 from fleet.collective import precision, tuning
 from fleet.collective.agree import check_same_model, check_same_values, share_values
 from fleet.collective.amp import LossScale, ScaleRule
-from fleet.collective.compose import make_merge, make_mode, needs_optimizer
+from fleet.collective.compose import make_merge, make_sync_policy, needs_optimizer
 from fleet.collective.recompute import recompute
 from fleet.collective.step import StepState
 from fleet.collective.sync_batch_norm import synchronise
@@ -53,9 +53,9 @@ class DistributedModel(nn.Module):
             share_values(module)
         self.module = module
         self._originals = [ref(parameter) for parameter in module.parameters()]
-        mode = make_mode(module, strategy, num_workers, device)
+        policy = make_sync_policy(module, strategy, num_workers, device)
         scale = self._loss_scale()
-        self.step_state = StepState(mode, make_merge(strategy), scale, device, needs_optimizer(strategy, mode))
+        self.step_state = StepState(policy, make_merge(strategy), scale, device, needs_optimizer(strategy, policy))
         self._compiled: dict[int, Call] = {}
         self._is_accumulating = False
 
@@ -106,8 +106,8 @@ class DistributedModel(nn.Module):
             state.require_optimizer()
             state.has_run = True
             state.has_unreduced = self._is_accumulating
-            state.mode.expect(state.merge.is_last and not self._is_accumulating)
-            call = state.mode.training_call
+            state.policy.expect(state.merge.is_last and not self._is_accumulating)
+            call = state.policy.training_call
         else:
             call = self.module
         if self._tuning.compile:
@@ -158,7 +158,7 @@ class DistributedModel(nn.Module):
 
     def settle(self) -> None:
         """Make the parameters of all workers equal now, in the modes in which they may differ between steps."""
-        self.step_state.mode.settle()
+        self.step_state.policy.settle()
 
     def check_in_sync(self) -> None:
         """UsageError on every worker if parameters or buffers differ between workers; for debugging."""
@@ -171,7 +171,7 @@ class DistributedModel(nn.Module):
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         """The inner model's, whole tensors under its own names. With sharding every worker must call it."""
-        return self.step_state.mode.full_state_dict(self.module.state_dict(*args, **kwargs))
+        return self.step_state.policy.full_state_dict(self.module.state_dict(*args, **kwargs))
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load whole tensors under the inner model's own names, on every worker."""
@@ -179,7 +179,7 @@ class DistributedModel(nn.Module):
             raise NotSupportedError(
                 "load_state_dict(assign=True) would replace parameters that are in use; leave it out"
             )
-        return self.step_state.mode.load_full(state_dict, strict)
+        return self.step_state.policy.load_full(state_dict, strict)
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True

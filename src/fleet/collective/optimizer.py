@@ -21,7 +21,7 @@ from fleet.optim.spelling import Spelling
 from fleet.strategy import DistributedStrategy
 
 
-class DistributedOptimizer(Spelling, Optimizer):
+class CollectiveOptimizer(Spelling, Optimizer):
     """Stands for a torch optimizer: same param_groups, so learning-rate schedules and changes work as usual.
 
     `step()` merges, unscales and clips what backward left, updates the parameters and lets the workers come together
@@ -34,7 +34,7 @@ class DistributedOptimizer(Spelling, Optimizer):
     def __init__(self, users: Optimizer, strategy: DistributedStrategy) -> None:
         if not isinstance(users, Optimizer):
             raise UsageTypeError(f"optimizer must be a torch.optim.Optimizer, got {type(users).__name__}")
-        if isinstance(users, DistributedOptimizer):
+        if isinstance(users, CollectiveOptimizer):
             raise UsageTypeError("this optimizer is distributed already; call fleet.distributed_optimizer() once")
         # Not Optimizer.__init__, which would make groups of its own, and not all of the user's attributes: a schedule
         # has put a `step` among them. Hooks that are registered here run when the user's optimizer steps.
@@ -69,7 +69,7 @@ class DistributedOptimizer(Spelling, Optimizer):
         if model.fuses:
             tuning.fuse(self.users)
         self._linked, state.optimizer = state, self
-        self.inner = state.mode.take(self.users)
+        self.inner = state.policy.take(self.users)
 
     @property
     def parameters(self) -> list[torch.Tensor]:
@@ -91,10 +91,10 @@ class DistributedOptimizer(Spelling, Optimizer):
         state.reduce_now()
         state.refuse_strangers(self._gradients)
         if not self._finish(state):
-            state.mode.before_step()
+            state.policy.before_step()
             self.inner.step()
             state.num_updates += 1
-        state.mode.stepped(state.loss)
+        state.policy.stepped(state.loss)
         state.loss = None
         self.users._opt_called = True  # type: ignore[attr-defined]  # what a schedule made of it looks for
         return loss
@@ -114,11 +114,11 @@ class DistributedOptimizer(Spelling, Optimizer):
         elif factor != 1.0 and (gradients := self._gradients()):
             torch._foreach_mul_(gradients, factor)
         if strategy.gradient_clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(state.mode.to_clip(self.parameters), strategy.gradient_clip_norm)
+            torch.nn.utils.clip_grad_norm_(state.policy.to_clip(self.parameters), strategy.gradient_clip_norm)
         if strategy.gradient_clip_value is not None:
             torch.nn.utils.clip_grad_value_(self.parameters, strategy.gradient_clip_value)
         if self._clip is not None and self.inner is not self._given:
-            self._clip(state.mode.to_clip(self.parameters))  # the user's own would do it as it steps, but does not
+            self._clip(state.policy.to_clip(self.parameters))  # the user's own would do it as it steps, but does not
         return False
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -147,7 +147,7 @@ class DistributedOptimizer(Spelling, Optimizer):
                 users.update({name: value for name, value in own.items() if name != "params"})
 
     def _owner(self) -> Optimizer:
-        return self.inner if self._linked is None else self._linked.mode.state_owner(self.inner)
+        return self.inner if self._linked is None else self._linked.policy.state_owner(self.inner)
 
     def share_state(self, source: int) -> None:
         """Give every worker the state that worker `source` has, among workers that hold the same parameters."""

@@ -12,26 +12,26 @@ import torch.distributed as dist
 from fleet.collective.agree import world
 from fleet.collective.amp import LossScale
 from fleet.collective.merge import Merge
-from fleet.collective.modes.base import Mode
+from fleet.collective.modes.base import SyncPolicy
 from fleet.errors import DivergedError, NotReadyError, NotSupportedError, UsageError
 
 if TYPE_CHECKING:
-    from fleet.collective.optimizer import DistributedOptimizer
+    from fleet.collective.optimizer import CollectiveOptimizer
 
 
 class StepState:
     """Made with a model; an optimizer is linked to it when both are there."""
 
     def __init__(
-        self, mode: Mode, merge: Merge, scale: LossScale | None, device: torch.device, needs_optimizer: bool
+        self, policy: SyncPolicy, merge: Merge, scale: LossScale | None, device: torch.device, needs_optimizer: bool
     ) -> None:
-        self.mode = mode
+        self.policy = policy
         self.merge = merge
         self.scale = scale
-        self.num_workers = mode.num_workers
+        self.num_workers = policy.num_workers
         self.device = device
         self._needs_optimizer = needs_optimizer or scale is not None
-        self.optimizer: DistributedOptimizer | None = None
+        self.optimizer: CollectiveOptimizer | None = None
         self.loss: torch.Tensor | None = None
         """The last one that `scale_loss` saw, unscaled."""
         self.num_updates = 0
@@ -68,7 +68,7 @@ class StepState:
                 'use "pad" or "drop"'
             )
         self.has_unreduced = False
-        self.mode.reduce_now()
+        self.policy.reduce_now()
 
     def refuse_strangers(self, gradients: Callable[[], list[torch.Tensor]]) -> None:
         """UsageError for gradients of a forward that nobody was told of: they are this worker's alone."""
@@ -88,7 +88,7 @@ class StepState:
                 'model.scale_loss(loss).backward(), or set strategy.amp_configs = {"dtype": "bfloat16"}'
             )
         self._is_loss_scaled = False
-        has_overflowed = self.scale.unscale_(gradients, self.mode.agree_on_overflow, self.device, more)
+        has_overflowed = self.scale.unscale_(gradients, self.policy.agree_on_overflow, self.device, more)
         self.scale.update(has_overflowed)
         if has_overflowed:
             self._refuse_bad_losses()
@@ -102,7 +102,7 @@ class StepState:
         assert self.loss is not None
         is_bad = not bool(torch.isfinite(self.loss).all())
         bad = {dist.get_rank() if self.num_workers > 1 else 0: is_bad}
-        if self.num_workers > 1 and not self.mode.steps_alone:  # there, workers overflow alone
+        if self.num_workers > 1 and not self.policy.steps_alone:  # there, workers overflow alone
             bad = {rank: text == b"1" for rank, text in enumerate(world().gather_bytes(b"1" if is_bad else b"0"))}
         self._num_bad_losses = self._num_bad_losses + 1 if any(bad.values()) else 0
         if any(bad.values()) and self._num_bad_losses >= self.scale.rule.decr_every_n_nan_or_inf:
@@ -130,11 +130,11 @@ class StepState:
         before = self.num_updates
         self._is_joining = True
         try:
-            with self.mode.join():
+            with self.policy.join():
                 yield
         finally:
             self._is_joining = False
-        if not self.mode.steps_alone:
+        if not self.policy.steps_alone:
             self._catch_up(self.num_updates - before)
 
     def _catch_up(self, num_updates: int) -> None:

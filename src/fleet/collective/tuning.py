@@ -50,15 +50,20 @@ def choose(strategy: DistributedStrategy, module: nn.Module, device: torch.devic
             f"{type(module.get_parameter(foreign)).__qualname__} of its own; leave it False, or use torch.nn's layers"
         )
     has_images = any(isinstance(one, _IMAGES) for one in module.modules())
-    auto_half = auto and on_gpu and not strategy.amp and torch.cuda.is_bf16_supported()
+
+    def asked(name: str, suits: bool) -> bool:
+        """Whether the user wants it; who has said neither yes nor no leaves it to `auto`."""
+        return bool(getattr(strategy, name)) if strategy.is_set(name) else auto and suits
+
+    auto_half = not strategy.amp and asked("amp", on_gpu and torch.cuda.is_bf16_supported())
     dtype = torch.bfloat16 if auto_half or strategy.amp_configs.dtype == "bfloat16" else torch.float16
     tuning = Tuning(
         amp=strategy.amp or auto_half,
         amp_dtype=dtype,
-        compile=strategy.compile or (auto and on_gpu and foreign is None),
-        channels_last=strategy.channels_last or (auto and has_images),
-        fused_optimizer=(strategy.fused_optimizer or auto) and not has_sparse_gradients(module),
-        benchmark_kernels=strategy.cudnn_exhaustive_search or (auto and has_images),
+        compile=asked("compile", on_gpu and foreign is None),
+        channels_last=asked("channels_last", has_images),
+        fused_optimizer=asked("fused_optimizer", True) and not has_sparse_gradients(module),
+        benchmark_kernels=asked("cudnn_exhaustive_search", has_images),
     )
     if auto:
         log.info("strategy.auto on %s: %s", device, tuning)

@@ -36,6 +36,10 @@ class World(ABC):
     def reduce(self, values: torch.Tensor, op: dist.ReduceOp.RedOpType) -> None:
         """Combine `values` over the group, in place."""
 
+    @abstractmethod
+    def broadcast(self, values: torch.Tensor) -> None:
+        """Replace `values`, of one type and size everywhere, by those of rank 0, in place."""
+
     def barrier(self) -> None:
         """Return when every member has come here."""
         self.reduce(torch.zeros(1), dist.ReduceOp.SUM)
@@ -50,6 +54,9 @@ class Alone(World):
         return [own]
 
     def reduce(self, values: torch.Tensor, op: dist.ReduceOp.RedOpType) -> None:
+        pass
+
+    def broadcast(self, values: torch.Tensor) -> None:
         pass
 
 
@@ -77,6 +84,11 @@ class GlooWorld(World):
         options = dist.AllreduceOptions()
         options.reduceOp = dist.ReduceOp(op)
         self._wait(self._group.allreduce([values], options))
+
+    def broadcast(self, values: torch.Tensor) -> None:
+        options = dist.BroadcastOptions()
+        options.rootRank = 0
+        self._wait(self._group.broadcast([values], options))
 
     def _wait(self, work: Any) -> None:
         try:
@@ -136,7 +148,7 @@ class Worlds:
             len(everybody),
             default_pg_timeout,
         )
-        return GlooWorld(cast(dist.ProcessGroup, group), name)  # a backend alone answers the two calls we make
+        return GlooWorld(cast(dist.ProcessGroup, group), name)  # a backend alone answers the three calls we make
 
 
 def pack(value: object) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fleet.api import fleet as shared
 from fleet.data.checks import count_of, flag_of, seed_of
-from fleet.data.exchange import Job, exchange
+from fleet.data.exchange import ShuffleFleet, exchange
 from fleet.data.line_ids import merge_by_id
 from fleet.data.loading import Preload, load
 from fleet.data.memory_settings import MemorySettings
@@ -65,12 +65,12 @@ class InMemoryDataset(MemorySettings):
         self._refuse_while_preloading()
         self._put(None)
 
-    def get_memory_data_size(self, fleet: Job | None = None) -> int:
+    def get_memory_data_size(self, fleet: ShuffleFleet | None = None) -> int:
         """How many records this worker has or, given `fleet`, all have together (then all must ask)."""
         num = self._loaded().num
         return num if fleet is None else int(fleet.util.all_reduce(num))
 
-    def get_shuffle_data_size(self, fleet: Job | None = None) -> int:
+    def get_shuffle_data_size(self, fleet: ShuffleFleet | None = None) -> int:
         """The same, of records that went through `global_shuffle`; 0 before."""
         num = self._loaded().num if self._is_global else 0
         return num if fleet is None else int(fleet.util.all_reduce(num))
@@ -79,7 +79,9 @@ class InMemoryDataset(MemorySettings):
         """Put this worker's records into another order."""
         self._order = self._rng(seed).permutation(self._loaded().num)
 
-    def global_shuffle(self, fleet: Job | None = None, thread_num: int = 12, *, seed: int | None = None) -> None:
+    def global_shuffle(
+        self, fleet: ShuffleFleet | None = None, thread_num: int = 12, *, seed: int | None = None
+    ) -> None:
         """Let every record go to a worker at random, and put them into another order; every worker calls it.
 
         Without `fleet` the job of `fleet.init()` is meant, if there is one. At most `thread_num` threads pack columns.
@@ -170,7 +172,7 @@ def _merged(records: Records, merge_size: int) -> Records:
     return merged
 
 
-def _joined(fleet: Job | None) -> Job | None:
+def _joined(fleet: ShuffleFleet | None) -> ShuffleFleet | None:
     """The job that is meant, or None outside of any."""
     if fleet is not None:
         return fleet

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Bytes = npt.NDArray[np.uint8]
 
 
-class Job(Protocol):
-    """The part of a Fleet that is used here; the module `fleet` has it too."""
+class ShuffleFleet(Protocol):
+    """The part of a Fleet that a shuffle needs; the module `fleet` has it too."""
 
     @property
     def util(self) -> Util: ...
@@ -29,7 +29,9 @@ class Job(Protocol):
     def worker_num(self) -> int: ...
 
 
-def exchange(records: Records, to: Index, job: Job, *, round_size: int, pause_s: float, num_threads: int) -> Records:
+def exchange(
+    records: Records, to: Index, job: ShuffleFleet, *, round_size: int, pause_s: float, num_threads: int
+) -> Records:
     """What this worker gets when each sends its records where `to` says; every worker calls it.
 
     A round sends at most `round_size` records to each worker, so memory needs room for that much more; `pause_s` is
@@ -56,7 +58,7 @@ def exchange(records: Records, to: Index, job: Job, *, round_size: int, pause_s:
     return result
 
 
-def _compare(records: Records, job: Job) -> None:
+def _compare(records: Records, job: ShuffleFleet) -> None:
     """Every worker must mean the same by the bytes; it is told who does not."""
     own: list[list[Any]] = [[slot.name, slot.dtype, slot.shape and list(slot.shape)] for slot in records.slots]
     own.append(["ids", records.ids is not None, None])

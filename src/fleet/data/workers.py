@@ -16,8 +16,8 @@ class _Util(Protocol):
     def all_gather(self, input: Any) -> list[Any]: ...
 
 
-class Job(Protocol):
-    """The part of `fleet.api.Fleet` that is used here."""
+class ReaderFleet(Protocol):
+    """The part of `fleet.api.Fleet` that a reader asks."""
 
     @property
     def util(self) -> _Util: ...
@@ -34,7 +34,7 @@ class Workers:
     In a job of one worker nothing is ever sent.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ReaderFleet) -> None:
         if job.is_server():
             raise RoleError("fleet.data.shard divides data among workers; this process is a server")
         self.index = job.worker_index()

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import torch
 
 from fleet.errors import UsageError
-from fleet.nn.pooling import Mode, pool
+from fleet.nn.pooling import Pooling, pool
 from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.lookup import Request
@@ -27,7 +27,7 @@ class Slot:
     dim: int
     table: str | None = None
     """None: the slot's own name."""
-    pooling: Mode = "none"
+    pooling: Pooling = "none"
     rule: RuleSpec | None = None
     initializer: InitializerSpec = DEFAULT_INITIALIZER
     entry: EntrySpec = AlwaysEntry()  # noqa: RUF009 - frozen
@@ -37,9 +37,9 @@ class Slot:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.pooling not in get_args(Mode):
+        if self.pooling not in get_args(Pooling):
             raise UsageError(
-                f"slot {self.name!r}: pooling must be one of {', '.join(get_args(Mode))}, got {self.pooling!r}"
+                f"slot {self.name!r}: pooling must be one of {', '.join(get_args(Pooling))}, got {self.pooling!r}"
             )
         _ = self.request
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import torch
 
 from fleet.errors import UsageError
-from fleet.nn.pooling import Mode, pool
+from fleet.nn.pooling import Pooling, pool
 from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.lookup import Request
@@ -36,7 +36,7 @@ class Embedding(SparseModule):
         rule: RuleSpec | None = None,
         initializer: InitializerSpec = DEFAULT_INITIALIZER,
         entry: EntrySpec | None = None,
-        pooling: Mode = "none",
+        pooling: Pooling = "none",
         dtype: str = "float32",
         bounds: tuple[float, float] | None = None,
         max_bytes: int = 0,
@@ -50,8 +50,8 @@ class Embedding(SparseModule):
         request = TableRequest(
             table, embedding_dim, rule, initializer, entry or AlwaysEntry(), dtype, bounds, max_bytes, seed
         )
-        if pooling not in get_args(Mode):
-            raise UsageError(f"pooling must be one of {', '.join(get_args(Mode))}, got {pooling!r}")
+        if pooling not in get_args(Pooling):
+            raise UsageError(f"pooling must be one of {', '.join(get_args(Pooling))}, got {pooling!r}")
         super().__init__(embedding_dim)
         self.embedding_dim = embedding_dim
         self.pooling = pooling

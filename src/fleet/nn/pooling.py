@@ -23,7 +23,7 @@ from fleet import _native
 from fleet.errors import UsageError
 
 Floats = npt.NDArray[np.float32]
-Mode = Literal["none", "sum", "mean"]
+Pooling = Literal["none", "sum", "mean"]
 
 _MEMORY: Any = {"dtype": torch.float32, "device": torch.device("cpu")}
 """What the core writes into, whatever class rows and gradients have and whatever is the default."""
@@ -33,7 +33,7 @@ def pool(
     rows: torch.Tensor,
     inverse: torch.Tensor,
     offsets: torch.Tensor | None = None,
-    mode: Mode = "none",
+    mode: Pooling = "none",
     include_last_offset: bool = False,
 ) -> torch.Tensor:
     """Look up `rows` [U, D] with the int64 `inverse`, and add up or average bags of them.
@@ -53,8 +53,8 @@ def pool(
             [ 2., 20.]])
     """
     _check_rows(rows)
-    if mode not in get_args(Mode):
-        raise UsageError(f"mode must be one of {', '.join(get_args(Mode))}, got {mode!r}")
+    if mode not in get_args(Pooling):
+        raise UsageError(f"mode must be one of {', '.join(get_args(Pooling))}, got {mode!r}")
     if mode == "none":
         if offsets is not None or include_last_offset:
             raise UsageError("offsets make bags, and mode 'none' has none; leave them out, or set mode to sum or mean")

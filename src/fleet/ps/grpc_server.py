@@ -17,7 +17,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from fleet.errors import EndpointError, FleetError, UsageError
 from fleet.net import Endpoint, Hold, is_loopback, listen, own_address
 from fleet.ps.status import MARK_KEY, TOKEN_KEY, code_of, one_line
-from fleet.ps.transport import Service
+from fleet.ps.transport import Handler
 from fleet.ps.wire import MAX_MESSAGE_BYTES, METHODS, SERVICE, decode, encode
 
 # In synchronous training a Pull waits for the slowest worker and keeps a thread while it does, so this many workers can
@@ -57,7 +57,7 @@ class GrpcServer:
 
     def __init__(
         self,
-        service: Service,
+        service: Handler,
         endpoint: Endpoint,
         token: str | None,
         *,
@@ -173,7 +173,7 @@ def _refusal(text: str) -> grpc.RpcMethodHandler[Any, Any]:
     return grpc.stream_unary_rpc_method_handler(refuse)
 
 
-def _answer(service: Service, method: str, running: _Running) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+def _answer(service: Handler, method: str, running: _Running) -> Callable[[bytes, grpc.ServicerContext], bytes]:
     """What answers one method."""
 
     def answer(request: bytes, context: grpc.ServicerContext) -> bytes:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fleet.ps.worker import Worker
 
 
-class DistributedOptimizer(Spelling, Optimizer):
+class ServerOptimizer(Spelling, Optimizer):
     """Stands for a torch optimizer: same param_groups, so learning-rate schedules and `lr` changes work as usual.
 
     `step()` sends gradients to the servers, which apply the optimizer's rule; the learning rate of each group goes
@@ -79,7 +79,7 @@ class DistributedOptimizer(Spelling, Optimizer):
             )
         self._check_unchanged()
         flat = worker.flat
-        if flat is not None and (self._average is not None or worker.mode.trains_locally):
+        if flat is not None and (self._average is not None or worker.policy.trains_locally):
             flat.collect_gradients()
             if self._average is not None:
                 self._average(flat.gradient_buffer)
@@ -120,7 +120,7 @@ class DistributedOptimizer(Spelling, Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """The inner optimizer's; UsageError if there is state that would have to be on the servers."""
         worker = self._worker
-        if state_dict["state"] and worker is not None and self._average is None and not worker.mode.trains_locally:
+        if state_dict["state"] and worker is not None and self._average is None and not worker.policy.trains_locally:
             raise UsageError(
                 "the state of this optimizer is on the servers and cannot be loaded from a state_dict; use "
                 "fleet.load_model() with what fleet.save_persistables() wrote"

@@ -21,7 +21,7 @@ from fleet import env, roles
 from fleet.errors import FleetError, UsageError
 from fleet.net import Endpoint
 from fleet.ps.grpc_server import GrpcServer, check_exposure
-from fleet.ps.transport import Service
+from fleet.ps.transport import Handler
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -47,7 +47,7 @@ or when every worker has left.
 
 
 def serve(
-    service: Service,
+    service: Handler,
     endpoint: Endpoint,
     token: str | None,
     *,
@@ -135,9 +135,9 @@ def _command(endpoint: str | None, device: str, model_dir: str | None, allow_ano
     where = own_endpoint() if endpoint is None else Endpoint.parse(endpoint, "--endpoint")
     token = env.FLEET_JOB_TOKEN.get()
     check_exposure(where, token, allow_anonymous)
-    from fleet.ps.service import Service as TableService  # brings in the native core, which --help does not need
+    from fleet.ps.service import Service  # brings in the native core, which --help does not need
 
-    service = TableService(device=device, model_dir=model_dir)
+    service = Service(device=device, model_dir=model_dir)
     return serve(service, where, token, allow_anonymous=allow_anonymous)
 
 

@@ -71,7 +71,7 @@ class Service:
         }
 
     def handle(self, method: str, header: Message, tensors: Tensors) -> Answered:
-        """Answer one call; see fleet.ps.transport.Service."""
+        """Answer one call; see fleet.ps.transport.Handler."""
         function = self._methods.get(method)
         if function is None:
             raise UsageError(f"there is no method {method!r}")

@@ -1,4 +1,4 @@
-"""The seam between workers and servers: what a server does (`Service`), and how a worker reaches one (`Transport`).
+"""The seam between workers and servers: what a server does (`Handler`), and how a worker reaches one (`Transport`).
 
 Workers know transports only. `LocalTransport` calls a service in the same process, `grpc_client.GrpcTransport` one
 anywhere; training is the same program over both.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Answer: TypeAlias = "Future[tuple[Message, Tensors]]"
 
 
-class Service(Protocol):
+class Handler(Protocol):
     """What a server does, without any network.
 
     A service may also have `finished`, a threading.Event that it sets when nobody needs it any more, and `close()`,
@@ -54,7 +54,7 @@ class LocalTransport:
     The time limit of a call has no effect here: nothing can end the service but itself.
     """
 
-    def __init__(self, service: Service, endpoint: str = "in this process") -> None:
+    def __init__(self, service: Handler, endpoint: str = "in this process") -> None:
         self.endpoint = endpoint
         self._service = service
 

@@ -16,7 +16,7 @@ from fleet import _native
 from fleet.errors import NotReadyError, UsageError
 from fleet.ps.client import Client, Gradients, TablePush
 from fleet.ps.lookup import Lookup, Request, make_lookup
-from fleet.ps.modes.base import Mode
+from fleet.ps.modes.base import PushPolicy
 from fleet.ps.staging import wait_for
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ class Worker:
     """One worker of a job, between `fleet.init_worker()` and `fleet.stop_worker()`. Used from one thread."""
 
     def __init__(
-        self, client: Client, mode: Mode, flat: FlatParameters | None, device: torch.device, step: int
+        self, client: Client, policy: PushPolicy, flat: FlatParameters | None, device: torch.device, step: int
     ) -> None:
         self.client = client
-        self.mode = mode
+        self.policy = policy
         self.flat = flat
         self.device = device
         self.num_steps = step
@@ -58,10 +58,10 @@ class Worker:
             )
         found = [self._take_ahead(request) for request in requests]
         lookups = [lookup or self._make(request) for lookup, request in zip(found, requests, strict=True)]
-        fresh = [lookup for lookup in lookups if lookup.rows is None and not self.mode.is_pending(lookup)]
+        fresh = [lookup for lookup in lookups if lookup.rows is None and not self.policy.is_pending(lookup)]
         if fresh:
-            self.mode.pull(fresh)
-        self.mode.finish(lookups, with_grad)
+            self.policy.pull(fresh)
+        self.policy.finish(lookups, with_grad)
         for lookup in lookups:
             lookup.train(with_grad)
         if with_grad:
@@ -74,13 +74,13 @@ class Worker:
         lookups = [self._make(request) for request in requests]
         self._ahead += lookups
         self._newest = lookups
-        self.mode.expects_pull = True
-        if self.mode.pulls_ahead:
-            self.mode.pull(lookups)
+        self.policy.expects_pull = True
+        if self.policy.pulls_ahead:
+            self.policy.pull(lookups)
 
     def end_prefetch(self) -> None:
         """No more batches are known ahead."""
-        self.mode.expect_no_pull()
+        self.policy.expect_no_pull()
 
     def step(self, lrs: Sequence[float], table_lrs: Mapping[int, float], has_dense: bool = True) -> None:
         """Send the gradients of the lookups since the last step, and of the dense parameters."""
@@ -90,7 +90,7 @@ class Worker:
         versions = [lookup.version for lookup in self._used]
         self._used.clear()
         dense: list[list[Tensor]] = []
-        if has_dense and self.flat is not None and not self.mode.trains_locally:
+        if has_dense and self.flat is not None and not self.policy.trains_locally:
             self.flat.collect_gradients()
             self.flat.to_host()
             self._refuse_nonfinite("dense parameters", self.flat.host_gradients)
@@ -101,10 +101,10 @@ class Worker:
         wait_for(self.device)
         tables = [self._push_of(lookup, grads, table_lrs) for lookup, grads in sparse]
         if dense:
-            versions.append(self.mode.version)
+            versions.append(self.policy.version)
         gradients = Gradients(self.num_steps, tables, dense, list(lrs), min(versions, default=0))
-        waiting = [] if self.mode.pulls_ahead else [lookup for lookup in self._ahead if lookup.rows is None]
-        self.mode.step(gradients, waiting)
+        waiting = [] if self.policy.pulls_ahead else [lookup for lookup in self._ahead if lookup.rows is None]
+        self.policy.step(gradients, waiting)
         self._kept = list(self._ahead)
         self.num_steps += 1
         self.client.check_rows()
@@ -131,14 +131,14 @@ class Worker:
         """The servers were given another state: rows and parameters that this worker has are out of date."""
         self._ahead.clear()
         self._used.clear()
-        self.mode.restart_at(version)
+        self.policy.restart_at(version)
         if self.client.job.mode == "sync":
             self.num_steps = version
 
     def stop(self) -> None:
         """Send what is left, take leave of the servers and let the connections go."""
         try:
-            self.mode.stop()
+            self.policy.stop()
             self.client.leave()
         finally:
             self.close()
@@ -148,7 +148,7 @@ class Worker:
     def close(self) -> None:
         """Let the connections go, without a word to anybody; calling it again changes nothing."""
         self.client.close()
-        self.mode.close()
+        self.policy.close()
 
     def _make(self, request: Request) -> Lookup:
         table, sources, shows, clicks = request
@@ -177,7 +177,7 @@ class Worker:
         """Lookups ahead that nobody came for."""
         for lookup in lookups:
             self._ahead.remove(lookup)
-            self.mode.forget(lookup)
+            self.policy.forget(lookup)
 
     def _drop_unused(self) -> None:
         """Forget what an earlier `prefetch` but the last one made: its batch is over."""

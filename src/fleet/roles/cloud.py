@@ -14,7 +14,7 @@ from fleet.roles.arguments import flag, no_such_argument
 from fleet.roles.base import Identity, Rendezvous, Role, RoleMaker
 from fleet.roles.cloud_servers import LISTS, own_index, read_servers
 from fleet.roles.meeting import master
-from fleet.roles.place import Place, place_among
+from fleet.roles.seat import Seat, seat_among
 
 ROLES = (env.TRAINING_ROLE, env.PADDLE_TRAINING_ROLE)
 COUNTS = (env.PADDLE_TRAINERS_NUM, env.PADDLE_NUM_TRAINERS, env.PADDLE_TRAINERS)
@@ -113,11 +113,11 @@ def _without_servers(role: Role | None, environ: Environ | None) -> Identity:
 
 
 def _settled(who: Identity, environ: Environ | None) -> Identity:
-    """A worker's own endpoint checked against the list, and its place filled in; a server as it is."""
+    """A worker's own endpoint checked against the list, and its seat filled in; a server as it is."""
     if who.role is Role.SERVER:
         return who
     _check_own_endpoint(who, environ)
-    return _place(who, environ).seat(who)
+    return _seat(who, environ).given_to(who)
 
 
 def _role(environ: Environ | None) -> Role | None:
@@ -145,16 +145,16 @@ def _check_own_endpoint(who: Identity, environ: Environ | None) -> None:
         )
 
 
-def _place(who: Identity, environ: Environ | None) -> Place:
-    seat = env.PADDLE_RANK_IN_NODE.get(environ)
-    if seat is None:
-        seat = env.LOCAL_RANK.get(environ)
+def _seat(who: Identity, environ: Environ | None) -> Seat:
+    local_rank = env.PADDLE_RANK_IN_NODE.get(environ)
+    if local_rank is None:
+        local_rank = env.LOCAL_RANK.get(environ)
     if who.worker_endpoints:
-        place = place_among([worker.host for worker in who.worker_endpoints], who.index)
-        return place if seat is None else place._replace(local_rank=seat)
+        seat = seat_among([worker.host for worker in who.worker_endpoints], who.index)
+        return seat if local_rank is None else seat._replace(local_rank=local_rank)
     # Workers that do not listen: nothing says how many share this machine unless LOCAL_WORLD_SIZE does.
-    seat = seat or 0
-    return Place(seat, env.LOCAL_WORLD_SIZE.get(environ) or seat + 1)
+    local_rank = local_rank or 0
+    return Seat(local_rank, env.LOCAL_WORLD_SIZE.get(environ) or local_rank + 1)
 
 
 def _rendezvous(workers: tuple[Endpoint, ...], environ: Environ | None) -> Rendezvous | None:

@@ -6,7 +6,7 @@ from fleet.errors import RoleError
 from fleet.net import Hold
 from fleet.roles import mpi_world
 from fleet.roles.base import Identity, Rendezvous, Role, RoleMaker
-from fleet.roles.place import Place, place_among
+from fleet.roles.seat import Seat, seat_among
 
 
 class MPISymetricRoleMaker(RoleMaker):
@@ -32,7 +32,7 @@ class MPISymetricRoleMaker(RoleMaker):
         self._hold, endpoints = world.hold_ports(is_mine=role is Role.SERVER or world.rank == 1)
         meeting = endpoints[1]
         assert meeting is not None
-        place = place_among(world.machines[1::2], world.rank // 2) if role is Role.WORKER else Place()
+        seat = seat_among(world.machines[1::2], world.rank // 2) if role is Role.WORKER else Seat()
         who = Identity(
             role=role,
             index=world.rank // 2,
@@ -42,7 +42,7 @@ class MPISymetricRoleMaker(RoleMaker):
             rendezvous=Rendezvous(meeting),
             holds_port=role is Role.SERVER,
         )
-        return place.seat(who)
+        return seat.given_to(who)
 
     def close(self) -> None:
         if self._hold is not None:

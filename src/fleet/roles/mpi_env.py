@@ -15,7 +15,7 @@ from fleet.net import Hold
 from fleet.roles import mpi_world
 from fleet.roles.base import Identity, Rendezvous, Role
 from fleet.roles.meeting import master, refuse_half
-from fleet.roles.place import Place, place_among
+from fleet.roles.seat import Seat, seat_among
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ def _read(launcher: _Launcher, environ: Environ | None) -> Identity:
     where = master(environ)
     if where is not None:
         who = replace(who, rendezvous=Rendezvous(where))
-    return _place(launcher, who, environ).seat(who)
+    return _seat(launcher, who, environ).given_to(who)
 
 
-def _place(launcher: _Launcher, who: Identity, environ: Environ | None) -> Place:
+def _seat(launcher: _Launcher, who: Identity, environ: Environ | None) -> Seat:
     why = f"{launcher.count.name}={who.num_workers}, so mpirun should have set it; it tells workers' GPUs apart"
     local_rank = launcher.local_rank.require(why, environ)
     num_local = launcher.num_local.require(why, environ)
@@ -77,7 +77,7 @@ def _place(launcher: _Launcher, who: Identity, environ: Environ | None) -> Place
         raise VariableError(launcher.num_local.name, "must be >= 1, got 0")
     # The variables do not name the machine: this takes ranks as filling one machine after another, as mpirun
     # does by default. `meet()` learns it from MPI.
-    return Place(local_rank, num_local, who.index // num_local, -(-who.num_workers // num_local))
+    return Seat(local_rank, num_local, who.index // num_local, -(-who.num_workers // num_local))
 
 
 def meet(identity: Identity) -> tuple[Identity, Hold | None]:
@@ -103,4 +103,4 @@ def meet(identity: Identity) -> tuple[Identity, Hold | None]:
     hold, endpoints = world.hold_ports(is_mine=world.rank == 0)
     assert endpoints[0] is not None
     met = replace(identity, rendezvous=Rendezvous(endpoints[0]))
-    return place_among(world.machines, world.rank).seat(met), hold
+    return seat_among(world.machines, world.rank).given_to(met), hold

@@ -16,7 +16,7 @@ from fleet.net import Endpoint
 from fleet.roles.base import Identity, Rendezvous, Role
 from fleet.roles.hostlist import expand_hosts, expand_tasks
 from fleet.roles.meeting import master_endpoint
-from fleet.roles.place import Place
+from fleet.roles.seat import Seat
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ def read(environ: Environ | None = None) -> Identity | None:
     index = env.SLURM_PROCID.require(f"SLURM_STEP_NUM_TASKS={count}, so srun should have set it", environ)
     if count == 1:
         return Identity(role=Role.WORKER, index=index, num_workers=1, source=SOURCE)
-    place = _place(count, environ)
+    seat = _seat(count, environ)
     who = Identity(
         role=Role.WORKER,
         index=index,
@@ -45,12 +45,12 @@ def read(environ: Environ | None = None) -> Identity | None:
         source=SOURCE,
         rendezvous=Rendezvous(_meeting(environ)),
     )
-    if index == 0 and place.node_index != 0 and env.MASTER_ADDR.text(environ) is None:
+    if index == 0 and seat.node_index != 0 and env.MASTER_ADDR.text(environ) is None:
         raise RoleError(
-            f"SLURM_PROCID=0 runs on machine {place.node_index} of SLURM_STEP_NODELIST, but the workers would meet on "
+            f"SLURM_PROCID=0 runs on machine {seat.node_index} of SLURM_STEP_NODELIST, but the workers would meet on "
             "the first, machine 0; set MASTER_ADDR to the machine of task 0, or change srun's --distribution"
         )
-    return place.seat(who)
+    return seat.given_to(who)
 
 
 def _is_left_over(environ: Environ | None) -> bool:
@@ -71,7 +71,7 @@ def _of_this_node(variable: Variable[str], expand: Callable[[str], list[T]], env
         return None
 
 
-def _place(count: int, environ: Environ | None) -> Place:
+def _seat(count: int, environ: Environ | None) -> Seat:
     why = f"SLURM_STEP_NUM_TASKS={count}, so srun should have set it"
     variable = env.SLURM_STEP_TASKS_PER_NODE
     text = variable.require(why, environ)
@@ -88,7 +88,7 @@ def _place(count: int, environ: Environ | None) -> Place:
             f"{variable.name}={text} counts {len(tasks)} machines, which does not fit SLURM_NODEID={node} "
             f"and SLURM_STEP_NUM_NODES={num_nodes}"
         )
-    return Place(env.SLURM_LOCALID.require(why, environ), tasks[node], node, num_nodes)
+    return Seat(env.SLURM_LOCALID.require(why, environ), tasks[node], node, num_nodes)
 
 
 def _meeting(environ: Environ | None) -> Endpoint:

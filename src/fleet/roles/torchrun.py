@@ -7,7 +7,7 @@ from fleet.env import Environ
 from fleet.errors import VariableError
 from fleet.roles.base import Identity, Rendezvous, Role
 from fleet.roles.meeting import master, refuse_half
-from fleet.roles.place import Place
+from fleet.roles.seat import Seat
 
 SOURCE = "torchrun (RANK, WORLD_SIZE)"
 
@@ -31,7 +31,7 @@ def read(environ: Environ | None = None) -> Identity | None:
         source=SOURCE,
         rendezvous=_rendezvous(count, environ),
     )
-    return _place(index, count, environ).seat(who)
+    return _seat(index, count, environ).given_to(who)
 
 
 def _rendezvous(count: int, environ: Environ | None) -> Rendezvous | None:
@@ -44,7 +44,7 @@ def _rendezvous(count: int, environ: Environ | None) -> Rendezvous | None:
     return Rendezvous(where, is_hosted=env.TORCHELASTIC_USE_AGENT_STORE.get(environ) == "TRUE")
 
 
-def _place(index: int, count: int, environ: Environ | None) -> Place:
+def _seat(index: int, count: int, environ: Environ | None) -> Seat:
     """One worker on each machine when LOCAL_RANK is not set, as in a Kubernetes job that sets RANK alone.
 
     LOCAL_RANK without LOCAL_WORLD_SIZE, which env:// does not need either: nothing says how many share a machine.
@@ -60,7 +60,7 @@ def _place(index: int, count: int, environ: Environ | None) -> Place:
         num_nodes = num_nodes or (node_index or 0) + 1
         num_local = max(local_rank + 1, -(-count // num_nodes))
     num_local = max(num_local, 1)
-    return Place(
+    return Seat(
         local_rank,
         num_local,
         index // num_local if node_index is None else node_index,

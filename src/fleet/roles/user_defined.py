@@ -8,7 +8,7 @@ from fleet.errors import UnknownFieldError, UsageError, UsageTypeError
 from fleet.net import Endpoint, refuse_duplicates
 from fleet.roles.arguments import endpoints, flag, no_such_argument, whole
 from fleet.roles.base import Identity, Rendezvous, Role, RoleMaker
-from fleet.roles.place import place_among
+from fleet.roles.seat import seat_among
 
 Endpoints = list[str] | tuple[str, ...]
 
@@ -120,7 +120,7 @@ def _identity(
         rendezvous=Rendezvous(workers[0]) if workers else None,
     )
     is_placed = role is Role.WORKER and workers
-    return place_among([worker.host for worker in workers], index).seat(who) if is_placed else who
+    return seat_among([worker.host for worker in workers], index).given_to(who) if is_placed else who
 
 
 def _by_name(args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:

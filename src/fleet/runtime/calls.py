@@ -59,7 +59,9 @@ class ServerCalls(Questions):
         if self._modules is None:
             from fleet.runtime.module_job import ModuleJob
 
-            self._modules = ModuleJob(lambda tensor: self.util.mean_(tensor))
+            self._modules = ModuleJob(
+                average=lambda tensor: self.util.mean_(tensor), broadcast=lambda tensor: self.util.broadcast_(tensor)
+            )
         return self._modules
 
     def _server_job(self) -> ServerJob:
@@ -165,7 +167,7 @@ class ServerCalls(Questions):
 
     def flush(self) -> None:
         """Return when everything this worker has sent was applied."""
-        self._server_job().worker("fleet.flush()").mode.flush()
+        self._server_job().worker("fleet.flush()").policy.flush()
 
     def prefetch(
         self, loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], object] | None = None

@@ -16,15 +16,15 @@ from fleet.ps.client import Client
 from fleet.ps.distinct import distinct
 from fleet.ps.flat import FlatParameters
 from fleet.ps.from_torch import check_fresh, rule_of
-from fleet.ps.modes import MODES, make_mode
+from fleet.ps.modes import POLICIES, make_push_policy
 from fleet.ps.modes.base import Setup
-from fleet.ps.optimizer import DistributedOptimizer
+from fleet.ps.optimizer import ServerOptimizer
 from fleet.ps.placement import place
 from fleet.ps.spec import DenseSpec, JobSpec, RuleSpec, TableSpec
 from fleet.ps.worker import Worker
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import Mode
-from fleet.strategy.parameter_server import ASync
+from fleet.strategy.parameter_server import ASyncConfigs
 
 if TYPE_CHECKING:
     from fleet.ps.distinct import Named
@@ -52,7 +52,7 @@ class Declared:
     """Parameters that the optimizer has but that need no gradient."""
 
 
-def declare(model: nn.Module | None, optimizer: DistributedOptimizer | None) -> Declared:
+def declare(model: nn.Module | None, optimizer: ServerOptimizer | None) -> Declared:
     """Find the tables and the dense parameters; UsageError if a table has no rule or two declarations of it differ."""
     if optimizer is not None:
         check_fresh(optimizer.inner)
@@ -128,7 +128,7 @@ def _dense_rule(rule: RuleSpec) -> RuleSpec:
 
 def start_worker(
     model: nn.Module | None,
-    optimizer: DistributedOptimizer | None,
+    optimizer: ServerOptimizer | None,
     who: Identity,
     strategy: DistributedStrategy,
     *,
@@ -143,7 +143,7 @@ def start_worker(
     found = declare(model, optimizer)
     job = job_of(found, who, strategy, dispatcher)
     device = found.dense[0][1].device if found.dense else _device_of(model)
-    if strategy.dense == "allreduce" and MODES[job.mode].trains_locally:
+    if strategy.dense == "allreduce" and POLICIES[job.mode].trains_locally:
         raise UsageError(
             "strategy.dense = 'allreduce' and geo mode both keep dense parameters in the workers; choose one"
         )
@@ -172,20 +172,22 @@ def start_worker(
     return worker
 
 
-def enter(client: Client, take: Callable[[], FlatParameters | None], device: torch.device, configs: ASync) -> Worker:
+def enter(
+    client: Client, take: Callable[[], FlatParameters | None], device: torch.device, configs: ASyncConfigs
+) -> Worker:
     """Declare the job to the servers, then take the dense parameters that they hold and agree on their first values.
 
     Those are worker 0's, unless the servers have some already.
     """
     job = client.job
-    mode = None
+    policy = None
     try:
         is_started, version = client.declare()
         flat = take()
         if flat is not None and client.worker == 0 and not is_started:
             groups = range(len(job.dense.groups))
             client.start([[flat.values(server, group) for group in groups] for server in range(client.num_servers)])
-        mode = make_mode(
+        policy = make_push_policy(
             Setup(
                 client,
                 flat,
@@ -199,23 +201,20 @@ def enter(client: Client, take: Callable[[], FlatParameters | None], device: tor
                 pushes_before_receive=configs.min_send_grad_num_before_recv,
             )
         )
-        mode.refresh()
+        policy.refresh()
     except BaseException:
         client.close()
-        if mode is not None:
-            mode.close()
+        if policy is not None:
+            policy.close()
         raise
-    return Worker(client, mode, flat, device, version if job.mode == Mode.SYNC else 0)
+    return Worker(client, policy, flat, device, version if job.mode == Mode.SYNC else 0)
 
 
 @torch.no_grad()
-def share_parameters(model: nn.Module, mean: Callable[[torch.Tensor], None], who: Identity) -> None:
-    """Worker 0's dense parameters become everybody's: the others bring zeros to a mean."""
+def share_parameters(model: nn.Module, broadcast: Callable[[torch.Tensor], None]) -> None:
+    """Worker 0's dense parameters become everybody's."""
     for parameter in model.parameters():
-        if who.index:
-            parameter.zero_()
-        mean(parameter.data)
-        parameter.mul_(who.num_workers)
+        broadcast(parameter.data)
 
 
 def _flat(found: Declared, job: JobSpec, used: Sequence[int]) -> FlatParameters | None:

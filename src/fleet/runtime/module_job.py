@@ -12,7 +12,7 @@ from torch import nn
 
 from fleet.errors import NotReadyError, UsageTypeError
 from fleet.nn.sparse import SparseModule
-from fleet.ps.optimizer import DistributedOptimizer
+from fleet.ps.optimizer import ServerOptimizer
 from fleet.runtime import saving
 from fleet.runtime.join import share_parameters, start_worker
 
@@ -26,19 +26,23 @@ Folder = str | PathLike[str]
 
 
 class ModuleJob:
-    """The model and the optimizer of a job in this process; `average` gives a tensor its mean over the workers."""
+    """The model and the optimizer of a job in this process.
 
-    def __init__(self, average: Callable[[torch.Tensor], None]) -> None:
+    `average` gives a tensor its mean over the workers, `broadcast` what it is in worker 0.
+    """
+
+    def __init__(self, average: Callable[[torch.Tensor], None], broadcast: Callable[[torch.Tensor], None]) -> None:
         self._average = average
+        self._broadcast = broadcast
         self._worker: Worker | None = None
         self._model: nn.Module | None = None
-        self._optimizer: DistributedOptimizer | None = None
+        self._optimizer: ServerOptimizer | None = None
 
     def add_model(self, model: nn.Module) -> None:
         self._model = model
 
-    def add_optimizer(self, users: torch.optim.Optimizer) -> DistributedOptimizer:
-        self._optimizer = DistributedOptimizer(users)
+    def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
+        self._optimizer = ServerOptimizer(users)
         return self._optimizer
 
     def init_worker(
@@ -49,7 +53,7 @@ class ModuleJob:
             raise NotReadyError("fleet.init_worker() was called before; call fleet.stop_worker() first")
         is_averaged = strategy.dense == "allreduce"
         if is_averaged and servers.who.num_workers > 1 and self._model is not None:
-            share_parameters(self._model, self._average, servers.who)
+            share_parameters(self._model, self._broadcast)
         self._worker = start_worker(
             self._model,
             self._optimizer,

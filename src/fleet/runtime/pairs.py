@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from fleet.collective.compose import refuse_contradictions
 from fleet.collective.model import DistributedModel
-from fleet.collective.optimizer import DistributedOptimizer
+from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.roles import Identity
 from fleet.strategy import DistributedStrategy
@@ -30,7 +30,7 @@ class Pairs:
         self._num_workers = identity.num_workers
         self._device = device
         self.models: list[DistributedModel] = []
-        self.optimizers: list[DistributedOptimizer] = []
+        self.optimizers: list[CollectiveOptimizer] = []
 
     def add_model(self, module: nn.Module) -> DistributedModel:
         model = DistributedModel(module, self.strategy, self._num_workers, self._device)
@@ -39,14 +39,14 @@ class Pairs:
             self._link(model, optimizer)
         return model
 
-    def add_optimizer(self, users: Optimizer) -> DistributedOptimizer:
-        optimizer = DistributedOptimizer(users, self.strategy)
+    def add_optimizer(self, users: Optimizer) -> CollectiveOptimizer:
+        optimizer = CollectiveOptimizer(users, self.strategy)
         self.optimizers.append(optimizer)
         for model in self.models:
             self._link(model, optimizer)
         return optimizer
 
-    def _link(self, model: DistributedModel, optimizer: DistributedOptimizer) -> None:
+    def _link(self, model: DistributedModel, optimizer: CollectiveOptimizer) -> None:
         known = model.known_parameters()
         mine = [parameter for parameter in optimizer.parameters if id(parameter) in known]
         if not mine:

@@ -31,8 +31,8 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
 
     `beside` may write files of its own into the folder that it is given, and tells which.
     """
-    worker.mode.flush()
-    if worker.mode.trains_locally and any(_has_state(spec.rule) for spec in worker.client.job.tables):
+    worker.policy.flush()
+    if worker.policy.trains_locally and any(_has_state(spec.rule) for spec in worker.client.job.tables):
         _log.warning(
             "geo mode: each worker keeps the optimizer state of its rows; it is not in %s, and begins anew when that "
             "is loaded",
@@ -61,7 +61,7 @@ def _has_state(rule: RuleSpec) -> bool:
 
 def export(worker: Worker, folder: Folder) -> Path:
     """Write an inference copy: values only, as numpy files."""
-    worker.mode.flush()
+    worker.policy.flush()
     writing = checkpoint.begin(folder, checkpoint.InferenceIndex)
     try:
         texts = _write(worker, writing, values_only=True)
@@ -81,7 +81,7 @@ def export(worker: Worker, folder: Folder) -> Path:
 def load(worker: Worker, folder: Folder) -> int:
     """Replace everything on the servers by a checkpoint; the number of rows loaded."""
     path = checkpoint.find(folder)
-    worker.mode.flush()
+    worker.policy.flush()
     replies = worker.client.ask(
         "Load",
         lambda server: ps_pb2.LoadRequest.Header(caller=worker.client.caller(server), folder=str(path.absolute())),
@@ -95,7 +95,7 @@ def load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> 
     """`load`, called by every worker: worker 0 lets the servers load, the others take over what was loaded."""
     if who.num_workers == 1:
         return load(worker, folder)
-    worker.mode.flush()
+    worker.policy.flush()
     util.barrier()  # nothing that was computed before may reach what is loaded
     rows = int(util.all_reduce(load(worker, folder) if who.index == 0 else 0))
     if who.index != 0:
@@ -157,5 +157,5 @@ def _version(worker: Worker) -> int:
 def _dense_values(worker: Worker) -> dict[str, Any]:
     if worker.flat is None:
         return {}
-    worker.mode.refresh()
+    worker.policy.refresh()
     return {name: value.detach().cpu().numpy() for name, value in worker.flat.parameters()}

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from fleet.static.executor.executor import Executor
     from fleet.static.executor.lod import LoDTensor, LoDTensorArray, create_lod_tensor, create_random_int_lodtensor
     from fleet.static.executor.memory import memory_optimize, release_memory
-    from fleet.static.executor.options import BuildStrategy, ExecutionStrategy
     from fleet.static.executor.parallel import CompiledProgram, ParallelExecutor
     from fleet.static.executor.place import CPUPlace, CUDAPinnedPlace, CUDAPlace
     from fleet.static.executor.scope import Scope, global_scope, scope_guard
@@ -45,10 +44,11 @@ if TYPE_CHECKING:
     from fleet.static.program import Program, default_main_program, default_startup_program, program_guard
     from fleet.static.reader import DataLoader, EOFException, PyReader
     from fleet.static.variable import Parameter, Variable
+    from fleet.strategy import BuildStrategy, ExecutionStrategy
 
 _HOMES = {
     "Block": "block",
-    "BuildStrategy": "executor.options",
+    "BuildStrategy": "executor.parallel",
     "CPUPlace": "executor.place",
     "CUDAPinnedPlace": "executor.place",
     "CUDAPlace": "executor.place",
@@ -56,13 +56,13 @@ _HOMES = {
     "DataFeeder": "feeding",
     "DataLoader": "reader",
     "EOFException": "reader",
-    "ExecutionStrategy": "executor.options",
+    "ExecutionStrategy": "executor.parallel",
     "Executor": "executor.executor",
     "ExponentialMovingAverage": "moving_average",
     "FetchHandler": "executor.dataset",
     "LoDTensor": "executor.lod",
     "LoDTensorArray": "executor.lod",
-    "Operator": "operator",
+    "Operator": "block",  # where the definitions are there that its attributes come from
     "ParallelExecutor": "executor.parallel",
     "ParamAttr": "attr",
     "Parameter": "variable",

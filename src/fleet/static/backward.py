@@ -233,4 +233,4 @@ def _rename_output(block: Block, before: str, after: str) -> None:
                 slot: [after if name == before else name for name in names] for slot, names in op.outputs.items()
             }
     var = block.vars[before]
-    block.create_var(after, var.shape, var.dtype, kind=var.kind)
+    block.create_var(after, var.shape, var.dtype, kind=var.kind, lod=var.lod)

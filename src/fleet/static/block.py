@@ -33,6 +33,11 @@ class Block:
 
     desc = Refused("print(program) shows it; vars and ops are what it holds")
 
+    @property
+    def current(self) -> Block:
+        """The block that layers add to at this time, which is the default program's and need not be this one."""
+        return self.program.default().current_block()
+
     def has_var(self, name: str) -> bool:
         """Whether this block or one around it has the variable."""
         return self._find(name) is not None

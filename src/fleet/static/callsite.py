@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
-_nobodys: tuple[str, ...] = (_PACKAGE, "<frozen ", "<program ")
-"""Code that is nobody's script: Fleet, Python's import machinery, and what the Executor makes of programs."""
+_nobodys: tuple[str, ...] = (_PACKAGE, "<frozen ", "<program ", "<row ")
+"""Code that is nobody's script: Fleet, Python's import machinery, what the Executor and rows are made into."""
 
 
 def leave_out(package: str) -> None:

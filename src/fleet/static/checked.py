@@ -8,47 +8,22 @@ inside earlier blocks. Errors say what is wrong; where it stands is added by who
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageError
 from fleet.static.block import Block
+from fleet.static.declared import check_declared
 from fleet.static.dtypes import DTYPES
-from fleet.static.fitting import check_in_place, find_shapes, fit
-from fleet.static.infer import Infer, may_equal
-from fleet.static.operator import ROLES, Operator
-from fleet.static.program import Program
-from fleet.static.variable import ROWS, TENSOR, Parameter, Penalty, Shape, Variable
+from fleet.static.fitting import fit
+from fleet.static.kinds import ROWS, TENSOR
+from fleet.static.operator import Operator
+from fleet.static.variable import PARAMETER_SETTINGS, SETTINGS, Parameter, Penalty, Variable
+
+if TYPE_CHECKING:
+    from fleet.static.program import Program
 
 MAX_NESTING = 32
 """Blocks within blocks, and values of a note within each other."""
-
-SETTINGS = ("kind", "lod", "persistable", "stop_gradient", "is_data")
-PARAMETER_SETTINGS = ("trainable", "learning_rate", "regularizer", "need_clip", "is_distributed")
-
-
-def defaults(is_parameter: bool, is_data: bool = False, trainable: bool = True) -> dict[str, Any]:
-    """Settings of a variable that a form may leave out."""
-    usual = {"kind": TENSOR, "lod": None, "is_data": is_data}
-    if not is_parameter:
-        return {**usual, "persistable": False, "stop_gradient": is_data}
-    own = {
-        "trainable": trainable,
-        "learning_rate": 1.0,
-        "regularizer": None,
-        "need_clip": True,
-        "is_distributed": False,
-    }
-    return {**usual, "persistable": True, "stop_gradient": not trainable, **own}
-
-
-def settings_of(var: Variable) -> dict[str, Any]:
-    """All settings of a variable, as plain values."""
-    found = {name: getattr(var, name) for name in SETTINGS}
-    if isinstance(var, Parameter):
-        found |= {name: getattr(var, name) for name in PARAMETER_SETTINGS}
-        penalty = var.regularizer
-        found["regularizer"] = None if penalty is None else [penalty.kind, penalty.coeff]
-    return found
 
 
 def add_note(program: Program, name: str, value: Any) -> None:
@@ -90,7 +65,7 @@ def add_block(program: Program, parent: int) -> Block:
 def add_variable(
     block: Block, is_parameter: bool, name: str, dtype: str, shape: Sequence[int], settings: Mapping[str, Any]
 ) -> None:
-    """A variable with all its settings, which `defaults` has completed."""
+    """A variable with all its settings, which `usual_settings` has completed."""
     if not name:
         raise UsageError("a variable has no name")
     if name in block.vars:
@@ -140,43 +115,5 @@ def _setting(name: str, key: str, value: Any) -> Any:
 def add_operator(block: Block, op: Operator) -> None:
     """An operator; its slots are put in the order of its definition, and its outputs must be what it makes."""
     fit(op)
-    if op.role not in ROLES:
-        raise UsageError(f"role of {op.type} must be one of {', '.join(ROLES)}, got {op.role!r}")
-    for name in (*op.input_names, *op.output_names):
-        if not block.has_var(name):
-            raise UsageError(f"{op.type}: the program has no variable {name!r}")
-    check_in_place(op)
-    stated = _Stated(op, block)
-    find_shapes(stated)
-    stated.compare()
+    check_declared(op, block)
     block.ops.append(op)
-
-
-class _Stated(Infer):
-    """Compares what an operator makes with what the form says of its outputs, and changes nothing."""
-
-    def __init__(self, op: Operator, block: Block) -> None:
-        super().__init__(op, block)
-        self._made: dict[str, tuple[Shape, str, str, str | None]] = {}
-
-    def _give(self, var: Variable, shape: Shape, dtype: str | None, kind: str | None, lod: str | None) -> None:
-        if var.persistable and var.shape:  # it keeps what it is, if the shape fits
-            kind, lod = None, None
-        before = self._made.get(var.name, _nature(var))
-        self._made[var.name] = (shape, dtype or before[1], kind or before[2], lod or before[3])
-
-    def compare(self) -> None:
-        """UsageError that names the first output that is another."""
-        for name, made in self._made.items():
-            stated = _nature(self.block.var(name))
-            if not may_equal(stated[0], made[0]) or stated[1:] != made[1:]:
-                raise self.fail(f"{name!r} is declared as {_described(*stated)}, and would be {_described(*made)}")
-
-
-def _nature(var: Variable) -> tuple[Shape, str, str, str | None]:
-    return var.shape, var.dtype, var.kind, var.lod
-
-
-def _described(shape: Shape, dtype: str, kind: str, lod: str | None) -> str:
-    more = ("" if kind == TENSOR else f" kind={kind}") + ("" if lod is None else f" lod={lod}")
-    return f"{dtype}{list(shape)}{more}"

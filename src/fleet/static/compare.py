@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fleet.errors import UsageError
 from fleet.static.block import Block
 from fleet.static.literals import plain, quoted, write_value
 from fleet.static.operator import Operator
 from fleet.static.program import Program
-from fleet.static.registry import definition
 
 
 def same(program: Program, other: Program) -> bool:
@@ -63,13 +61,4 @@ def _facts(var: Any) -> dict[str, Any]:
 
 def _op_facts(op: Operator) -> dict[str, Any]:
     facts = {name: value for name, value in vars(op).items() if name not in ("attrs", "callsite")}
-    return {**facts, "attrs": {name: write_value(plain(value, name)) for name, value in effective_attrs(op).items()}}
-
-
-def effective_attrs(op: Operator) -> dict[str, Any]:
-    """All attributes of an operator: its own, and what the definition says of those it leaves out."""
-    try:
-        defaults = definition(op.type).attrs
-    except UsageError:
-        defaults = {}
-    return {**defaults, **op.attrs}
+    return {**facts, "attrs": {name: write_value(plain(value, name)) for name, value in op.effective_attrs().items()}}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from fleet.errors import FleetError, UsageError
 from fleet.static.attr_types import why_not
 from fleet.static.infer import Infer, site_of
+from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
-from fleet.static.registry import definition
-from fleet.static.variable import ROWS
+from fleet.static.ops import definition
 
 if TYPE_CHECKING:
     from fleet.static.block import Block

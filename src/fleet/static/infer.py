@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageError
 from fleet.static.dtypes import DTYPES
-from fleet.static.operator import Operator
 
 if TYPE_CHECKING:
     from fleet.static.block import Block
-    from fleet.static.variable import Shape, Variable
+    from fleet.static.kinds import Shape
+    from fleet.static.operator import Operator
+    from fleet.static.variable import Variable
 
 
 def site_of(op: Operator) -> str:

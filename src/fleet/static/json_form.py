@@ -15,16 +15,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static.block import Block
-from fleet.static.checked import add_block, add_note, add_operator, add_variable, defaults, settings_of
-from fleet.static.compare import effective_attrs
+from fleet.static.checked import add_block, add_note, add_operator, add_variable
 from fleet.static.literals import MAX_DEPTH, load_json, plain, shorten
 from fleet.static.operator import FORWARD, Operator
-from fleet.static.program import Program
-from fleet.static.variable import Parameter, Variable
+from fleet.static.variable import Parameter, Variable, usual_settings
+
+if TYPE_CHECKING:
+    from fleet.static.program import Program
 
 FORMAT, VERSION = "fleet-program", 1
 
@@ -47,13 +48,13 @@ def to_json(program: Program) -> str:
 
 
 def _variable(var: Variable) -> dict[str, Any]:
-    settings = {key: _number(plain(value, f"{key} of {var.name!r}")) for key, value in settings_of(var).items()}
+    settings = {key: _number(plain(value, f"{key} of {var.name!r}")) for key, value in var.settings().items()}
     head = {"name": var.name, "dtype": var.dtype, "shape": list(var.shape), "is_parameter": isinstance(var, Parameter)}
     return {**head, **settings}
 
 
 def _operator(op: Operator) -> dict[str, Any]:
-    attrs = {key: _number(plain(value, f"attribute {key} of {op.type}")) for key, value in effective_attrs(op).items()}
+    attrs = {key: _number(plain(value, f"attribute {key} of {op.type}")) for key, value in op.effective_attrs().items()}
     slots = {"inputs": op.inputs, "outputs": op.outputs}
     return {"type": op.type, **slots, "attrs": attrs, "role": op.role, "scope": op.scope}
 
@@ -64,23 +65,22 @@ def _number(value: Any) -> Any:
     return {"float": repr(value)} if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def from_json(text: str) -> Program:
-    """The program of a JSON form; UsageError naming the place and what was expected there."""
+def from_json(text: str, program: Program) -> Program:
+    """A new program, filled with what a JSON form says; UsageError naming the place and what was expected there."""
     if not isinstance(text, str):
         raise UsageTypeError(f"a program's JSON must be a string, got {type(text).__name__}")
     try:
-        return _program(load_json(text))
+        return _program(load_json(text), program)
     except UsageError as error:
         raise UsageError(f"a program's JSON: {error}") from None
 
 
-def _program(value: Any) -> Program:
+def _program(value: Any, program: Program) -> Program:
     head = _fields(value, "", ("format", "version", "random_seed", "notes", "blocks"))
     if head["format"] != FORMAT:
         raise UsageError(f"format must be {FORMAT!r}, got {_shown(head['format'])}")
     if head["version"] != VERSION:
         raise UsageError(f"version must be {VERSION}, got {_shown(head['version'])}; a newer Fleet may read it")
-    program = Program()
     program.blocks = []
     program.random_seed = _typed(head["random_seed"], int, "random_seed")
     for name, note in _typed(head["notes"], dict, "notes").items():
@@ -108,7 +108,7 @@ def _placed(where: str, read: Any, block: Block, value: Any) -> None:
 def _read_variable(block: Block, value: Any) -> None:
     is_parameter = isinstance(value, dict) and value.get("is_parameter") is True
     trainable = not (isinstance(value, dict) and value.get("trainable") is False)
-    usual = defaults(is_parameter, isinstance(value, dict) and value.get("is_data") is True, trainable)
+    usual = usual_settings(is_parameter, isinstance(value, dict) and value.get("is_data") is True, trainable)
     given = _fields(value, "", ("name", "dtype", "shape", "is_parameter"), usual)
     name, dtype = _typed(given.pop("name"), str, "name"), _typed(given.pop("dtype"), str, "dtype")
     shape = _typed(given.pop("shape"), list, "shape")

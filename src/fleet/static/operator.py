@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fleet.errors import UsageError
+from fleet.static.literals import plain, quoted, write_name, write_value
 from fleet.static.refused import Refused
+from fleet.static.registry import definition
 
 Slots = dict[str, list[str]]
 
@@ -79,17 +82,21 @@ class Operator:
 
     def has_attr(self, name: str) -> bool:
         """Whether an attribute was given, or has a value when left out."""
-        from fleet.static.registry import definition
-
         return name in self.attrs or name in definition(self.type).attrs
 
     def attr(self, name: str) -> Any:
         """An attribute, or what the op's definition says it is when left out."""
-        if name in self.attrs:
-            return self.attrs[name]
-        from fleet.static.registry import definition
+        return self.attrs[name] if name in self.attrs else definition(self.type).attrs[name]
 
-        return definition(self.type).attrs[name]
+    def effective_attrs(self) -> dict[str, Any]:
+        """All attributes: its own, and what the definition says of those it leaves out."""
+        return {**self._usual_attrs(), **self.attrs}
+
+    def _usual_attrs(self) -> Mapping[str, Any]:
+        try:
+            return definition(self.type).attrs
+        except UsageError:  # printed and compared all the same; it will not read back
+            return {}
 
     def copy(self) -> Operator:
         return Operator(
@@ -114,8 +121,26 @@ class Operator:
         raise TypeError("an Operator is not iterable; it has input_names and output_names")
 
     def __repr__(self) -> str:
-        from fleet.static.text import operator_line
-
-        return operator_line(self)
+        """Its line in the text of a program: attributes that are as usual are left out."""
+        line = f"{write_name(self.type)}({_slots(self.inputs)})"
+        if self.outputs:
+            line = f"{{{_slots(self.outputs)}}} = {line}"
+        usual = self._usual_attrs()
+        for key, value in self.effective_attrs().items():
+            text = write_value(plain(value, f"attribute {key} of {self.type}"))
+            if key not in usual or text != write_value(plain(usual[key], key)):
+                line += f" {write_name(key)}={text}"
+        if self.role != FORWARD:
+            line += f" @{self.role}"
+        return line + (f" in {quoted(self.scope)}" if self.scope else "")
 
     __str__ = __repr__
+
+
+def _slots(slots: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join(f"{write_name(slot)}={_names(names)}" for slot, names in slots.items())
+
+
+def _names(names: Sequence[str]) -> str:
+    listed = ", ".join(map(write_name, names))
+    return listed if len(names) == 1 else f"[{listed}]"

@@ -11,9 +11,13 @@ from typing import Any, ClassVar
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.static.block import Block
+from fleet.static.json_form import from_json, to_json
 from fleet.static.notes import OF_EVALUATION
 from fleet.static.operator import FORWARD, OPTIMIZE, SCHEDULE
+from fleet.static.pruning import keep_needed, settle
 from fleet.static.refused import Refused
+from fleet.static.text import to_text
+from fleet.static.text_reader import read
 from fleet.static.variable import Parameter, Variable
 
 _serial = itertools.count()
@@ -109,6 +113,11 @@ class Program:
     def block(self, index: int) -> Block:
         return self.blocks[index]
 
+    @staticmethod
+    def default() -> Program:
+        """The program that layers add to, as variables ask for it; this one need not be it."""
+        return _main
+
     @property
     def num_blocks(self) -> int:
         return len(self.blocks)
@@ -146,15 +155,11 @@ class Program:
             twin.ops = [op.copy() for op in block.ops if not (for_test and op.role != FORWARD)]
             other.blocks.append(twin)
         if for_test:
-            from fleet.static.pruning import settle
-
             settle(other.global_block())
         return other
 
     def prune(self, targets: Sequence[Variable | str], feeds: Iterable[str] = ()) -> Program:
         """A copy with only the operators that `targets` need, given `feeds`; it reads from no reader."""
-        from fleet.static.pruning import keep_needed
-
         other = self.clone(for_test=True)
         other._readers = []
         keep_needed(other.global_block(), targets, feeds)
@@ -183,8 +188,6 @@ class Program:
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:  # noqa: ARG002
         """The text form; nothing is left out of it, so that it reads back."""
-        from fleet.static.text import to_text
-
         return to_text(self)
 
     def __str__(self) -> str:
@@ -197,22 +200,16 @@ class Program:
     @staticmethod
     def parse_from_string(text: str) -> Program:
         """The program of a text form."""
-        from fleet.static.text import from_text
-
-        return from_text(text)
+        return read(text, Program())
 
     def to_json(self) -> str:
         """The JSON form."""
-        from fleet.static.json_form import to_json
-
         return to_json(self)
 
     @staticmethod
     def from_json(text: str) -> Program:
         """The program of a JSON form."""
-        from fleet.static.json_form import from_json
-
-        return from_json(text)
+        return from_json(text, Program())
 
 
 _main, _startup = Program(), Program()

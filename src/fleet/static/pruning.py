@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from fleet.errors import UsageError
 from fleet.static.block import Block
 from fleet.static.operator import OPTIMIZE, REMOTE, SCHEDULE, Operator
-from fleet.static.program import Program
 from fleet.static.registry import definition
 from fleet.static.variable import Variable
+
+if TYPE_CHECKING:
+    from fleet.static.program import Program
 
 
 def settle(block: Block) -> None:

@@ -19,13 +19,13 @@ that `rebinds` returns it instead, as a new tensor.
 
 A kernel of a gradient takes the variables of `needs`, then the gradients of the op's outputs; it returns a gradient for
 each variable of `wrt` that needs one (`op.outputs` tells which), in the order of `wrt`. An op without a registered
-gradient kernel has one made by autograd, which runs the forward kernel once more.
+gradient kernel has one made by autograd, which runs the forward kernel once more. One that finds what autograd would
+find says so, `as_autograd=True`: where the forward kernel runs on tensors that autograd watches, that is enough.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,13 +34,13 @@ from fleet.static.infer import Infer as Infer
 from fleet.static.infer import as_variables
 from fleet.static.infer import may_equal as may_equal
 from fleet.static.infer import same_as as same_as
-from fleet.static.operator import Operator
 
 if TYPE_CHECKING:
     from fleet.static.executor.lowering import Lowering
+    from fleet.static.operator import Operator
 
 Kernel = Callable[..., Any]
-MakeKernel = Callable[[Operator, "Lowering"], Kernel]
+MakeKernel = Callable[["Operator", "Lowering"], Kernel]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,25 @@ class Grad:
     """Input slots that get a gradient."""
     outs: tuple[str, ...] | None = None
     """Output slots whose gradients are read; without it all. One that nobody uses is given as zeros."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """How scripts call an operator, from which layers, functions and layer classes are made. See `spelling`."""
+
+    doc: str
+    v1: str = ""
+    """The layer of PaddlePaddle 1.x, which is also Fleet's: `softshrink(x, alpha->lambda=0.5)`; none if empty."""
+    v2: str = ""
+    """The function of PaddlePaddle 2.0: `softshrink(x, threshold->lambda=0.5, name)`."""
+    torch: Callable[..., Any] | None = None
+    """What 2.0's function is on tensors: it takes that function's arguments, `name` left out."""
+    layer: str = ""
+    """The layer class of 2.0 that calls the function: `Softshrink`."""
+    to_attrs: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """Makes the attributes from the arguments, where that is more than taking their types."""
+    is_sign: bool = False
+    """Whether a sign between variables means it, as + does: then 2.0's function takes numbers and mixed types too."""
 
 
 @dataclass
@@ -78,6 +97,12 @@ class Definition:
     """Whether what it keeps only counts: a program that trains nothing runs it only for what is fetched."""
     takes_rows: bool = False
     """Whether its kernel takes the gradient of a sparse lookup, which is no tensor."""
+    calls: tuple[Calls, ...] = ()
+    """How scripts call it; most in one way, and none if only passes make it."""
+    as_autograd: bool = False
+    """Of a gradient: whether autograd sees through the forward kernel and finds the same."""
+    once: bool = False
+    """Of a gradient: whether its kernel works in memory that autograd would need to differentiate it in turn."""
     input_slots: dict[str, str] = field(init=False)
     """Slot to "", "?" or "*"."""
     output_slots: dict[str, str] = field(init=False)
@@ -109,6 +134,7 @@ def register(
     rebinds: bool = False,
     is_metric: bool = False,
     takes_rows: bool = False,
+    calls: Calls | Sequence[Calls] = (),
 ) -> Callable[[MakeKernel], MakeKernel]:
     """Define an op; the decorated function makes its kernel."""
 
@@ -129,6 +155,7 @@ def register(
                 rebinds,
                 is_metric,
                 takes_rows,
+                (calls,) if isinstance(calls, Calls) else tuple(calls),
             )
         )
         if grad is not None:
@@ -138,24 +165,14 @@ def register(
     return add
 
 
-def declare(type: str, provider: str, **more: Any) -> None:
-    """Define an op whose kernel is in a module above this package: its `kernels` maps types to what makes them.
-
-    Operators that talk to other processes are declared here, where programs are, and carried out where connections are.
-    """
-
-    @register(type, **more)
-    def _(op: Operator, lowering: Lowering) -> Kernel:
-        made: Kernel = importlib.import_module(provider).kernels[op.type](op, lowering)
-        return made
-
-
-def register_grad(type: str, *, infer: Callable[[Infer], None] | None = None) -> Callable[[MakeKernel], MakeKernel]:
+def register_grad(
+    type: str, *, infer: Callable[[Infer], None] | None = None, as_autograd: bool = False, once: bool = False
+) -> Callable[[MakeKernel], MakeKernel]:
     """The decorated function makes the kernel of an op's gradient; gradients are shaped as their variables."""
 
     def add(make: MakeKernel) -> MakeKernel:
         gradient = _definitions[type + "_grad"]
-        gradient.make = make
+        gradient.make, gradient.as_autograd, gradient.once = make, as_autograd, once
         gradient.infer = infer or gradient.infer
         return make
 
@@ -163,20 +180,19 @@ def register_grad(type: str, *, infer: Callable[[Infer], None] | None = None) ->
 
 
 def definition(type: str) -> Definition:
-    """The definition of a type; UsageError if there is none."""
-    import fleet.static.ops  # noqa: F401 - defines them
+    """The definition of a type; UsageError if there is none.
 
+    Those of Fleet are there once `fleet.static.ops` is, which blocks need: whoever has a program has them.
+    """
     found = _definitions.get(type)
     if found is None:
-        raise UsageError(f"there is no operator {type!r}; fleet.static.registry.known() lists those there are")
+        raise UsageError(f"there is no operator {type!r}; fleet.static.ops.known() lists those there are")
     return found
 
 
-def known() -> list[str]:
-    """Every type of operator, sorted."""
-    import fleet.static.ops  # noqa: F401 - defines them
-
-    return sorted(_definitions)
+def definitions() -> list[Definition]:
+    """Every definition that is there by now, sorted by type; `fleet.static.ops` has them all."""
+    return [_definitions[type] for type in sorted(_definitions)]
 
 
 def _add(new: Definition) -> None:

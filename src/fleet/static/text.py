@@ -17,17 +17,13 @@ are left out, so is the role `forward`; a setting without a value is true. A slo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from fleet.errors import UsageError
-from fleet.static.checked import defaults, settings_of
-from fleet.static.compare import effective_attrs
-from fleet.static.literals import plain, quoted, write_name, write_value
-from fleet.static.operator import FORWARD, Operator
-from fleet.static.program import Program
-from fleet.static.registry import definition
-from fleet.static.text_reader import read
-from fleet.static.variable import Parameter, Variable
+from fleet.static.literals import quoted, write_name
+
+if TYPE_CHECKING:
+    from fleet.static.program import Program
 
 
 def to_text(program: Program) -> str:
@@ -35,66 +31,12 @@ def to_text(program: Program) -> str:
     lines = [f"program random_seed={program.random_seed}"]
     for block in program.blocks:
         lines.append(f"block {block.index} {'' if block.index == 0 else f'parent={block.parent} '}{{")
-        lines += [f"  {variable_line(var)}" for var in block.vars.values()]
-        lines += [f"  {operator_line(op)}" for op in block.ops]
+        lines += [f"  {var}" for var in block.vars.values()]
+        lines += [f"  {op}" for op in block.ops]
         lines.append("}")
     # They may be long, and are seldom what people look for.
     lines += [f"note {write_name(name)} {_note(name, program.notes[name])}" for name in sorted(program.notes)]
     return "\n".join(lines) + "\n"
-
-
-def from_text(text: str) -> Program:
-    """The program of a text form; UsageError with the line and what was expected there."""
-    return read(text)
-
-
-def variable_line(var: Variable) -> str:
-    """A variable in one line."""
-    is_parameter = isinstance(var, Parameter)
-    word = "param" if is_parameter else "data" if var.is_data else "var"
-    usual = defaults(is_parameter, word == "data", getattr(var, "trainable", True))
-    parts = [word, write_name(var.name), ":", f"{var.dtype}{list(var.shape)}"]
-    for key, value in settings_of(var).items():
-        if key == "trainable" and not value:
-            parts.append("trainable=false")
-        elif write_value(plain(value, key)) != write_value(usual[key]):
-            parts.append(_setting(key, value))
-    return " ".join(parts)
-
-
-def operator_line(op: Operator) -> str:
-    """An operator in one line."""
-    line = f"{write_name(op.type)}({_slots(op.inputs)})"
-    if op.outputs:
-        line = f"{{{_slots(op.outputs)}}} = {line}"
-    try:
-        usual: Mapping[str, object] = definition(op.type).attrs
-    except UsageError:  # printed all the same; it will not read back
-        usual = {}
-    for key, value in effective_attrs(op).items():
-        text = write_value(plain(value, f"attribute {key} of {op.type}"))
-        if key not in usual or text != write_value(plain(usual[key], key)):
-            line += f" {write_name(key)}={text}"
-    if op.role != FORWARD:
-        line += f" @{op.role}"
-    return line + (f" in {quoted(op.scope)}" if op.scope else "")
-
-
-def _slots(slots: Mapping[str, Sequence[str]]) -> str:
-    return ", ".join(f"{write_name(slot)}={_names(names)}" for slot, names in slots.items())
-
-
-def _names(names: Sequence[str]) -> str:
-    listed = ", ".join(map(write_name, names))
-    return listed if len(names) == 1 else f"[{listed}]"
-
-
-def _setting(key: str, value: object) -> str:
-    if value is True:
-        return key
-    if key in ("kind", "lod") and isinstance(value, str):
-        return f"{key}={write_name(value)}"
-    return f"{key}={write_value(plain(value, key))}"
 
 
 def _note(name: str, value: object) -> str:

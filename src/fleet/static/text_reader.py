@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static.block import Block
-from fleet.static.checked import add_block, add_note, add_operator, add_variable, defaults
+from fleet.static.checked import add_block, add_note, add_operator, add_variable
 from fleet.static.literals import Cursor, load_json, shorten
 from fleet.static.operator import FORWARD, Operator
-from fleet.static.program import Program
+from fleet.static.variable import usual_settings
+
+if TYPE_CHECKING:
+    from fleet.static.program import Program
 
 
-def read(text: str) -> Program:
-    """The program; UsageError with the line and what was expected there."""
+def read(text: str, program: Program) -> Program:
+    """A new program, filled with what the text says; UsageError with the line and what was expected there."""
     if not isinstance(text, str):
         raise UsageTypeError(f"a program's text must be a string, got {type(text).__name__}")
-    program = Program()
     program.blocks = []
     block: Block | None = None
     has_begun = False
@@ -122,7 +124,7 @@ def _variable(cursor: Cursor, block: Block) -> None:
         if cursor.accept("="):
             given[key] = cursor.name("a name") if key in ("kind", "lod") else cursor.value()
     is_parameter = word == "param"
-    usual = defaults(is_parameter, word == "data", given.get("trainable", True) is not False)
+    usual = usual_settings(is_parameter, word == "data", given.get("trainable", True) is not False)
     add_variable(block, is_parameter, name, dtype, shape, {**usual, **given})
 
 

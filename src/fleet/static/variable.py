@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageTypeError
+from fleet.static.appending import Appender
 from fleet.static.dtypes import canonical
+from fleet.static.kinds import TENSOR, Shape
+from fleet.static.literals import plain, write_name, write_value
+from fleet.static.methods import method_of
+from fleet.static.signs import Signs
 
 if TYPE_CHECKING:
     from fleet.static.block import Block
 
-Shape = tuple[int, ...]
-
-TENSOR = "tensor"
-ROWS = "rows"  # some rows of a tensor and their indexes: the gradient of a sparse lookup
+SETTINGS = ("kind", "lod", "persistable", "stop_gradient", "is_data")
+PARAMETER_SETTINGS = ("trainable", "learning_rate", "regularizer", "need_clip", "is_distributed")
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Penalty:
     coeff: float
 
 
-class Variable:
+class Variable(Signs):
     """A value of a program. `-1` in the shape is a size that a batch decides.
 
     `kind` is "tensor", or "rows" for a sparse gradient. A ragged variable names the variable that holds its offsets in
@@ -35,8 +38,6 @@ class Variable:
     Signs such as +, < and x[0] add operators to the program. == and != do not: they tell variables apart, so that these
     can be in sets and be found in lists; `layers.equal` compares values.
     """
-
-    __array_ufunc__ = None  # numpy's numbers at the left of a sign leave it to us
 
     def __init__(
         self,
@@ -69,81 +70,28 @@ class Variable:
     def ndim(self) -> int:
         return len(self.shape)
 
-    def __repr__(self) -> str:
-        from fleet.static.text import variable_line
+    def settings(self) -> dict[str, Any]:
+        """What it is beside name, dtype and shape, as plain values."""
+        return {name: getattr(self, name) for name in SETTINGS}
 
-        return variable_line(self)
+    def __repr__(self) -> str:
+        """Its line in the text of a program: settings that are as usual are left out."""
+        is_parameter = isinstance(self, Parameter)
+        word = "param" if is_parameter else "data" if self.is_data else "var"
+        usual = usual_settings(is_parameter, word == "data", getattr(self, "trainable", True))
+        parts = [word, write_name(self.name), ":", f"{self.dtype}{list(self.shape)}"]
+        for key, value in self.settings().items():
+            if key == "trainable" and not value:
+                parts.append("trainable=false")
+            elif write_value(plain(value, key)) != write_value(usual[key]):
+                parts.append(_setting(key, value))
+        return " ".join(parts)
 
     __str__ = __repr__
 
-    # Arithmetic adds operators to the program; `layers` has the words for it.
-
-    def _with(self, other: Any, op: str, is_reversed: bool = False) -> Variable:
-        from fleet.static.layers.arithmetic import combine
-
-        return combine(self, other, op, is_reversed)
-
-    def __add__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_add")
-
-    def __radd__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_add", True)
-
-    def __sub__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_sub")
-
-    def __rsub__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_sub", True)
-
-    def __mul__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_mul")
-
-    def __rmul__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_mul", True)
-
-    def __truediv__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_div")
-
-    def __rtruediv__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_div", True)
-
-    def __pow__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_pow")
-
-    def __rpow__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_pow", True)
-
-    def __floordiv__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_floordiv")
-
-    def __rfloordiv__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_floordiv", True)
-
-    def __mod__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_mod")
-
-    def __rmod__(self, other: Any) -> Variable:
-        return self._with(other, "elementwise_mod", True)
-
-    def __neg__(self) -> Variable:
-        return self._with(-1.0, "elementwise_mul")
-
-    def __lt__(self, other: Any) -> Variable:
-        return self._with(other, "less_than")
-
-    def __le__(self, other: Any) -> Variable:
-        return self._with(other, "less_equal")
-
-    def __gt__(self, other: Any) -> Variable:
-        return self._with(other, "greater_than")
-
-    def __ge__(self, other: Any) -> Variable:
-        return self._with(other, "greater_equal")
-
-    def __getitem__(self, key: Any) -> Variable:
-        from fleet.static.layers.shaping import part
-
-        return part(self, key)
+    def appender(self, kind: str) -> Appender:
+        """What appends the operators of one sign, where layers append theirs."""
+        return Appender(kind, self.block.current)
 
     def __bool__(self) -> bool:
         raise UsageTypeError(
@@ -154,24 +102,11 @@ class Variable:
     def __iter__(self) -> Iterator[Variable]:
         raise UsageTypeError(f"variable {self.name!r} cannot be iterated over; take it apart with layers.unstack()")
 
-    def __matmul__(self, other: Variable) -> Variable:
-        from fleet.static.layers.arithmetic import matmul
-
-        return matmul(self, other)
-
     if not TYPE_CHECKING:  # a checker would take any name for a method
 
         def __getattr__(self, name: str) -> Any:
             """Methods that another package gives to variables; see `fleet.static.methods`."""
-            from fleet.static.methods import method_of
-
             return method_of(self, name)
-
-    def astype(self, dtype: Any) -> Variable:
-        """The same values as another dtype."""
-        from fleet.static.layers.arithmetic import cast
-
-        return cast(self, dtype)
 
 
 class Parameter(Variable):
@@ -198,3 +133,31 @@ class Parameter(Variable):
         self.need_clip = need_clip
         self.is_distributed = is_distributed
         """Whether its rows are only ever on servers."""
+
+    def settings(self) -> dict[str, Any]:
+        penalty = self.regularizer
+        own = {name: getattr(self, name) for name in PARAMETER_SETTINGS}
+        return {**super().settings(), **own, "regularizer": None if penalty is None else [penalty.kind, penalty.coeff]}
+
+
+def usual_settings(is_parameter: bool, is_data: bool = False, trainable: bool = True) -> dict[str, Any]:
+    """Settings of a variable that a form may leave out."""
+    usual = {"kind": TENSOR, "lod": None, "is_data": is_data}
+    if not is_parameter:
+        return {**usual, "persistable": False, "stop_gradient": is_data}
+    own = {
+        "trainable": trainable,
+        "learning_rate": 1.0,
+        "regularizer": None,
+        "need_clip": True,
+        "is_distributed": False,
+    }
+    return {**usual, "persistable": True, "stop_gradient": not trainable, **own}
+
+
+def _setting(key: str, value: object) -> str:
+    if value is True:
+        return key
+    if key in ("kind", "lod") and isinstance(value, str):
+        return f"{key}={write_name(value)}"
+    return f"{key}={write_value(plain(value, key))}"

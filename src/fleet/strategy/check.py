@@ -59,11 +59,10 @@ def _is_numpy_bool(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Whole:
-    """An integer within bounds; `also` is one value allowed outside them, such as -1 for "work it out"."""
+    """An integer within bounds."""
 
     least: int | None = None
     most: int | None = None
-    also: int | None = None
 
     @property
     def wants(self) -> str:
@@ -73,14 +72,12 @@ class Whole:
         bounds = [] if self.least is None else [f">= {self.least}"]
         if self.most is not None:
             bounds.append(f"<= {self.most}")
-        return " and ".join(bounds) + (f" or {self.also}" if self.also is not None else "")
+        return " and ".join(bounds)
 
     def __call__(self, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise RefusedError("an int", value)
         number = int(value)
-        if number == self.also:
-            return number
         if abs(number) > LARGEST:
             raise RefusedError(f"between -{LARGEST} and {LARGEST}", value)
         if (self.least is not None and number < self.least) or (self.most is not None and number > self.most):
@@ -166,19 +163,6 @@ class Many(Generic[T]):
             except RefusedError as refused:
                 raise RefusedError(refused.must, refused.value, f"[{index}]{refused.where}") from None
         return tuple(clean)
-
-
-@dataclass(frozen=True)
-class Span:
-    """A pair [low, high] with low <= high."""
-
-    wants: str = "[low, high], low <= high"
-
-    def __call__(self, value: object) -> tuple[float, ...]:
-        pair = Many(Number())(value)
-        if len(pair) != 2 or pair[0] > pair[1]:
-            raise RefusedError(self.wants, value)
-        return pair
 
 
 @dataclass(frozen=True)

@@ -1,74 +1,165 @@
-"""Fields about how a static program is built and run, and how cuDNN picks its kernels."""
+"""How a static program is compiled and run, and how cuDNN picks its kernels.
+
+`fleet.static.BuildStrategy()` and `strategy.build_strategy` are the same class. Many of its fields are hints of the
+reference, which change no result and nothing else here; each says why.
+"""
 
 from __future__ import annotations
 
-from fleet.strategy.field import switch, text, whole
+from collections.abc import Mapping
+from enum import IntEnum
+from itertools import count
+from typing import Any, ClassVar
+
+from fleet.errors import NotSupportedError
+from fleet.strategy.field import switch, text, whole, words
 from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import Record
 
+_NUMBERS = count(1)
+_KEYS: dict[tuple[object, ...], int] = {}
+"""A number for all settings that are alike: every run asks for it, and looking many values up takes longer."""
 
-class BuildStrategy(Group):
-    """Rewriting of a static program before it runs."""
-
-    enable_sequential_execution = switch(False, "runs operations in the order of the program.")
-    fuse_elewise_add_act_ops = switch(False, "fuses an addition with the activation after it.")
-    fuse_bn_act_ops = switch(False, "fuses batch norm with the activation after it.")
-    fuse_bn_add_act_ops = switch(True, "fuses batch norm, the addition after it and its activation.")
-    fuse_relu_depthwise_conv = switch(False, "fuses ReLU with the depthwise convolution after it.")
-    fuse_broadcast_ops = switch(False, "broadcasts several parameters at once.")
-    fuse_all_optimizer_ops = switch(False, "updates all parameters in one operation.")
-    fuse_gemm_epilogue = switch(False, "fuses a matrix product with its bias and activation.")
-    fuse_dot_product_attention = switch(False, "replaces attention written out by one fused operation.")
-    fuse_resunit = switch(False, "fuses the blocks of a residual network.")
-    fused_attention = switch(False, "fuses a whole attention layer.")
-    fused_feedforward = switch(False, "fuses a whole feed-forward layer.")
-    enable_auto_fusion = switch(False, "fuses chains of element-wise operations.")
-    enable_inplace = switch(False, "lets an operation write over an input nobody needs any more.")
-    enable_addto = switch(False, "adds gradients in place.")
-    enable_backward_optimizer_op_deps = switch(True, "starts the optimizer only when backward has ended.")
-    cache_runtime_context = switch(False, "keeps what an operation worked out about its inputs for the next run.")
-    fix_op_run_order = switch(False, "keeps the order of operations the same in every run.")
-    allow_cuda_graph_capture = switch(False, "makes the program fit to be captured as a CUDA graph.")
-    reduce_strategy = whole(
-        0,
-        "is 0 to all-reduce gradients, 1 to reduce each to one owner, 2 to leave them alone.",
-        least=0,
-        most=2,
-    )
-    debug_graphviz_path = text("", "is a file that receives a drawing of the program. Empty draws none.")
+_BY_ITSELF = "changes nothing: the Executor fuses by itself what gives the same result."
+_IN_ORDER = "changes nothing: operators run in the order of the program."
+_IN_PLACE = "changes nothing: torch writes in place where an operator can; `memory_optimize` frees values early."
+_ONE_DEVICE = "changes nothing: a process has one device, and torch runs its operators with all its threads."
+_SAID = "changes nothing: the program of a job says it already."
 
 
-class ExecutionStrategy(Group):
-    """Running of a static program."""
+class ProgramOptions(Group):
+    """Settings of programs. Those in `_only` have one value here: `check` refuses another when a program uses it."""
 
-    num_threads = whole(1, "is the number of threads that run operations.", least=1)
-    num_iteration_per_drop_scope = whole(
-        10, "is the number of runs after which temporary variables are dropped.", least=1
-    )
-    num_iteration_per_run = whole(1, "is the number of iterations of one run call.", least=1)
-    use_thread_barrier = switch(False, "makes the threads of an iteration wait for each other.")
+    key: int
+    """What the settings are now, for caches: a number that all have that are set alike."""
+
+    _only: ClassVar[dict[str, str]] = {}
+
+    def check(self) -> None:
+        """NotSupportedError for what would change a result and is not built."""
+        for leaf in self.changed():
+            if leaf.dotted in self._only:
+                raise NotSupportedError(f"{self.__dict__['_path']}.{leaf.dotted} {self._only[leaf.dotted]}")
+
+    def _keep(self, clean: Mapping[str, Any]) -> None:
+        super()._keep(clean)
+        said = tuple((leaf.dotted, leaf.value) for leaf in self.changed())
+        self.__dict__["key"] = _KEYS.setdefault((type(self), *said), next(_NUMBERS))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._keep({})  # another process counts otherwise
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{leaf.dotted}={leaf.value!r}' for leaf in self.changed())})"
+
+
+class ReduceStrategy(IntEnum):
+    """How gradients come together; the outcome is the same."""
+
+    AllReduce = 0
+    Reduce = 1
+
+
+class GradientScaleStrategy(IntEnum):
+    """What the gradient of the loss begins with."""
+
+    CoeffNumDevice = 0
+    One = 1
+    Customized = 2
+
+
+class BuildStrategy(ProgramOptions):
+    """How a program is compiled."""
+
+    ReduceStrategy = ReduceStrategy
+    GradientScaleStrategy = GradientScaleStrategy
+
+    _only: ClassVar = {
+        "gradient_scale_strategy": "must be CoeffNumDevice, the mean over trainers; scale the loss in the program",
+        "sync_batch_norm": "is not built for programs; leave it out. For torch modules set strategy.sync_batch_norm",
+        "debug_graphviz_path": "is not built; print the program",
+        "use_hierarchical_allreduce": "is not built; NCCL finds the way through the machines by itself",
+        "hierarchical_allreduce_inter_nranks": "is not built; NCCL finds the way through the machines by itself",
+        "hierarchical_allreduce_exter_nranks": "is not built; NCCL finds the way through the machines by itself",
+    }
+
+    torch_compile = switch(False, "hands the compiled program to torch.compile.")
+    cuda_graph = switch(False, "records the program once for each combination of feed shapes and replays it on a GPU.")
+    memory_optimize = switch(False, "frees values when nobody needs them any more.")
+    num_trainers = whole(1, "is the number of trainers the program was transpiled for.", least=1)
+    trainer_id = whole(0, "is the trainer the program was transpiled for.", least=0)
+    gradient_scale_strategy = whole(0, "is 0 for the mean over trainers (CoeffNumDevice).", least=0, most=2)
+    sync_batch_norm = switch(False, "is for torch modules only; `strategy.build_strategy = ...` sets it there.")
+    debug_graphviz_path = text("", "would receive a drawing of the program. It stays empty.")
+    use_hierarchical_allreduce = switch(False, "stays False: NCCL finds the way through the machines by itself.")
+    hierarchical_allreduce_inter_nranks = whole(0, "stays 0, as `use_hierarchical_allreduce` stays False.", least=0)
+    hierarchical_allreduce_exter_nranks = whole(0, "stays 0, as `use_hierarchical_allreduce` stays False.", least=0)
+
+    fuse_elewise_add_act_ops = switch(False, _BY_ITSELF)
+    fuse_bn_act_ops = switch(False, _BY_ITSELF)
+    fuse_bn_add_act_ops = switch(True, _BY_ITSELF)
+    fuse_relu_depthwise_conv = switch(False, _BY_ITSELF)
+    fuse_broadcast_ops = switch(False, _BY_ITSELF)
+    fuse_all_optimizer_ops = switch(False, _BY_ITSELF)
+    fuse_gemm_epilogue = switch(False, _BY_ITSELF)
+    fuse_dot_product_attention = switch(False, _BY_ITSELF)
+    fuse_resunit = switch(False, _BY_ITSELF)
+    fused_attention = switch(False, _BY_ITSELF)
+    fused_feedforward = switch(False, _BY_ITSELF)
+    enable_auto_fusion = switch(False, _BY_ITSELF)
+    fuse_all_reduce_ops = switch(True, "changes nothing: a program sends all gradients at once.")
+    nccl_comm_num = whole(1, "changes nothing: a program sends all gradients at once.", least=1)
+    reduce_strategy = whole(0, "changes nothing: 0 (AllReduce) and 1 (Reduce) have one outcome.", least=0, most=2)
+    enable_sequential_execution = switch(False, _IN_ORDER)
+    fix_op_run_order = switch(False, _IN_ORDER)
+    enable_backward_optimizer_op_deps = switch(True, _IN_ORDER)
+    remove_unnecessary_lock = switch(True, "changes nothing: a compiled program takes no lock.")
+    cache_runtime_context = switch(False, "changes nothing: a program is compiled once for its feeds.")
+    allow_cuda_graph_capture = switch(False, "changes nothing: `cuda_graph` records a program.")
+    memory_early_delete = switch(False, _IN_PLACE)
+    enable_inplace = switch(True, _IN_PLACE)
+    enable_addto = switch(False, _IN_PLACE)
+    mkldnn_enabled_op_types = words("changes nothing: torch chooses its CPU kernels.")
+    is_distribution = switch(False, _SAID)
+    async_mode = switch(False, _SAID)
+    trainers_endpoints = words(_SAID)
+
+
+class ExecutionStrategy(ProgramOptions):
+    """How a compiled program is run: hints of the reference."""
+
+    _only: ClassVar = {"num_iteration_per_run": "must be 1; run the program in a loop"}
+
+    num_iteration_per_run = whole(1, "is the number of iterations of one run, which is 1.", least=1)
+    num_threads = whole(0, _ONE_DEVICE, least=0)
+    use_thread_barrier = switch(False, _ONE_DEVICE)
+    use_cuda = switch(False, "changes nothing: the Executor's place says it.")
+    num_iteration_per_drop_scope = whole(10, "changes nothing: temporaries are gone when a run ends.", least=0)
+    allow_op_delay = switch(False, _IN_ORDER)
+    use_experimental_executor = switch(False, "changes nothing: there is one Executor.")
+
+
+class _BuildField(GroupField[BuildStrategy]):
+    """Assigned, what the strategy has a field of its own for goes there, as 2.0 does it."""
+
+    def __set__(self, record: Record, value: Mapping[str, Any]) -> None:
+        group = self.__get__(record, type(record))
+        if isinstance(value, BuildStrategy):
+            value = {leaf.dotted: leaf.value for leaf in value.changed()}
+        clean = group.cleaned(value)
+        for name in [name for name in clean if name in record._members]:
+            setattr(record, name, clean.pop(name))
+        group._keep(clean)
 
 
 class ExecutionFields(Record):
     """The part of the strategy about running."""
 
-    build_strategy = GroupField(BuildStrategy, "says how a static program is rewritten.")
+    build_strategy = _BuildField(BuildStrategy, "says how a static program is compiled.")
     execution_strategy = GroupField(ExecutionStrategy, "says how a static program is run.")
-    without_graph_optimization = switch(
-        True,
-        "runs a static program as written. (The reference: False before 2.6, True since.)",
-    )
     cudnn_exhaustive_search = switch(
         False,
         "measures convolution kernels and keeps the fastest. "
         "(The reference: True in 2.0, False in 2.6; False is also what PyTorch does.)",
-        built=True,
-    )
-    conv_workspace_size_limit = whole(
-        512,
-        "is the scratch memory of a convolution in MB. (The reference: 4000 in 2.0, 512 in 2.6.)",
-        least=0,
-    )
-    cudnn_batchnorm_spatial_persistent = switch(
-        False, "uses cuDNN's persistent batch norm. (The reference: True in 2.0, False in 2.6.)"
     )

@@ -1,15 +1,12 @@
-"""One setting of the strategy: default, rule, meaning, and whether its feature is built.
+"""One setting of the strategy: default, rule, meaning.
 
 Fields are declared as class attributes, so a type checker knows the type of each:
 
-    class LocalSGD(Group):
+    class LocalSGDConfigs(Group):
         k_steps = whole(1, "is the number of local steps between two averages.", least=1)
 
 `doc` is a predicate: the field's name is its subject. The reference page prints it as it is, an error message
 continues "; it" with its first sentence.
-
-`built=True` in a declaration says that Fleet honours the field. Until then a value other than the default is
-refused by `require_supported()`. Whoever builds a feature adds `built=True` to the fields it reads, no more.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from fleet.errors import StrategyError
-from fleet.strategy.check import Check, Many, Maybe, Number, RefusedError, Span, Switch, Text, Whole
+from fleet.strategy.check import Check, Many, Maybe, Number, RefusedError, Switch, Text, Whole
 
 if TYPE_CHECKING:
     from fleet.strategy.record import Record
@@ -53,12 +50,10 @@ class Spec(Member, Generic[Kept]):
     Apart from `Setting`, so that code which holds a Spec in an attribute does not trip over a descriptor.
     """
 
-    def __init__(self, default: Kept, doc: str, check: Check[Kept], *, built: bool, secret: bool = False) -> None:
+    def __init__(self, default: Kept, doc: str, check: Check[Kept]) -> None:
         self.default = check(default)
         self.doc = doc
         self.check = check
-        self.built = built
-        self.secret = secret
 
     def start(self, path: str) -> None:  # noqa: ARG002
         return None  # an unset field reads as its default
@@ -68,19 +63,15 @@ class Spec(Member, Generic[Kept]):
         try:
             return self.check(value)
         except RefusedError as refused:
-            got = "a secret" if self.secret else shown(refused.value)
             raise StrategyError(
-                f"{path}.{self.name}{refused.where} must be {refused.must}, got {got}; it {self.summary}"
+                f"{path}.{self.name}{refused.where} must be {refused.must}, got {shown(refused.value)}; "
+                f"it {self.summary}"
             ) from None
 
     @property
     def summary(self) -> str:
         """The first sentence of the documentation, without its full stop."""
         return self.doc.split(". ")[0].rstrip(".")
-
-    def show(self, value: object) -> str:
-        """The value as a person may see it."""
-        return "(hidden)" if self.secret and value else shown(value)
 
 
 class Setting(Spec[Kept], Generic[Kept, Given]):
@@ -104,7 +95,6 @@ class Setting(Spec[Kept], Generic[Kept, Given]):
 
 Field = Setting[T, T]
 ListField = Setting[tuple[T, ...], Sequence[T]]
-MaybeListField = Setting[tuple[T, ...] | None, Sequence[T] | None]
 
 
 def shown(value: object) -> str:
@@ -115,57 +105,39 @@ def shown(value: object) -> str:
     return line if len(line) <= 80 else f"{line[:77]}..."
 
 
-def switch(default: bool, doc: str, *, built: bool = False) -> Field[bool]:
-    return Setting(default, doc, Switch(), built=built)
+def switch(default: bool, doc: str) -> Field[bool]:
+    return Setting(default, doc, Switch())
 
 
-def whole(
-    default: int,
-    doc: str,
-    *,
-    least: int | None = None,
-    most: int | None = None,
-    also: int | None = None,
-    built: bool = False,
-) -> Field[int]:
-    return Setting(default, doc, Whole(least, most, also), built=built)
+def whole(default: int, doc: str, *, least: int | None = None, most: int | None = None) -> Field[int]:
+    return Setting(default, doc, Whole(least, most))
 
 
-def number(default: float, doc: str, *, built: bool = False, **bounds: float) -> Field[float]:
+def maybe_whole(doc: str, *, least: int | None = None) -> Field[int | None]:
+    """A whole number that nobody need set: None is "not set"."""
+    return Setting(None, doc, Maybe(Whole(least)))
+
+
+def number(default: float, doc: str, **bounds: float) -> Field[float]:
     """`bounds`: least, most (inclusive), above, below (exclusive)."""
-    return Setting(default, doc, Number(**bounds), built=built)
+    return Setting(default, doc, Number(**bounds))
 
 
-def maybe_number(doc: str, *, built: bool = False, **bounds: float) -> Field[float | None]:
-    return Setting(None, doc, Maybe(Number(**bounds)), built=built)
+def maybe_number(doc: str, **bounds: float) -> Field[float | None]:
+    """A number that nobody need set: None is "not set"."""
+    return Setting(None, doc, Maybe(Number(**bounds)))
 
 
-def text(default: str, doc: str, *choices: str, built: bool = False, secret: bool = False) -> Field[str]:
-    return Setting(default, doc, Text(choices), built=built, secret=secret)
+def text(default: str, doc: str, *choices: str) -> Field[str]:
+    return Setting(default, doc, Text(choices))
 
 
-def maybe_text(doc: str, *choices: str, built: bool = False) -> Field[str | None]:
-    return Setting(None, doc, Maybe(Text(choices)), built=built)
+def words(doc: str) -> ListField[str]:
+    return Setting((), doc, Many(Text()))
 
 
-def words(doc: str, *, built: bool = False) -> ListField[str]:
-    return Setting((), doc, Many(Text()), built=built)
-
-
-def wholes(doc: str, *, built: bool = False, least: int | None = None) -> ListField[int]:
-    return Setting((), doc, Many(Whole(least)), built=built)
-
-
-def numbers(doc: str, *, built: bool = False, **bounds: float) -> ListField[float]:
-    return Setting((), doc, Many(Number(**bounds)), built=built)
-
-
-def span(low: float, high: float, doc: str, *, built: bool = False) -> ListField[float]:
-    return Setting((low, high), doc, Span(), built=built)
-
-
-def maybe_span(doc: str, *, built: bool = False) -> MaybeListField[float]:
-    return Setting(None, doc, Maybe(Span()), built=built)
+def numbers(doc: str, **bounds: float) -> ListField[float]:
+    return Setting((), doc, Many(Number(**bounds)))
 
 
 AnySpec = Spec[Any]

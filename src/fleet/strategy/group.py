@@ -5,50 +5,41 @@
     strategy.a_sync_configs["k_steps"]              100
     dict(strategy.a_sync_configs)                   every field
 
-All values of a dict are checked before the first one is kept: an error leaves the group as it was. A group may also be
-assigned an object with settings and their defaults, such as `static.BuildStrategy()`: what differs from the defaults is
-what it says. Its settings that are fields of the strategy itself, such as `sync_batch_norm`, are set there.
+All values of a dict are checked before the first one is kept: an error leaves the group as it was. Names that are not
+built are there as well, with their defaults (`support.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import IntEnum
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 from fleet.errors import StrategyError
 from fleet.strategy.field import Member, Spec, shown
 from fleet.strategy.record import Record
-from fleet.strategy.unknown import unknown
+from fleet.strategy.support import default_of, names_of, refuse
 
 G = TypeVar("G", bound="Group")
-
-
-class Settings(Protocol):
-    """An object whose attributes are settings, with the defaults of all by name."""
-
-    _defaults: ClassVar[dict[str, Any]]
 
 
 class Group(Record, Mapping[str, Any]):
     """Base of every `*_configs` class; the members are plain fields."""
 
-    def __init__(self, path: str | None = None) -> None:
+    def __init__(self, path: str | None = None, /, **given: Any) -> None:
         super().__init__(path or type(self).__name__)
+        self.assign(given)
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._members:
-            raise unknown(self.__dict__["_path"], name, self._members)
-        return getattr(self, name)
+        return getattr(self, name) if name in self._members else default_of(self.__dict__["_path"], name, self._members)
 
     def __setitem__(self, name: str, value: object) -> None:
         self.assign({name: value})
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
+        return iter((*self._members, *names_of(self.__dict__["_path"])))
 
     def __len__(self) -> int:
-        return len(self._members)
+        return sum(1 for _ in self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Mapping):
@@ -58,20 +49,21 @@ class Group(Record, Mapping[str, Any]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{leaf.dotted}={leaf.field.show(leaf.value)}" for leaf in self.leaves())
+        fields = ", ".join(f"{leaf.dotted}={shown(leaf.value)}" for leaf in self.leaves())
         return f"{type(self).__name__}({fields})"
 
     def cleaned(self, given: object) -> dict[str, Any]:
-        """The checked form of a dict of fields; changes nothing."""
+        """The checked form of a dict of fields, without those that are not built; changes nothing."""
         path = self.__dict__["_path"]
         if not isinstance(given, Mapping):
             raise StrategyError(f"{path} must be a dict, got {shown(given)}; its fields are {', '.join(self)}")
         clean = {}
         for name, value in given.items():
             member = self._members.get(name)
-            if not isinstance(member, Spec):
-                raise unknown(path, name, self._members)
-            clean[name] = member.clean(value, path)
+            if isinstance(member, Spec):
+                clean[name] = member.clean(value, path)
+            else:
+                refuse(path, name, value, self._members)
         return clean
 
     def assign(self, given: object) -> None:
@@ -89,7 +81,7 @@ def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class GroupField(Member, Generic[G]):
-    """Declares a group inside the strategy: `amp_configs = GroupField(AMP, "tunes `amp`.")`."""
+    """Declares a group inside the strategy: `amp_configs = GroupField(AMPConfigs, "tunes `amp`.")`."""
 
     def __init__(self, group: type[G], doc: str) -> None:
         self.group = group
@@ -113,23 +105,5 @@ class GroupField(Member, Generic[G]):
         group: G = record.__dict__["_values"][self.name]
         return group
 
-    def __set__(self, record: Record, value: Mapping[str, Any] | Settings) -> None:
-        group = self.__get__(record, type(record))
-        said = _said(value)
-        if said is None:
-            group.assign(value)
-            return
-        own = group.cleaned({name: one for name, one in said.items() if name in group or name not in record._members})
-        for name, one in said.items():
-            if name not in group:
-                setattr(record, name, one)
-        group._keep(own)
-
-
-def _said(given: object) -> dict[str, Any] | None:
-    """The settings of an object that differ from their defaults, as plain values; None if it is no such object."""
-    defaults = getattr(type(given), "_defaults", None)
-    if isinstance(given, Mapping) or not isinstance(defaults, Mapping):
-        return None
-    said = {name: value for name, value in vars(given).items() if value != defaults[name]}
-    return {name: int(value) if isinstance(value, IntEnum) else value for name, value in said.items()}
+    def __set__(self, record: Record, value: Mapping[str, Any]) -> None:
+        self.__get__(record, type(record)).assign(value)

@@ -1,4 +1,4 @@
-"""The parameter-server modes: which fields choose which, and which of them Fleet runs."""
+"""The parameter-server modes, and which fields choose which."""
 
 from __future__ import annotations
 
@@ -17,10 +17,6 @@ class Mode(StrEnum):
     HALF_ASYNC = "half_async"  # as async, but a worker waits for its own send
     GEO = "geo"  # workers train on copies and exchange differences every k steps
 
-
-# The modes Fleet runs; OFF asks for nothing. MODE_FIELDS only choose a mode, so they are supported exactly when
-# the chosen mode is listed here. Whoever builds a mode adds it.
-BUILT_MODES: frozenset[Mode] = frozenset(Mode)
 
 MODE_FIELDS = ("a_sync", "a_sync_configs.k_steps", "a_sync_configs.half_async")
 

@@ -1,4 +1,4 @@
-"""A record holds the values of declared fields and refuses every other name.
+"""A record holds the values of declared fields; names that are not built have their defaults, all others are refused.
 
 Values live in one dictionary that only has what was set, so a new record costs nothing and shares nothing:
 defaults are immutable and stay in the declarations. deepcopy and pickle work on it without help.
@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
-from fleet.errors import StrategyError
 from fleet.strategy.field import AnySpec, Member, Spec
-from fleet.strategy.unknown import unknown
+from fleet.strategy.support import default_of, refuse
 
 
 class Leaf(NamedTuple):
@@ -52,31 +51,28 @@ class Record:
     if not TYPE_CHECKING:  # a checker that saw these two would believe in every misspelt field
 
         def __setattr__(self, name: str, value: object) -> None:
-            if name not in self._members:
-                raise unknown(self.__dict__["_path"], name, self._members)
-            super().__setattr__(name, value)
+            if name in self._members:
+                super().__setattr__(name, value)
+            else:
+                refuse(self.__dict__["_path"], name, value, self._members)
 
-        def __getattr__(self, name: str) -> NoReturn:
+        def __getattr__(self, name: str) -> Any:
             # Reached only when ordinary lookup failed. copy and pickle probe for dunder methods, also on an
             # object whose dictionary is still empty.
             if name.startswith("__"):
                 raise AttributeError(name)
-            raise unknown(self.__dict__.get("_path", "strategy"), name, self._members)
+            return default_of(self.__dict__.get("_path", "strategy"), name, self._members)
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{self.__dict__['_path']}.{name} cannot be deleted; assign its default instead")
 
     def _keep(self, clean: Mapping[str, Any]) -> None:
         """Every write of checked values passes here."""
-        frozen = self.__dict__.get("_frozen")
-        if frozen:
-            names = ", ".join(f"{self.__dict__['_path']}.{name}" for name in clean)
-            raise StrategyError(f"{names} cannot be set here: {frozen}")
         self.__dict__["_values"].update(clean)
 
-    def _freeze(self, why: str) -> None:
-        """Refuse every later write, with the reason and the remedy."""
-        self.__dict__["_frozen"] = why
+    def is_set(self, name: str) -> bool:
+        """Whether somebody has set a field of this record, be it to its default."""
+        return name in self.__dict__["_values"]
 
     @classmethod
     def describe(cls) -> str:
@@ -92,7 +88,7 @@ class Record:
             value = getattr(self, name)
             if isinstance(member, Spec):
                 yield Leaf((name,), member, value)
-            elif not getattr(member, "alias_of", None):
+            else:
                 for leaf in value.leaves():
                     yield leaf._replace(path=(name, *leaf.path))
 

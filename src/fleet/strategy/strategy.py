@@ -13,21 +13,29 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Self
 
-from fleet.errors import StrategyError
+from fleet.errors import NotSupportedError, StrategyError
 from fleet.strategy.collective import CollectiveFields
 from fleet.strategy.execution import ExecutionFields
+from fleet.strategy.field import shown
 from fleet.strategy.mode import Mode, mode_of
 from fleet.strategy.parallel import ParallelFields
 from fleet.strategy.parameter_server import ParameterServerFields
-from fleet.strategy.support import refuse_elsewhere, refuse_unbuilt
+from fleet.strategy.record import Leaf
 from fleet.strategy.text import read, write
 from fleet.strategy.training import TrainingFields
+
+_OF_ONE_PROGRAM = ("torch_compile", "cuda_graph", "memory_optimize", "num_trainers", "trainer_id")
+"""Fields of a BuildStrategy that only a CompiledProgram can honour."""
+
+CHOSEN_BY_AUTO = ("amp", "compile", "channels_last", "fused_optimizer", "cudnn_exhaustive_search")
+"""Switches that `auto` turns as it likes, unless somebody has set them."""
 
 
 class DistributedStrategy(ParameterServerFields, CollectiveFields, TrainingFields, ParallelFields, ExecutionFields):
     """How to train on many machines; every field is described below.
 
-    A field is checked when it is set, so a wrong value fails on the line that wrote it:
+    A field is checked when it is set, so a wrong value fails on the line that wrote it. So does a setting of
+    PaddlePaddle that is not built: it reads as its default and takes no other value (docs/strategy.md lists them).
 
     >>> strategy = DistributedStrategy()
     >>> strategy.localsgd_configs = {"k_steps": 4}
@@ -58,17 +66,42 @@ class DistributedStrategy(ParameterServerFields, CollectiveFields, TrainingField
             super().__setattr__(name, value)
 
     def require_supported(self, is_collective: bool | None = None) -> None:
-        """Raise NotSupportedError if a field asks for something Fleet does not do yet, or not in such a job."""
-        leaves = list(self.leaves())
-        refuse_unbuilt(leaves, self.mode)
-        if is_collective is None:
-            return
+        """NotSupportedError if a field asks for what is not done in such a job; StrategyError for a contradiction."""
+        _ = self.mode  # which raises if fields contradict each other
+        self.build_strategy.check()
+        self.execution_strategy.check()
+        for leaf in self.build_strategy.changed():
+            if leaf.dotted in _OF_ONE_PROGRAM:
+                raise NotSupportedError(
+                    f"strategy.build_strategy.{leaf.dotted} is for one program; give the BuildStrategy to "
+                    "fleet.static.CompiledProgram(program, build_strategy)"
+                )
+        if is_collective is not None:
+            self._refuse_elsewhere(is_collective)
+
+    def _refuse_elsewhere(self, is_collective: bool) -> None:
+        """NotSupportedError for a field that belongs to the other kind of job."""
         others = (ParameterServerFields,) if is_collective else (CollectiveFields, TrainingFields, ParallelFields)
-        refuse_elsewhere(leaves, {name for fields in others for name in fields._members}, is_collective)
+        names = {name for fields in others for name in fields._members}
+        for leaf in self.changed():
+            if leaf.path[0] in names:
+                default = shown(leaf.field.default)
+                raise NotSupportedError(
+                    f"strategy.{leaf.dotted} is for jobs with servers, and this one is collective; leave it at its "
+                    f"default ({default})"
+                    if is_collective
+                    else f"strategy.{leaf.dotted} is for collective jobs; write fleet.init(is_collective=True), or "
+                    f"leave it at its default ({default})"
+                )
+
+    def said(self) -> list[Leaf]:
+        """What differs from the defaults and, with `auto`, what it would choose had nobody set it."""
+        decided = {name for name in CHOSEN_BY_AUTO if self.auto and self.is_set(name)}
+        return [leaf for leaf in self.leaves() if leaf.differs or leaf.dotted in decided]
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fields that differ from their defaults as a TOML file, atomically; StrategyError if that fails."""
-        write(self, path)
+        """Write what was said (`said`) as a TOML file, atomically; StrategyError if that fails."""
+        write(self, self.said(), path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -90,12 +123,11 @@ class DistributedStrategy(ParameterServerFields, CollectiveFields, TrainingField
         if not changed:
             return "DistributedStrategy: every field has its default"
         rows = [("field", "value", "default")]
-        rows += [(leaf.dotted, leaf.field.show(leaf.value), leaf.field.show(leaf.field.default)) for leaf in changed]
+        rows += [(leaf.dotted, shown(leaf.value), shown(leaf.field.default)) for leaf in changed]
         first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
         lines = (f"  {name:<{first}}  {value:<{second}}  {default}" for name, value, default in rows)
         return "\n".join(("DistributedStrategy", *lines))
 
 
 def _differences(strategy: DistributedStrategy) -> dict[tuple[str, ...], object]:
-    # By difference, so that a table named with nothing set equals a table never named.
-    return {leaf.path: leaf.value for leaf in strategy.changed()}
+    return {leaf.path: leaf.value for leaf in strategy.said()}

@@ -1,58 +1,95 @@
-"""Refusal of what is not built: an accepted option is an honoured one.
+"""What a strategy does with a setting that is not built: it reads as its default, and takes nothing else.
 
-A field is supported when its declaration says `built=True`. MODE_FIELDS only choose the parameter-server mode,
-and are supported when that mode is in BUILT_MODES.
+    strategy.hybrid_configs["mp_degree"]            1
+    strategy.hybrid_configs = {"mp_degree": 1}      changes nothing
+    strategy.hybrid_configs = {"mp_degree": 2}      NotSupportedError, with what to do instead
+
+`path` is that of the record whose setting it is: "strategy", or "strategy.hybrid_configs".
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from fleet.errors import NotSupportedError
-from fleet.strategy.mode import BUILT_MODES, MODE_FIELDS, Mode
-from fleet.strategy.record import Leaf
-
-
-def refuse_unbuilt(leaves: Sequence[Leaf], mode: Mode) -> None:
-    """NotSupportedError that names the mode and every field of `leaves` that Fleet cannot honour."""
-    choosing = [leaf for leaf in leaves if leaf.dotted in MODE_FIELDS]
-    others = [leaf for leaf in leaves if leaf.dotted not in MODE_FIELDS]
-    asked = [leaf for leaf in others if leaf.differs and not leaf.field.built]
-    refusals = [] if mode in BUILT_MODES else [_refuse_mode(mode, choosing)]
-    refusals += [_refuse_fields(asked)] if asked else []
-    if refusals:
-        raise NotSupportedError("; ".join(refusals))
+from fleet.errors import NotSupportedError, StrategyError
+from fleet.strategy.field import shown
+from fleet.strategy.not_built import ANY, NOT_BUILT, Names, NotBuilt
+from fleet.strategy.unknown import unknown
 
 
-def refuse_elsewhere(leaves: Sequence[Leaf], names: Collection[str], is_collective: bool) -> None:
-    """NotSupportedError that names a field of `leaves` which belongs to the other kind of job (`names` are its)."""
-    asked = [leaf for leaf in leaves if leaf.differs and leaf.path[0] in names]
-    if not asked:
-        return
-    first = asked[0]
-    if is_collective:
-        raise NotSupportedError(
-            f"strategy.{first.dotted} is for jobs with servers, and this one is collective; leave it at its default "
-            f"({first.field.show(first.field.default)})"
-        )
-    raise NotSupportedError(
-        f"strategy.{first.dotted} is for collective jobs; write fleet.init(is_collective=True), or leave it at its "
-        f"default ({first.field.show(first.field.default)})"
-    )
+def names_of(path: str) -> list[str]:
+    """The names of a record that are not built."""
+    return [name for name in _below(path) if name != ANY]
 
 
-def _refuse_mode(mode: Mode, choosing: Sequence[Leaf]) -> str:
-    """`a_sync` has no value that chooses no mode, so the remedy is about the other fields."""
-    a_sync, *rest = choosing
-    rest = [leaf for leaf in rest if leaf.differs]
-    values = ", ".join(f"{leaf.dotted} = {leaf.value}" for leaf in (a_sync, *rest))
-    remedy = " and ".join(f"strategy.{leaf.dotted} = {leaf.field.default}" for leaf in rest)
-    return f"strategy chooses {mode} mode ({values}), which is not supported yet; set {remedy} to choose none"
+def default_of(path: str, name: str, built: Iterable[str]) -> Any:
+    """What a setting that is not built reads as; UnknownNameError unless there is one. `built`: what else there is."""
+    found = _find(path, name, built)
+    return found.default if isinstance(found, NotBuilt) else Defaults(f"{path}.{name}")
 
 
-def _refuse_fields(asked: Sequence[Leaf]) -> str:
-    names = ", ".join(f"strategy.{leaf.dotted}" for leaf in asked)
-    defaults = ", ".join(leaf.field.show(leaf.field.default) for leaf in asked)
-    if len(asked) == 1:
-        return f"{names} is set but not supported yet; leave it at its default ({defaults})"
-    return f"{names} are set but not supported yet; leave them at their defaults ({defaults})"
+def refuse(path: str, name: str, value: object, built: Iterable[str]) -> None:
+    """NotSupportedError unless `value` is the default; of a group, unless all in it are."""
+    found = _find(path, name, built)
+    if isinstance(found, NotBuilt):
+        if (tuple(value) if isinstance(value, list) else value) != found.default:
+            default = shown(found.default)
+            raise NotSupportedError(f"{path}.{name} is not built: {found.instead}; its default is {default}")
+    elif isinstance(value, Mapping):
+        for inner, one in value.items():
+            refuse(f"{path}.{name}", inner, one, ())
+    else:
+        raise StrategyError(f"{path}.{name} must be a dict of fields, got {shown(value)}")
+
+
+def _below(path: str) -> Names:
+    """What is not built of a record."""
+    strategy, *parts = path.split(".", 2)  # a table's name may have dots
+    found = NOT_BUILT if strategy == "strategy" else {}
+    for part in parts:
+        inner = found.get(part, found.get(ANY, {}))
+        found = {} if isinstance(inner, NotBuilt) else inner
+    return found
+
+
+def _find(path: str, name: str, built: Iterable[str]) -> NotBuilt | Names:
+    names = _below(path)
+    found = names.get(name, names.get(ANY))
+    if found is None:
+        raise unknown(path, name, [*built, *names])
+    return found
+
+
+class Defaults(Mapping[str, Any]):
+    """A group of which nothing is built."""
+
+    def __init__(self, path: str) -> None:
+        self.__dict__["_path"] = path
+
+    def __getitem__(self, name: str) -> Any:
+        return default_of(self.__dict__["_path"], name, ())
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # copy and pickle ask for methods
+            raise AttributeError(name)
+        return self[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(names_of(self.__dict__["_path"]))
+
+    def __len__(self) -> int:
+        return len(names_of(self.__dict__["_path"]))
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        refuse(self.__dict__["_path"], name, value, ())
+
+    __setitem__ = __setattr__
+
+    def update(self, given: Mapping[str, Any]) -> None:
+        """The same as setting each."""
+        for name, value in given.items():
+            self[name] = value

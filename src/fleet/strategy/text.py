@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
-from fleet.errors import StrategyError, UnknownFieldError
+from fleet.errors import NotSupportedError, StrategyError, UnknownFieldError
 from fleet.strategy.mode import MODE_FIELDS
 from fleet.strategy.record import Leaf, Record
 
@@ -22,18 +22,17 @@ HEADER = "# A Fleet strategy: the fields that differ from their defaults. help(f
 BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
-def write(record: Record, path: str | os.PathLike[str]) -> None:
-    """Write the file atomically; an error is one line that begins with the file's path."""
+def write(record: Record, said: Sequence[Leaf], path: str | os.PathLike[str]) -> None:
+    """Write some fields of a record, atomically; an error is one line that begins with the file's path."""
     try:
-        _replace(Path(path), _written(record))
+        _replace(Path(path), _written(record, said))
     except OSError as error:
         raise StrategyError(f"{os.fspath(path)} cannot be written: {error.strerror or error}") from None
 
 
 def _replace(target: Path, leaves: Sequence[Leaf]) -> None:
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    private = any(leaf.field.secret for leaf in leaves)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
             file.write(_document(leaves))
@@ -66,16 +65,16 @@ def read(record: Record, path: str | os.PathLike[str]) -> None:
     for name, value in sorted(content.items(), key=lambda item: isinstance(item[1], dict)):
         try:
             setattr(record, name, value)
-        except (StrategyError, UnknownFieldError) as error:
+        except (NotSupportedError, StrategyError, UnknownFieldError) as error:
             raise type(error)(f"{place}: {error}") from None
 
 
-def _written(record: Record) -> list[Leaf]:
-    leaves = list(record.leaves())
+def _written(record: Record, said: Sequence[Leaf]) -> list[Leaf]:
     # a_sync and k_steps only make sense together, and reading a_sync alone would set k_steps.
-    mode_chosen = any(leaf.differs for leaf in leaves if leaf.dotted in MODE_FIELDS)
+    mode_chosen = any(leaf.differs for leaf in record.leaves() if leaf.dotted in MODE_FIELDS)
     together = MODE_FIELDS[:2] if mode_chosen else ()
-    return [leaf for leaf in leaves if leaf.differs or leaf.dotted in together]
+    paths = {leaf.path for leaf in said}
+    return [leaf for leaf in record.leaves() if leaf.path in paths or leaf.dotted in together]
 
 
 def _document(leaves: Iterable[Leaf]) -> str:

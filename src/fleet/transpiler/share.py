@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fleet.ps.placement import block_names
 from fleet.ps.spec import JobSpec
-from fleet.static.variable import Shape
+from fleet.static.kinds import Shape
 from fleet.transpiler.slicing import block_shape
 
 

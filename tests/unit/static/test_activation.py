@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.layers import activation
+from fleet.static import layers
 from fleet.static.layers.io import fed
 from fleet.static.layers.nn import fc
 from support.programs import building
@@ -40,7 +41,7 @@ CASES: list[tuple[str, dict[str, Any], Reference]] = [
     *((name, {}, getattr(torch, name)) for name in ("asin", "acos", "atan", "sinh", "cosh", "erf")),
     ("floor", {}, torch.floor),
     ("ceil", {}, torch.ceil),
-    ("round", {}, torch.round),
+    ("round", {}, lambda x: torch.copysign((x.abs() + 0.5).floor(), x)),
     ("leaky_relu", {"alpha": 0.1}, lambda x: functional.leaky_relu(x, 0.1)),
     ("elu", {"alpha": 0.7}, lambda x: functional.elu(x, 0.7)),
     ("gelu", {}, functional.gelu),
@@ -64,31 +65,40 @@ CASES: list[tuple[str, dict[str, Any], Reference]] = [
     ("name", "settings", "reference"), CASES, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_activation_equals_torch(name: str, settings: dict[str, Any], reference: Reference) -> None:
-    layer = getattr(activation, name)
+    layer = getattr(layers, name)
     values = POSITIVE if name in ("log", "sqrt", "rsqrt", "pow") else X / 5 if name in ("asin", "acos") else X
     built = check(lambda x: layer(x, **settings), {"x": values}, reference)
     assert built.main.global_block().has_var(f"{name}_0.tmp_0")
     assert layer.__doc__
 
 
+def test_round_goes_away_from_zero_where_two_are_as_near() -> None:
+    with building() as built:
+        made = layers.round(fed("x", [6]))
+    ties = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5], np.float32)
+    assert built.run({"x": ties}, made)[0].tolist() == [1, 2, 3, -1, -2, -3]
+    assert layers.round.__doc__ is not None
+    assert "away from zero" in layers.round.__doc__
+
+
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("axis", [-1, 1])
 def test_softmax_along_an_axis(name: str, axis: int) -> None:
-    layer = getattr(activation, name)
+    layer = getattr(layers, name)
     check(lambda x: layer(x, axis=axis), {"x": normal(2, 3, 4)}, lambda x: getattr(torch, name)(x, axis))
 
 
 @pytest.mark.parametrize(("mode", "shape"), [("all", ()), ("channel", (1, 3, 1, 1)), ("element", (1, 3, 2, 2))])
 def test_prelu_learns_its_slope(mode: str, shape: tuple[int, ...]) -> None:
     check(
-        lambda x: activation.prelu(x, mode),
+        lambda x: layers.prelu(x, mode),
         {"x": normal(2, 3, 2, 2)},
         lambda x, alpha: torch.where(x > 0, x, x * alpha.view(shape)),
     )
 
 
 def test_maxout_takes_the_greatest_of_neighbours() -> None:
-    check(lambda x: activation.maxout(x, 2), {"x": normal(2, 4, 3, 3)}, lambda x: x.view(2, 2, 2, 3, 3).amax(2))
+    check(lambda x: layers.maxout(x, 2), {"x": normal(2, 4, 3, 3)}, lambda x: x.view(2, 2, 2, 3, 3).amax(2))
 
 
 def test_gradients_read_no_more_than_they_need() -> None:
@@ -103,14 +113,14 @@ def test_bad_input_is_named_with_the_line_of_the_script() -> None:
     with building():
         ids, x = fed("ids", [-1, 4], "int64"), fed("x", [-1, 4])
         with pytest.raises(UsageError, match=r"test_activation.py:\d+: relu: X 'ids' must be .*float32.* got int64"):
-            activation.relu(ids)
+            layers.relu(ids)
         with pytest.raises(UsageError, match="softmax: axis must be from -2 to 1 .* got 2"):
-            activation.softmax(x, axis=2)
+            layers.softmax(x, axis=2)
         with pytest.raises(UsageError, match="prelu: mode must be all, channel or element, got 'some'"):
-            activation.prelu(x, "some")
+            layers.prelu(x, "some")
         with pytest.raises(UsageError, match="maxout: X must have 4 dimensions"):
-            activation.maxout(x, 2)
+            layers.maxout(x, 2)
         with pytest.raises(UsageTypeError, match="relu: x must be a Variable, got int"):
-            activation.relu(3)  # type: ignore[arg-type]
+            layers.relu(3)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="fc: there is no activation 'nothing'"):
             fc(x, 2, act="nothing")

@@ -15,12 +15,12 @@ from fleet.static import layers, optimizer
 from fleet.static.executor import steps as module
 from fleet.static.executor.emit import Step
 from fleet.static.executor.executor import Executor
-from fleet.static.executor.options import BuildStrategy
 from fleet.static.executor.parallel import CompiledProgram
 from fleet.static.executor.scope import Scope, scope_guard
 from fleet.static.layers.io import fed
 from fleet.static.program import Program
 from fleet.static.variable import Variable
+from fleet.strategy import BuildStrategy
 from support.programs import Built, building
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -16,7 +16,7 @@ from fleet.static.executor.rows import Rows
 from fleet.static.layers.io import data, fed
 from fleet.static.layers.lookup import embedding, embedding_v2
 from fleet.static.layers.nn import fc
-from fleet.static.layers.reduce import mean
+from fleet.static.layers.table import mean
 from support.programs import Built, building
 from support.static_ops import check, normal
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ import torch
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.static import layers, optimizer
+from fleet.static.block import Block
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.lod import LoDTensor, create_lod_tensor
 from fleet.static.executor.place import CPUPlace, CUDAPlace, device_of
 from fleet.static.executor.scope import Scope, global_scope, scope_guard
 from fleet.static.layers.io import fed
+from fleet.static.operator import Operator
 from fleet.static.variable import Variable
 from support.programs import Built, building, trained
 
@@ -207,19 +210,27 @@ def test_rows_that_cannot_be_cut() -> None:
         create_lod_tensor(ROWS, [[1], [3]])
 
 
-class Attached:
-    def __init__(self) -> None:
+class Adopting:
+    """Stands in for a worker beside servers: the first operator has another scale, where one is given."""
+
+    def __init__(self, scale: float | None = None) -> None:
+        self.scale = scale
         self.stopped = 0
+
+    def adopt(self, ops: Sequence[Operator], block: Block) -> list[Operator]:  # noqa: ARG002
+        changed = [op.copy() for op in ops]
+        if self.scale is not None:
+            changed[0].attrs["scale"] = self.scale
+        return changed
 
     def stop(self) -> None:
         self.stopped += 1
 
 
-def test_close_stops_what_is_attached_to_the_scopes_it_ran_in() -> None:
+def test_close_stops_the_workers_of_the_scopes_it_ran_in() -> None:
     (built, loss), exe = trained(), Executor()
-    used, unused = Attached(), Attached()
-    built.scope.attached.update(worker=used, plain=object())
-    global_scope().attached["other"] = unused
+    used, unused = Adopting(), Adopting()
+    built.scope.trainer, global_scope().trainer = used, unused
     try:
         for _ in range(2):
             exe.run(built.main, {"x": X}, [loss], scope=built.scope)
@@ -227,23 +238,16 @@ def test_close_stops_what_is_attached_to_the_scopes_it_ran_in() -> None:
         exe.close()
         exe.close()
     finally:
-        del global_scope().attached["other"]
+        global_scope().trainer = None
     assert (used.stopped, unused.stopped) == (1, 0)
     with pytest.raises(NotReadyError, match="^this Executor is closed; make another$"):
         exe.run(built.main, {"x": X}, [loss], scope=built.scope)
 
 
-def test_what_is_attached_may_change_the_operators() -> None:
-    class Adopting:
-        def adopt(self, ops: list[Any], block: Any) -> list[Any]:
-            assert block is built.main.global_block()
-            changed = [op.copy() for op in ops]
-            changed[0].attrs["scale"] = 5.0
-            return changed
-
+def test_the_worker_of_a_scope_may_change_the_operators() -> None:
     built, out = doubled()
     assert (built.run({"x": X}, out)[0] == 2 * X).all()
-    built.scope.attached["trainer"] = Adopting()  # what was compiled before does not hold any more
+    built.scope.trainer = Adopting(5.0)  # what was compiled before does not hold any more
     assert (built.run({"x": X}, out)[0] == 5 * X).all()
     assert built.main.global_block().ops[0].attrs["scale"] == 2.0
 

@@ -236,8 +236,11 @@ def test_threads_beside_servers_are_those_that_read() -> None:
         def adopt(self, ops: Any, block: Any) -> Any:  # noqa: ARG002
             return ops
 
+        def stop(self) -> None:
+            pass
+
     (one, _), dataset = trained(), Dataset()
-    one.scope.attached["trainer"] = Trainer()
+    one.scope.trainer = Trainer()
     assert static.Executor().train_from_dataset(one.main, dataset, one.scope, thread=4) == 3
     assert dataset.thread_num == 4
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,10 +18,10 @@ from fleet.static import io, names
 from fleet.static.compare import same
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import Scope, global_scope, scope_guard
-from fleet.static.json_form import from_json
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.io import data
 from fleet.static.program import Program, program_guard
+from fleet.static.remote import Remote
 from fleet.static.variable import Variable
 
 
@@ -168,7 +168,7 @@ def test_inference_model(tmp_path: Path, scope: Scope, params: str | None) -> No
         tmp_path, ["x"], [out], exe, main, params_filename=params, export_for_deployment=params is None
     )
     assert names_ == [out.name]
-    assert same(from_json((tmp_path / "__model__.main_program").read_text()), main) if params else True
+    assert same(Program.from_json((tmp_path / "__model__.main_program").read_text()), main) if params else True
     with scope_guard(Scope()):
         program, feeds, targets = io.load_inference_model(tmp_path, exe, params_filename=params)
         assert feeds == ["x"]
@@ -242,15 +242,13 @@ def test_programs_with_servers_are_saved_by_those_who_know_them(
 ) -> None:
     main, _ = build()
     main.notes["servers"] = {}
-    calls: list[Any] = []
-    module = types.ModuleType("saving")
-    module.save = lambda *args: calls.append(("save", *args))  # type: ignore[attr-defined]
-    module.load = lambda *args: calls.append(("load", *args))  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "fleet.runtime.programs.saving", module)
+    those = mock.create_autospec(Remote)
+    monkeypatch.setattr("fleet.static.remote._load", lambda: those)
     exe = Executor()
     io.save_persistables(exe, tmp_path, main)
     io.load_persistables(exe, tmp_path, main, "f")
-    assert calls == [("save", exe, tmp_path, main, None), ("load", exe, tmp_path, main, "f")]
+    those.save.assert_called_once_with(exe, tmp_path, main, None)
+    those.load.assert_called_once_with(exe, tmp_path, main, "f")
     with pytest.raises(NotSupportedError, match="keeps from step to step is on servers; use save_persistables"):
         io.save_vars(exe, tmp_path, main, predicate=io.is_persistable)
     with pytest.raises(NotSupportedError, match=r"on servers; use static.io.load_persistables\(\)"):

@@ -12,6 +12,7 @@ from fleet import static
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.runtime.programs import asked
+from fleet.runtime.programs.trainer import Trainer
 from fleet.static import layers, optimizer
 from fleet.transpiler import DistributeTranspilerConfig
 from support.programs_alone import Alone
@@ -148,7 +149,7 @@ def test_the_calls_find_a_worker_in_whichever_scope_it_is() -> None:
     with static.scope_guard(first):
         alone.fleet.flush()
     alone.fleet.stop_worker()
-    assert not any(scope.attached["trainer"].has_joined for scope in (first, alone.scope))
+    assert not any(trainer is None or trainer.has_joined for trainer in map(Trainer.at, (first, alone.scope)))
     with pytest.raises(NotReadyError, match="fleet.flush.. needs the servers"):
         alone.fleet.flush()
     alone.fleet.shutdown()

@@ -16,7 +16,6 @@ from fleet.static import layers, optimizer
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.memory import memory_optimize, release_memory
-from fleet.static.executor.options import BuildStrategy
 from fleet.static.executor.parallel import CompiledProgram
 from fleet.static.executor.scope import Scope
 from fleet.static.layers.io import fed
@@ -24,6 +23,7 @@ from fleet.static.operator import Operator
 from fleet.static.program import Program
 from fleet.static.registry import Kernel
 from fleet.static.variable import Variable
+from fleet.strategy import BuildStrategy
 from support.programs import Built, building
 
 RNG = np.random.default_rng(3)

@@ -10,7 +10,7 @@ from fleet.errors import UsageError
 from fleet.static.layers import observing
 from fleet.static.layers.io import fed
 from fleet.static.layers.nn import fc
-from fleet.static.layers.reduce import mean
+from fleet.static.layers.table import mean
 from fleet.static.program import Program
 from support.programs import building
 from support.static_ops import check, feed_variable, normal

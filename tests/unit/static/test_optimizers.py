@@ -12,12 +12,11 @@ import torch
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.static import optimizer as of
 from fleet.static.attr import ParamAttr
-from fleet.static.layers.arithmetic import elementwise_mul
 from fleet.static.layers.io import data, fed
 from fleet.static.layers.lookup import embedding
 from fleet.static.layers.loss import square_error_cost
 from fleet.static.layers.nn import fc
-from fleet.static.layers.reduce import mean
+from fleet.static.layers.table import elementwise_mul, mean
 from fleet.static.program import Program, program_guard
 from fleet.static.regularizer import L1Decay, L1DecayRegularizer, L2Decay, L2DecayRegularizer
 from fleet.static.variable import Parameter, Penalty, Variable

@@ -9,11 +9,11 @@ import pytest
 
 from fleet.errors import NotSupportedError, UnknownFieldError, UsageError, UsageTypeError
 from fleet.static.executor.executor import Executor
-from fleet.static.executor.options import BuildStrategy, ExecutionStrategy
 from fleet.static.executor.parallel import CompiledProgram, ParallelExecutor
 from fleet.static.executor.place import CPUPlace, CUDAPlace
 from fleet.static.executor.scope import scope_guard
 from fleet.static.places import cpu_places
+from fleet.strategy import BuildStrategy, ExecutionStrategy
 from support.programs import trained
 
 FEED = {"x": np.ones((2, 3), np.float32)}
@@ -22,17 +22,18 @@ FEED = {"x": np.ones((2, 3), np.float32)}
 def test_unknown_fields() -> None:
     build = BuildStrategy()
     with pytest.raises(UnknownFieldError, match="^BuildStrategy has no field 'cuda_graphs'; did you mean 'cuda_graph'"):
-        build.cuda_graphs = True
+        build.cuda_graphs = True  # type: ignore[attr-defined]
     with pytest.raises(UnknownFieldError, match="^ExecutionStrategy has no field 'threads'"):
         ExecutionStrategy(threads=3)
-    with pytest.raises(UsageError, match="^BuildStrategy.torch_compile must be True or False, got 1$"):
+    with pytest.raises(UsageError, match="^BuildStrategy.torch_compile must be True or False, got 1; it hands"):
         build.torch_compile = 1  # type: ignore[assignment]
 
 
 def test_fields_show_themselves() -> None:
     build = BuildStrategy(memory_optimize=True)
     build.reduce_strategy = BuildStrategy.ReduceStrategy.Reduce
-    assert repr(build) == "BuildStrategy(memory_optimize=True, reduce_strategy=<ReduceStrategy.Reduce: 1>)"
+    assert repr(build) == "BuildStrategy(memory_optimize=True, reduce_strategy=1)"
+    assert build.reduce_strategy == BuildStrategy.ReduceStrategy.Reduce
     assert repr(ExecutionStrategy()) == "ExecutionStrategy()"
     assert build.cuda_graph is False
 
@@ -43,6 +44,7 @@ def test_fields_show_themselves() -> None:
         ("gradient_scale_strategy", BuildStrategy.GradientScaleStrategy.One),
         ("sync_batch_norm", True),
         ("debug_graphviz_path", "graph.dot"),
+        ("use_hierarchical_allreduce", True),
     ],
 )
 def test_what_would_change_a_result_is_refused(name: str, value: Any) -> None:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import importlib
+import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import registry
-from fleet.static.above import KERNELS
+from fleet.runtime.programs.kernels import KERNELS
+from fleet.static import ops, registry
 from fleet.static.block import Block
 from fleet.static.layers.io import fed
 from support.programs import building
 
-DEFINITIONS = [registry.definition(type) for type in registry.known()]
+DEFINITIONS = [registry.definition(type) for type in ops.known()]
 FUSED = [known.type for known in DEFINITIONS if known.type.startswith("fused_")]
 
 
 def test_there_are_many_and_they_are_sorted() -> None:
-    assert registry.known() == sorted(registry.known())
-    assert {"mul", "mul_grad", "lookup_table", "sgd", "send", "listen_and_serv"} <= set(registry.known())
+    assert ops.known() == sorted(ops.known())
+    assert {"mul", "mul_grad", "lookup_table", "sgd", "send", "listen_and_serv"} <= set(ops.known())
+
+
+def test_the_package_names_every_file_of_operators() -> None:
+    files = {file.stem for file in Path(ops.__file__).parent.glob("*.py")} - {"__init__"}
+    assert files == {name for name, value in vars(ops).items() if inspect.ismodule(value)}
 
 
 def test_every_operator_knows_its_shapes() -> None:
@@ -42,10 +48,8 @@ def test_every_operator_has_a_kernel() -> None:
 
 
 def test_what_is_declared_is_provided() -> None:
-    kernels = importlib.import_module(KERNELS).kernels
-    assert set(kernels) <= set(registry.known())
-    declared = [known for known in DEFINITIONS if known.make is not None and known.make.__qualname__.startswith("decl")]
-    assert {known.type for known in declared} == set(kernels)
+    declared = [known for known in DEFINITIONS if known.make is ops.remote._kernel]
+    assert {known.type for known in declared} == set(KERNELS)
     assert all(known.has_effect for known in declared)
 
 
@@ -80,7 +84,7 @@ def added(block: Block, **changed: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"type": "rulu"}, "there is no operator 'rulu'; fleet.static.registry.known() lists those there are"),
+        ({"type": "rulu"}, "there is no operator 'rulu'; fleet.static.ops.known() lists those there are"),
         ({"inputs": {"X": "x", "Z": "x"}}, "operator relu has no input 'Z'; it has X"),
         ({"inputs": {}}, "operator relu: input X takes one variable, got 0"),
         ({"inputs": {"X": ["x", "x"]}}, "operator relu: input X takes one variable, got 2"),

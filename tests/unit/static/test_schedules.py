@@ -10,9 +10,8 @@ import pytest
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static.layers import learning_rate as rates
-from fleet.static.layers.arithmetic import elementwise_mul
 from fleet.static.layers.io import fed
-from fleet.static.layers.reduce import mean
+from fleet.static.layers.table import elementwise_mul, mean
 from fleet.static.optimizer import SGD
 from fleet.static.variable import Variable
 from support.programs import building

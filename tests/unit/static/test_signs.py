@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static import layers
+from fleet.static import layers, methods
 from fleet.static.layers.io import fed
 from support.programs import building
 from support.static_ops import check, normal
@@ -109,3 +110,28 @@ def test_what_python_cannot_do() -> None:
         assert x != y
         assert [y, x].index(x) == 1
         assert len({x, y}) == 2
+
+
+def test_methods_are_what_a_package_above_provides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(methods, "_found_by", [])
+    with building():
+        x: Any = fed("x", [-1, 4])
+        with pytest.raises(AttributeError, match="'Variable' object has no attribute 'doubled'"):
+            _ = x.doubled
+        with pytest.raises(AttributeError, match=r"variable 'x' has no numpy\(\): .* fetch it with exe.run"):
+            x.numpy()
+        assert copy(x).name == "x"
+        methods.provide(lambda x, name: (lambda: x + x) if name == "doubled" else None)
+        assert x.doubled().shape == (-1, 4)
+        with pytest.raises(AttributeError, match=r"no item\(\)"):
+            x.item()
+        assert not hasattr(x, "tripled")
+
+
+def test_products_need_variables_on_both_sides() -> None:
+    with building():
+        x = fed("x", [-1, 4])
+        with pytest.raises(UsageTypeError, match=r"test_signs.py:\d+: matmul: y must be a Variable, got float"):
+            x @ 2.0  # type: ignore[operator]
+        with pytest.raises(UsageTypeError, match="cast: x must be a Variable, got int"):
+            layers.cast(3, "int64")  # type: ignore[arg-type]

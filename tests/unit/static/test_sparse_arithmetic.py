@@ -12,7 +12,7 @@ from fleet.errors import UsageError
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.rows import Rows
 from fleet.static.executor.scope import Scope
-from fleet.static.variable import ROWS
+from fleet.static.kinds import ROWS
 from support.programs import building
 
 INDEX = torch.tensor([3, 1, 3])

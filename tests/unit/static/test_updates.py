@@ -15,8 +15,8 @@ from fleet.static import optimizer as of
 from fleet.static.block import Block
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
+from fleet.static.kinds import TENSOR
 from fleet.static.regularizer import L1Decay, L2Decay
-from fleet.static.variable import TENSOR
 from support.programs import building
 from support.update_cases import CASES, HEIGHT, LR, STEPS, WIDTH, Case, Floats, dense_program, random, sparse_program
 

@@ -283,15 +283,15 @@ def _trained(main: Program, startup: Program) -> Any:
 def test_trainers_with_equal_batches_train_as_one(
     make: Callable[[], Pair], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fleet.runtime.programs.kernels import kernels
+    from fleet.runtime.programs.kernels import KERNELS
 
     def doubled(*tensors: torch.Tensor) -> Any:  # what the other trainer, with the same batch, adds
         sums = torch._foreach_mul(list(tensors), 2)
         return sums[0] if len(sums) == 1 else sums
 
-    monkeypatch.setitem(kernels, "c_allreduce_sum", lambda *_: doubled)
+    monkeypatch.setitem(KERNELS, "c_allreduce_sum", lambda *_: doubled)
     for kind in ("gen_nccl_id", "c_broadcast"):
-        monkeypatch.setitem(kernels, kind, lambda *_: lambda *_: None)
+        monkeypatch.setitem(KERNELS, kind, lambda *_: lambda *_: None)
     main, startup = make()
     expected = _trained(main.clone(), startup.clone())
     config = DistributeTranspilerConfig()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.registry import definition, known
+from fleet.static.ops import definition, known
 from fleet_paddle.fluid import layers
 from fleet_paddle.imperative import nn
 

@@ -16,7 +16,7 @@ from fleet.errors import NotSupportedError
 from fleet.static.backward import gradients
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.compile import needed
-from fleet.static.executor.emit import Emitter
+from fleet.static.executor.emit import Emitter, Step
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.scope import Scope
 from fleet.static.operator import Operator
@@ -25,60 +25,35 @@ from fleet.static.registry import definition
 
 Run = Callable[..., tuple[Any, ...]]
 
-NATIVE = frozenset(
-    {
-        *(
-            "assign",
-            "cast",
-            "clip",
-            "concat",
-            "conv2d",
-            "conv2d_transpose",
-            "dropout",
-            "expand",
-            "flatten",
-        ),
-        *("gather", "group_norm", "instance_norm", "layer_norm", "matmul", "mean", "mul", "pad", "pool2d", "prelu"),
-        *("reduce_mean", "reduce_sum", "reshape", "scale", "slice", "softmax", "split", "squeeze", "stack", "sum"),
-        *("transpose", "unsqueeze", "unstack", "elementwise_add", "elementwise_div", "elementwise_mul"),
-        *("elementwise_pow", "elementwise_sub"),
-    }
-)
-"""Operators whose kernels autograd sees through, with the same gradient: no detour, and gradients of gradients."""
-
-
-ONCE = frozenset({"sigmoid_cross_entropy_with_logits"})
-"""Operators whose gradients are computed in memory that autograd would need for theirs."""
-
 
 def runner(main: Program, feeds: Sequence[str], fetches: Sequence[str], device: torch.device) -> tuple[Run, bool]:
     """A program as a function of its feeds' tensors, and whether these may be tensors of any class."""
     block = main.global_block()
     ops = needed(block, fetches)
-    step, kernels = _emitted(main, ops, feeds, fetches, device)
+    step = _emitted(main, ops, feeds, fetches, device)
     given = set(feeds)
     # Methods of our tensors mean what Paddle means by them, and kernels mean torch's; torch's functions ask neither.
     takes_any = all(
         not given & set(op.input_names) or isinstance(kernel, BuiltinFunctionType)
-        for op, kernel in zip(ops, kernels, strict=True)
+        for op, kernel in zip(ops, step.kernels, strict=True)
     )
-    if all(_is_native(op, kernel) for op, kernel in zip(ops, kernels, strict=True)):
-        return step, takes_any
-    return _Run(main, feeds, fetches, device, step), False
+    if all(_is_native(op, kernel) for op, kernel in zip(ops, step.kernels, strict=True)):
+        return step.function, takes_any
+    return _Run(main, feeds, fetches, device, step.function), False
 
 
 def _is_native(op: Operator, kernel: Any) -> bool:
-    if isinstance(kernel, BuiltinFunctionType) or op.type in NATIVE:
+    """Whether autograd sees through the kernel, with the gradient of the program: no detour, and gradients of those."""
+    if isinstance(kernel, BuiltinFunctionType) or definition(op.type).grad is None:
         return True
-    known = definition(op.type)
-    return known.grad is None or definition(f"{op.type}_grad").make is None
+    gradient = definition(f"{op.type}_grad")
+    return gradient.make is None or gradient.as_autograd
 
 
 def _emitted(
     main: Program, ops: Sequence[Operator], feeds: Sequence[str], fetches: Sequence[str], device: torch.device
-) -> tuple[Run, list[Any]]:
-    step = Emitter(Lowering(main.global_block(), device, Scope()), feeds, fetches, {}).function_of_tensors(ops)
-    return step.function, [step.function.__globals__[f"k{index}"] for index in range(len(ops))]
+) -> Step:
+    return Emitter(Lowering(main.global_block(), device, Scope()), feeds, fetches, {}).function_of_tensors(ops)
 
 
 class _Run:
@@ -138,9 +113,9 @@ class _Plan:
         # Autograd knows where arguments and results came from, and nothing of values in between.
         seen = {*feeds, *(fetches[place] for place in self.outs)}
         between = [name for name in read if name not in seen and block.var(name).dtype in FLOATS]
-        self.is_seen = not self.outs or (not between and ONCE.isdisjoint(op.type for op in ops))
-        self.forward = _emitted(main, ops, feeds, [*fetches, *self.kept], device)[0]
-        self.backward = _emitted(main, later, [*self.kept, *(one.name for one in starts)], names, device)[0]
+        self.is_seen = not self.outs or (not between and not any(definition(op.type).once for op in later))
+        self.forward = _emitted(main, ops, feeds, [*fetches, *self.kept], device).function
+        self.backward = _emitted(main, later, [*self.kept, *(one.name for one in starts)], names, device).function
 
 
 def _leading_to(ops: Sequence[Operator], names: Sequence[str]) -> list[Operator]:

@@ -98,7 +98,10 @@ def _holds(kind: type, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
 
 
 def computed(name: str, layer: Callable[..., Any] | None) -> Callable[..., Any]:
-    """The layer for tensors: by a shortcut if there is one for the case, else by its operators."""
+    """The layer for tensors: by a shortcut if there is one for the case, else by its operators.
+
+    Where a shortcut fails, its error comes out, or the layer's own if the layer would have refused the arguments.
+    """
     assert layer is not None
     remedy = f"use fluid.{REMEDIES[name]}" if name in REMEDIES else ""
     traced = Traced(name, layer, remedy)
@@ -108,11 +111,16 @@ def computed(name: str, layer: Callable[..., Any] | None) -> Callable[..., Any]:
         if argument in NUMBERS | LISTS
     }
 
+    def read(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if not settings:
+            return args, named
+        return (
+            tuple([_read(one, settings[i]) if i in settings else one for i, one in enumerate(args)]),
+            {name: _read(one, name) if name in settings.values() else one for name, one in named.items()},
+        )
+
     def compute(*args: Any, **named: Any) -> Any:
-        if settings:
-            args = tuple([_read(one, settings[i]) if i in settings else one for i, one in enumerate(args)])
-            named = {name: _read(one, name) if name in settings.values() else one for name, one in named.items()}
-        return traced(args, named)
+        return traced(*read(args, named))
 
     short = shortcuts.FUNCTIONS.get(name)
     if short is None:
@@ -121,8 +129,13 @@ def computed(name: str, layer: Callable[..., Any] | None) -> Callable[..., Any]:
     def shortest(*args: Any, **named: Any) -> Any:
         try:
             made = short(*args, **named)
-        except (RuntimeError, TypeError, IndexError, ValueError):
-            made = None  # the layer says what is wrong in its own words
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:
+            refusal = traced.refusal(*read(args, named))
+            if refusal is None:
+                raise
+            raise refusal from None
         return compute(*args, **named) if made is None else made
 
     return shortest

@@ -1,6 +1,7 @@
 """Layers that scripts call most, straight by torch: the usual cases. None means that this is another case.
 
-Each takes what the layer of its name takes. They are there for speed alone: without them the operators would do it.
+Each takes what the layer of its name takes, and gives None before it computes anything: an error is an error. They are
+there for speed alone: without them the operators would do it.
 """
 # ruff: noqa: ARG001  (arguments and names are those of the layers)
 
@@ -9,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from fleet.static.dtypes import canonical, torch_dtype
 from fleet_paddle.imperative.tensor import Tensor, own
 
 Maybe = Tensor | None
+
+_NUMBERS: Any = int | float | np.number | torch.Tensor
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
@@ -78,6 +82,8 @@ def scale(
     """A factor that is a tensor, as a schedule has it, is a factor."""
     if act is not None or not x.is_floating_point():
         return None
+    if not isinstance(scale, _NUMBERS) or not isinstance(bias, _NUMBERS):
+        return None
     made: Any = torch.mul(x, scale) if bias_after_scale else torch.mul(torch.add(x, bias), scale)
     return own(made if not bias_after_scale or not bias else torch.add(made, bias))
 
@@ -120,7 +126,7 @@ def reshape(
     name: str | None = None,
 ) -> Maybe:
     """Sizes may be tensors; 0 is the size that the dimension has."""
-    if actual_shape is not None or act is not None:
+    if actual_shape is not None or act is not None or getattr(shape, "ndim", 1) != 1:
         return None
     sizes = [int(one) for one in shape]
     if 0 in sizes:
@@ -131,7 +137,7 @@ def reshape(
 @_shortcut
 def transpose(x: torch.Tensor, perm: Any, name: str | None = None) -> Maybe:
     """Dimensions in another order."""
-    return own(torch.permute(x, tuple(perm)))
+    return own(torch.permute(x, [int(one) for one in perm]))
 
 
 @_shortcut
@@ -157,17 +163,26 @@ def reduce_mean(input: torch.Tensor, dim: Any = None, keep_dim: bool = False, na
 @_shortcut
 def softmax(input: torch.Tensor, use_cudnn: bool = False, name: str | None = None, axis: int = -1) -> Maybe:
     """Along a dimension."""
-    return own(torch.softmax(input, axis))
+    return own(torch.softmax(input, axis)) if type(axis) is int else None
 
 
 def _reduced(function: Any, x: torch.Tensor, dim: Any, keep_dim: bool) -> Maybe:
-    if not x.is_floating_point():
+    if not x.is_floating_point() or not (dim is None or _are_places(dim, x.dim())):
         return None
     if dim is None and not keep_dim:
         whole: torch.Tensor = function(x).view(1)
         return own(whole)
-    made: torch.Tensor = function(x, list(range(x.dim())) if dim is None else dim, keep_dim)
+    made: torch.Tensor = function(x, list(range(x.dim())) if dim is None else dim, bool(keep_dim))
     return own(made if made.dim() else made.view(1))
+
+
+def _are_places(dim: Any, rank: int) -> bool:
+    """Whether this is a dimension, or several that differ, as torch wants them."""
+    if type(dim) is int:
+        return True
+    if not isinstance(dim, list | tuple) or not rank or any(type(one) is not int for one in dim):
+        return False
+    return len({one % rank for one in dim}) == len(dim)
 
 
 _TO: Any = torch.Tensor.to

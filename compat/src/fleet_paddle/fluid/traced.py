@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from fleet.errors import NotSupportedError, UsageTypeError
+from fleet.errors import FleetError, NotSupportedError, UsageTypeError
 from fleet.static import names
 from fleet.static.block import Block
 from fleet.static.callsite import prefix
@@ -57,7 +57,21 @@ class Traced:
             function = self._known[key] = self._made(args, named, tensors)
         return function(tensors)
 
+    def refusal(self, args: Sequence[Any], named: dict[str, Any]) -> Exception | None:
+        """The layer's own error for these arguments, if it has one; it sees their shapes and computes nothing."""
+        try:
+            self._built(args, named)
+        except (FleetError, TypeError) as error:
+            return error
+        return None
+
     def _made(self, args: Sequence[Any], named: dict[str, Any], tensors: Sequence[torch.Tensor]) -> Function:
+        main, feeds, result = self._built(args, named)
+        device = tensors[0].device if tensors else torch.device("cpu")
+        return _compiled(main, feeds, result, device, self._name)
+
+    def _built(self, args: Sequence[Any], named: dict[str, Any]) -> tuple[Program, list[str], Any]:
+        """The layer's program, the variables that stand for tensors, and what the layer gave."""
         main, startup = Program(), Program()
         given = _Given(main.global_block())
         with program_guard(main, startup), names.guard():
@@ -69,8 +83,7 @@ class Traced:
                 f"{prefix()}{self._name} makes variables that last, which a function of tensors has no place for; "
                 + (self._remedy or "use a layer of fluid.dygraph, which holds its parameters")
             )
-        device = tensors[0].device if tensors else torch.device("cpu")
-        return _compiled(main, given.names, result, device, self._name)
+        return main, given.names, result
 
 
 class _Given:

@@ -18,9 +18,10 @@ from fleet.static.executor.compile import compile_block
 from fleet.static.executor.emit import Step
 from fleet.static.executor.rows import Rows
 from fleet.static.executor.scope import Scope
+from fleet.static.kinds import ROWS, TENSOR
 from fleet.static.program import Program, program_guard
-from fleet.static.variable import ROWS, TENSOR, Variable
 from fleet.static.variable import Parameter as Declared
+from fleet.static.variable import Variable
 from fleet_paddle.imperative.tensor import Tensor, own
 
 Pairs = list[tuple[Any, Any]]

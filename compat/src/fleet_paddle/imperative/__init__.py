@@ -29,6 +29,7 @@ from fleet_paddle.imperative.functions import (
     picking,
     pointwise,
     reduction,
+    table,
 )
 from fleet_paddle.imperative.functions.asking import *
 from fleet_paddle.imperative.functions.autograd import *
@@ -38,6 +39,7 @@ from fleet_paddle.imperative.functions.ordering import *
 from fleet_paddle.imperative.functions.picking import *
 from fleet_paddle.imperative.functions.pointwise import *
 from fleet_paddle.imperative.functions.reduction import *
+from fleet_paddle.imperative.functions.table import *
 from fleet_paddle.imperative.parallel import *
 from fleet_paddle.imperative.place import *
 from fleet_paddle.imperative.random import *
@@ -54,6 +56,7 @@ __all__ += ordering.__all__
 __all__ += picking.__all__
 __all__ += pointwise.__all__
 __all__ += reduction.__all__
+__all__ += table.__all__
 __all__ += parallel.__all__
 __all__ += place.__all__
 __all__ += random.__all__

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.dtypes import FLOATS, canonical, torch_dtype
+from fleet.static.dtypes import FLOATS, canonical
 from fleet.static.executor.place import device_of
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.state import chosen
+from fleet_paddle.imperative.state import dtype_of as dtype_of
 from fleet_paddle.imperative.tensor import Parameter, Tensor, own
 
 __all__ = [
@@ -51,11 +52,6 @@ def set_default_dtype(d: Any) -> None:
 def get_default_dtype() -> str:
     """The type of new floats."""
     return chosen.dtype
-
-
-def dtype_of(given: Any, default: str | None = None) -> torch.dtype:
-    """torch's dtype of what a user gave, or of the default, or of new floats."""
-    return torch_dtype(canonical(given) if given is not None else default or chosen.dtype)
 
 
 def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Tensor:

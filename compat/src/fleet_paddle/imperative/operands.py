@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.tensor import Parameter, Tensor
 from fleet_paddle.programs.missing import not_built
+from fleet_paddle.rows.function import takes_both
+from fleet_paddle.variables import has_variable
 
 _TENSORS = frozenset({Tensor, Parameter, torch.Tensor})
 
@@ -32,7 +33,7 @@ def by_operand(name: str, of_tensors: Callable[..., Any], home: str, is_maker: b
     def call(*args: Any, **named: Any) -> Any:
         if args and type(args[0]) in _TENSORS:
             return of_tensors(*args, **named)
-        if not (has_variable(args, named) or (is_maker and chosen.programs)):
+        if not (has_variable((*args, *named.values())) or (is_maker and chosen.programs)):
             return of_tensors(*args, **named)
         of_variables = getattr(importlib.import_module(home), name, None)
         if of_variables is None:
@@ -45,14 +46,5 @@ def by_operand(name: str, of_tensors: Callable[..., Any], home: str, is_maker: b
 def all_by_operand(module: dict[str, Any], names: Iterable[str], home: str) -> None:
     """Let every function among the names of a module go by its operands; what is no function stays as it is."""
     for name in names:
-        if callable(module[name]) and not isinstance(module[name], type | ModuleType):
+        if callable(module[name]) and not isinstance(module[name], type | ModuleType) and not takes_both(module[name]):
             module[name] = by_operand(name, module[name], home)
-
-
-def has_variable(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
-    """Whether an argument is a variable, or a list that begins with one."""
-    for value in (*args, *named.values()):
-        first = value[0] if isinstance(value, list | tuple) and value else value
-        if isinstance(first, Variable):
-            return True
-    return False

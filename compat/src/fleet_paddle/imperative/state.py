@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+
+from fleet.static.dtypes import canonical, torch_dtype
 
 
 @dataclass
@@ -23,6 +26,11 @@ class Choices:
 
 
 chosen = Choices()
+
+
+def dtype_of(given: Any, default: str | None = None) -> torch.dtype:
+    """torch's dtype of what a user gave, or of the default, or of new floats."""
+    return torch_dtype(canonical(given) if given is not None else default or chosen.dtype)
 
 
 @contextmanager

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from fleet_paddle.imperative.callers import MEANS_TORCH
 from fleet_paddle.imperative.indexing import WIDE, beside, item_of, settled
 
 _PLAIN = torch.Tensor
+_FRAME = sys._getframe
 
 _OPERATORS = (
     "add",
@@ -91,8 +93,7 @@ def wrap_methods(kind: type[torch.Tensor], own: Callable[[Any], Any]) -> None:
         """`x += 1` makes another tensor, as scripts expect; in code of torch or Fleet it changes this one, as there."""
 
         def operator(self: Any, other: Any) -> Any:
-            caller = sys._getframe(1).f_globals.get("__name__", "")
-            return (in_place if caller.startswith(("torch", "fleet.")) else plain)(self, other)
+            return (in_place if MEANS_TORCH[_FRAME(1).f_code.co_filename] else plain)(self, other)
 
         return operator
 

@@ -8,7 +8,7 @@ from fleet.errors import UsageError
 from fleet.static import layers
 from fleet.static.variable import Variable
 
-__all__ = ["dice_loss", "hard_swish", "label_smooth"]
+__all__ = ["dice_loss", "label_smooth"]
 
 
 def label_smooth(
@@ -25,14 +25,6 @@ def label_smooth(
     if prior_dist is None:
         return layers.scale(chances, 1.0 - epsilon, epsilon / label.shape[-1], name=name)
     return layers.elementwise_add(layers.scale(chances, 1.0 - epsilon), layers.scale(prior_dist, epsilon), name=name)
-
-
-def hard_swish(
-    x: Variable, threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0, name: str | None = None
-) -> Variable:
-    """x * min(max(0, x + offset), threshold) / scale"""
-    part = layers.clip(layers.scale(x, bias=offset), 0.0, threshold)
-    return layers.scale(layers.elementwise_mul(x, part), 1.0 / scale, name=name)
 
 
 def dice_loss(input: Variable, label: Variable, epsilon: float = 1e-5) -> Variable:

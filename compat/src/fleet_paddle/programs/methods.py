@@ -8,11 +8,12 @@ from typing import Any
 
 from fleet.static import layers
 from fleet.static.variable import Variable
+from fleet_paddle.imperative.functions import table
 from fleet_paddle.programs import functions
 from fleet_paddle.programs.functions import arithmetic, reducing, shaping
 
 _NO_METHODS = {"add_n", "assign", "concat", "shape", "stack", "where"}
-METHODS = {*arithmetic.__all__, *reducing.__all__, *shaping.__all__} - _NO_METHODS
+METHODS = {*arithmetic.__all__, *reducing.__all__, *shaping.__all__, *table.__all__} - _NO_METHODS
 """Functions whose first argument is the variable."""
 
 

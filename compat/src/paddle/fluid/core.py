@@ -12,7 +12,7 @@ alias(
     renamed={"VarBase": "fleet_paddle.imperative:Tensor", "get_cuda_device_count": "torch.cuda:device_count"},
     refused={
         "ProgramDesc": "a program is plain data: Program, with to_json() and from_json()",
-        "get_all_op_names": "use fleet.static.registry.known",
+        "get_all_op_names": "use fleet.static.ops.known",
         "ops": "use fluid.layers",
     },
 )

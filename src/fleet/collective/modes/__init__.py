@@ -1,1 +1,1 @@
-"""How the workers of a collective job come together: one file for each way."""
+"""How the workers of a collective job come together: one file for each SyncPolicy."""

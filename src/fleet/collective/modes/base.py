@@ -1,4 +1,4 @@
-"""The contract of a mode, and the mode of a job of one worker."""
+"""The contract of a policy, and the policy of a job of one worker."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def refuse_stepped(optimizer: Optimizer, name: str) -> None:
         )
 
 
-class Mode:
+class SyncPolicy:
     """How one model's workers bring their gradients or parameters together.
 
     Every method is called on all workers, in the same order and equally often, except where it says otherwise. This
-    class is the mode of a single worker, and the default of every other: nothing is sent, nothing is equalised.
+    class is the policy of a single worker, and the default of every other: nothing is sent, nothing is equalised.
 
         forward         `training_call`, after `expect(reduces)`
-        backward        the mode reduces gradients while it runs, if it was told to
+        backward        the policy reduces gradients while it runs, if it was told to
         optimizer       `before_step()`, the optimizer from `take(optimizer)` steps, then `stepped()`
     """
 

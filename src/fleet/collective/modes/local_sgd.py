@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 from fleet.collective.average import mean_
-from fleet.collective.modes.base import Mode
+from fleet.collective.modes.base import SyncPolicy
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Interval:
     """What differences are cast to on the way; None sends parameters as they are."""
 
 
-class LocalSGD(Mode):
+class LocalSGD(SyncPolicy):
     """Averages parameters, and buffers that are fractions, every k steps from `begin_step` on."""
 
     name = "localsgd"

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fleet import env
 from fleet.collective.average import mean_
-from fleet.collective.modes.base import Call, Mode
+from fleet.collective.modes.base import Call, SyncPolicy
 from fleet.collective.sync_batch_norm import is_synchronised
 
 MB = 1 << 20
@@ -34,7 +34,7 @@ class Buckets:
     find_unused: bool = False
 
 
-class ReduceGrad(Mode):
+class ReduceGrad(SyncPolicy):
     """DistributedDataParallel, its buckets set by the strategy; gradients are views of the buckets."""
 
     name = "gradients averaged at every step"
@@ -141,7 +141,7 @@ class _Sized(DistributedDataParallel):
 
 def _make(module: nn.Module, buckets: Buckets) -> DistributedDataParallel:
     env.prefer("DDP_SET_LAST_BUCKET_CAP", "1")
-    # Without device_ids: inputs are the user's to move, as in every other mode.
+    # Without device_ids: inputs are the user's to move, as in every other policy.
     return _Sized(
         module,
         last_bytes=min(buckets.last_bytes, buckets.size_bytes),

@@ -16,7 +16,7 @@ from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionP
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from fleet.collective.modes.base import Mode, refuse_stepped
+from fleet.collective.modes.base import SyncPolicy, refuse_stepped
 from fleet.errors import NotSupportedError, UsageError
 
 
@@ -32,7 +32,7 @@ class Division:
     offload: bool = False
 
 
-class Sharded(Mode):
+class Sharded(SyncPolicy):
     """The model's modules, in segments of a size, each gathered before it is used.
 
     Stage 3 lets go of a segment's parameters after forward and gathers them again for backward; stage 2 keeps them.

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from fleet.errors import UsageError
-from fleet.ps.modes.base import Mode, Setup
+from fleet.ps.modes.base import PushPolicy, Setup
 from fleet.ps.modes.eventual import Async
 from fleet.ps.modes.geo import Geo
 from fleet.ps.modes.half import HalfAsync
 from fleet.ps.modes.sync import Sync
 
-MODES: dict[str, type[Mode]] = {"sync": Sync, "async": Async, "half_async": HalfAsync, "geo": Geo}
+POLICIES: dict[str, type[PushPolicy]] = {"sync": Sync, "async": Async, "half_async": HalfAsync, "geo": Geo}
 
 
-def make_mode(setup: Setup) -> Mode:
-    """The mode that the job was declared with."""
-    kind = MODES.get(setup.client.job.mode)
+def make_push_policy(setup: Setup) -> PushPolicy:
+    """The policy of the mode that the job was declared with."""
+    kind = POLICIES.get(setup.client.job.mode)
     if kind is None:
-        raise UsageError(f"there is no mode {setup.client.job.mode!r}; there are {', '.join(MODES)}")
+        raise UsageError(f"there is no mode {setup.client.job.mode!r}; there are {', '.join(POLICIES)}")
     return kind(setup)

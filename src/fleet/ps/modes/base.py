@@ -1,4 +1,4 @@
-"""The contract of a mode.
+"""The contract of a policy: how a mode pulls and pushes.
 
 A worker calls, in this order, for every batch:
 
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Setup:
-    """What a mode works with."""
+    """What a policy works with."""
 
     client: Client
     flat: FlatParameters | None
@@ -51,7 +51,7 @@ class Setup:
     pushes_before_receive: int = 1
 
 
-class Mode(ABC):
+class PushPolicy(ABC):
     """How one worker keeps step with the servers."""
 
     pulls_ahead = False
@@ -98,7 +98,7 @@ class Mode(ABC):
 
     @abstractmethod
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
-        """Send the gradients of a step, as the mode does."""
+        """Send the gradients of a step, as the policy does."""
 
     @abstractmethod
     def flush(self) -> None:
@@ -110,7 +110,7 @@ class Mode(ABC):
         self.refresh()
 
     def close(self) -> None:
-        """Let go of what the mode holds, whatever happened before; what was not sent is lost."""
+        """Let go of what the policy holds, whatever happened before; what was not sent is lost."""
         self._pending.clear()
 
     def refresh(self) -> None:

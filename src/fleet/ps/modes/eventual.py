@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fleet.ps.client import Gradients, PendingPull
 from fleet.ps.merge import merged
 from fleet.ps.meters import measured
-from fleet.ps.modes.base import Mode, Setup
+from fleet.ps.modes.base import PushPolicy, Setup
 from fleet.ps.patience import rpc_timeout_s
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class _Push:
             return self.lookups
 
 
-class Async(Mode):
+class Async(PushPolicy):
     """A queue of pushes and a thread that sends them.
 
     The queue holds `send_queue_size` pushes; `step` waits while it is full. The sender takes up to `max_merge_var_num`

@@ -13,13 +13,13 @@ from fleet.ps.client import Gradients, TablePush
 from fleet.ps.holdings import make_table
 from fleet.ps.keys import Route, route
 from fleet.ps.lookup import Lookup, Request, make_lookup
-from fleet.ps.modes.base import Mode, Setup
+from fleet.ps.modes.base import PushPolicy, Setup
 
 if TYPE_CHECKING:
     from fleet.ps.wire import Tensor, Tensors
 
 
-class Geo(Mode):
+class Geo(PushPolicy):
     """Rows and dense parameters are updated in the worker, by the rules that servers run in the other modes.
 
     `base` is what a worker and the servers agreed on last. An exchange sends (own - base) / workers, which the servers

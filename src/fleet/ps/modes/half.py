@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from fleet.ps.client import Gradients
 from fleet.ps.merge import merged
-from fleet.ps.modes.base import Mode, Setup
+from fleet.ps.modes.base import PushPolicy, Setup
 
 if TYPE_CHECKING:
     from fleet.ps.lookup import Lookup
 
 
-class HalfAsync(Mode):
+class HalfAsync(PushPolicy):
     """Gradients of `max_merge_var_num` batches are merged, sent, and their answer is waited for."""
 
     def __init__(self, setup: Setup) -> None:

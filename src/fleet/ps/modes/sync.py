@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fleet.ps.client import Gradients, PendingPull
-from fleet.ps.modes.base import Mode, Setup
+from fleet.ps.modes.base import PushPolicy, Setup
 
 if TYPE_CHECKING:
     from fleet.ps.lookup import Lookup
 
 
-class Sync(Mode):
+class Sync(PushPolicy):
     """Servers add gradients in the order of the workers and apply the mean once; N workers equal one with N batches."""
 
     def __init__(self, setup: Setup) -> None:

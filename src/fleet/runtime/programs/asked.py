@@ -9,6 +9,7 @@ from fleet.ps.placement import MIN_BLOCK
 from fleet.roles import Identity
 from fleet.static.program import Program
 from fleet.strategy import DistributedStrategy
+from fleet.strategy.field import shown
 from fleet.strategy.mode import MODE_FIELDS, Mode
 from fleet.transpiler.arguments import Arguments, read
 from fleet.transpiler.config import DistributeTranspilerConfig, check_modes
@@ -36,6 +37,9 @@ HONOURED = frozenset(
     }
 )
 """Fields of a strategy that programs know."""
+
+CHECKED = ("build_strategy", "execution_strategy")
+"""Groups of which `strategy.require_supported()` refuses what is not honoured."""
 
 OF_SERVERS = (
     "slice_var_up",
@@ -67,16 +71,17 @@ def check(strategy: Strategy, is_collective: bool) -> None:
 
 
 def _check_strategy(strategy: DistributedStrategy) -> None:
+    strategy.require_supported()  # it may have changed since fleet.init()
     for leaf in strategy.changed():
         if leaf.dotted == "localsgd_configs.k_steps":
             raise NotSupportedError(
                 "strategy.localsgd_configs.k_steps: programs average at every step; train a torch module for longer "
                 "intervals"
             )
-        if leaf.dotted not in HONOURED:
+        if leaf.dotted not in HONOURED and leaf.path[0] not in CHECKED:
             raise NotSupportedError(
                 f"strategy.{leaf.dotted} is not built for programs; leave it at its default "
-                f"({leaf.field.show(leaf.field.default)}), or train a torch module"
+                f"({shown(leaf.field.default)}), or train a torch module"
             )
 
 

@@ -15,7 +15,7 @@ from fleet.ps.flat import FlatParameters
 from fleet.ps.lookup import Request, make_lookup
 from fleet.ps.worker import Worker
 from fleet.runtime.programs.keyed import distributed_tables, with_keys
-from fleet.runtime.programs.trainer import KEY, Trainer
+from fleet.runtime.programs.trainer import Trainer
 from fleet.static.executor.scope import Scope
 from fleet.static.notes import SERVERS_NOTE
 from fleet.static.program import Program
@@ -38,7 +38,7 @@ def for_inference(
     pruned = program.prune(targets, feeds)
     block = pruned.global_block()
     needed = {name for op in block.ops for name in op.input_names if block.var(name).persistable}
-    trainer: Trainer | None = scope.attached.get(KEY)
+    trainer = Trainer.at(scope)
     keyed = set() if trainer is None else distributed_tables(pruned)
     home = at_home(scope, [block.var(name) for name in sorted(needed - keyed)])
     if trainer is None or not keyed:
@@ -69,7 +69,7 @@ def at_home(scope: Scope, wanted: Sequence[Variable]) -> Scope:
     """A scope like this one, in which what is wanted and on servers is as they have it now."""
     home = Scope()
     home.tensors.update(scope.tensors)
-    trainer: Trainer | None = scope.attached.get(KEY)
+    trainer = Trainer.at(scope)
     if trainer is None:
         return home
     plan = trainer.plan
@@ -85,7 +85,7 @@ def at_home(scope: Scope, wanted: Sequence[Variable]) -> Scope:
             raise _has_left(tables[0].name)
         return home  # leaving, it has taken the servers' last parameters
     worker = trainer.worker
-    worker.mode.flush()
+    worker.policy.flush()
     if any(var.name in plan.dense for var in wanted):
         home.tensors.update(_dense(worker, plan, scope))
     for var in tables:

@@ -19,7 +19,7 @@ from fleet.runtime import saving
 from fleet.runtime.programs import asked, running
 from fleet.runtime.programs.asked import Strategy
 from fleet.runtime.programs.optimizer import ProgramOptimizer
-from fleet.runtime.programs.trainer import KEY, Trainer, jobs
+from fleet.runtime.programs.trainer import Trainer, jobs
 from fleet.static.executor.scope import Scope, global_scope, scope_guard
 from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
 from fleet.static.optimizer import Optimizer
@@ -150,7 +150,7 @@ class ProgramJob:
 
     def _here(self) -> Trainer | None:
         """The trainer of the global scope, unless it is another job's."""
-        known: Trainer | None = global_scope().attached.get(KEY)
+        known = Trainer.at(global_scope())
         return known if known is not None and known.job in (None, self) else None
 
     def scope(self, what: str) -> Scope:
@@ -205,6 +205,6 @@ class ProgramJob:
 
     def read_own(self, dirname: str | PathLike[str]) -> Callable[[], None]:
         """The trainer's own variables of a checkpoint, checked; a call of the result takes them over."""
-        from fleet.runtime.programs.saving import own_of
+        from fleet.runtime.programs.own import own_of
 
         return own_of(dirname, self.main_program, self.scope("fleet.load_model()"))

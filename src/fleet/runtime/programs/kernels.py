@@ -82,7 +82,7 @@ def _barrier(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda: None  # `send` returned when the step was complete
 
 
-kernels: dict[str, MakeKernel] = {
+KERNELS: dict[str, MakeKernel] = {
     "prefetch": _prefetch,
     "prefetch_grad": _prefetch_grad,
     "check_finite": _check_finite,
@@ -95,3 +95,8 @@ kernels: dict[str, MakeKernel] = {
     "c_broadcast": collective.make_broadcast,
     "c_allreduce_sum": collective.make_all_reduce,
 }
+
+
+def make_kernel(op: Operator, lowering: Lowering) -> Kernel:
+    """The kernel of an operator that talks to other processes."""
+    return KERNELS[op.type](op, lowering)

@@ -6,22 +6,20 @@ program without servers: there parameters, rows and the state of their rules bec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from fleet import checkpoint
-from fleet.checkpoint.files import FileInfo
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageError
 from fleet.runtime import saving
+from fleet.runtime.programs.own import own_of, read_own, write_own
 from fleet.runtime.programs.states import restore
-from fleet.runtime.programs.trainer import KEY, Trainer
+from fleet.runtime.programs.trainer import Trainer
 from fleet.runtime.programs.values import values_of
-from fleet.static.dtypes import torch_dtype
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import Scope, global_scope
 from fleet.static.notes import SERVERS_NOTE
@@ -35,15 +33,13 @@ if TYPE_CHECKING:
 
 Folder = str | PathLike[str]
 
-OWN_FILE = "trainer.safetensors"
-
 
 def save(executor: Executor, dirname: Folder, program: Program, filename: str | None = None) -> None:
     """Write everything that training goes on from; one trainer calls it, on a file system that servers share."""
     _check(executor, filename)
     scope = global_scope()
     trainer = _joined(scope)
-    saving.save(trainer.worker, dirname, lambda folder: _write_own(folder, program, scope))
+    saving.save(trainer.worker, dirname, lambda folder: write_own(folder, program, scope))
 
 
 def load(executor: Executor, dirname: Folder, program: Program, filename: str | None = None) -> None:
@@ -56,7 +52,7 @@ def load(executor: Executor, dirname: Folder, program: Program, filename: str | 
     scope = global_scope()
     folder = _written_by_servers(dirname)
     if any(op.type == "listen_and_serv" for op in program.global_block().ops):
-        scope.attached["model_dir"] = str(folder)
+        scope.model_dir = str(folder)
         return
     worker = Trainer.of(program, scope, executor.device).worker
     take_over = own_of(folder, program, scope)
@@ -98,7 +94,7 @@ def _begins_with(worker: Worker, version: int) -> bool:
     """Whether the servers have begun with a checkpoint of this version, and the worker has not trained since."""
     if worker.client.job.mode == Mode.SYNC:
         return worker.num_steps == version
-    return worker.num_steps == 0 and worker.mode.version >= version
+    return worker.num_steps == 0 and worker.policy.version >= version
 
 
 def load_here(executor: Executor, dirname: Folder, program: Program, filename: str | None = None) -> None:
@@ -122,50 +118,8 @@ def load_here(executor: Executor, dirname: Folder, program: Program, filename: s
         scope.var(var.name).get_tensor().set(torch.from_numpy(values[var.name]), executor.device)
 
 
-def own_of(dirname: Folder, program: Program, scope: Scope) -> Callable[[], None]:
-    """The trainer's own variables of a checkpoint (counters, running means), checked; the result takes them over."""
-    known = {var.name: var for var in program.list_vars() if var.persistable}
-    found = read_own(checkpoint.find(dirname), {name: tuple(var.shape) for name, var in known.items()})
-
-    def take_over() -> None:
-        for name, array in found.items():
-            scope.var(name).get_tensor().set(torch.from_numpy(array).to(torch_dtype(known[name].dtype)))
-
-    return take_over
-
-
-def own_variables(program: Program) -> list[str]:
-    """Persistable variables that are in the trainer, not on servers."""
-    plan = Plan.from_note(program.notes[SERVERS_NOTE])
-    elsewhere = {*plan.dense, *plan.tables}
-    return [var.name for var in program.list_vars() if var.persistable and var.name not in elsewhere]
-
-
-def _write_own(folder: Path, program: Program, scope: Scope) -> Sequence[FileInfo]:
-    names = [name for name in own_variables(program) if name in scope]
-    arrays: dict[str, Any] = {name: np.ascontiguousarray(scope.tensors[name].cpu().numpy()) for name in names}
-    codes = {name: "BOOL" for name, array in arrays.items() if array.dtype == np.bool_}
-    plain = {name: array.view(np.uint8) if name in codes else array for name, array in arrays.items()}
-    return [checkpoint.write_piece(folder / OWN_FILE, plain, {"kind": "trainer"}, codes)]
-
-
-def read_own(folder: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> dict[str, Any]:
-    """The trainer's own variables in a checkpoint, if it has any: all, or those of `shapes`, which must fit."""
-    infos = [info for info in checkpoint.read_manifest(folder).others if info.name == OWN_FILE]
-    found = checkpoint.read_piece(folder / OWN_FILE, infos[0]) if infos else {}
-    if shapes is None:
-        return found
-    for name, array in found.items():
-        if shapes.get(name, array.shape) != array.shape:
-            raise CheckpointError(
-                f"variable {name!r} has shape {list(shapes[name])}, and {list(array.shape)} in {folder}; load it into "
-                "the program it is from"
-            )
-    return {name: array for name, array in found.items() if name in shapes}
-
-
 def _joined(scope: Scope) -> Trainer:
-    trainer: Trainer | None = scope.attached.get(KEY)
+    trainer = Trainer.at(scope)
     if trainer is None or not trainer.has_joined:
         raise NotReadyError(
             "save_persistables() needs the servers, and this process has not joined them; run the startup program first"

@@ -40,7 +40,7 @@ def make(op: Operator, lowering: Lowering) -> Kernel:
         from fleet.ps.service import Service
 
         described = Described(op, lowering.program, lowering.scope.tensors)
-        model_dir = lowering.scope.attached.get("model_dir")
+        model_dir = lowering.scope.model_dir
         service = Service(device=server_device(), model_dir=model_dir, opening=described.open)
         serve(service, endpoint, env.FLEET_JOB_TOKEN.get())
 

@@ -23,11 +23,11 @@ from fleet.runtime.join import enter
 from fleet.runtime.programs import running
 from fleet.runtime.programs.adopted import adopted
 from fleet.runtime.programs.lookups import Ids, Shared
+from fleet.runtime.programs.own import read_own
 from fleet.runtime.servers import transports
-from fleet.static.executor.scope import TRAINER
 from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
 from fleet.static.program import Program
-from fleet.strategy.parameter_server import ASync
+from fleet.strategy.parameter_server import ASyncConfigs
 from fleet.transpiler.plan import Plan
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from fleet.static.block import Block
     from fleet.static.executor.scope import Scope
     from fleet.static.operator import Operator
-
-KEY = TRAINER
 
 
 class Trainer:
@@ -60,10 +58,17 @@ class Trainer:
         self._received: dict[str, torch.Tensor] = {}
 
     @staticmethod
+    def at(scope: Scope) -> Trainer | None:
+        """The trainer of a scope, if a program has made one there."""
+        found = scope.trainer
+        assert found is None or isinstance(found, Trainer), f"{found!r} is no trainer of this package"
+        return found
+
+    @staticmethod
     def of(program: Program, scope: Scope, device: torch.device) -> Trainer:
         """The trainer of a scope; made for the program's plan if there is none yet."""
         note = program.notes.get(SERVERS_NOTE)
-        known: Trainer | None = scope.attached.get(KEY)
+        known = Trainer.at(scope)
         if note is None and known is not None:
             return known  # a program that was cloned before it was cut: for evaluation
         if note is None:
@@ -81,7 +86,7 @@ class Trainer:
             )
         trainer = Trainer(plan, program.notes.get(TRAFFIC_NOTE, {}), scope, device)
         trainer._belong_to(jobs.get(program.serial))
-        scope.attached[KEY] = trainer
+        scope.trainer = trainer
         running.add(trainer)
         return trainer
 
@@ -120,7 +125,7 @@ class Trainer:
         plan = self.plan
         model_dir = None if self.job is None else self.job.model_dir
         connected = transports(plan.endpoints, plan.job.num_workers, model_dir)
-        configs = ASync()
+        configs = ASyncConfigs()
         for name, value in self._traffic.items():
             setattr(configs, name, value)
         configs.k_steps = plan.k_steps
@@ -139,8 +144,6 @@ class Trainer:
 
     def _load_own(self, model_dir: str) -> None:
         """The servers began with a checkpoint: counters and running means of this trainer are in it, too."""
-        from fleet.runtime.programs.saving import read_own
-
         shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
         for name, array in read_own(Path(model_dir), shapes).items():
             self._tensors[name].copy_(torch.from_numpy(array))
@@ -210,7 +213,7 @@ class Trainer:
     def send(self, gradients: Sequence[torch.Tensor], rates: dict[str, float]) -> None:
         """Push everything; afterwards the parameters are those of the next step, as the mode has it."""
         worker = self.worker
-        if self._gradients and not worker.mode.trains_locally:
+        if self._gradients and not worker.policy.trains_locally:
             torch._foreach_copy_(
                 self._gradients, [g.reshape(v.shape) for g, v in zip(gradients, self._gradients, strict=True)]
             )
@@ -223,7 +226,7 @@ class Trainer:
     def flush(self) -> None:
         """Return when all that was sent has been applied."""
         if self._worker is not None:
-            self._worker.mode.flush()
+            self._worker.policy.flush()
 
     def stop(self) -> None:
         """Send what is queued and take leave of the servers; parameters of the scope are the servers' last."""

@@ -25,7 +25,7 @@ from fleet.runtime.training.board import Board
 from fleet.runtime.training.parts import Parts, Stateful
 from fleet.runtime.training.reading import Source
 from fleet.runtime.training.restore import Restore, together
-from fleet.runtime.training.writer import Place, Writer
+from fleet.runtime.training.writer import Destination, Writer
 
 
 class Checkpoint:
@@ -71,7 +71,7 @@ class Checkpoint:
         if workers.size > 1:
             name = self._agree([str(self._steps.folder), keep, *self._parts.names()])
             board = Board(dist.distributed_c10d._get_default_store(), name)
-        self._place = Place(self._steps, keep, workers.rank, workers.size, board, timeout_s)
+        self._to = Destination(self._steps, keep, workers.rank, workers.size, board, timeout_s)
         self._num_saves = 0
         self._writer: Writer | None = None
 
@@ -107,10 +107,10 @@ class Checkpoint:
         try:
             captured = self._parts.capture(step)
         except Exception as error:
-            if self._place.board is not None:  # the others must not wait for this worker
-                self._start(Writer(self._place, number, step, str(error) or repr(error)))
+            if self._to.board is not None:  # the others must not wait for this worker
+                self._start(Writer(self._to, number, step, str(error) or repr(error)))
             raise
-        self._start(Writer(self._place, number, step, captured))
+        self._start(Writer(self._to, number, step, captured))
 
     def _start(self, writer: Writer) -> None:
         self._writer = writer
@@ -171,7 +171,7 @@ class Checkpoint:
         try:
             where, manifest = self._steps.read(step)
         except CheckpointError as error:
-            if self._place.worker == 0 or self._steps.path(step).exists():
+            if self._to.worker == 0 or self._steps.path(step).exists():
                 raise
             raise CheckpointError(
                 f"{self.folder} is not the folder that worker 0 sees: step {step} is not there; "
@@ -184,9 +184,9 @@ def _refuse_servers(model: object, optimizer: object) -> None:
     if isinstance(model, DistributedModel):
         return
     from fleet.nn.sparse import SparseModule
-    from fleet.ps.optimizer import DistributedOptimizer
+    from fleet.ps.optimizer import ServerOptimizer
 
-    is_served = isinstance(optimizer, DistributedOptimizer) or (
+    is_served = isinstance(optimizer, ServerOptimizer) or (
         isinstance(model, nn.Module) and any(isinstance(one, SparseModule) for one in model.modules())
     )
     if is_served:

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from fleet.collective.model import DistributedModel
 from fleet.collective.modes.sharded_state import ShardedState
-from fleet.collective.optimizer import DistributedOptimizer
+from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import CheckpointError, NotReadyError, UsageError
 from fleet.runtime.training.reading import Source, Want
 from fleet.runtime.training.shares import Shares, local_of
@@ -31,16 +31,16 @@ class Optimization:
     """
 
     def __init__(self, model: DistributedModel, optimizer: Optimizer, worker: int) -> None:
-        mode = model.step_state.mode
-        self.users: Optimizer = optimizer.users if isinstance(optimizer, DistributedOptimizer) else optimizer
-        self.holder: Optimizer = optimizer.inner if isinstance(optimizer, DistributedOptimizer) else optimizer
+        policy = model.step_state.policy
+        self.users: Optimizer = optimizer.users if isinstance(optimizer, CollectiveOptimizer) else optimizer
+        self.holder: Optimizer = optimizer.inner if isinstance(optimizer, CollectiveOptimizer) else optimizer
         self._owner: int | None = None
-        if isinstance(mode, ShardedState):
-            if mode.zero is None:
+        if isinstance(policy, ShardedState):
+            if policy.zero is None:
                 raise NotReadyError("this model has no optimizer yet; call fleet.distributed_optimizer() first")
-            self.holder = mode.local_optimizer
-            self._owner = worker if 0 in dist.get_process_group_ranks(mode.zero.process_group) else -1
-        self.steps_alone = mode.steps_alone
+            self.holder = policy.local_optimizer
+            self._owner = worker if 0 in dist.get_process_group_ranks(policy.zero.process_group) else -1
+        self.steps_alone = policy.steps_alone
         self._worker = worker
         self._names = {id(parameter): name for name, parameter in model.module.named_parameters()}
         for parameter in _parameters(self.users):

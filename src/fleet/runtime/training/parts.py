@@ -90,7 +90,7 @@ class Parts:
 
         schedulers = enumerate(self.schedulers)
         return {
-            "mode": self.model.step_state.mode.name,
+            "mode": self.model.step_state.policy.name,
             "aliases": model.aliases,
             "model_extra": encode(model.others, "other/model", add, "the model's extra state"),
             "schedulers": [
@@ -111,7 +111,7 @@ class Parts:
             shares.add(key, tensor, self.worker)
 
         keys = {}
-        for name, tensor in state.mode.state_dict().items():
+        for name, tensor in state.policy.state_dict().items():
             keys[name] = f"{prefix}/mode/{name}"
             add(keys[name], tensor)
         data = None if self.data is None else self.data.state_dict()

@@ -176,13 +176,13 @@ class Restore:
 
     def _load_mode(self) -> None:
         """A mode of the same kind goes on; another begins, from the parameters that were loaded."""
-        mode, saved = self._parts.model.step_state.mode, self._shared["mode"]
+        policy, saved = self._parts.model.step_state.policy, self._shared["mode"]
         all_keys = [worker["mode"] for worker in self._source.manifest.workers]
-        if mode.name == saved:
+        if policy.name == saved:
             states = [LazyTensors(self._source, keys) for keys in all_keys]
-            mode.load_state_dict(cast(list[dict[str, torch.Tensor]], states), self._parts.worker)
+            policy.load_state_dict(cast(list[dict[str, torch.Tensor]], states), self._parts.worker)
             return
-        mode.load_state_dict([mode.state_dict()] * self._parts.num_workers, self._parts.worker)
+        policy.load_state_dict([policy.state_dict()] * self._parts.num_workers, self._parts.worker)
         kept = [key for keys in all_keys for key in keys.values() if self._source.form(key).size > 1]
         if kept and self._parts.worker == 0:
             where = self._source.where

@@ -39,7 +39,7 @@ class Captured:
 
 
 @dataclass(frozen=True)
-class Place:
+class Destination:
     """Where a checkpoint goes, and who writes it."""
 
     steps: Steps
@@ -55,11 +55,11 @@ class Place:
 class Writer(threading.Thread):
     """Writes one step, then is over; `finish` tells how it ended."""
 
-    def __init__(self, place: Place, number: int, step: int, captured: Captured | str) -> None:
+    def __init__(self, to: Destination, number: int, step: int, captured: Captured | str) -> None:
         """`number` counts the saves of this run. A text instead of what was captured: why there is nothing."""
         super().__init__(name="fleet-checkpoint", daemon=True)
         self.step = step
-        self._place = place
+        self._to = to
         self._number = number
         self._captured: Captured | str = captured
         self._failure: CheckpointError | None = None
@@ -68,7 +68,7 @@ class Writer(threading.Thread):
 
     def finish(self) -> None:
         """Wait for the end; CheckpointError on every worker if the checkpoint could not be written."""
-        limit_s = self._place.timeout_s + 2 * LATER_S
+        limit_s = self._to.timeout_s + 2 * LATER_S
         while self.is_alive():
             self.join(timeout=1.0)
             if self.is_alive() and time.monotonic() - self._moved_at > limit_s:
@@ -78,11 +78,11 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         try:
-            if (board := self._place.board) is None:
+            if (board := self._to.board) is None:
                 self._save_alone()
             else:
                 with board.watching_host():
-                    self._lead(board) if self._place.worker == 0 else self._follow(board)
+                    self._lead(board) if self._to.worker == 0 else self._follow(board)
         except Exception as error:  # of whatever kind: it is raised where the save is waited for
             self._failure = CheckpointError(f"checkpoint step {self.step} was not written: {_text(error)}")
             self._failure.__cause__ = error
@@ -91,7 +91,7 @@ class Writer(threading.Thread):
             self._captured = ""
 
     def _save_alone(self) -> None:
-        writing = self._place.steps.begin(self.step)
+        writing = self._to.steps.begin(self.step)
         try:
             self._commit(writing, [self._write(writing)])
         except BaseException:
@@ -101,7 +101,7 @@ class Writer(threading.Thread):
 
     def _lead(self, board: Board) -> None:
         try:
-            writing = self._place.steps.begin(self.step)
+            writing = self._to.steps.begin(self.step)
         except Exception as error:
             self._tell(board, "folder", json.dumps({"error": _text(error)}))
             raise
@@ -117,7 +117,7 @@ class Writer(threading.Thread):
         self._prune()
 
     def _follow(self, board: Board) -> None:
-        number, worker, limit_s = self._number, self._place.worker, self._place.timeout_s
+        number, worker, limit_s = self._number, self._to.worker, self._to.timeout_s
         self._wait(board, f"{number}/folder", limit_s, "worker 0 to make the folder")
         said = json.loads(board.get(f"{number}/folder") or "{}")
         if "error" in said:
@@ -149,22 +149,22 @@ class Writer(threading.Thread):
         if isinstance(captured, str):
             raise CheckpointError(captured)
         self._move("this worker's files to be written")
-        place = self._place
+        to = self._to
         pieces = write_spans(
-            writing, place.worker, place.num_workers, captured.parts, moved=lambda: self._move(None, place.board)
+            writing, to.worker, to.num_workers, captured.parts, moved=lambda: self._move(None, to.board)
         )
         return replace(captured.account, pieces=pieces)
 
     def _commit(self, writing: Path, accounts: Sequence[Account]) -> None:
         self._move("the manifest to be written")
         manifest = TrainingManifest.of(accounts)
-        self._place.steps.commit(writing, manifest)
+        self._to.steps.commit(writing, manifest)
         took_s = time.monotonic() - self._started_at
         log.info("checkpoint step %d: %.3g MB in %.1f s", self.step, manifest.size_bytes / 1e6, took_s)
 
     def _collect(self, board: Board) -> list[Account]:
         """What the other workers have written, in their order."""
-        number, others = self._number, range(1, self._place.num_workers)
+        number, others = self._number, range(1, self._to.num_workers)
         keys = {f"account/{worker}": worker for worker in others}
 
         def answers() -> dict[int, dict[str, Any]]:
@@ -179,7 +179,7 @@ class Writer(threading.Thread):
             self._move("the other workers to write")
             return board.count(f"{number}/done", 0) >= len(others)
 
-        board.wait_for(all_done, number, self._place.timeout_s, missing)
+        board.wait_for(all_done, number, self._to.timeout_s, missing)
         given = answers()
         for worker in others:
             if "error" in given[worker]:
@@ -190,17 +190,17 @@ class Writer(threading.Thread):
     def _prune(self) -> None:
         """Delete old checkpoints; the new one is there whatever comes of it."""
         try:
-            self._place.steps.prune(self._place.keep)
+            self._to.steps.prune(self._to.keep)
         except Exception as error:
-            log.warning("old checkpoints stay in %s: %s", self._place.steps.folder, _text(error))
+            log.warning("old checkpoints stay in %s: %s", self._to.steps.folder, _text(error))
 
     def _tell(self, board: Board, key: str, text: str) -> None:
         """Let the others know, and stay until they do: with this worker the store may go."""
         self._move("the other workers to see the outcome")
         with contextlib.suppress(CommunicationError):
             board.put(f"{self._number}/{key}", text)
-            deadline = time.monotonic() + min(SEEN_S, self._place.timeout_s)
-            others = self._place.num_workers - 1
+            deadline = time.monotonic() + min(SEEN_S, self._to.timeout_s)
+            others = self._to.num_workers - 1
             while board.count(f"{self._number}/seen", 0) < others and time.monotonic() < deadline:
                 time.sleep(POLL_S)
 

@@ -15,12 +15,12 @@ from fleet.static.block import Block
 from fleet.static.executor.emit import Emitter, Step, last_uses
 from fleet.static.executor.fuse import fuse
 from fleet.static.executor.lowering import Lowering
-from fleet.static.executor.options import BuildStrategy
 from fleet.static.executor.replay import Replayed
-from fleet.static.executor.scope import TRAINER, Scope
+from fleet.static.executor.scope import Scope
 from fleet.static.notes import MEMORY_NOTE
 from fleet.static.operator import REMOTE, Operator
 from fleet.static.registry import definition
+from fleet.strategy import BuildStrategy
 
 
 def compile_block(
@@ -36,8 +36,8 @@ def compile_block(
     for name in fetches:
         block.var(name)
     ops = needed(block, fetches)
-    if (trainer := scope.attached.get(TRAINER)) is not None:
-        ops = trainer.adopt(ops, block)
+    if scope.trainer is not None:
+        ops = scope.trainer.adopt(ops, block)
     _check_sources(block, ops, feeds, fetches)
     ops = fuse(ops, block, fetches, on_host=device.type == "cpu" and not is_handed_on)
     plan = block.program.notes.get(MEMORY_NOTE)

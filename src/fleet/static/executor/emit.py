@@ -24,7 +24,7 @@ import torch
 from fleet.errors import UsageError
 from fleet.static.names import GRAD
 from fleet.static.operator import BACKWARD, FORWARD, Operator
-from fleet.static.registry import definition
+from fleet.static.registry import Kernel, definition
 
 if TYPE_CHECKING:
     from fleet.static.block import Block
@@ -50,6 +50,8 @@ class Step:
     ops: tuple[Operator, ...]
     lines: dict[int, Operator]
     """The operator of each line of the function."""
+    kernels: tuple[Kernel, ...]
+    """What carries out each of `ops`."""
 
 
 class Emitter:
@@ -64,6 +66,7 @@ class Emitter:
         self._last = last
         self._local = _Locals()
         self._globals: dict[str, Any] = {}
+        self._kernels: list[Kernel] = []
 
     def step(self, ops: Sequence[Operator], *, with_regions: bool) -> Step:
         """The program as a function of a scope and feeds; `with_regions`: torch.compile gets forward and backward."""
@@ -95,12 +98,14 @@ class Emitter:
         source = "\n".join(lines) + "\n"
         by_line = {n: ops[int(found[1])] for n, line in enumerate(lines, 1) if (found := _KERNEL.search(line))}
         exec(compile(source, f"<program {self._block.program.serial}>", "exec"), self._globals)  # our own text
-        return Step(self._globals[name], source, self._feeds, self._fetches, tuple(reads), tuple(ops), by_line)
+        kernels = tuple(self._kernels)
+        return Step(self._globals[name], source, self._feeds, self._fetches, tuple(reads), tuple(ops), by_line, kernels)
 
     def _lines(self, ops: Sequence[Operator], indexes: Sequence[int], *, stores: bool) -> Iterator[str]:
         for index in indexes:
             op = ops[index]
-            self._globals[f"k{index}"] = self._lowering.kernel(op)
+            kernel = self._globals[f"k{index}"] = self._lowering.kernel(op)
+            self._kernels.append(kernel)
             results = _results(op)
             # A temporary may share memory with what was fed, or with another value.
             for name in sorted(set(op.output_names) - set(results)):

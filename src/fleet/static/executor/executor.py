@@ -11,7 +11,7 @@ from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.static.executor.dataset import FetchHandler, run_over
 from fleet.static.executor.faults import explained
 from fleet.static.executor.place import CPUPlace, device_of
-from fleet.static.executor.scope import TRAINER, Scope, global_scope
+from fleet.static.executor.scope import Scope, global_scope
 from fleet.static.executor.steps import Steps, fetch_names, plain
 from fleet.static.feeds import joined
 from fleet.static.notes import SERVERS_NOTE
@@ -99,7 +99,7 @@ class Executor:
         program = default_main_program() if program is None else program
         _check_threads(thread)
         has_servers = SERVERS_NOTE in plain(program).notes
-        if thread > 1 and (has_servers or TRAINER in (scope or global_scope()).attached):
+        if thread > 1 and (has_servers or (scope or global_scope()).trainer is not None):
             if not hasattr(dataset, "set_thread"):
                 raise NotSupportedError(
                     f"train_from_dataset: thread={thread} beside servers is the number of threads that read a dataset, "
@@ -150,9 +150,8 @@ class Executor:
         scopes = self._steps.clear()
         self._is_closed = True
         for scope in scopes:
-            for attached in list(scope.attached.values()):
-                if (stop := getattr(attached, "stop", None)) is not None:
-                    stop()
+            if scope.trainer is not None:
+                scope.trainer.stop()
 
 
 def _check_threads(thread: Any) -> None:

@@ -14,7 +14,8 @@ from fleet.static.registry import Kernel, definition
 if TYPE_CHECKING:
     from fleet.static.block import Block
     from fleet.static.executor.scope import Scope
-    from fleet.static.variable import Shape, Variable
+    from fleet.static.kinds import Shape
+    from fleet.static.variable import Variable
 
 
 class Lowering:
@@ -45,12 +46,11 @@ class Lowering:
         """
         if not self.program.random_seed:
             return None
-        key = f"generator of program {self.program.serial}, seed {self.program.random_seed}, on {self.device}"
-        if key not in self.scope.attached:
+        key = (self.program.serial, self.program.random_seed, str(self.device))
+        if key not in self.scope.generators:
             made = torch.Generator(self.device)
-            self.scope.attached[key] = made.manual_seed(self.program.random_seed)
-        found: torch.Generator = self.scope.attached[key]
-        return found
+            self.scope.generators[key] = made.manual_seed(self.program.random_seed)
+        return self.scope.generators[key]
 
     def kernel(self, op: Operator) -> Kernel:
         """The kernel of an operator."""

@@ -7,13 +7,13 @@ from typing import Any
 
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.static.executor.executor import Executor
-from fleet.static.executor.options import BuildStrategy, ExecutionStrategy
 from fleet.static.executor.place import CPUPlace, CUDAPlace
 from fleet.static.executor.scope import Scope
 from fleet.static.feeds import joined
 from fleet.static.notes import COLLECTIVE_NOTE
 from fleet.static.program import Program, default_main_program
 from fleet.static.variable import Variable
+from fleet.strategy import BuildStrategy, ExecutionStrategy
 
 
 class CompiledProgram:

@@ -12,9 +12,7 @@ import torch
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.static.executor.lod import as_array
-
-TRAINER = "trainer"
-"""What `Scope.attached` calls the worker that sends a scope's parameters to servers."""
+from fleet.static.remote import RemoteWorker
 
 _serial = itertools.count()
 
@@ -108,8 +106,14 @@ class Scope:
         self.serial = next(_serial)
         """Different for every scope of this process: caches use it."""
         self.tensors: dict[str, torch.Tensor] = {}
-        self.attached: dict[str, Any] = {}
-        """What runs beside a program and belongs to these tensors, such as a worker that sends them to servers."""
+        self.trainer: RemoteWorker | None = None
+        """The worker that keeps these tensors together with servers, once a program has one."""
+        self.model_dir: str | None = None
+        """The checkpoint that a server's program begins to serve with."""
+        self.generators: dict[tuple[int, int, str], torch.Generator] = {}
+        """Random numbers of a program (by its serial), with a seed, on a device."""
+        self.prints: dict[tuple[int, str], Iterator[int]] = {}
+        """How often a program (by its serial) has printed for a variable."""
 
     def var(self, name: str) -> ScopeVariable:
         """A variable, which gets a value with `get_tensor().set(...)`."""

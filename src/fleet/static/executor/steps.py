@@ -15,7 +15,7 @@ from fleet.static.executor.emit import Step
 from fleet.static.executor.feed import Feeder
 from fleet.static.executor.lod import Fetched, LoDTensor
 from fleet.static.executor.rows import Rows
-from fleet.static.executor.scope import TRAINER, Scope
+from fleet.static.executor.scope import Scope
 from fleet.static.executor.single import as_single
 from fleet.static.program import Program
 from fleet.static.pruning import leading_to
@@ -95,7 +95,7 @@ class Steps:
                 tuple(feed),
                 _fetch_key(fetch_list),
                 scope.serial,
-                scope.attached.get(TRAINER),  # looks rows up on servers, once it is there
+                scope.trainer,  # looks rows up on servers, once it is there
                 None if build is None else build.key,
                 is_pruned,
             )

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import CheckpointError, NotSupportedError, UsageError, UsageTypeError
-from fleet.static import above
 from fleet.static.executor.executor import Executor
-from fleet.static.executor.scope import TRAINER, global_scope, scope_guard
+from fleet.static.executor.scope import global_scope, scope_guard
 from fleet.static.io.files import checked_filename, folder_of, write_text
 from fleet.static.io.variables import Dirname, is_persistable, load_vars, program_of, save_vars
-from fleet.static.json_form import from_json, to_json
+from fleet.static.json_form import to_json
 from fleet.static.notes import INFERENCE_NOTE, SERVERS_NOTE
 from fleet.static.program import Program
+from fleet.static.remote import remote
 from fleet.static.variable import Variable
 
 MODEL = "__model__"
@@ -51,8 +51,8 @@ def save_inference_model(
         raise UsageError("target_vars must have at least one variable")
     feeds = [feeded_var_names] if isinstance(feeded_var_names, str) else list(feeded_var_names)
     names, source, scope = [target.name for target in targets], whole, global_scope()
-    if SERVERS_NOTE in whole.notes or TRAINER in scope.attached:
-        source, scope = above.home().for_inference(whole, feeds, names, scope, folder_of(dirname))
+    if SERVERS_NOTE in whole.notes or scope.trainer is not None:
+        source, scope = remote().for_inference(whole, feeds, names, scope, folder_of(dirname))
     program = prune(source, feeds, names)
     folder = folder_of(dirname)
     if not program_only:
@@ -77,7 +77,7 @@ def load_inference_model(
     folder = folder_of(dirname)
     path = folder / (checked_filename(model_filename, "model_filename") or MODEL)
     try:
-        program = from_json(path.read_text(encoding="utf-8"))
+        program = Program.from_json(path.read_text(encoding="utf-8"))
         note = program.notes[INFERENCE_NOTE]
         feeds, targets = list(note["feed"]), [program.global_block().var(name) for name in note["fetch"]]
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Save and load the variables of a program: all of some kind, or those that a predicate chooses.
 
 Values come from and go to the global scope; `scope_guard` chooses another. A program whose parameters live on servers
-is saved with them (`above`).
+is saved with them (`remote`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import torch
 
 from fleet import checkpoint
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageTypeError
-from fleet.static import above
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import global_scope, scope_guard
 from fleet.static.executor.steps import plain
 from fleet.static.io.files import checked_filename, folder_of, read_tensors, write_tensors
 from fleet.static.notes import SERVERS_NOTE
 from fleet.static.program import Program, default_main_program
+from fleet.static.remote import remote
 from fleet.static.variable import Parameter, Variable
 
 Dirname = str | os.PathLike[str]
@@ -59,9 +59,8 @@ def save_vars(
             raise NotSupportedError(
                 "save_vars: what this program keeps from step to step is on servers; use save_persistables()"
             )
-        home = above.home()
-        program = home.with_tables(program)
-        scope = home.at_home(global_scope(), chosen(program, vars, predicate))
+        program = remote().with_tables(program)
+        scope = remote().at_home(global_scope(), chosen(program, vars, predicate))
     else:
         scope = global_scope()
     with scope_guard(scope):
@@ -82,7 +81,7 @@ def save_persistables(
     """Save everything that training goes on from: parameters, state of the optimizer, running means, counters."""
     program = program_of(main_program)
     if SERVERS_NOTE in program.notes:
-        above.saving().save(executor, dirname, program, filename)
+        remote().save(executor, dirname, program, filename)
         return
     save_vars(executor, dirname, program, predicate=is_persistable, filename=filename)
 
@@ -100,7 +99,7 @@ def load_vars(
     program = program_of(main_program)
     wanted = chosen(program, vars, predicate)
     if SERVERS_NOTE in program.notes:
-        above.saving().refuse_to_load(program, [var.name for var in wanted])
+        remote().refuse_to_load(program, [var.name for var in wanted])
     if is_of_servers(folder_of(dirname)):
         raise CheckpointError(f"{dirname} was written by servers; load it with load_persistables()")
     assign(read_tensors(folder_of(dirname), wanted, checked_filename(filename)), executor.device)
@@ -122,10 +121,10 @@ def load_persistables(
     """
     program = program_of(main_program)
     if SERVERS_NOTE in program.notes:
-        above.saving().load(executor, dirname, program, filename)
+        remote().load(executor, dirname, program, filename)
         return
     if is_of_servers(folder_of(dirname)):
-        above.saving().load_here(executor, dirname, program, filename)
+        remote().load_here(executor, dirname, program, filename)
         return
     load_vars(executor, dirname, program, predicate=is_persistable, filename=filename)
 

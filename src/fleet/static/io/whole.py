@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import above
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import global_scope, scope_guard
 from fleet.static.io.files import Replacing, read_tensors
@@ -24,6 +23,7 @@ from fleet.static.io.variables import (
 from fleet.static.json_form import to_json
 from fleet.static.notes import SERVERS_NOTE
 from fleet.static.program import Program
+from fleet.static.remote import remote
 from fleet.static.variable import Variable
 
 PARAMETERS, STATE, PROGRAM = ".params.safetensors", ".state.safetensors", ".program.json"
@@ -38,9 +38,8 @@ def save(program: Program, model_path: str | os.PathLike[str]) -> None:
     program, scope = program_of(program), global_scope()
     folder, stem = _place(model_path)
     if SERVERS_NOTE in program.notes:
-        home = above.home()
-        program = home.with_tables(program)
-        scope = home.at_home(scope, chosen(program, None, is_parameter))
+        program = remote().with_tables(program)
+        scope = remote().at_home(scope, chosen(program, None, is_parameter))
     lasting = chosen(program, None, is_persistable)
     with scope_guard(scope):
         values = values_of(program, lasting)

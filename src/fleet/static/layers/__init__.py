@@ -8,7 +8,6 @@ from fleet.static.layers import (
     arithmetic,
     choosing,
     clicks,
-    compare,
     conv,
     conv_transpose,
     image,
@@ -25,12 +24,12 @@ from fleet.static.layers import (
     pool,
     random,
     recurrent,
-    reduce,
     sampled,
     sequence,
     sequence_rows,
     shaping,
     sparse,
+    table,
     tagging,
     tensor,
 )
@@ -38,7 +37,6 @@ from fleet.static.layers.activation import *
 from fleet.static.layers.arithmetic import *
 from fleet.static.layers.choosing import *
 from fleet.static.layers.clicks import *
-from fleet.static.layers.compare import *
 from fleet.static.layers.conv import *
 from fleet.static.layers.conv_transpose import *
 from fleet.static.layers.image import *
@@ -55,12 +53,12 @@ from fleet.static.layers.pairing import *
 from fleet.static.layers.pool import *
 from fleet.static.layers.random import *
 from fleet.static.layers.recurrent import *
-from fleet.static.layers.reduce import *
 from fleet.static.layers.sampled import *
 from fleet.static.layers.sequence import *
 from fleet.static.layers.sequence_rows import *
 from fleet.static.layers.shaping import *
 from fleet.static.layers.sparse import *
+from fleet.static.layers.table import *
 from fleet.static.layers.tagging import *
 from fleet.static.layers.tensor import *
 
@@ -69,7 +67,6 @@ __all__ += activation.__all__
 __all__ += arithmetic.__all__
 __all__ += choosing.__all__
 __all__ += clicks.__all__
-__all__ += compare.__all__
 __all__ += conv.__all__
 __all__ += conv_transpose.__all__
 __all__ += lookup.__all__
@@ -86,12 +83,12 @@ __all__ += pairing.__all__
 __all__ += pool.__all__
 __all__ += random.__all__
 __all__ += recurrent.__all__
-__all__ += reduce.__all__
 __all__ += sampled.__all__
 __all__ += sequence.__all__
 __all__ += sequence_rows.__all__
 __all__ += shaping.__all__
 __all__ += sparse.__all__
+__all__ += table.__all__
 __all__ += tagging.__all__
 __all__ += tensor.__all__
 __all__.sort()

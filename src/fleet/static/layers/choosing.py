@@ -7,9 +7,8 @@ from typing import Any
 
 from fleet.static.dtypes import canonical
 from fleet.static.layers.arithmetic import cast
-from fleet.static.layers.compare import equal
 from fleet.static.layers.helper import Layer
-from fleet.static.layers.reduce import reduce_prod
+from fleet.static.layers.table import equal, reduce_prod
 from fleet.static.layers.tensor import fill_constant
 from fleet.static.layers.tensor import shape as shape_of
 from fleet.static.variable import Variable

@@ -1,37 +1,25 @@
-"""What every layer does: find a name, make parameters and temporaries, add operators, apply an activation."""
+"""What every layer does: append operators, make parameters, apply an activation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static import names
+from fleet.static.appending import Appender
 from fleet.static.attr import ParamAttr
-from fleet.static.callsite import prefix
 from fleet.static.initializer import Constant, Initializer, Xavier
-from fleet.static.operator import Operator
 from fleet.static.program import Program, default_main_program, default_startup_program
 from fleet.static.registry import definition
 from fleet.static.variable import Parameter, Variable
 
 
-class Layer:
+class Layer(Appender):
     """One call of a layer. `kind` is the stem of its name: `fc` gives `fc_0`, parameters `fc_0.w_0`, `fc_0.b_0`."""
 
     def __init__(self, kind: str, name: str | None = None) -> None:
-        self.kind = kind
-        self.block = default_main_program().current_block()
-        self.name = name or names.generate(kind, self._is_taken)
-
-    def temporary(self, dtype: str = "float32", stop_gradient: bool = False) -> Variable:
-        """A new variable for an output; its shape is found when the operator is added."""
-        name = names.generate(f"{self.name}.tmp", self.block.has_var)
-        return self.block.create_var(name, dtype=dtype, stop_gradient=stop_gradient)
-
-    def _is_taken(self, name: str) -> bool:
-        """Whether the program has a layer of this name, which was not counted here: it was read from a file."""
-        return any(self.block.has_var(f"{name}.{part}_0") for part in ("tmp", "w", "b"))
+        super().__init__(kind, default_main_program().current_block(), name)
 
     def parameter(
         self,
@@ -100,24 +88,6 @@ class Layer:
                 "startup program of its own, or the parameter another name"
             )
 
-    def op(
-        self,
-        type: str,
-        inputs: Mapping[str, Any] | None = None,
-        outputs: Mapping[str, Any] | None = None,
-        attrs: Mapping[str, Any] | None = None,
-    ) -> Operator:
-        """Add an operator."""
-        return self.block.append_op(type, inputs, outputs, attrs)
-
-    def apply(
-        self, type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any] | None = None, dtype: str = "float32"
-    ) -> Variable:
-        """Add an operator with one output `Out`; returns that."""
-        out = self.temporary(dtype)
-        self.op(type, inputs, {"Out": out}, attrs)
-        return out
-
     def activate(self, var: Variable, act: str | None) -> Variable:
         """The variable after an activation, which is given by the name of its operator."""
         if act is None:
@@ -132,17 +102,17 @@ class Layer:
             raise self.error(f"{act!r} is no activation; use relu, tanh, sigmoid, softmax, ...")
         return self.apply(act, {"X": var}, dtype=var.dtype)
 
-    def error(self, message: str) -> UsageError:
-        """An error that begins with the line of the user's script."""
-        return UsageError(f"{prefix()}{self.kind}: {message}")
+    def target(self, out: Any, inputs: Sequence[Variable]) -> Variable:
+        """A variable that a user gives for the result; it cannot be one of the inputs."""
+        given = self.variable(out, "out")
+        if any(given.name == one.name for one in inputs):
+            raise self.error(f"out {given.name!r} is also an input and would change under it; give another, or none")
+        return given
 
     def variable(self, value: Any, what: str = "input") -> Variable:
         """UsageTypeError unless it is a Variable."""
         if not isinstance(value, Variable):
-            raise UsageTypeError(
-                f"{prefix()}{self.kind}: {what} must be a Variable, got {type(value).__name__}; "
-                "make one with static.data() or layers.assign()"
-            )
+            raise self.not_a_variable(value, what)
         return value
 
 

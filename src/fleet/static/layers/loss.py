@@ -6,7 +6,7 @@ from typing import Any, Literal, overload
 
 from fleet.errors import NotSupportedError
 from fleet.static.layers.helper import Layer
-from fleet.static.layers.reduce import mean
+from fleet.static.layers.table import mean
 from fleet.static.registry import may_equal
 from fleet.static.variable import Variable
 

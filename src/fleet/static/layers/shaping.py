@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from numbers import Integral
-from typing import Any
 
 from fleet.errors import NotSupportedError
 from fleet.static.layers.helper import Layer
@@ -29,16 +27,6 @@ __all__ = [
 ]
 
 
-def _with_shape(layer: Layer, type: str, slot: str, x: Variable, attrs: dict[str, Any], is_needed: bool) -> Variable:
-    """Apply an op that keeps the shape of its input for the gradient, where that cannot be found in another way."""
-    out = layer.temporary(x.dtype)
-    outputs = {"Out": out}
-    if is_needed:
-        outputs["XShape"] = layer.temporary("int64", stop_gradient=True)
-    layer.op(type, {slot: x}, outputs, attrs)
-    return out
-
-
 def reshape(
     x: Variable,
     shape: Sequence[int],
@@ -53,14 +41,16 @@ def reshape(
     if actual_shape is not None:
         raise NotSupportedError("reshape: actual_shape must be left out; use -1 for the size that a batch decides")
     attrs = {"shape": [int(size) for size in shape]}
-    return layer.activate(_with_shape(layer, "reshape", "X", x, attrs, x.shape.count(-1) > 1), act)
+    is_needed = x.shape.count(-1) > 1
+    return layer.activate(layer.apply_with_shape("reshape", {"X": x}, attrs, x.dtype, is_needed=is_needed), act)
 
 
 def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
     """A matrix of the first `axis` dimensions and of the rest."""
     layer = Layer("flatten", name)
     x = layer.variable(x, "x")
-    return _with_shape(layer, "flatten", "X", x, {"axis": int(axis)}, x.shape.count(-1) > 1)
+    is_needed = x.shape.count(-1) > 1
+    return layer.apply_with_shape("flatten", {"X": x}, {"axis": int(axis)}, x.dtype, is_needed=is_needed)
 
 
 def squeeze(input: Variable, axes: Sequence[int], name: str | None = None) -> Variable:
@@ -163,48 +153,7 @@ def slice(input: Variable, axes: Sequence[int], starts: Sequence[int], ends: Seq
     attrs = {name: [int(one) for one in given] for name, given in (("axes", axes), ("starts", starts), ("ends", ends))}
     rank = len(input.shape)
     is_needed = any(-rank <= axis < rank and input.shape[axis] < 0 for axis in attrs["axes"])
-    return _with_shape(layer, "slice", "Input", input, attrs, is_needed)
-
-
-def part(x: Variable, key: Any) -> Variable:
-    """What `x[key]` means: numbers, slices without a step and one `...`, as torch takes them.
-
-    A number leaves its dimension out; where none is left the shape is [1], as of all single values.
-    """
-    layer = Layer("slice")
-    keys = list(key) if isinstance(key, tuple) else [key]
-    rank, num_dots = len(x.shape), builtins.sum(one is ... for one in keys)
-    if num_dots > 1 or len(keys) - num_dots > rank:
-        raise layer.error(f"{x.name!r} has {rank} dimensions, and is asked for {len(keys) - num_dots} of them")
-    if num_dots:
-        at = [one is ... for one in keys].index(True)
-        keys[at : at + 1] = [_ALL] * (rank - len(keys) + 1)
-    axes, starts, ends, gone = [], [], [], []
-    for axis, one in enumerate(keys):
-        if isinstance(one, builtins.slice):
-            if one.step not in (None, 1):
-                raise layer.error(f"{x.name!r}: slices must have step 1, got {one.step!r}")
-            bounds = (0 if one.start is None else one.start, _END if one.stop is None else one.stop)
-        else:
-            bounds = (one, _END if one == -1 else one + 1) if _is_whole(one) else (None, None)
-            gone.append(axis)
-        if not builtins.all(_is_whole(bound) for bound in bounds):
-            raise layer.error(f"{x.name!r} takes whole numbers and slices between [], got {one!r}; use layers.gather()")
-        if bounds != (0, _END):
-            axes.append(axis)
-            starts.append(int(bounds[0]))
-            ends.append(int(bounds[1]))
-    attrs = {"axes": axes, "starts": starts, "ends": ends, "decrease_axis": gone}
-    return _with_shape(layer, "slice", "Input", x, attrs, builtins.any(x.shape[axis] < 0 for axis in axes))
-
-
-_ALL = builtins.slice(None)
-_END = 2**31 - 1
-"""More than any dimension has."""
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return layer.apply_with_shape("slice", {"Input": input}, attrs, input.dtype, is_needed=is_needed)
 
 
 def pad(x: Variable, paddings: Sequence[int], pad_value: float = 0.0, name: str | None = None) -> Variable:

@@ -13,7 +13,6 @@ from fleet.static import names
 from fleet.static.attr import ParamAttr
 from fleet.static.dtypes import canonical
 from fleet.static.initializer import Constant, Initializer
-from fleet.static.layers.arithmetic import target
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.sizes import shape_and_sizes
 from fleet.static.program import default_main_program, default_startup_program
@@ -157,7 +156,7 @@ def ones(shape: Sequence[int | Variable] | Variable, dtype: Any = "float32", for
 def _like(kind: str, type: str, x: Variable, attrs: dict[str, float], out: Variable | None) -> Variable:
     layer = Layer(kind)
     x = layer.variable(x, "x")
-    made = layer.temporary(x.dtype) if out is None else target(layer, out, [x])
+    made = layer.temporary(x.dtype) if out is None else layer.target(out, [x])
     layer.op(type, {"X": x}, {"Out": made}, attrs)
     made.stop_gradient = True
     return made
@@ -203,7 +202,7 @@ def assign(input: Any, output: Variable | None = None) -> Variable:
 
 def _target(layer: Layer, output: Any, shape: Sequence[int], dtype: str, inputs: Sequence[Variable] = ()) -> Variable:
     """A variable to write to; one that outlives the run keeps its shape and dtype."""
-    out = target(layer, output, inputs)
+    out = layer.target(output, inputs)
     if out.persistable and (list(out.shape), out.dtype) != (list(shape), dtype):
         raise layer.error(
             f"output {out.name!r} is {out.dtype} of shape {list(out.shape)} and cannot take {dtype} of {list(shape)}"

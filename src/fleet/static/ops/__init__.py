@@ -2,8 +2,197 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+from fleet.static.ops import (
+    activation as activation,
+)
+from fleet.static.ops import (
+    arithmetic as arithmetic,
+)
+from fleet.static.ops import (
+    basic as basic,
+)
+from fleet.static.ops import (
+    batch_norm as batch_norm,
+)
+from fleet.static.ops import (
+    chances as chances,
+)
+from fleet.static.ops import (
+    choosing as choosing,
+)
+from fleet.static.ops import (
+    chunks as chunks,
+)
+from fleet.static.ops import (
+    clicks as clicks,
+)
+from fleet.static.ops import (
+    clip as clip,
+)
+from fleet.static.ops import (
+    compare as compare,
+)
+from fleet.static.ops import (
+    conv as conv,
+)
+from fleet.static.ops import (
+    crf as crf,
+)
+from fleet.static.ops import (
+    data_norm as data_norm,
+)
+from fleet.static.ops import (
+    dropout as dropout,
+)
+from fleet.static.ops import (
+    elementwise as elementwise,
+)
+from fleet.static.ops import (
+    embedding as embedding,
+)
+from fleet.static.ops import (
+    expanding as expanding,
+)
+from fleet.static.ops import (
+    filling as filling,
+)
+from fleet.static.ops import (
+    fused as fused,
+)
+from fleet.static.ops import (
+    fused_updates as fused_updates,
+)
+from fleet.static.ops import (
+    gates as gates,
+)
+from fleet.static.ops import (
+    gru as gru,
+)
+from fleet.static.ops import (
+    hierarchical as hierarchical,
+)
+from fleet.static.ops import (
+    image as image,
+)
+from fleet.static.ops import (
+    indexing as indexing,
+)
+from fleet.static.ops import (
+    joining as joining,
+)
+from fleet.static.ops import (
+    keyed as keyed,
+)
+from fleet.static.ops import (
+    linear as linear,
+)
+from fleet.static.ops import (
+    loss as loss,
+)
+from fleet.static.ops import (
+    loss_pairs as loss_pairs,
+)
+from fleet.static.ops import (
+    lstm as lstm,
+)
+from fleet.static.ops import (
+    making as making,
+)
+from fleet.static.ops import (
+    matmul as matmul,
+)
+from fleet.static.ops import (
+    metric as metric,
+)
+from fleet.static.ops import (
+    noise as noise,
+)
+from fleet.static.ops import (
+    norm as norm,
+)
+from fleet.static.ops import (
+    packing as packing,
+)
+from fleet.static.ops import (
+    pairing as pairing,
+)
+from fleet.static.ops import (
+    pointwise as pointwise,
+)
+from fleet.static.ops import (
+    pool as pool,
+)
+from fleet.static.ops import (
+    printing as printing,
+)
+from fleet.static.ops import (
+    random as random,
+)
+from fleet.static.ops import (
+    recurrent_units as recurrent_units,
+)
+from fleet.static.ops import (
+    reduce as reduce,
+)
+from fleet.static.ops import (
+    remote as remote,
+)
+from fleet.static.ops import (
+    sampled as sampled,
+)
+from fleet.static.ops import (
+    schedule as schedule,
+)
+from fleet.static.ops import (
+    segments as segments,
+)
+from fleet.static.ops import (
+    sequence as sequence,
+)
+from fleet.static.ops import (
+    sequence_pool as sequence_pool,
+)
+from fleet.static.ops import (
+    sequence_rows as sequence_rows,
+)
+from fleet.static.ops import (
+    sequence_shape as sequence_shape,
+)
+from fleet.static.ops import (
+    shaping as shaping,
+)
+from fleet.static.ops import (
+    sizes as sizes,
+)
+from fleet.static.ops import (
+    slicing as slicing,
+)
+from fleet.static.ops import (
+    softmax as softmax,
+)
+from fleet.static.ops import (
+    unary as unary,
+)
+from fleet.static.ops import (
+    update as update,
+)
+from fleet.static.ops import (
+    update_adagrad as update_adagrad,
+)
+from fleet.static.ops import (
+    update_adam as update_adam,
+)
+from fleet.static.ops import (
+    update_lars as update_lars,
+)
+from fleet.static.ops import (
+    xxhash as xxhash,
+)
+from fleet.static.registry import definition, definitions
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+__all__ = ["definition", "definitions", "known"]
+
+
+def known() -> list[str]:
+    """Every type of operator, sorted."""
+    return [one.type for one in definitions()]

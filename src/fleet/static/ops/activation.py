@@ -1,113 +1,174 @@
-"""Activations and other functions of one variable, element by element."""
+"""Activations: functions of one variable, and `prelu`, which has a parameter.
+
+Where Out is enough for the gradient, as it is for relu, X can be let go.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
 
 import torch
 from torch.nn import functional
 
+from fleet.errors import UsageError
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.ops.unary import infer_unary, unary
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register
 
 _aten = torch.ops.aten
-Function = Callable[..., torch.Tensor]
+activation = partial(unary, home="F.")
 
-
-def _infer(infer: Infer) -> None:
-    infer.require_dtype("X", FLOATS)
-    infer.like("Out", "X")
-
-
-def _unary(
-    type: str,
-    function: Function,
-    needs: str = "X",
-    gradient: Function | None = None,
-    attrs: Mapping[str, Any] | None = None,
-) -> None:
-    """Define an op: `function(x, *attrs)` and `gradient(x or out, out's gradient, *attrs)`; without one by autograd."""
-    names = tuple(attrs or {})
-
-    @register(type, inputs=("X",), attrs=attrs, infer=_infer, grad=Grad(needs=(needs,) if needs else ()))
-    def _(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-        return _bound(function, op, names, 1)
-
-    if gradient is not None:
-
-        @register_grad(type)
-        def _(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-            return _bound(gradient, op, names, 2 if needs else 1)
-
-
-def _bound(function: Function, op: Operator, names: tuple[str, ...], num_tensors: int) -> Kernel:
-    if not names:
-        return function
-    values = [op.attr(name) for name in names]
-    if num_tensors == 1:
-        return lambda x: function(x, *values)
-    return lambda x, grad: function(x, grad, *values)
-
-
-# Out is enough for these, so that X can be let go.
-_unary("relu", torch.relu, "Out", lambda out, grad: _aten.threshold_backward(grad, out, 0))
-_unary("tanh", torch.tanh, "Out", lambda out, grad: _aten.tanh_backward(grad, out))
-_unary("sigmoid", torch.sigmoid, "Out", lambda out, grad: _aten.sigmoid_backward(grad, out))
-_unary("exp", torch.exp, "Out", lambda out, grad: grad * out)
-_unary("sqrt", torch.sqrt, "Out", lambda out, grad: grad / out * 0.5)
-_unary("rsqrt", torch.rsqrt, "Out", lambda out, grad: grad * out.pow(3) * -0.5)
-_unary("reciprocal", torch.reciprocal, "Out", lambda out, grad: grad * out.square().neg_())
-_unary(
+activation(
+    "relu",
+    torch.relu,
+    "Out",
+    lambda out, grad: _aten.threshold_backward(grad, out, 0),
+    doc="max(x, 0), element by element.",
+    layer="ReLU",
+)
+activation(
+    "sigmoid",
+    torch.sigmoid,
+    "Out",
+    lambda out, grad: _aten.sigmoid_backward(grad, out),
+    doc="1 / (1 + exp(-x)), element by element.",
+    layer="Sigmoid",
+)
+activation(
     "relu6",
     lambda x, threshold: x.clamp(0.0, threshold),
     "Out",
     lambda out, grad, threshold: _aten.hardtanh_backward(grad, out, 0.0, threshold),
     {"threshold": 6.0},
+    doc="x, clamped between 0 and 6, or another `threshold` in 1.x.",
+    v2="F.relu6(x, name)",
+    layer="ReLU6",
+    on_tensors=functional.relu6,
 )
 
-_unary("square", torch.square, "X", lambda x, grad: grad * x * 2)
-_unary("log", torch.log, "X", lambda x, grad: grad / x)
-_unary("log1p", torch.log1p, "X", lambda x, grad: grad / (x + 1))
-_unary("abs", torch.abs, "X", lambda x, grad: grad * x.sign())
-_unary("sin", torch.sin, "X", lambda x, grad: grad * x.cos())
-_unary("cos", torch.cos, "X", lambda x, grad: grad * x.sin().neg_())
-_unary("logsigmoid", functional.logsigmoid)
-_unary("tanh_shrink", functional.tanhshrink)
-_unary("softplus", functional.softplus, "X", lambda x, grad: _aten.softplus_backward(grad, x, 1, 20))
-_unary("softsign", functional.softsign)
-_unary(
+activation(
+    "logsigmoid",
+    functional.logsigmoid,
+    doc="log(sigmoid(x)), element by element.",
+    v2="F.log_sigmoid(x, name)",
+    layer="LogSigmoid",
+)
+activation(
+    "tanh_shrink",
+    functional.tanhshrink,
+    doc="x - tanh(x), element by element.",
+    v2="F.tanhshrink(x, name)",
+    layer="Tanhshrink",
+)
+activation(
+    "softplus",
+    functional.softplus,
+    "X",
+    lambda x, grad, beta, threshold: _aten.softplus_backward(grad, x, beta, threshold),
+    {"beta": 1.0, "threshold": 20.0},
+    doc="log(1 + exp(beta * x)) / beta, which is x where beta * x is above `threshold`; beta is 1 in 1.x.",
+    v1="softplus(x, name)",
+    layer="Softplus",
+)
+activation("softsign", functional.softsign, doc="x / (1 + |x|), element by element.", layer="Softsign")
+activation(
     "leaky_relu",
     functional.leaky_relu,
     "X",
     lambda x, grad, alpha: _aten.leaky_relu_backward(grad, x, alpha, False),
     {"alpha": 0.02},
+    doc="x where it is positive, a fraction of x (`alpha`, in 2.0 `negative_slope`) elsewhere.",
+    v2="F.leaky_relu(x, negative_slope->alpha=0.01, name)",
+    layer="LeakyReLU",
 )
-_unary("elu", functional.elu, attrs={"alpha": 1.0})
-_unary("pow", torch.pow, "X", lambda x, grad, factor: grad * x.pow(factor - 1) * factor, {"factor": 1.0})
-_unary("stanh", lambda x, a, b: torch.tanh(x * a) * b, attrs={"scale_a": 0.67, "scale_b": 1.7159})
-_unary(
-    "hard_sigmoid", lambda x, slope, offset: (x * slope + offset).clamp(0.0, 1.0), attrs={"slope": 0.2, "offset": 0.5}
+activation(
+    "elu",
+    functional.elu,
+    attrs={"alpha": 1.0},
+    doc="x where it is positive, alpha * (exp(x) - 1) elsewhere.",
+    layer="ELU",
 )
-_unary("swish", lambda x, beta: x * torch.sigmoid(x * beta), attrs={"beta": 1.0})
-_unary("sinh", torch.sinh, "X", lambda x, grad: grad * x.cosh())
-_unary("cosh", torch.cosh, "X", lambda x, grad: grad * x.sinh())
-_unary("asin", torch.asin)
-_unary("acos", torch.acos)
-_unary("atan", torch.atan)
-_unary("erf", torch.erf)
-_unary("softshrink", functional.softshrink, attrs={"lambda": 0.5})
-_unary("hard_shrink", functional.hardshrink, attrs={"threshold": 0.5})
-_unary("thresholded_relu", lambda x, threshold: functional.threshold(x, threshold, 0.0), attrs={"threshold": 1.0})
-_unary(
+activation(
+    "hard_sigmoid",
+    lambda x, slope, offset: (x * slope + offset).clamp(0.0, 1.0),
+    attrs={"slope": 0.2, "offset": 0.5},
+    doc="slope * x + offset, clamped between 0 and 1.",
+    v2="F.hardsigmoid(x, slope=1 / 6, offset=0.5, name)",
+    layer="Hardsigmoid",
+)
+activation(
+    "swish",
+    lambda x, beta: x * torch.sigmoid(x * beta),
+    attrs={"beta": 1.0},
+    doc="x * sigmoid(beta * x); beta is 1 in 2.0.",
+    v2="F.swish(x, name)",
+    layer="Swish",
+    on_tensors=functional.silu,
+    also=Calls("x * sigmoid(x), element by element.", v2="F.silu(x, name)", torch=functional.silu, layer="Silu"),
+)
+activation(
+    "hard_swish",
+    lambda x, threshold, scale, offset: x * (x + offset).clamp(0.0, threshold) / scale,
+    attrs={"threshold": 6.0, "scale": 6.0, "offset": 3.0},
+    doc="x * min(max(0, x + offset), threshold) / scale; in 2.0 with 6, 6 and 3.",
+    v2="F.hardswish(x, name)",
+    layer="Hardswish",
+    on_tensors=functional.hardswish,
+)
+activation(
+    "softshrink",
+    functional.softshrink,
+    attrs={"lambda": 0.5},
+    doc="x moved towards 0 by the threshold (1.x calls it `alpha`), and 0 where it is no further away than that.",
+    v1="softshrink(x, alpha->lambda=0.5)",
+    v2="F.softshrink(x, threshold->lambda=0.5, name)",
+    layer="Softshrink",
+)
+activation(
+    "hard_shrink",
+    functional.hardshrink,
+    attrs={"threshold": 0.5},
+    doc="x, and 0 where it is no further than `threshold` from 0.",
+    v1="hard_shrink(x, threshold=0.5)",
+    v2="F.hardshrink(x, threshold=0.5, name)",
+    layer="Hardshrink",
+)
+activation(
+    "thresholded_relu",
+    lambda x, threshold: functional.threshold(x, threshold, 0.0),
+    attrs={"threshold": 1.0},
+    doc="x where it is above `threshold`, 0 elsewhere.",
+    v1="thresholded_relu(x, threshold=1.0)",
+    layer="ThresholdedReLU",
+)
+_SELU = {"scale": 1.0507009873554805, "alpha": 1.6732632423543772}
+activation(
     "selu",
     lambda x, scale, alpha: torch.where(x > 0, x, alpha * torch.expm1(x.clamp(max=0.0))) * scale,
-    attrs={"scale": 1.0507009873554805, "alpha": 1.6732632423543772},
+    attrs=_SELU,
+    doc="scale * elu(x, alpha); the default values keep mean 0 and variance 1.",
+    v1="selu(x, scale=None, alpha=None, name)",
+    layer="SELU",
+    on_tensors=lambda x, scale, alpha: functional.elu(x, alpha) * scale,
 )
-_unary("brelu", torch.clamp, attrs={"t_min": 0.0, "t_max": 24.0})
-_unary("soft_relu", lambda x, threshold: functional.softplus(x.clamp(-threshold, threshold)), attrs={"threshold": 40.0})
+activation(
+    "brelu",
+    torch.clamp,
+    attrs={"t_min": 0.0, "t_max": 24.0},
+    doc="x, clamped between `t_min` and `t_max`.",
+    v2="F.hardtanh(x, min->t_min=-1.0, max->t_max=1.0, name)",
+    layer="Hardtanh",
+    on_tensors=functional.hardtanh,
+)
+activation(
+    "soft_relu",
+    lambda x, threshold: functional.softplus(x.clamp(-threshold, threshold)),
+    attrs={"threshold": 40.0},
+    doc="log(1 + exp(x)) of x clamped between -threshold and threshold.",
+    v2="",
+)
 
 
 def _gelu(x: torch.Tensor, approximate: bool) -> torch.Tensor:
@@ -119,22 +180,20 @@ def _gelu_grad(x: torch.Tensor, grad: torch.Tensor, approximate: bool) -> torch.
     return found
 
 
-_unary("gelu", _gelu, "X", _gelu_grad, {"approximate": False})
-
-
-def round_away(x: torch.Tensor) -> torch.Tensor:
-    """The nearest whole number; of two that are equally near, the one further from zero."""
-    whole = torch.trunc(x)
-    return whole + torch.sign(x) * ((x - whole).abs() >= 0.5)
-
-
-# Steps: flat wherever they have a slope at all.
-for _name, _step in (("floor", torch.floor), ("ceil", torch.ceil), ("round", round_away)):
-    _unary(_name, _step, "", torch.zeros_like)
+activation(
+    "gelu",
+    _gelu,
+    "X",
+    _gelu_grad,
+    {"approximate": False},
+    doc="x times the probability that a standard normal variable is below x; `approximate` uses a tanh.",
+    v1="gelu(x, approximate=False)",
+    layer="GELU",
+)
 
 
 def _infer_prelu(infer: Infer) -> None:
-    _infer(infer)
+    infer_unary(infer)
     x, alpha, mode = infer.var("X"), infer.var("Alpha"), infer.attr("mode")
     if mode not in ("all", "channel", "element"):
         raise infer.fail(f"mode must be all, channel or element, got {mode!r}")
@@ -175,9 +234,27 @@ def _infer_maxout(infer: Infer) -> None:
     infer.set("Out", (*shape[:axis], shape[axis] // groups, *shape[axis + 1 :]), infer.dtype("X"))
 
 
+def _largest_of_groups(x: torch.Tensor, groups: int, axis: int) -> torch.Tensor:
+    place = axis % x.dim()
+    if x.size(place) % groups:
+        raise UsageError(f"maxout: groups must divide the {x.size(place)} channels, got {groups}")
+    return torch.amax(torch.unflatten(x, place, (-1, groups)), place + 1)
+
+
 @register(
-    "maxout", inputs=("X",), attrs={"groups": 1, "axis": 1}, infer=_infer_maxout, grad=Grad(needs=("X",), wrt=("X",))
+    "maxout",
+    inputs=("X",),
+    attrs={"groups": 1, "axis": 1},
+    infer=_infer_maxout,
+    grad=Grad(needs=("X",), wrt=("X",)),
+    calls=Calls(
+        "The largest of each `groups` neighbouring channels.",
+        "maxout(x, groups, name, axis=1)",
+        "F.maxout(x, groups, axis=1, name)",
+        _largest_of_groups,
+        "Maxout",
+    ),
 )
 def _maxout(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    groups, axis = op.attr("groups"), op.attr("axis") % 4
-    return lambda x: x.unflatten(axis, (-1, groups)).amax(axis + 1)
+    groups, axis = op.attr("groups"), op.attr("axis")
+    return lambda x: _largest_of_groups(x, groups, axis)

@@ -6,10 +6,10 @@ import torch
 
 from fleet.static.dtypes import DTYPES, FLOATS, torch_dtype
 from fleet.static.executor.lowering import Lowering
+from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
 from fleet.static.ops.making import always, axis_of, view
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad, same_as
-from fleet.static.variable import ROWS
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad, same_as
 
 
 def _infer_scale(infer: Infer) -> None:
@@ -61,7 +61,7 @@ def _scale_in_place(scale: float, bias: float, bias_after_scale: bool) -> Kernel
     return scaled
 
 
-@register_grad("scale")
+@register_grad("scale", as_autograd=True)
 def _scale_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     scale = op.attr("scale")
     return (lambda grad: grad) if scale == 1 else (lambda grad: grad * scale)
@@ -82,13 +82,19 @@ def _cast(op: Operator, lowering: Lowering) -> Kernel:
     return lambda x: x.to(dtype)
 
 
-@register_grad("cast")
+@register_grad("cast", as_autograd=True)
 def _cast_grad(op: Operator, lowering: Lowering) -> Kernel:
     dtype = torch_dtype(lowering.dtype(op.output("X@GRAD")[0]))
     return lambda grad: grad.to(dtype)
 
 
-@register("sign", inputs=("X",), infer=same_as("X"), grad=Grad(needs=("X",)))
+@register(
+    "sign",
+    inputs=("X",),
+    infer=same_as("X"),
+    grad=Grad(needs=("X",)),
+    calls=Calls("-1, 0 or 1 for each element.", "sign(x)", "sign(x, name)", torch.sign),
+)
 def _sign(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return torch.sign
 
@@ -107,6 +113,10 @@ def _infer_cumsum(infer: Infer) -> None:
     attrs={"axis": -1, "exclusive": False, "reverse": False},
     infer=_infer_cumsum,
     grad=Grad(),
+    calls=Calls(
+        "The sum of all elements up to each along an axis; without itself if `exclusive`, from the end if `reverse`.",
+        "cumsum(x, axis=None, exclusive=None, reverse=None)",
+    ),
 )
 def _cumsum(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return _running_sum(op, op.attr("reverse"))

@@ -7,11 +7,11 @@ import torch
 from fleet.static.dtypes import torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
+from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
 from fleet.static.ops.making import compared
 from fleet.static.ops.sizes import infer_sizes, sizes_of
 from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad, same_as
-from fleet.static.variable import ROWS
 
 
 def _infer_constant(infer: Infer) -> None:
@@ -42,7 +42,7 @@ def _assign(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return torch.clone
 
 
-@register_grad("assign")
+@register_grad("assign", as_autograd=True)
 def _assign_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda grad: grad
 
@@ -75,7 +75,7 @@ def _sum(op: Operator, lowering: Lowering) -> Kernel:
     return compared(add, op, lowering)
 
 
-@register_grad("sum")
+@register_grad("sum", as_autograd=True)
 def _sum_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     count = len(op.output("X@GRAD"))
     return (lambda grad: grad) if count == 1 else (lambda grad: (grad,) * count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, floor, isfinite
+from math import ceil, floor, inf, isfinite
 from typing import Any
 
 import torch
@@ -10,10 +10,10 @@ import torch
 from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
+from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
 from fleet.static.ops.making import always
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
-from fleet.static.variable import ROWS
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 EPSILON = 1e-6
 """Added to the norm, as torch.nn.utils.clip_grad_norm_ does."""
@@ -42,8 +42,23 @@ def _on_values(kernel: Kernel, op: Operator, lowering: Lowering) -> Kernel:
     return clipped
 
 
+def _clamped(x: torch.Tensor, low: Any, high: Any) -> torch.Tensor:
+    return x.clone() if low is high is None else torch.clamp(x, low, high)
+
+
 @register(
-    "clip", inputs=("X",), attrs={"min": -1.0, "max": 1.0}, infer=_infer_clip, grad=Grad(needs=("X",)), takes_rows=True
+    "clip",
+    inputs=("X",),
+    attrs={"min": -inf, "max": inf},
+    infer=_infer_clip,
+    grad=Grad(needs=("X",)),
+    takes_rows=True,
+    calls=Calls(
+        "Each element, clamped between `min` and `max`.",
+        "clip(x, min, max, name)",
+        "clip(x, min=None, max=None, name)",
+        _clamped,
+    ),
 )
 def _clip(op: Operator, lowering: Lowering) -> Kernel:
     low, high = op.attr("min"), op.attr("max")
@@ -53,7 +68,7 @@ def _clip(op: Operator, lowering: Lowering) -> Kernel:
     return _on_values(lambda x: x.clamp(low, high), op, lowering)
 
 
-@register_grad("clip")
+@register_grad("clip", as_autograd=True)
 def _clip_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     low, high = op.attr("min"), op.attr("max")
     return lambda x, grad: torch.ops.aten.hardtanh_backward(grad, x, low, high)
@@ -73,6 +88,7 @@ def _infer_clip_by_norm(infer: Infer) -> None:
     infer=_infer_clip_by_norm,
     grad=Grad(needs=("X",)),
     takes_rows=True,
+    calls=Calls("x, scaled down so that its Euclidean norm is at most `max_norm`.", "clip_by_norm(x, max_norm, name)"),
 )
 def _clip_by_norm(op: Operator, lowering: Lowering) -> Kernel:
     limit = op.attr("max_norm")

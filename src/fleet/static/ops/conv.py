@@ -128,4 +128,4 @@ for _type, _rank in _RANKS.items():
         infer=_infer,
         grad=Grad(needs=("Input", "Filter"), wrt=("Input", "Filter")),
     )(_make)
-    register_grad(_type)(_make_gradient)
+    register_grad(_type, as_autograd=True)(_make_gradient)

@@ -52,7 +52,7 @@ def _dropout(op: Operator, lowering: Lowering) -> Kernel:
     return dropout
 
 
-@register_grad("dropout")
+@register_grad("dropout", as_autograd=True)
 def _dropout_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     factor = _factor(op)
     if op.attr("is_test"):

@@ -7,8 +7,8 @@ so gradients need no more than shapes that are known when the program is compile
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,17 +16,17 @@ from fleet.errors import UsageError
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.infer import site_of
+from fleet.static.kinds import Shape
 from fleet.static.operator import Operator
 from fleet.static.ops.making import same_dtype
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
-from fleet.static.variable import Shape
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 Unary = Callable[[torch.Tensor], torch.Tensor]
 Binary = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 _ATTRS = {"axis": -1}
 
 
-class Place(NamedTuple):
+class Alignment(NamedTuple):
     """Where an operand lies among the dimensions of the result."""
 
     before: int
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     """Its shape with 1 for each of them."""
 
 
-def place_of(shape: Shape, rank: int, axis: int) -> Place | None:
+def alignment_of(shape: Shape, rank: int, axis: int) -> Alignment | None:
     """Where an operand lies among `rank` dimensions; None if it sticks out, which ones at its end are allowed to."""
     own = len(shape)
     before = rank - own if axis == -1 else axis
@@ -45,11 +45,11 @@ def place_of(shape: Shape, rank: int, axis: int) -> Place | None:
     if before < 0 or before + own > rank:
         return None
     after = rank - before - own
-    return Place(before, after, (1,) * before + shape[:own] + (1,) * after)
+    return Alignment(before, after, (1,) * before + shape[:own] + (1,) * after)
 
 
-def _place(shape: Shape, rank: int, axis: int) -> Place:
-    found = place_of(shape, rank, axis)
+def _alignment(shape: Shape, rank: int, axis: int) -> Alignment:
+    found = alignment_of(shape, rank, axis)
     assert found is not None, "infer has checked it"
     return found
 
@@ -58,13 +58,13 @@ def infer_elementwise(infer: Infer, dtype: str | None = None) -> None:
     """The shape of both laid beside each other; `dtype` if the result is not what they are."""
     x, y, axis = infer.var("X"), infer.var("Y"), infer.attr("axis")
     rank = max(len(x.shape), len(y.shape))
-    place_x, place_y = place_of(x.shape, rank, -1), place_of(y.shape, rank, axis)
-    if place_x is None or place_y is None or (len(y.shape) > len(x.shape) and axis != -1):
+    aligned_x, aligned_y = alignment_of(x.shape, rank, -1), alignment_of(y.shape, rank, axis)
+    if aligned_x is None or aligned_y is None or (len(y.shape) > len(x.shape) and axis != -1):
         raise infer.fail(
             f"Y {y.name!r} of shape {list(y.shape)} does not lie in X {x.name!r} of {list(x.shape)} from axis {axis} on"
         )
     out = []
-    for a, b in zip(place_x.wide, place_y.wide, strict=True):
+    for a, b in zip(aligned_x.wide, aligned_y.wide, strict=True):
         if a != b and min(a, b) > 1:
             raise infer.fail(
                 f"X {x.name!r} of shape {list(x.shape)} and Y {y.name!r} of shape {list(y.shape)} do not go together "
@@ -81,12 +81,12 @@ def elementwise_kernel(function: Binary, op: Operator, lowering: Lowering) -> Ke
     """Lays Y beside X, and compares the sizes that the batch decides."""
     x, y = lowering.shape(op.input("X")[0]), lowering.shape(op.input("Y")[0])
     rank = max(len(x), len(y))
-    place_x, place_y = _place(x, rank, -1), _place(y, rank, op.attr("axis"))
-    lay = _laying(y, place_y)
+    aligned_x, aligned_y = _alignment(x, rank, -1), _alignment(y, rank, op.attr("axis"))
+    lay = _laying(y, aligned_y)
     kernel = function if lay is None else _with_y(function, lay)
     pairs = [
-        (i - place_x.before, i - place_y.before)
-        for i, sizes in enumerate(zip(place_x.wide, place_y.wide, strict=True))
+        (i - aligned_x.before, i - aligned_y.before)
+        for i, sizes in enumerate(zip(aligned_x.wide, aligned_y.wide, strict=True))
         if -1 in sizes and 1 not in sizes
     ]
     if not pairs:
@@ -106,9 +106,9 @@ def _with_y(function: Binary, lay: Unary) -> Binary:
     return lambda x, y: function(x, lay(y))
 
 
-def _laying(y: Shape, place: Place) -> Unary | None:
+def _laying(y: Shape, alignment: Alignment) -> Unary | None:
     """What gives Y the dimensions that it lacks at its end; None if there are none."""
-    own, after = len(place.wide) - place.before - place.after, place.after
+    own, after = len(alignment.wide) - alignment.before - alignment.after, alignment.after
     return (lambda y: y.reshape(y.shape[:own] + (1,) * after)) if after or own < len(y) else None
 
 
@@ -123,33 +123,55 @@ def _to_shape(op: Operator, lowering: Lowering, slot: str) -> Unary | None:
     """What adds up a gradient over the places where its variable was repeated; None if that was nowhere."""
     out = lowering.shape(op.input("Out@GRAD")[0])
     own, rank, axis = lowering.shape(op.output(slot + "@GRAD")[0]), len(out), op.attr("axis") if slot == "Y" else -1
-    place = _place(own, rank, axis)
-    repeated = [i for i, (a, b) in enumerate(zip(place.wide, out, strict=True)) if a == 1 and b != 1]
-    lacking = [*range(place.before), *range(rank - place.after, rank)]
-    if place.wide == own:
+    alignment = _alignment(own, rank, axis)
+    repeated = [i for i, (a, b) in enumerate(zip(alignment.wide, out, strict=True)) if a == 1 and b != 1]
+    lacking = [*range(alignment.before), *range(rank - alignment.after, rank)]
+    if alignment.wide == own:
         return (lambda grad: grad.sum(repeated, keepdim=True)) if repeated else None
     if set(repeated) <= set(lacking) and len(own) == rank - len(lacking):
         return lambda grad: grad.sum(lacking)
     return lambda grad: (grad.sum(repeated, keepdim=True) if repeated else grad).reshape(own)
 
 
-def _binary(type: str, function: Binary, needs: tuple[str, ...] | None) -> None:
+def aligned(function: Binary) -> Callable[..., torch.Tensor]:
+    """`function` of tensors, the dimensions of y being those of x from `axis` on, or its last ones for -1."""
+
+    def call(x: torch.Tensor, y: Any, axis: int) -> torch.Tensor:
+        return function(x, y if axis == -1 else y.reshape((*y.shape, *[1] * (x.dim() - axis % x.dim() - y.dim()))))
+
+    return call
+
+
+def _binary(
+    type: str, function: Binary, needs: tuple[str, ...] | None, doc: str, v2: Sequence[str] = (), has_axis: bool = False
+) -> None:
+    """Define an op of X and Y; `v2` are the names of 2.0's function, which `has_axis` as 1.x's layer does."""
+    compute = aligned(function) if has_axis else function
+    given = "(x, y, axis=-1, name)" if has_axis else "(x, y, name)"
+    calls = [Calls(doc, f"{type}(x, y, axis=-1, act=None, name)")]
+    calls += [Calls(doc, v2=f"{name}{given}", torch=compute, is_sign=True) for name in v2]
     grad = None if needs is None else Grad(needs=needs, wrt=("X", "Y"))
 
-    @register(type, inputs=("X", "Y"), attrs=_ATTRS, infer=infer_elementwise, grad=grad)
+    @register(type, inputs=("X", "Y"), attrs=_ATTRS, infer=infer_elementwise, grad=grad, calls=calls)
     def _(op: Operator, lowering: Lowering) -> Kernel:
         return elementwise_kernel(function, op, lowering)
 
 
-_binary("elementwise_add", torch.add, ())
-_binary("elementwise_sub", torch.sub, ())
-_binary("elementwise_mul", torch.mul, ("X", "Y"))
-_binary("elementwise_div", torch.div, ("Y", "Out"))
-_binary("elementwise_max", torch.maximum, ("X", "Y"))
-_binary("elementwise_min", torch.minimum, ("X", "Y"))
-_binary("elementwise_pow", torch.pow, ("X", "Y"))
-_binary("elementwise_mod", torch.remainder, ("X", "Y"))
-_binary("elementwise_floordiv", torch.floor_divide, None)
+_binary("elementwise_add", torch.add, (), "x + y; y is laid beside x from dimension `axis` of x on.", ["add"])
+_binary("elementwise_sub", torch.sub, (), "x - y, element by element.", ["subtract"])
+_binary("elementwise_mul", torch.mul, ("X", "Y"), "x * y, element by element.", ["multiply"], has_axis=True)
+_binary("elementwise_div", torch.div, ("Y", "Out"), "x / y, element by element.", ["divide"])
+_binary("elementwise_max", torch.maximum, ("X", "Y"), "The larger of both.", ["maximum"], has_axis=True)
+_binary("elementwise_min", torch.minimum, ("X", "Y"), "The smaller of both.", ["minimum"], has_axis=True)
+_binary("elementwise_pow", torch.pow, ("X", "Y"), "x to the power y, element by element.")
+_binary(
+    "elementwise_mod",
+    torch.remainder,
+    ("X", "Y"),
+    "The remainder of x / y, with the sign of y.",
+    ["mod", "remainder", "floor_mod"],
+)
+_binary("elementwise_floordiv", torch.floor_divide, None, "x / y, rounded down.", ["floor_divide"])
 
 
 def _backward(op: Operator, lowering: Lowering, of_x: Kernel, of_y: Kernel) -> Kernel:
@@ -172,26 +194,26 @@ def _then(function: Kernel, reduce: Unary) -> Kernel:
 def _laid_y(op: Operator, lowering: Lowering) -> Unary:
     """Y as the forward kernel laid it."""
     y, rank = lowering.shape(op.input("Y")[0]), len(lowering.shape(op.input("Out@GRAD")[0]))
-    return _laying(y, _place(y, rank, op.attr("axis"))) or (lambda y: y)
+    return _laying(y, _alignment(y, rank, op.attr("axis"))) or (lambda y: y)
 
 
-@register_grad("elementwise_add")
+@register_grad("elementwise_add", as_autograd=True)
 def _add_grad(op: Operator, lowering: Lowering) -> Kernel:
     return _backward(op, lowering, lambda grad: grad, lambda grad: grad)
 
 
-@register_grad("elementwise_sub")
+@register_grad("elementwise_sub", as_autograd=True)
 def _sub_grad(op: Operator, lowering: Lowering) -> Kernel:
     return _backward(op, lowering, lambda grad: grad, torch.neg)
 
 
-@register_grad("elementwise_mul")
+@register_grad("elementwise_mul", as_autograd=True)
 def _mul_grad(op: Operator, lowering: Lowering) -> Kernel:
     lay = _laid_y(op, lowering)
     return _backward(op, lowering, lambda _, y, grad: grad * lay(y), lambda x, _, grad: grad * x)
 
 
-@register_grad("elementwise_div")
+@register_grad("elementwise_div", as_autograd=True)
 def _div_grad(op: Operator, lowering: Lowering) -> Kernel:
     lay = _laid_y(op, lowering)
     return _backward(op, lowering, lambda y, _, grad: grad / lay(y), lambda y, out, grad: -grad * out / lay(y))

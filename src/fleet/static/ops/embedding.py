@@ -9,9 +9,9 @@ import torch
 from fleet.errors import NotReadyError, UsageError
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
+from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
 from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
-from fleet.static.variable import ROWS
 
 _ATTRS = {"is_sparse": False, "is_distributed": False, "padding_idx": -1, "remote_prefetch": False}
 _IDS = frozenset({"int64", "int32"})

@@ -30,7 +30,7 @@ def _gather(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda x, index: x.index_select(0, index.reshape(-1))
 
 
-@register_grad("gather")
+@register_grad("gather", as_autograd=True)
 def _gather_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda x, index, grad: torch.zeros_like(x).index_add_(0, index.reshape(-1), grad)
 

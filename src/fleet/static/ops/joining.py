@@ -47,7 +47,7 @@ def _concat(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda *parts: torch.cat(parts, axis)
 
 
-@register_grad("concat")
+@register_grad("concat", as_autograd=True)
 def _concat_grad(op: Operator, lowering: Lowering) -> Kernel:
     axis, count = op.attr("axis"), len(op.output("X@GRAD"))
     if op.input("Sizes"):
@@ -120,7 +120,7 @@ def _split(op: Operator, lowering: Lowering) -> Kernel:
     return _parted(split, count)
 
 
-@register_grad("split")
+@register_grad("split", as_autograd=True)
 def _split_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     axis = op.attr("axis")
     return lambda *grads: torch.cat(grads, axis)
@@ -144,7 +144,7 @@ def _stack(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda *parts: torch.stack(parts, axis)
 
 
-@register_grad("stack")
+@register_grad("stack", as_autograd=True)
 def _stack_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     axis = op.attr("axis")
     return _parted(lambda grad: grad.unbind(axis), len(op.output("X@GRAD")))
@@ -167,7 +167,7 @@ def _unstack(op: Operator, lowering: Lowering) -> Kernel:
     return _parted(lambda x: (x.clone() if is_lasting else x).unbind(axis), len(op.output("Y")))
 
 
-@register_grad("unstack")
+@register_grad("unstack", as_autograd=True)
 def _unstack_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     axis = op.attr("axis")
     return lambda *grads: torch.stack(grads, axis)
@@ -188,7 +188,7 @@ def _expand(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda x: x.repeat(times)
 
 
-@register_grad("expand")
+@register_grad("expand", as_autograd=True)
 def _expand_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     times = list(op.attr("expand_times"))
     dims = list(range(0, 2 * len(times), 2))

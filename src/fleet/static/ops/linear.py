@@ -8,7 +8,7 @@ import torch
 
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 
 def _product(sizes: tuple[int, ...]) -> int:
@@ -39,6 +39,10 @@ def _infer_mul(infer: Infer) -> None:
     attrs={"x_num_col_dims": 1, "y_num_col_dims": 1},
     infer=_infer_mul,
     grad=Grad(needs=("X", "Y"), wrt=("X", "Y")),
+    calls=Calls(
+        "The product of two matrices, whose rows are the first `num_col_dims` dimensions of each and columns the rest.",
+        "mul(x, y, x_num_col_dims=1, y_num_col_dims=1, name)",
+    ),
 )
 def _mul(op: Operator, lowering: Lowering) -> Kernel:
     nx, ny = op.attr("x_num_col_dims"), op.attr("y_num_col_dims")
@@ -57,7 +61,7 @@ def is_plain(op: Operator, lowering: Lowering) -> bool:
     return len(lowering.shape(op.input("X")[0])) == 2 and len(lowering.shape(op.input("Y")[0])) == 2
 
 
-@register_grad("mul")
+@register_grad("mul", as_autograd=True)
 def _mul_grad(op: Operator, lowering: Lowering) -> Kernel:
     nx, ny = op.attr("x_num_col_dims"), op.attr("y_num_col_dims")
     wants_x, wants_y = bool(op.output("X@GRAD")), bool(op.output("Y@GRAD"))

@@ -214,7 +214,7 @@ def _sigmoid_cross_entropy(op: Operator, lowering: Lowering) -> Kernel:  # noqa:
     return entropy
 
 
-@register_grad("sigmoid_cross_entropy_with_logits")
+@register_grad("sigmoid_cross_entropy_with_logits", once=True)
 def _sigmoid_cross_entropy_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     ignore, normalize = op.attr("ignore_index"), op.attr("normalize")
 

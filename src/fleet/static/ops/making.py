@@ -11,9 +11,9 @@ import torch
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static.executor.lowering import Lowering
 from fleet.static.infer import site_of
+from fleet.static.kinds import Shape
 from fleet.static.operator import Operator
 from fleet.static.registry import Infer, Kernel, MakeKernel, may_equal
-from fleet.static.variable import Shape
 
 
 def always(kernel: Kernel) -> MakeKernel:

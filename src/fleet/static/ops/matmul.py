@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from fleet.static.executor.lowering import Lowering
+from fleet.static.kinds import Shape
 from fleet.static.operator import Operator
 from fleet.static.ops.making import same_dtype
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
-from fleet.static.variable import Shape
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 
 def _as_matrices(x: Shape, y: Shape, transpose_x: bool, transpose_y: bool) -> tuple[Shape, Shape]:
@@ -44,12 +44,26 @@ def _infer_matmul(infer: Infer) -> None:
     infer.set("Out", out or (1,), x.dtype, lod=x.lod if len(x.shape) > 1 and not infer.attr("transpose_X") else None)
 
 
+def _product_of(x: torch.Tensor, y: torch.Tensor, transpose_x: bool, transpose_y: bool) -> torch.Tensor:
+    return torch.matmul(x.mT if transpose_x and x.dim() > 1 else x, y.mT if transpose_y and y.dim() > 1 else y)
+
+
 @register(
     "matmul",
     inputs=("X", "Y"),
     attrs={"transpose_X": False, "transpose_Y": False, "alpha": 1.0},
     infer=_infer_matmul,
     grad=Grad(needs=("X", "Y"), wrt=("X", "Y")),
+    calls=[
+        Calls(
+            "The product of matrices, or of batches of them; a vector is a row on the left and a column on the right.",
+            "matmul(x, y, transpose_x->transpose_X=False, transpose_y->transpose_Y=False, alpha=1.0, name)",
+            "matmul(x, y, transpose_x->transpose_X=False, transpose_y->transpose_Y=False, name)",
+            _product_of,
+        ),
+        Calls("The product of two matrices.", v2="mm(input, mat2, name)", torch=torch.mm),
+        Calls("The products of two batches of matrices.", v2="bmm(x, y, name)", torch=torch.bmm),
+    ],
 )
 def _matmul(op: Operator, lowering: Lowering) -> Kernel:
     x, y = lowering.shape(op.input("X")[0]), lowering.shape(op.input("Y")[0])
@@ -66,7 +80,7 @@ def _matmul(op: Operator, lowering: Lowering) -> Kernel:
     return matmul
 
 
-@register_grad("matmul")
+@register_grad("matmul", as_autograd=True)
 def _matmul_grad(op: Operator, lowering: Lowering) -> Kernel:
     x, y = lowering.shape(op.input("X")[0]), lowering.shape(op.input("Y")[0])
     product = _Product(op, len(x), len(y))

@@ -60,7 +60,7 @@ def _layer_norm(op: Operator, lowering: Lowering) -> Kernel:
     return layer_norm
 
 
-@register_grad("layer_norm")
+@register_grad("layer_norm", as_autograd=True)
 def _layer_norm_grad(op: Operator, lowering: Lowering) -> Kernel:
     axis = op.attr("begin_norm_axis")
     shape = list(lowering.shape(op.input("X")[0])[axis:])

@@ -121,7 +121,7 @@ def _avg(windows: _Windows) -> Kernel:
     return lambda x: functional.avg_pool2d(x, sides, steps, pads, ceil, *counted)
 
 
-@register_grad("pool2d")
+@register_grad("pool2d", as_autograd=True)
 def _pool2d_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     windows = _Windows(op)
     is_max = op.attr("pooling_type") == "max"

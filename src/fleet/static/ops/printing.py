@@ -59,8 +59,7 @@ def _shower(
     """What prints a value, the first `first_n` times, however often the program is compiled for this scope."""
     if op.attr("print_phase") not in (phase, "both"):
         return lambda value, offsets: None  # noqa: ARG005
-    key = f"times that program {lowering.program.serial} printed for {made}"
-    times = lowering.scope.attached.setdefault(key, itertools.count())
+    times = lowering.scope.prints.setdefault((lowering.program.serial, made), itertools.count())
     message, most, summarize = op.attr("message"), op.attr("first_n"), op.attr("summarize")
     parts = {part: op.attr(part) for part in _PARTS}
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from fleet.static.dtypes import FLOATS, INTEGERS
+from fleet.errors import NotSupportedError
+from fleet.static.dtypes import FLOATS, INTEGERS, canonical, torch_dtype
 from fleet.static.executor.lowering import Lowering
+from fleet.static.kinds import Shape
 from fleet.static.operator import Operator
 from fleet.static.ops.making import axis_of
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
-from fleet.static.variable import Shape
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 
 def _infer_mean(infer: Infer) -> None:
@@ -17,7 +20,13 @@ def _infer_mean(infer: Infer) -> None:
     infer.set("Out", [1], infer.dtype("X"))
 
 
-@register("mean", inputs=("X",), infer=_infer_mean, grad=Grad(needs=("X",)))
+@register(
+    "mean",
+    inputs=("X",),
+    infer=_infer_mean,
+    grad=Grad(needs=("X",)),
+    calls=Calls("The mean of all elements.", "mean(x, name)"),
+)
 def _mean(op: Operator, lowering: Lowering) -> Kernel:
     shape = lowering.shape(op.input("X")[0])
     if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
@@ -26,7 +35,7 @@ def _mean(op: Operator, lowering: Lowering) -> Kernel:
     return lambda x: x.mean().view(1)
 
 
-@register_grad("mean")
+@register_grad("mean", as_autograd=True)
 def _mean_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda x, grad: (grad / x.numel()).expand(x.shape)
 
@@ -88,7 +97,7 @@ class _Reduction:
 
 def _product(x: torch.Tensor, dims: list[int], keepdim: bool) -> torch.Tensor:
     for dim in reversed(dims):
-        x = x.prod(dim, keepdim=keepdim, dtype=x.dtype)
+        x = torch.prod(x, dim, keepdim=keepdim, dtype=x.dtype)
     return x
 
 
@@ -96,25 +105,104 @@ def _total(x: torch.Tensor, dims: list[int], keepdim: bool) -> torch.Tensor:
     return torch.sum(x, dims, keepdim=keepdim, dtype=x.dtype)
 
 
-_FUNCTIONS: dict[str, tuple[Kernel, Grad | None]] = {
-    "reduce_sum": (_total, Grad(needs=("X",))),
-    "reduce_mean": (torch.mean, Grad(needs=("X",))),
-    "reduce_max": (torch.amax, Grad(needs=("X", "Out"))),
-    "reduce_min": (torch.amin, Grad(needs=("X", "Out"))),
-    "reduce_prod": (_product, Grad(needs=("X",))),
-    "reduce_all": (torch.all, None),
-    "reduce_any": (torch.any, None),
-}
+def to_attrs(given: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a reduction: `dim` may be one dimension, several, or none for all."""
+    dim = given.get("dim")
+    dims = [] if dim is None else [dim] if isinstance(dim, int) else [int(one) for one in dim]
+    return given | {"dim": dims, "keep_dim": bool(given.get("keep_dim", False)), "reduce_all": not dims}
 
 
-def _define(type: str, function: Kernel, grad: Grad | None) -> None:
-    @register(type, inputs=("X",), attrs=_ATTRS, infer=_infer_reduce, grad=grad)
+def _axes(axis: Any) -> Any:
+    """One dimension or several, as torch wants them; None stays."""
+    if axis is None or isinstance(axis, int):
+        return axis
+    return tuple(int(one) for one in axis) if isinstance(axis, list | tuple) else int(axis)
+
+
+def _every(x: torch.Tensor, axis: Any) -> Any:
+    return tuple(range(x.dim())) if axis is None else _axes(axis)
+
+
+def _dtype(given: Any) -> torch.dtype | None:
+    return None if given is None else torch_dtype(canonical(given))
+
+
+def _on_tensors(function: Kernel) -> Kernel:
+    return lambda x, axis, keepdim: function(x, _every(x, axis), keepdim)
+
+
+def _product_of(x: torch.Tensor, axis: Any, keepdim: bool, dtype: Any) -> torch.Tensor:
+    given = x if dtype is None else x.to(torch_dtype(canonical(dtype)))
+    axes = _every(x, axis)
+    dims = sorted({one % x.dim() for one in ([axes] if isinstance(axes, int) else axes)})
+    return _product(given, dims, keepdim)
+
+
+def _define(type: str, function: Kernel, grad: Grad | None, doc: str, v2: str, compute: Kernel) -> None:
+    calls = Calls(doc, f"{type}(input, dim=None, keep_dim=False, name)", v2, compute, to_attrs=to_attrs)
+
+    @register(type, inputs=("X",), attrs=_ATTRS, infer=_infer_reduce, grad=grad, calls=calls)
     def _(op: Operator, lowering: Lowering) -> Kernel:
         return _Reduction(op, lowering.shape(op.input("X")[0])).reduced(function)
 
 
-for _type, (_function, _grad) in _FUNCTIONS.items():
-    _define(_type, _function, _grad)
+_AXIS, _KEEP = "axis->dim=None", "keepdim->keep_dim=False"
+_define(
+    "reduce_sum",
+    _total,
+    Grad(needs=("X",)),
+    "The sum over some dimensions, or over all.",
+    f"sum(x, {_AXIS}, dtype=None, {_KEEP}, name)",
+    lambda x, axis, dtype, keepdim: torch.sum(x, _axes(axis), keepdim, dtype=_dtype(dtype)),
+)
+_define(
+    "reduce_mean",
+    torch.mean,
+    Grad(needs=("X",)),
+    "The mean over some dimensions, or over all.",
+    f"mean(x, {_AXIS}, {_KEEP}, name)",
+    lambda x, axis, keepdim: torch.mean(x, _axes(axis), keepdim),
+)
+_define(
+    "reduce_max",
+    torch.amax,
+    Grad(needs=("X", "Out")),
+    "The largest element over some dimensions, or over all; equal ones share the gradient.",
+    f"max(x, {_AXIS}, {_KEEP}, name)",
+    _on_tensors(torch.amax),
+)
+_define(
+    "reduce_min",
+    torch.amin,
+    Grad(needs=("X", "Out")),
+    "The smallest element over some dimensions, or over all; equal ones share the gradient.",
+    f"min(x, {_AXIS}, {_KEEP}, name)",
+    _on_tensors(torch.amin),
+)
+_define(
+    "reduce_prod",
+    _product,
+    Grad(needs=("X",)),
+    "The product over some dimensions, or over all.",
+    f"prod(x, {_AXIS}, {_KEEP}, dtype=None, name)",
+    _product_of,
+)
+_define(
+    "reduce_all",
+    torch.all,
+    None,
+    "Whether all are true, over some dimensions or over all.",
+    f"all(x, {_AXIS}, {_KEEP}, name)",
+    _on_tensors(torch.all),
+)
+_define(
+    "reduce_any",
+    torch.any,
+    None,
+    "Whether one is true, over some dimensions or over all.",
+    f"any(x, {_AXIS}, {_KEEP}, name)",
+    _on_tensors(torch.any),
+)
 
 
 def _infer_norm(infer: Infer) -> None:
@@ -122,7 +210,31 @@ def _infer_norm(infer: Infer) -> None:
     _infer_reduce(infer)
 
 
-@register("p_norm", inputs=("X",), attrs={"porder": 2.0, **_ATTRS}, infer=_infer_norm, grad=Grad(needs=("X",)))
+def _norm_attrs(given: dict[str, Any]) -> dict[str, Any]:
+    order = 2 if given["porder"] == "fro" else given["porder"]
+    if not isinstance(order, int | float) or order == 0:
+        raise NotSupportedError(f"norm: p must be 'fro', inf, -inf or a number other than 0, got {given['porder']!r}")
+    return to_attrs(given | {"porder": float(order)})
+
+
+def _norm_of(x: torch.Tensor, p: Any, axis: Any, keepdim: bool) -> torch.Tensor:
+    found: torch.Tensor = torch.linalg.vector_norm(x, 2 if p == "fro" else p, _axes(axis), keepdim)
+    return found
+
+
+@register(
+    "p_norm",
+    inputs=("X",),
+    attrs={"porder": 2.0, **_ATTRS},
+    infer=_infer_norm,
+    grad=Grad(needs=("X",)),
+    calls=Calls(
+        "The length of vectors, by default the Frobenius norm of all elements.",
+        v2=f"norm(x, p->porder='fro', {_AXIS}, {_KEEP}, name)",
+        torch=_norm_of,
+        to_attrs=_norm_attrs,
+    ),
+)
 def _p_norm(op: Operator, lowering: Lowering) -> Kernel:
     """Its gradient is torch's, and so 0 at vectors of zeros, where a square root has none."""
     order = op.attr("porder")
@@ -130,13 +242,30 @@ def _p_norm(op: Operator, lowering: Lowering) -> Kernel:
     return reduction.reduced(lambda x, dims, keepdim: torch.linalg.vector_norm(x, order, dims, keepdim))
 
 
-@register_grad("reduce_sum")
+@register(
+    "logsumexp",
+    inputs=("X",),
+    attrs=_ATTRS,
+    infer=_infer_norm,
+    grad=Grad(needs=("X",)),
+    calls=Calls(
+        "The logarithm of the sum of exp(x), over some dimensions or over all; no exp overflows.",
+        v2=f"logsumexp(x, {_AXIS}, {_KEEP}, name)",
+        torch=_on_tensors(torch.logsumexp),
+        to_attrs=to_attrs,
+    ),
+)
+def _logsumexp(op: Operator, lowering: Lowering) -> Kernel:
+    return _Reduction(op, lowering.shape(op.input("X")[0])).reduced(torch.logsumexp)
+
+
+@register_grad("reduce_sum", as_autograd=True)
 def _reduce_sum_grad(op: Operator, lowering: Lowering) -> Kernel:
     reduction = _Reduction(op, lowering.shape(op.input("X")[0]))
     return lambda x, grad: reduction.back(grad, x.dim()).expand(x.shape)
 
 
-@register_grad("reduce_mean")
+@register_grad("reduce_mean", as_autograd=True)
 def _reduce_mean_grad(op: Operator, lowering: Lowering) -> Kernel:
     reduction = _Reduction(op, lowering.shape(op.input("X")[0]))
 

@@ -1,4 +1,4 @@
-"""Operators that talk to other processes. They are declared here and carried out by `fleet.runtime.programs`.
+"""Operators that talk to other processes. They are declared here and carried out by whoever is the `Remote`.
 
 Parameter server: `prefetch` brings the rows of every lookup of a step, `prefetch_grad` takes their gradients back,
 `send` pushes all of it, one request to each server and step. The answer to that request has the parameters of the next
@@ -8,8 +8,14 @@ trainers make the updates themselves (geo), `check_finite` looks at gradients be
 
 from __future__ import annotations
 
-from fleet.static.above import KERNELS
-from fleet.static.registry import Infer, declare
+from fleet.static.executor.lowering import Lowering
+from fleet.static.operator import Operator
+from fleet.static.registry import Infer, Kernel, register
+from fleet.static.remote import remote
+
+
+def _kernel(op: Operator, lowering: Lowering) -> Kernel:
+    return remote().kernel(op, lowering)
 
 
 def _infer_prefetch(infer: Infer) -> None:
@@ -19,38 +25,34 @@ def _infer_prefetch(infer: Infer) -> None:
         infer.set("Out", (*batch, width), "float32", index=index, lod=ids.lod)
 
 
-declare(
+register(
     "prefetch",
-    KERNELS,
     inputs=("Ids*",),
     outputs=("Out*",),
     attrs={"tables": [], "widths": [], "heights": [], "padding_idx": [], "drops_last": []},
     infer=_infer_prefetch,
     has_effect=True,
-)
-declare(
+)(_kernel)
+register(
     "prefetch_grad",
-    KERNELS,
     inputs=("Ids*", "Out@GRAD*"),
     outputs=(),
     attrs={"tables": [], "widths": [], "heights": [], "padding_idx": [], "drops_last": []},
     has_effect=True,
-)
-declare(
+)(_kernel)
+register(
     "send",
-    KERNELS,
     inputs=("X*", "LearningRate*"),
     outputs=(),
     attrs={"params": [], "endpoints": [], "trainer_id": 0},
     has_effect=True,
-)
-declare("check_finite", KERNELS, inputs=("X*",), outputs=(), has_effect=True)
+)(_kernel)
+register("check_finite", inputs=("X*",), outputs=(), has_effect=True)(_kernel)
 for _barrier in ("send_barrier", "fetch_barrier"):
-    declare(_barrier, KERNELS, outputs=(), attrs={"endpoints": [], "trainer_id": 0}, has_effect=True)
-declare("recv", KERNELS, outputs=("Out*",), attrs={"endpoints": [], "trainer_id": 0}, has_effect=True)
-declare(
+    register(_barrier, outputs=(), attrs={"endpoints": [], "trainer_id": 0}, has_effect=True)(_kernel)
+register("recv", outputs=("Out*",), attrs={"endpoints": [], "trainer_id": 0}, has_effect=True)(_kernel)
+register(
     "listen_and_serv",
-    KERNELS,
     outputs=(),
     attrs={
         "endpoint": "",
@@ -64,15 +66,14 @@ declare(
         "tables": [],
     },
     has_effect=True,
-)
+)(_kernel)
 
-declare(
+register(
     "gen_nccl_id",
-    KERNELS,
     outputs=(),
     attrs={"endpoint": "", "endpoints": [], "trainer_id": 0},
     has_effect=True,
-)
-declare("c_broadcast", KERNELS, inputs=("X*",), outputs=("Out*",), attrs={"root": 0}, has_effect=True, in_place=True)
+)(_kernel)
+register("c_broadcast", inputs=("X*",), outputs=("Out*",), attrs={"root": 0}, has_effect=True, in_place=True)(_kernel)
 # Gradients may share memory with each other, so the sums are new tensors.
-declare("c_allreduce_sum", KERNELS, inputs=("X*",), outputs=("Out*",), has_effect=True, rebinds=True, takes_rows=True)
+register("c_allreduce_sum", inputs=("X*",), outputs=("Out*",), has_effect=True, rebinds=True, takes_rows=True)(_kernel)

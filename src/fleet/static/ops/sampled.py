@@ -13,11 +13,11 @@ from torch.nn import functional
 from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
+from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
 from fleet.static.ops.making import compared
 from fleet.static.ops.noise import source
 from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad
-from fleet.static.variable import ROWS
 
 SAMPLERS = ("uniform", "log_uniform", "custom_dist")
 _LARGE = 0.125

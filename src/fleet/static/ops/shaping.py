@@ -71,7 +71,7 @@ def _to_shape_before(op: Operator, lowering: Lowering) -> Kernel:
     return lambda grad: grad.reshape(before)
 
 
-register_grad("reshape")(_to_shape_before)
+register_grad("reshape", as_autograd=True)(_to_shape_before)
 
 
 def _infer_flatten(infer: Infer) -> None:
@@ -92,7 +92,7 @@ def _flatten(op: Operator, lowering: Lowering) -> Kernel:
     return _formed(flatten, op, lowering)
 
 
-register_grad("flatten")(_to_shape_before)
+register_grad("flatten", as_autograd=True)(_to_shape_before)
 
 
 def _infer_squeeze(infer: Infer) -> None:
@@ -115,7 +115,7 @@ def _squeeze(op: Operator, lowering: Lowering) -> Kernel:
     return view(squeeze, op, lowering)
 
 
-@register_grad("squeeze")
+@register_grad("squeeze", as_autograd=True)
 def _squeeze_grad(op: Operator, lowering: Lowering) -> Kernel:
     axes = sorted(_positive(op.attr("axes"), len(lowering.shape(op.output("X@GRAD")[0]))))
     return _inserter(axes)
@@ -140,7 +140,7 @@ def _unsqueeze(op: Operator, lowering: Lowering) -> Kernel:
     return view(_inserter(sorted(_positive(axes, rank))), op, lowering)
 
 
-@register_grad("unsqueeze")
+@register_grad("unsqueeze", as_autograd=True)
 def _unsqueeze_grad(op: Operator, lowering: Lowering) -> Kernel:
     axes = op.attr("axes")
     gone = tuple(_positive(axes, len(lowering.shape(op.output("X@GRAD")[0])) + len(axes)))
@@ -173,7 +173,7 @@ def _transpose(op: Operator, lowering: Lowering) -> Kernel:
     return view(lambda x: x.permute(perm), op, lowering)
 
 
-@register_grad("transpose")
+@register_grad("transpose", as_autograd=True)
 def _transpose_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     perm = list(op.attr("axis"))
     back = tuple(perm.index(axis) for axis in range(len(perm)))

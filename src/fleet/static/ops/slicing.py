@@ -61,7 +61,7 @@ def _slice(op: Operator, lowering: Lowering) -> Kernel:
     return (lambda x: (cut(x), shape_tensor(x))) if op.output("XShape") else cut
 
 
-@register_grad("slice")
+@register_grad("slice", as_autograd=True)
 def _slice_grad(op: Operator, lowering: Lowering) -> Kernel:
     before = lowering.shape(op.output("Input@GRAD")[0])
     rank = len(before)
@@ -103,7 +103,7 @@ def _pad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda x: functional.pad(x, around, value=value)
 
 
-@register_grad("pad")
+@register_grad("pad", as_autograd=True)
 def _pad_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     around = [-one for one in _from_the_end(op.attr("paddings"))]
     return lambda grad: functional.pad(grad, around)

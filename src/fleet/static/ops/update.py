@@ -15,16 +15,19 @@ On the CPU a rate is a number; on other devices it stays a tensor, because readi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
+from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
 from fleet.static.registry import Infer, Kernel, register
-from fleet.static.variable import ROWS, Variable
+
+if TYPE_CHECKING:
+    from fleet.static.variable import Variable
 
 Rate = float | torch.Tensor
 STEP = "Step"

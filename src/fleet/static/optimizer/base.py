@@ -16,10 +16,11 @@ from fleet.static.block import Block
 from fleet.static.clip import GradientClip, clipped
 from fleet.static.executor.scope import Scope, global_scope
 from fleet.static.initializer import Constant
+from fleet.static.kinds import ROWS
 from fleet.static.operator import OPTIMIZE, Operator
 from fleet.static.program import Program, default_main_program, default_startup_program, program_guard
 from fleet.static.settings import number
-from fleet.static.variable import ROWS, Parameter, Penalty, Variable
+from fleet.static.variable import Parameter, Penalty, Variable
 
 
 class Accumulator(NamedTuple):

@@ -7,8 +7,10 @@ from fleet.static.program import Program
 from fleet.strategy.mode import Mode
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.updates import updates_of
+from fleet.transpiler.verify import verified
 
 
+@verified
 def check_finite(program: Program, plan: Plan) -> Program:
     """The program with all gradients checked as soon as the last is there, before clips and updates.
 

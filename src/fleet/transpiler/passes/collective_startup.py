@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from fleet.static.notes import COLLECTIVE_NOTE
 from fleet.static.operator import REMOTE
 from fleet.static.program import Program
+from fleet.transpiler.verify import verified
 
 
+@verified
 def collective_startup(startup: Program, main: Program, endpoints: Sequence[str], trainer_id: int) -> Program:
     """The startup program of a trainer in a job without servers; `main` says which parameters there are."""
     other = startup.clone()

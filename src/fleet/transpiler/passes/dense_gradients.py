@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fleet.static.kinds import ROWS, TENSOR
 from fleet.static.program import Program
-from fleet.static.variable import ROWS, TENSOR
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.updates import LOOKUPS
+from fleet.transpiler.verify import verified
 
 
+@verified
 def dense_gradients(program: Program, plan: Plan) -> Program:
     """The program in which the gradients of the plan's dense parameters are not sparse.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from fleet.static.program import Program
 from fleet.transpiler.passes.edit import remove
 from fleet.transpiler.updates import is_update
+from fleet.transpiler.verify import verified
 
 
+@verified
 def drop_updates(program: Program) -> Program:
     """The program without update operators, their accumulators, and the factors on learning rates.
 

@@ -14,10 +14,12 @@ from fleet.static.names import GRAD
 from fleet.static.operator import BACKWARD, REMOTE, Operator
 from fleet.static.program import Program
 from fleet.transpiler.updates import updates_of
+from fleet.transpiler.verify import verified
 
 UNSCALED = "@UNSCALED"
 
 
+@verified
 def grad_allreduce(program: Program, num_trainers: int) -> Program:
     """The program of one of several trainers; with one trainer as it is."""
     other = program.clone()

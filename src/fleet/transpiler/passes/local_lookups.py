@@ -11,8 +11,10 @@ from fleet.static.operator import Operator
 from fleet.static.program import Program
 from fleet.static.variable import Parameter
 from fleet.transpiler.plan import Plan
+from fleet.transpiler.verify import verified
 
 
+@verified
 def local_lookups(program: Program, plan: Plan) -> Program:
     """The evaluation part of a trainer's program, with parameters in the place of the plan's tables."""
     other = program.clone(for_test=True)

@@ -8,10 +8,12 @@ from __future__ import annotations
 from fleet.static.operator import OPTIMIZE, REMOTE
 from fleet.static.program import Program
 from fleet.transpiler.updates import updates_of
+from fleet.transpiler.verify import verified
 
 SNAPSHOT, DELTA, MEAN = "@SNAPSHOT", "@DELTA", "@DELTA@MEAN"
 
 
+@verified
 def local_sgd(program: Program, num_trainers: int) -> Program:
     """The program of one of several trainers; `local_sgd_startup` gives snapshots their first values."""
     other = program.clone()
@@ -35,6 +37,7 @@ def local_sgd(program: Program, num_trainers: int) -> Program:
     return other
 
 
+@verified
 def local_sgd_startup(startup: Program, main: Program) -> Program:
     """A startup program that ends with snapshots of the parameters; `main` is the trainer's, with snapshots."""
     other = startup.clone()

@@ -22,8 +22,10 @@ from fleet.static.registry import definition
 from fleet.transpiler.passes.edit import remove
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.updates import LOOKUPS, is_update, updates_of
+from fleet.transpiler.verify import verified
 
 
+@verified
 def prefetch(program: Program, plan: Plan) -> Program:
     """The program with the rows of the plan's tables on servers; their updates happen there."""
     other = program.clone()

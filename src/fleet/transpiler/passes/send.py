@@ -15,8 +15,10 @@ from fleet.static.program import Program
 from fleet.strategy.mode import Mode
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.updates import is_update
+from fleet.transpiler.verify import verified
 
 
+@verified
 def send(program: Program, plan: Plan) -> Program:
     """The program with its exchange of a step."""
     other = program.clone()

@@ -23,6 +23,7 @@ from fleet.strategy.mode import Mode
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.share import Share, shares_of
 from fleet.transpiler.updates import Update, last_writer, updates_of
+from fleet.transpiler.verify import verified
 
 DELTA = "@DELTA"
 ONE = (1,)
@@ -30,6 +31,7 @@ ONE = (1,)
 _log = logging.getLogger(__name__)
 
 
+@verified
 def server_program(program: Program, plan: Plan, server: int) -> Program:
     """The main program of one server; `program` is the one that was trained in one process."""
     made = Program()

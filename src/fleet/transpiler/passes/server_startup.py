@@ -12,18 +12,20 @@ from math import prod
 from fleet.errors import NotSupportedError
 from fleet.static.block import Block
 from fleet.static.fitting import complete
+from fleet.static.kinds import Shape
 from fleet.static.notes import SERVERS_NOTE
 from fleet.static.operator import Operator
 from fleet.static.program import Program
 from fleet.static.registry import definition
-from fleet.static.variable import Shape
 from fleet.strategy.mode import Mode
 from fleet.transpiler.passes.server_program import ONE
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.share import Share, shares_of
 from fleet.transpiler.updates import updates_of
+from fleet.transpiler.verify import verified
 
 
+@verified
 def server_startup(startup: Program, program: Program, plan: Plan, server: int) -> Program:
     """The startup program of one server; `startup` and `program` are those of one process."""
     made = Program()

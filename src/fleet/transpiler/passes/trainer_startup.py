@@ -9,8 +9,10 @@ from fleet.static.operator import REMOTE
 from fleet.static.program import Program
 from fleet.transpiler.passes.edit import remove
 from fleet.transpiler.plan import Plan
+from fleet.transpiler.verify import verified
 
 
+@verified
 def trainer_startup(startup: Program, plan: Plan, on_servers: Collection[str]) -> Program:
     """The startup program of a trainer, without first values of the variables `on_servers`: accumulators and tables.
 

@@ -12,7 +12,6 @@ from fleet_paddle.imperative.tensor import Tensor, own
 
 __all__ = [
     "addmm",
-    "bmm",
     "cholesky",
     "cross",
     "diag",
@@ -20,36 +19,11 @@ __all__ = [
     "dot",
     "inverse",
     "kron",
-    "matmul",
-    "mm",
     "mv",
     "trace",
     "tril",
     "triu",
 ]
-
-
-def matmul(
-    x: torch.Tensor,
-    y: torch.Tensor,
-    transpose_x: bool = False,
-    transpose_y: bool = False,
-    name: str | None = None,
-) -> Tensor:
-    """The product of matrices, or of batches of them."""
-    left = x.mT if transpose_x and x.dim() > 1 else x
-    right = y.mT if transpose_y and y.dim() > 1 else y
-    return own(torch.matmul(left, right))
-
-
-def mm(input: torch.Tensor, mat2: torch.Tensor, name: str | None = None) -> Tensor:
-    """The product of two matrices."""
-    return own(torch.mm(input, mat2))
-
-
-def bmm(x: torch.Tensor, y: torch.Tensor, name: str | None = None) -> Tensor:
-    """The products of two batches of matrices."""
-    return own(torch.bmm(x, y))
 
 
 def mv(x: torch.Tensor, vec: torch.Tensor, name: str | None = None) -> Tensor:

@@ -49,12 +49,9 @@ def cast(x: torch.Tensor, dtype: Any) -> Tensor:
 
 def concat(x: Sequence[torch.Tensor], axis: Any = 0, name: str | None = None) -> Tensor:
     """Tensors one after the other along a dimension; a number counts as a tensor of shape [1]."""
-    try:
-        return own(torch.cat(list(x), int(axis)))
-    except RuntimeError:
-        if not builtins.any(one.dim() == 0 for one in x):
-            raise
-        return own(torch.cat([torch.reshape(one, (1,)) if one.dim() == 0 else one for one in x], int(axis)))
+    given: list[Any] = list(x)  # what is no tensor is for torch.cat to name
+    several = [torch.reshape(one, (1,)) if isinstance(one, torch.Tensor) and one.dim() == 0 else one for one in given]
+    return own(torch.cat(several, int(axis)))
 
 
 def stack(x: Sequence[torch.Tensor], axis: int = 0, name: str | None = None) -> Tensor:

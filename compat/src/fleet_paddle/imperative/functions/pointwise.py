@@ -8,64 +8,16 @@ from typing import Any
 
 import torch
 
-from fleet.static.ops.activation import round_away
-from fleet_paddle.imperative.tensor import Tensor, fresh, own
+from fleet_paddle.imperative.tensor import Tensor, own
 
 __all__ = [
-    "abs",
-    "acos",
-    "add",
     "add_n",
-    "asin",
-    "atan",
-    "ceil",
-    "clip",
     "conj",
-    "cos",
-    "cosh",
-    "divide",
-    "equal",
-    "erf",
-    "exp",
-    "floor",
-    "floor_divide",
-    "greater_equal",
-    "greater_than",
     "imag",
     "increment",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "less_equal",
-    "less_than",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "maximum",
-    "minimum",
-    "mod",
-    "multiply",
-    "not_equal",
     "pow",
     "real",
-    "reciprocal",
-    "round",
-    "rsqrt",
     "scale",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "stanh",
-    "subtract",
-    "tan",
-    "tanh",
     "tanh_",
 ]
 
@@ -88,98 +40,18 @@ def _two(function: Callable[..., Any]) -> Callable[..., Tensor]:
     return _named(call, function)
 
 
-def _aligned(function: Callable[..., Any]) -> Callable[..., Tensor]:
-    """A function of `x` and `y`, the dimensions of `y` being those of `x` from `axis` on, or the last ones for -1."""
-
-    def call(x: Any, y: Any, axis: int = -1, name: str | None = None) -> Any:
-        if axis != -1:
-            y = y.reshape((*y.shape, *[1] * (x.dim() - axis % x.dim() - y.dim())))
-        return own(function(x, y))
-
-    return _named(call, function)
-
-
-def _logical(function: Callable[..., Any]) -> Callable[..., Tensor]:
-    """A function of `x` and `y` that can put its result into `out`."""
-
-    def call(x: Any, y: Any, out: torch.Tensor | None = None, name: str | None = None) -> Any:
-        return own(function(x, y) if out is None else function(x, y, out=out))
-
-    return _named(call, function)
-
-
 def _named(call: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     call.__name__ = call.__qualname__ = function.__name__
     call.__doc__ = f"`torch.{function.__name__}`, which gives our tensors."
     return call
 
 
-abs = _one(torch.abs)
-acos = _one(torch.acos)
-asin = _one(torch.asin)
-atan = _one(torch.atan)
-ceil = _one(torch.ceil)
 conj = _one(torch.conj)
-cos = _one(torch.cos)
-cosh = _one(torch.cosh)
-erf = _one(torch.erf)
-exp = _one(torch.exp)
-floor = _one(torch.floor)
 imag = _one(torch.imag)
-isfinite = _one(torch.isfinite)
-isinf = _one(torch.isinf)
-isnan = _one(torch.isnan)
-log = _one(torch.log)
-log10 = _one(torch.log10)
-log1p = _one(torch.log1p)
-log2 = _one(torch.log2)
 real = _one(torch.real)
-reciprocal = _one(torch.reciprocal)
-rsqrt = _one(torch.rsqrt)
-sign = _one(torch.sign)
-sin = _one(torch.sin)
-sinh = _one(torch.sinh)
-sqrt = _one(torch.sqrt)
-square = _one(torch.square)
-tan = _one(torch.tan)
-tanh = _one(torch.tanh)
 tanh_ = _one(torch.Tensor.tanh_)
 
-add = _two(torch.add)
-divide = _two(torch.divide)
-equal = _two(torch.eq)
-floor_divide = _two(torch.floor_divide)
-greater_equal = _two(torch.greater_equal)
-greater_than = _two(torch.greater)
-less_equal = _two(torch.less_equal)
-less_than = _two(torch.less)
-mod = _two(torch.remainder)
-not_equal = _two(torch.not_equal)
 pow = _two(torch.pow)
-subtract = _two(torch.subtract)
-
-maximum = _aligned(torch.maximum)
-minimum = _aligned(torch.minimum)
-multiply = _aligned(torch.multiply)
-
-logical_and = _logical(torch.logical_and)
-logical_or = _logical(torch.logical_or)
-logical_xor = _logical(torch.logical_xor)
-
-
-def logical_not(x: torch.Tensor, out: torch.Tensor | None = None, name: str | None = None) -> Tensor:
-    """Where `x` is False or 0."""
-    return own(torch.logical_not(x) if out is None else torch.logical_not(x, out=out))
-
-
-def round(x: torch.Tensor, name: str | None = None) -> Tensor:
-    """The nearest whole number; of two that are as near, the one further from 0."""
-    return own(round_away(x))
-
-
-def clip(x: torch.Tensor, min: Any = None, max: Any = None, name: str | None = None) -> Tensor:
-    """Every element between `min` and `max`."""
-    return fresh(x if min is None and max is None else torch.clamp(x, min, max), x)
 
 
 def scale(
@@ -197,11 +69,6 @@ def scale(
 
         made = getattr(functional, act)(made)
     return own(made)
-
-
-def stanh(x: torch.Tensor, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Tensor:
-    """scale_b * tanh(scale_a * x)."""
-    return own(scale_b * torch.tanh(scale_a * x))
 
 
 def add_n(inputs: Any, name: str | None = None) -> Tensor:

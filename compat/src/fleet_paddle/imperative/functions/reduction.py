@@ -15,22 +15,10 @@ from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.imperative.tensor import Tensor, own
 
 __all__ = [
-    "all",
-    "any",
     "argmax",
     "argmin",
     "cumsum",
-    "logsumexp",
-    "max",
-    "mean",
     "median",
-    "min",
-    "norm",
-    "numel",
-    "prod",
-    "std",
-    "sum",
-    "var",
 ]
 
 Axis = int | Sequence[int] | None
@@ -41,69 +29,6 @@ def axes_of(axis: Any) -> Any:
     if axis is None or isinstance(axis, int):
         return axis
     return tuple(int(one) for one in axis) if isinstance(axis, list | tuple) else int(axis)
-
-
-def sum(
-    x: torch.Tensor, axis: Axis = None, dtype: Any = None, keepdim: bool = False, name: str | None = None
-) -> Tensor:
-    """The sum."""
-    wanted = None if dtype is None else dtype_of(dtype)
-    return own(torch.sum(x, axes_of(axis), keepdim, dtype=wanted))
-
-
-def mean(x: torch.Tensor, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Tensor:
-    """The mean."""
-    return own(torch.mean(x, axes_of(axis), keepdim))
-
-
-def max(x: torch.Tensor, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Tensor:
-    """The greatest value."""
-    return own(torch.amax(x, () if axis is None else axes_of(axis), keepdim))
-
-
-def min(x: torch.Tensor, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Tensor:
-    """The least value."""
-    return own(torch.amin(x, () if axis is None else axes_of(axis), keepdim))
-
-
-def prod(
-    x: torch.Tensor, axis: Axis = None, keepdim: bool = False, dtype: Any = None, name: str | None = None
-) -> Tensor:
-    """The product."""
-    made = x if dtype is None else x.to(dtype_of(dtype))
-    axes = range(x.dim()) if axis is None else [axis] if isinstance(axis, int) else axis
-    for one in sorted((int(place) % x.dim() for place in axes), reverse=True):
-        made = torch.prod(made, one, keepdim)
-    return own(made)
-
-
-def all(x: torch.Tensor, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Tensor:
-    """Whether all are true."""
-    return own(torch.all(x, _every(x, axis), keepdim))
-
-
-def any(x: torch.Tensor, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Tensor:
-    """Whether one is true."""
-    return own(torch.any(x, _every(x, axis), keepdim))
-
-
-def logsumexp(x: torch.Tensor, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Tensor:
-    """The logarithm of the sum of exp(x)."""
-    return own(torch.logsumexp(x, _every(x, axis), keepdim))
-
-
-def std(
-    x: torch.Tensor, axis: Axis = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None
-) -> Tensor:
-    """The standard deviation: of a sample, or of all there is without `unbiased`."""
-    return own(torch.std(x, axes_of(axis), correction=int(unbiased), keepdim=keepdim))
-
-
-def var(
-    x: torch.Tensor, axis: Axis = None, unbiased: bool = True, keepdim: bool = False, name: str | None = None
-) -> Tensor:
-    """The variance: of a sample, or of all there is without `unbiased`."""
-    return own(torch.var(x, axes_of(axis), correction=int(unbiased), keepdim=keepdim))
 
 
 def median(x: torch.Tensor, axis: int | None = None, keepdim: bool = False, name: str | None = None) -> Tensor:
@@ -134,18 +59,3 @@ def cumsum(x: torch.Tensor, axis: int | None = None, dtype: Any = None, name: st
     """Sums of all up to each place: along a dimension, or of all in one row."""
     wanted = None if dtype is None else dtype_of(dtype)
     return own(torch.cumsum(torch.reshape(x, (-1,)) if axis is None else x, axes_of(axis) or 0, dtype=wanted))
-
-
-def norm(x: torch.Tensor, p: Any = "fro", axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Tensor:
-    """The length of vectors, the Frobenius norm of all by default."""
-    made: torch.Tensor = torch.linalg.vector_norm(x, 2 if p == "fro" else p, axes_of(axis), keepdim)
-    return own(made)
-
-
-def numel(x: torch.Tensor, name: str | None = None) -> Tensor:
-    """The number of elements."""
-    return own(torch.tensor(x.numel()))
-
-
-def _every(x: torch.Tensor, axis: Axis) -> Any:
-    return tuple(range(x.dim())) if axis is None else axes_of(axis)

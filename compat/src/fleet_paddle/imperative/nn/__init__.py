@@ -20,6 +20,7 @@ from fleet_paddle.imperative.nn import (
     norm,
     pooling,
     recurrent,
+    table,
     transformer,
     weighted,
 )
@@ -37,6 +38,7 @@ from fleet_paddle.imperative.nn.loss_special import *
 from fleet_paddle.imperative.nn.norm import *
 from fleet_paddle.imperative.nn.pooling import *
 from fleet_paddle.imperative.nn.recurrent import *
+from fleet_paddle.imperative.nn.table import *
 from fleet_paddle.imperative.nn.transformer import *
 from fleet_paddle.imperative.nn.weighted import *
 
@@ -66,5 +68,6 @@ __all__ += loss_special.__all__
 __all__ += norm.__all__
 __all__ += pooling.__all__
 __all__ += recurrent.__all__
+__all__ += table.__all__
 __all__ += transformer.__all__
 __all__ += weighted.__all__

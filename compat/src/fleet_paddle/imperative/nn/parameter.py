@@ -9,9 +9,9 @@ import torch
 
 from fleet.static.attr import ParamAttr
 from fleet.static.initializer import Constant, Initializer, Xavier
-from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.imperative.nn.initializer import fill
 from fleet_paddle.imperative.place import current
+from fleet_paddle.imperative.state import dtype_of
 from fleet_paddle.imperative.tensor import Parameter
 
 

@@ -1,30 +1,11 @@
 """Functions of variables with the names and arguments of version 2.0's `nn.functional`."""
-# ruff: noqa: F401  (a module of names, each listed where it is made)
+# ruff: noqa: F401, F403  (a module of names, each listed where it is made)
 
 from __future__ import annotations
 
-from fleet_paddle.programs.functional.activation import (
-    dropout,
-    elu,
-    gelu,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
-    leaky_relu,
-    log_sigmoid,
-    log_softmax,
-    maxout,
-    relu,
-    relu6,
-    sigmoid,
-    silu,
-    softmax,
-    softplus,
-    softsign,
-    swish,
-    tanh,
-    tanhshrink,
-)
+from fleet_paddle.imperative.functions.table import tanh
+from fleet_paddle.imperative.nn.functional.table import *
+from fleet_paddle.programs.functional.activation import dropout
 from fleet_paddle.programs.functional.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,

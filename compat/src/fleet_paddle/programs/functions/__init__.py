@@ -6,6 +6,8 @@ They are layers of `fleet.static.layers` under other names: `sum(x, axis)` is `r
 
 from __future__ import annotations
 
+from fleet_paddle.imperative.functions import table
+from fleet_paddle.imperative.functions.table import *
 from fleet_paddle.programs.functions import arithmetic, composing, making, reducing, shaping
 from fleet_paddle.programs.functions.arithmetic import *
 from fleet_paddle.programs.functions.composing import *
@@ -19,3 +21,4 @@ __all__ += composing.__all__
 __all__ += making.__all__
 __all__ += reducing.__all__
 __all__ += shaping.__all__
+__all__ += table.__all__

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,15 +11,14 @@ from fleet.static import layers
 from fleet.static.layers import choosing
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
+from fleet_paddle.imperative.functions.table import all as _all
+from fleet_paddle.imperative.functions.table import norm
 from fleet_paddle.programs.functions.making import full_like
-from fleet_paddle.programs.functions.reducing import all as _all
-from fleet_paddle.programs.functions.reducing import norm
 
 __all__ = [
     "addmm",
     "allclose",
     "clone",
-    "cosh",
     "crop",
     "dist",
     "empty_like",
@@ -29,24 +27,18 @@ __all__ = [
     "is_empty",
     "is_tensor",
     "isclose",
-    "log2",
-    "log10",
     "multiplex",
     "mv",
     "rank",
     "roll",
     "shard_index",
-    "sinh",
-    "stanh",
     "strided_slice",
-    "tan",
     "trace",
 ]
 
 is_empty = choosing.is_empty
 rank = choosing.rank
 shard_index = choosing.shard_index
-stanh = layers.stanh
 
 
 def is_tensor(x: Any) -> bool:
@@ -62,31 +54,6 @@ def clone(x: Variable, name: str | None = None) -> Variable:
 def empty_like(x: Variable, dtype: Any = None, name: str | None = None) -> Variable:
     """Zeros, where tensors have whatever was there."""
     return full_like(x, 0, dtype)
-
-
-def log2(x: Variable, name: str | None = None) -> Variable:
-    """The logarithm to base 2."""
-    return layers.scale(layers.log(x), 1 / math.log(2))
-
-
-def log10(x: Variable, name: str | None = None) -> Variable:
-    """The logarithm to base 10."""
-    return layers.scale(layers.log(x), 1 / math.log(10))
-
-
-def tan(x: Variable, name: str | None = None) -> Variable:
-    """The tangent."""
-    return layers.sin(x) / layers.cos(x)
-
-
-def sinh(x: Variable, name: str | None = None) -> Variable:
-    """The hyperbolic sine."""
-    return (layers.exp(x) - layers.exp(-x)) * 0.5
-
-
-def cosh(x: Variable, name: str | None = None) -> Variable:
-    """The hyperbolic cosine."""
-    return (layers.exp(x) + layers.exp(-x)) * 0.5
 
 
 def isclose(

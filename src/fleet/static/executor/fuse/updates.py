@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 
 from fleet.static.executor.fuse.ops import Ops
+from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
-from fleet.static.variable import ROWS
 
 FUSED = {"sgd": "fused_sgd", "momentum": "fused_momentum", "adam": "fused_adam", "adamw": "fused_adamw"}
 

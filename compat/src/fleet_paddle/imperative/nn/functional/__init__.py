@@ -6,7 +6,18 @@ Given variables of a program, each is the function of its name in `programs.func
 
 from __future__ import annotations
 
-from fleet_paddle.imperative.nn.functional import activation, conv, image, loss_special, noise, norm, pool, vectors
+from fleet_paddle.imperative.functions.table import tanh
+from fleet_paddle.imperative.nn.functional import (
+    activation,
+    conv,
+    image,
+    loss_special,
+    noise,
+    norm,
+    pool,
+    table,
+    vectors,
+)
 from fleet_paddle.imperative.nn.functional.activation import *
 from fleet_paddle.imperative.nn.functional.conv import *
 from fleet_paddle.imperative.nn.functional.image import *
@@ -26,6 +37,7 @@ from fleet_paddle.imperative.nn.functional.loss_special import *
 from fleet_paddle.imperative.nn.functional.noise import *
 from fleet_paddle.imperative.nn.functional.norm import *
 from fleet_paddle.imperative.nn.functional.pool import *
+from fleet_paddle.imperative.nn.functional.table import *
 from fleet_paddle.imperative.nn.functional.vectors import *
 from fleet_paddle.imperative.nn.functional.weighted import (
     embedding,
@@ -50,6 +62,7 @@ __all__ = [
     "smooth_l1_loss",
     "softmax_with_cross_entropy",
     "square_error_cost",
+    "tanh",
 ]
 __all__ += activation.__all__
 __all__ += conv.__all__
@@ -58,6 +71,7 @@ __all__ += loss_special.__all__
 __all__ += noise.__all__
 __all__ += norm.__all__
 __all__ += pool.__all__
+__all__ += table.__all__
 __all__ += vectors.__all__
 
 all_by_operand(globals(), __all__, "fleet_paddle.programs.functional")

@@ -10,7 +10,7 @@ from fleet.errors import RoleError
 from fleet.roles.base import Identity
 
 
-class Place(NamedTuple):
+class Seat(NamedTuple):
     """A seat in the job, under the names an Identity has for it."""
 
     local_rank: int = 0
@@ -18,8 +18,8 @@ class Place(NamedTuple):
     node_index: int = 0
     num_nodes: int = 1
 
-    def seat(self, who: Identity) -> Identity:
-        """`who` at this place; RoleError for a seat that does not exist, or two workers might share a GPU."""
+    def given_to(self, who: Identity) -> Identity:
+        """`who` on this seat; RoleError for one that does not exist, or two workers might share a GPU."""
         if self.local_rank >= self.num_local_workers:
             raise RoleError(
                 f"{who.source}: local rank {self.local_rank} does not fit a machine with "
@@ -32,12 +32,12 @@ class Place(NamedTuple):
         return replace(who, **self._asdict())
 
 
-def place_among(hosts: Sequence[str], index: int) -> Place:
-    """The place of worker `index`, when `hosts` names the machine of each worker.
+def seat_among(hosts: Sequence[str], index: int) -> Seat:
+    """The seat of worker `index`, when `hosts` names the machine of each worker.
 
-    >>> place_among(["a", "a", "b"], 1)
-    Place(local_rank=1, num_local_workers=2, node_index=0, num_nodes=2)
+    >>> seat_among(["a", "a", "b"], 1)
+    Seat(local_rank=1, num_local_workers=2, node_index=0, num_nodes=2)
     """
     own = hosts[index]
     machines = list(dict.fromkeys(hosts))
-    return Place(hosts[:index].count(own), hosts.count(own), machines.index(own), len(machines))
+    return Seat(hosts[:index].count(own), hosts.count(own), machines.index(own), len(machines))

@@ -1,0 +1,9 @@
+"""Functions made from rows, see `fleet_paddle.rows`; `table.pyi` beside this file has their signatures."""
+
+from __future__ import annotations
+
+from fleet_paddle.rows import functions
+
+_made = {one.spelling.name: one.compiled() for one in functions() if one.spelling.home == ""}
+__all__ = sorted(_made)
+globals().update(_made)

@@ -1,0 +1,68 @@
+"""One function of 2.0 as a row, and the Python function that is compiled from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fleet.static.spelling import Spelling
+from fleet_paddle.imperative.tensor import Parameter, Tensor, own
+from fleet_paddle.programs.missing import not_built
+from fleet_paddle.variables import has_variable
+
+TABLES = {"": "fleet_paddle.imperative.functions.table", "F": "fleet_paddle.imperative.nn.functional.table"}
+"""Where 2.0 has a function -> the module that has it here."""
+
+_TENSORS = frozenset({Tensor, Parameter, torch.Tensor})
+
+
+@dataclass(frozen=True)
+class Function:
+    """How a function is called and what it does."""
+
+    spelling: Spelling
+    doc: str
+    of_tensors: Callable[..., Any]
+    """Takes the arguments in their order, `name` left out; what it makes becomes our tensors."""
+    of_variables: Callable[..., Any] | None
+    """Takes the arguments in their order, `name` too; None if it is not built for programs."""
+    layer: str = ""
+    """The layer class that calls the function."""
+    num_operands: int = 1
+    """How many of its first arguments are tensors: a layer class is called with these and made with the rest."""
+
+    def compiled(self) -> Callable[..., Any]:
+        """The function itself. What is called most comes first, a tensor; then variables, and last what torch takes."""
+        names = self.spelling.names
+        given = ", ".join(name for name in names if name != "name")
+        body = f"if {names[0]}.__class__ in TENSORS:\n    return own(of_tensors({given}))\n"
+        body += f"return otherwise(({given},), ({', '.join(names)},))"
+        scope = {"TENSORS": _TENSORS, "own": own, "of_tensors": self.of_tensors, "otherwise": self._otherwise}
+        return self.spelling.function(body, scope, self.doc, TABLES[self.spelling.home])
+
+    def _otherwise(self, given: tuple[Any, ...], whole: tuple[Any, ...]) -> Any:
+        if not has_variable(given):
+            return own(self.of_tensors(*given))
+        if self.of_variables is None:
+            raise not_built(self.spelling.name)
+        return self.of_variables(*whole)
+
+
+def function(
+    text: str,
+    doc: str,
+    of_tensors: Callable[..., Any],
+    of_variables: Callable[..., Any] | None,
+    layer: str = "",
+    num_operands: int = 1,
+) -> Function:
+    """A row whose spelling is given as text; see `fleet.static.spelling`."""
+    return Function(Spelling.parse(text), doc, of_tensors, of_variables, layer, num_operands)
+
+
+def takes_both(made: Callable[..., Any]) -> bool:
+    """Whether a function was compiled from a row, and so takes tensors and variables as it is."""
+    return made.__module__ in TABLES.values()

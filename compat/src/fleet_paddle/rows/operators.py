@@ -1,0 +1,62 @@
+"""Rows of functions that are one operator each: its definition has 2.0's spelling and what it is on tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from fleet.static.layers.arithmetic import cast
+from fleet.static.layers.from_rows import Row, add, row_of
+from fleet.static.ops import definitions
+from fleet.static.registry import Calls, Definition
+from fleet.static.signs import combine
+from fleet.static.spelling import Spelling
+from fleet.static.variable import Variable
+from fleet_paddle.rows.function import Function
+
+
+def functions() -> list[Function]:
+    """One for each line that a definition has for version 2.0."""
+    return [
+        _function(definition, calls, Spelling.parse(calls.v2))
+        for definition in definitions()
+        for calls in definition.calls
+        if calls.v2
+    ]
+
+
+def _function(definition: Definition, calls: Calls, spelling: Spelling) -> Function:
+    assert calls.torch is not None, f"{spelling.name} has nothing that computes it on tensors"
+    casts = "dtype" in spelling.names and "dtype" not in definition.attrs
+    setting = tuple(one for one in spelling.parameters if not casts or one.name != "dtype")
+    row = row_of(definition, calls, replace(spelling, parameters=setting))
+    of_variables = _signed(row) if calls.is_sign else _added(row, spelling)
+    return Function(spelling, calls.doc, calls.torch, of_variables, calls.layer, len(row.operands))
+
+
+def _added(row: Row, spelling: Spelling) -> Callable[..., Any]:
+    """Adds the operator; a `dtype` that is no attribute casts the first variable."""
+    names = spelling.names
+
+    def of_variables(*given: Any) -> Variable:
+        by_name = dict(zip(names, given, strict=True))
+        operands = [by_name[one] for one in row.operands]
+        if by_name.get("dtype") is not None and "dtype" not in row.settings:
+            operands[0] = cast(operands[0], by_name["dtype"])
+        settings = [by_name[one] for one in row.settings]
+        return add(row, operands, settings, by_name.get("name"), None, by_name.get("out"))
+
+    return of_variables
+
+
+def _signed(row: Row) -> Callable[..., Any]:
+    """What a sign between variables means: one of the operands may be a number, or of another type."""
+
+    def of_variables(x: Any, y: Any, *others: Any) -> Variable:
+        axis, name = others if row.settings else (-1, *others)
+        if axis != -1:
+            return add(row, (x, y), (axis,), name, None, None)
+        return combine(x, y, row.type) if isinstance(x, Variable) else combine(y, x, row.type, True)
+
+    return of_variables

@@ -1,0 +1,44 @@
+"""Rows of functions that make fewer numbers of many and are no single operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from fleet.static import layers
+from fleet.static.layers.choosing import size
+from fleet.static.variable import Variable
+from fleet_paddle.rows.function import function
+
+
+def _axes(axis: Any) -> Any:
+    """One dimension or several, as torch wants them; None stays."""
+    if axis is None or isinstance(axis, int):
+        return axis
+    return tuple(int(one) for one in axis) if isinstance(axis, list | tuple) else int(axis)
+
+
+def _spread(x: Variable, axis: Any, unbiased: bool, keepdim: bool, name: str | None) -> Variable:
+    apart = layers.square(x - layers.reduce_mean(x, axis, True))
+    if not unbiased:
+        return layers.reduce_mean(apart, axis, keepdim, name)
+    count = layers.reduce_sum(layers.ones_like(x), axis, keepdim)
+    return layers.elementwise_div(layers.reduce_sum(apart, axis, keepdim), count - 1.0, name=name)
+
+
+FUNCTIONS = [
+    function("numel(x, name)", "The number of elements.", lambda x: torch.tensor(x.numel()), lambda x, name: size(x)),
+    function(
+        "var(x, axis=None, unbiased=True, keepdim=False, name)",
+        "The variance: of a sample, or of all there is without `unbiased`.",
+        lambda x, axis, unbiased, keepdim: torch.var(x, _axes(axis), correction=int(unbiased), keepdim=keepdim),
+        _spread,
+    ),
+    function(
+        "std(x, axis=None, unbiased=True, keepdim=False, name)",
+        "The standard deviation: of a sample, or of all there is without `unbiased`.",
+        lambda x, axis, unbiased, keepdim: torch.std(x, _axes(axis), correction=int(unbiased), keepdim=keepdim),
+        lambda x, axis, unbiased, keepdim, name: layers.sqrt(_spread(x, axis, unbiased, keepdim, None), name),
+    ),
+]

@@ -1,0 +1,47 @@
+"""The stubs of what is compiled from rows: `python -m fleet_paddle.rows.stubs functions`, `functional` or `classes`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+
+from fleet_paddle.rows import functions
+
+_HEAD = '"""Made from rows; `make docs` writes this stub."""\n\n'
+
+
+def of_functions(home: str) -> str:
+    """The text of a table of functions: that of the root, or that of `nn.functional`, whose home is "F"."""
+    found = [one for one in functions() if one.spelling.home == home]
+    lines = ["from typing import Any, TypeVar", "", _listed(one.spelling.name for one in found), 'X = TypeVar("X")', ""]
+    lines += [one.spelling.stub("X", one.num_operands, one.doc) for one in found]
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def of_classes() -> str:
+    """The text of the table of layer classes."""
+    found = sorted((one for one in functions() if one.layer), key=lambda one: one.layer)
+    lines = ["from typing import Any", "", "from fleet_paddle.imperative.nn.of_function import FunctionLayer", ""]
+    lines += [_listed(one.layer for one in found)]
+    for one in found:
+        settings = [parameter.typed for parameter in one.spelling.parameters[one.num_operands :]]
+        lines += [
+            f"class {one.layer}(FunctionLayer):",
+            f'    """{one.doc}"""',
+            f"    def __init__({', '.join(['self', *settings])}) -> None: ...",
+        ]
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return f"__all__ = [{', '.join(repr(name) for name in names)}]\n"
+
+
+STUBS: dict[str, Callable[[], str]] = {
+    "functions": lambda: of_functions(""),
+    "functional": lambda: of_functions("F"),
+    "classes": of_classes,
+}
+
+if __name__ == "__main__":
+    print(STUBS[sys.argv[1]](), end="")

@@ -1,0 +1,9 @@
+"""Layers made from the definitions of operators; `table.pyi` beside this file has their signatures."""
+
+from __future__ import annotations
+
+from fleet.static.layers.from_rows import layers
+
+_made = layers()
+__all__ = sorted(_made)
+globals().update(_made)

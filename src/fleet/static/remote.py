@@ -1,0 +1,80 @@
+"""What a program needs of whoever talks to other processes for it. This package knows no such process.
+
+`fleet` itself, the package that lies above all others and is imported before any of them, says who provides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Protocol
+
+from fleet.errors import NotReadyError
+
+if TYPE_CHECKING:
+    from fleet.static.block import Block
+    from fleet.static.executor.executor import Executor
+    from fleet.static.executor.lowering import Lowering
+    from fleet.static.executor.scope import Scope
+    from fleet.static.operator import Operator
+    from fleet.static.program import Program
+    from fleet.static.registry import Kernel
+    from fleet.static.variable import Variable
+
+    Folder = str | PathLike[str]
+
+
+class RemoteWorker(Protocol):
+    """The worker that keeps a scope's parameters together with servers; a scope has it from its first step on."""
+
+    def adopt(self, ops: Sequence[Operator], block: Block) -> list[Operator]:
+        """Operators of a program that may never have been cut: those that look up rows on servers ask for them."""
+
+    def stop(self) -> None:
+        """Send what is queued and take leave; a second call does nothing."""
+
+
+class Remote(Protocol):
+    """Servers and other trainers, as programs and their files meet them."""
+
+    def kernel(self, op: Operator, lowering: Lowering) -> Kernel:
+        """The kernel of an operator of `ops/remote.py`; UsageError if its program belongs to no job."""
+
+    def save(self, executor: Executor, dirname: Folder, program: Program, filename: str | None = None) -> None:
+        """Write everything that training of a program with servers goes on from."""
+
+    def load(self, executor: Executor, dirname: Folder, program: Program, filename: str | None = None) -> None:
+        """Load what `save` wrote into the servers of a program, and into this trainer."""
+
+    def load_here(self, executor: Executor, dirname: Folder, program: Program, filename: str | None = None) -> None:
+        """Load what servers wrote into a program without servers."""
+
+    def refuse_to_load(self, program: Program, names: Iterable[str]) -> None:
+        """UsageError if a variable is on servers, which would replace what is loaded here."""
+
+    def for_inference(
+        self, program: Program, feeds: Iterable[str], targets: Sequence[str], scope: Scope, folder: Folder
+    ) -> tuple[Program, Scope]:
+        """A program of one process that leads to the targets, and a scope with the servers' values for it."""
+
+    def with_tables(self, program: Program) -> Program:
+        """A trainer's program with a parameter for each of its tables besides."""
+
+    def at_home(self, scope: Scope, wanted: Sequence[Variable]) -> Scope:
+        """A scope like this one, in which what is wanted and on servers is as they have it now."""
+
+
+_load: Callable[[], Remote] | None = None
+
+
+def provide(load: Callable[[], Remote]) -> None:
+    """Say what gives the `Remote` of this process; it is called when a program needs one."""
+    global _load
+    _load = load
+
+
+def remote() -> Remote:
+    """Who talks to other processes for the programs of this one."""
+    if _load is None:
+        raise NotReadyError("nobody here talks to other processes for a program; import fleet, which does")
+    return _load()

@@ -1,0 +1,159 @@
+"""What the signs between variables mean: +, <, @ and [] append operators, to where layers do it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from fleet.errors import UsageTypeError
+from fleet.static.appending import Appender
+from fleet.static.dtypes import FLOATS, canonical
+from fleet.static.kinds import Shape
+from fleet.static.subscript import subscript
+
+if TYPE_CHECKING:
+    from fleet.static.variable import Variable
+
+
+class Signs:
+    """The signs of a variable, over one thing that it says: where operators are appended."""
+
+    __array_ufunc__ = None  # numpy's numbers at the left of a sign leave it to us
+
+    name: str
+    shape: Shape
+    dtype: str
+
+    @abstractmethod
+    def appender(self, kind: str) -> Appender:
+        """What appends the operators of one sign, where layers append theirs."""
+
+    def __add__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_add")
+
+    def __radd__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_add", True)
+
+    def __sub__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_sub")
+
+    def __rsub__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_sub", True)
+
+    def __mul__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_mul")
+
+    def __rmul__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_mul", True)
+
+    def __truediv__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_div")
+
+    def __rtruediv__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_div", True)
+
+    def __pow__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_pow")
+
+    def __rpow__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_pow", True)
+
+    def __floordiv__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_floordiv")
+
+    def __rfloordiv__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_floordiv", True)
+
+    def __mod__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_mod")
+
+    def __rmod__(self, other: Any) -> Variable:
+        return combine(self, other, "elementwise_mod", True)
+
+    def __neg__(self) -> Variable:
+        return combine(self, -1.0, "elementwise_mul")
+
+    def __lt__(self, other: Any) -> Variable:
+        return combine(self, other, "less_than")
+
+    def __le__(self, other: Any) -> Variable:
+        return combine(self, other, "less_equal")
+
+    def __gt__(self, other: Any) -> Variable:
+        return combine(self, other, "greater_than")
+
+    def __ge__(self, other: Any) -> Variable:
+        return combine(self, other, "greater_equal")
+
+    def __matmul__(self, other: Variable) -> Variable:
+        layer = self.appender("matmul")
+        if not isinstance(other, Signs):
+            raise layer.not_a_variable(other, "y")
+        attrs = {"transpose_X": False, "transpose_Y": False, "alpha": 1.0}
+        return layer.apply("matmul", {"X": self, "Y": other}, attrs, self.dtype)
+
+    def __getitem__(self, key: Any) -> Variable:
+        """Numbers, slices without a step and one `...`, as torch takes them.
+
+        A number leaves its dimension out; where none is left the shape is [1], as of all single values.
+        """
+        layer = self.appender("slice")
+        attrs = subscript(layer, self.name, len(self.shape), key)
+        is_needed = any(self.shape[axis] < 0 for axis in attrs["axes"])
+        return layer.apply_with_shape("slice", {"Input": self}, attrs, self.dtype, is_needed=is_needed)
+
+    def astype(self, dtype: Any) -> Variable:
+        """The same values as another dtype."""
+        layer, wanted = self.appender("cast"), canonical(dtype)
+        return layer.apply("cast", {"X": self}, {"in_dtype": self.dtype, "out_dtype": wanted}, wanted)
+
+
+def combine(x: Signs, other: Any, op: str, is_reversed: bool = False) -> Variable:
+    """`x (op) other`, or `other (op) x` if reversed, for the signs between variables; a number becomes one `scale`."""
+    if isinstance(other, Signs):
+        # As the left side decides what the result is, the right one is cast to it; what is compared loses no fraction.
+        left, right = (other, x) if is_reversed else (x, other)
+        wanted = "float32" if op == "elementwise_div" and left.dtype not in FLOATS else left.dtype
+        if not op.startswith("elementwise_") and wanted not in FLOATS and right.dtype in FLOATS:
+            wanted = right.dtype
+        return _signed(x.appender(op), op, _as(left, wanted), _as(right, wanted))
+    number = as_number(other, "a Variable goes together with Variables and numbers")
+    if x.dtype not in FLOATS and (op == "elementwise_div" or not number.is_integer()):
+        x = x.astype("float32")
+    if op == "elementwise_add":
+        return _scaled(x, 1.0, number)
+    if op == "elementwise_sub":
+        return _scaled(x, -1.0, number) if is_reversed else _scaled(x, 1.0, -number)
+    if op == "elementwise_mul":
+        return _scaled(x, number, 0.0)
+    if op == "elementwise_div" and not is_reversed and number != 0:
+        return _scaled(x, 1.0 / number, 0.0)
+    layer = x.appender(op)
+    constant = layer.apply("fill_constant", {}, {"shape": [1], "value": number, "dtype": x.dtype}, x.dtype)
+    constant.stop_gradient = True
+    return _signed(layer, op, *((constant, x) if is_reversed else (x, constant)))
+
+
+def _signed(layer: Appender, op: str, left: Signs, right: Signs) -> Variable:
+    out = layer.apply(op, {"X": left, "Y": right}, {"axis": -1}, left.dtype)
+    out.stop_gradient = out.dtype == "bool"
+    return out
+
+
+def _scaled(x: Signs, scale: float, bias: float) -> Variable:
+    attrs = {"scale": scale, "bias": bias, "bias_after_scale": True}
+    return x.appender("scale").apply("scale", {"X": x}, attrs, x.dtype)
+
+
+def _as(x: Signs, dtype: str) -> Signs:
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
+def as_number(value: Any, rule: str) -> float:
+    """A number as a float, numpy's too; UsageTypeError with the rule if it is none."""
+    if not isinstance(value, Signs) and getattr(value, "shape", ()) == ():
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            pass
+    raise UsageTypeError(f"{rule}, got {type(value).__name__}; make a Variable of an array with layers.assign()")

@@ -75,8 +75,8 @@ class Losing(Service):
 
 def cuts(seed: int) -> Callable[[], Cut]:
     """Connections that last for a few calls, ending on the way there or back."""
-    chance = random.Random(seed)
-    return lambda: Cut(chance.choice(("up", "down")), chance.randrange(1000, 8000))
+    rng = random.Random(seed)
+    return lambda: Cut(rng.choice(("up", "down")), rng.randrange(1000, 8000))
 
 
 def train_all(

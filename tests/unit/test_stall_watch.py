@@ -20,7 +20,7 @@ import torch.distributed as dist
 
 from fleet.collective.stall import flight, leaving, state, watch
 from fleet.collective.stall.mailbox import Mailbox
-from fleet.collective.stall.report import EXIT_CODE, Findings, Outcome, report
+from fleet.collective.stall.report import EXIT_CODE, Findings, StallOutcome, report
 from fleet.collective.stall.state import Stall, look_around
 from fleet.collective.stall.watch import StallWatch
 from fleet.errors import CommunicationError
@@ -61,7 +61,7 @@ def test_a_report_that_cannot_be_written_does_not_keep_the_process(
     monkeypatch.setattr(watch, "os", SimpleNamespace(write=full, _exit=leave))
     monkeypatch.setattr(watch, "exit_within", [].append)
     with pytest.raises(Ended) as caught:
-        watcher._end(Outcome("a collective has stalled", (), num_answers=1))
+        watcher._end(StallOutcome("a collective has stalled", (), num_answers=1))
     assert caught.value.args == (EXIT_CODE,)
 
 
@@ -84,7 +84,7 @@ def test_a_process_that_hangs_while_it_reports_ends_all_the_same(
     monkeypatch.setattr(watch, "flush", hang)
     watcher._answer_s = -4.9
     with pytest.raises(Ended):
-        watcher._end(Outcome("a collective has stalled", (), num_answers=1))
+        watcher._end(StallOutcome("a collective has stalled", (), num_answers=1))
     assert codes == [EXIT_CODE]
 
 

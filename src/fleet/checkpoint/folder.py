@@ -34,11 +34,18 @@ class Contents(Protocol):
     WHAT: ClassVar[str]
 
     @property
-    def files(self) -> tuple[FileInfo, ...]: ...
-    def check(self, where: str) -> None: ...
-    def to_text(self) -> str: ...
+    def files(self) -> tuple[FileInfo, ...]:
+        """Every file that belongs to the folder, the one that says this excepted."""
+
+    def check(self, where: str) -> None:
+        """Raise a CheckpointError that begins with `where` and names the first thing missing or doubled."""
+
+    def to_text(self) -> str:
+        """The text of `FILE`."""
+
     @classmethod
-    def from_text(cls, text: str | bytes, where: str) -> Self: ...
+    def from_text(cls, text: str | bytes, where: str) -> Self:
+        """What `to_text` wrote, checked; `where` names the text in errors."""
 
 
 C = TypeVar("C", bound=Contents)

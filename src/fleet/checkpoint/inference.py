@@ -44,10 +44,12 @@ class TablePart:
     values: FileInfo
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return {**vars(self), "keys": self.keys.to_json(), "values": self.values.to_json()}
 
     @classmethod
     def from_json(cls, fields: Fields) -> TablePart:
+        """The part that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         return cls(
             fields.text("table"),
             fields.integer("server"),
@@ -67,10 +69,12 @@ class DenseArray:
     file: FileInfo
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return {"parameter": self.parameter, "shape": list(self.shape), "file": self.file.to_json()}
 
     @classmethod
     def from_json(cls, fields: Fields) -> DenseArray:
+        """The array that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         file = FileInfo.from_json(Fields(fields.table("file"), fields.where))
         return cls(fields.text("parameter"), fields.integers("shape"), file)
 
@@ -103,6 +107,7 @@ class InferenceIndex:
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
+        """Keys and values of all tables, then the dense parameters."""
         parts = (file for part in self.tables for file in (part.keys, part.values))
         return (*parts, *(array.file for array in self.dense))
 
@@ -122,6 +127,7 @@ class InferenceIndex:
                 raise CheckpointError(f"{where}: servers disagree about the width of table {table!r}")
 
     def to_text(self) -> str:
+        """The index as JSON, which `from_text` reads."""
         return json.dumps(
             {
                 "format": self.FORMAT,
@@ -138,6 +144,7 @@ class InferenceIndex:
 
     @classmethod
     def from_text(cls, text: str | bytes, where: str) -> InferenceIndex:
+        """The index that `to_text` wrote, checked; `where` names the text in errors."""
         fields = parse_json(text, where)
         check_format(fields, cls.FORMAT, cls.FORMAT_VERSION)
         index = cls(

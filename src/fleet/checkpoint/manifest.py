@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from fleet._version import __version__
 from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo
-from fleet.checkpoint.forms import Block, DensePiece, Piece, TablePiece, read_pieces
+from fleet.checkpoint.forms import BlockForm, DensePiece, Piece, TablePiece, read_pieces
 from fleet.errors import CheckpointError
 
 
@@ -45,6 +45,7 @@ class Manifest:
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
+        """The files of all pieces, then the caller's own."""
         return (*(piece.file for piece in self.pieces), *self.others)
 
     @property
@@ -58,6 +59,7 @@ class Manifest:
 
     @property
     def dense(self) -> tuple[DensePiece, ...]:
+        """The pieces with dense parameters."""
         return tuple(piece for piece in self.pieces if isinstance(piece, DensePiece))
 
     def rows(self, table: str) -> int:
@@ -74,6 +76,7 @@ class Manifest:
         _check_dense(where, [block for piece in self.dense for block in piece.blocks])
 
     def to_text(self) -> str:
+        """The manifest as JSON, which `from_text` reads."""
         return json.dumps(
             {
                 "format": self.FORMAT,
@@ -92,6 +95,7 @@ class Manifest:
 
     @classmethod
     def from_text(cls, text: str | bytes, where: str) -> Manifest:
+        """The manifest that `to_text` wrote, checked; `where` names the text in errors."""
         fields = parse_json(text, where)
         check_format(fields, cls.FORMAT, cls.FORMAT_VERSION)
         manifest = cls(
@@ -144,7 +148,7 @@ def _check_table(where: str, table: str, pieces: Sequence[TablePiece], num_serve
             raise CheckpointError(f"{where} misses shard {at} of table {table!r} from server {server}")
 
 
-def _check_dense(where: str, blocks: Sequence[Block]) -> None:
+def _check_dense(where: str, blocks: Sequence[BlockForm]) -> None:
     ordered = sorted(blocks, key=lambda block: (block.parameter, block.begin, block.end))
     for parameter, found in groupby(ordered, lambda block: block.parameter):
         own = list(found)

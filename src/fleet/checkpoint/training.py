@@ -33,6 +33,7 @@ class Account:
     """By name; an object that several workers give is put together from what each has of it."""
 
     def to_text(self) -> str:
+        """The account as JSON, which `from_text` reads."""
         return json.dumps(
             {
                 "step": self.step,
@@ -45,6 +46,7 @@ class Account:
 
     @classmethod
     def from_text(cls, text: str, where: str) -> Account:
+        """The account that `to_text` wrote, checked; `where` names the sender in errors."""
         fields = parse_json(text, where)
         pieces = tuple(SpanPiece.from_json(item) for item in fields.objects("pieces"))
         return cls(fields.integer("step"), _read_forms(fields), pieces, fields.table("own"), fields.table("shared"))
@@ -90,10 +92,12 @@ class TrainingManifest:
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
+        """The files of all pieces."""
         return tuple(piece.file for piece in self.pieces)
 
     @property
     def size_bytes(self) -> int:
+        """The size of all files together."""
         return sum(file.size_bytes for file in self.files)
 
     def check(self, where: str) -> None:
@@ -104,6 +108,7 @@ class TrainingManifest:
         check_cover(self.forms, self.pieces, where)
 
     def to_text(self) -> str:
+        """The manifest as JSON, which `from_text` reads."""
         return json.dumps(
             {
                 "format": self.FORMAT,
@@ -121,6 +126,7 @@ class TrainingManifest:
 
     @classmethod
     def from_text(cls, text: str | bytes, where: str) -> TrainingManifest:
+        """The manifest that `to_text` wrote, checked; `where` names the text in errors."""
         fields = parse_json(text, where)
         check_format(fields, cls.FORMAT, cls.FORMAT_VERSION)
         manifest = cls(

@@ -42,7 +42,7 @@ class MemorySettings(Dataset):
         fea_eval: bool = False,
         candidate_size: int = 10000,
     ) -> None:
-        """Make the settings of shuffles together; what is left out gets its default. `merge_size` above 0 needs ids."""
+        """Make the settings of shuffles together; those left out get defaults. A positive `merge_size` needs ids."""
         self.update_settings(
             parse_ins_id=parse_ins_id,
             parse_content=parse_content,

@@ -45,6 +45,7 @@ class Round:
 
     @property
     def num_nodes(self) -> int:
+        """How many machines take part."""
         return max(1, len(self.offers))
 
 

@@ -19,7 +19,7 @@ from fleet.errors import UsageError, UsageTypeError
 
 
 def auc(negatives: torch.Tensor, positives: torch.Tensor) -> float:
-    """The chance that a positive scores higher than a negative, a tie counting half, from counts by rising score.
+    """The probability that a positive scores higher than a negative, a tie counting half, from counts by rising score.
 
     NaN when either class is absent: there is no pair to compare.
 

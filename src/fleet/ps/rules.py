@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.ps.slips import says_what_was_meant
+from fleet.ps.argument_names import says_what_was_meant
 from fleet.ps.spec import RuleSpec, checked
 from fleet.strategy.check import Check, Many, Number, Switch
 

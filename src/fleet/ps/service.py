@@ -21,7 +21,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.rounds import Rounds
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.stats import Stats
-from fleet.ps.update import Update, read_dense, read_keys, read_update, refuse_nonfinite, table_spec
+from fleet.ps.update import PushedUpdate, read_dense, read_keys, read_update, refuse_nonfinite, table_spec
 from fleet.ps.wire import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ class Service:
         )
         return reply, rows
 
-    def _collect(self, holdings: Holdings, update: Update) -> int:
+    def _collect(self, holdings: Holdings, update: PushedUpdate) -> int:
         """Keep a push until its step is complete, and apply the step if this was the last."""
         with self._changed:
             self._refuse_failed()

@@ -40,8 +40,8 @@ class TableUpdate:
 
 
 @dataclass(frozen=True)
-class Update:
-    """One push."""
+class PushedUpdate:
+    """The gradients of one push, checked."""
 
     worker: int
     step: int
@@ -51,7 +51,7 @@ class Update:
     lrs: tuple[float, ...]
 
 
-def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int) -> Update:
+def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int) -> PushedUpdate:
     """The push of a request; UsageError that names the worker, the table and the step if it does not fit the job."""
     who = f"push of worker {header.caller.worker}, step {header.step}"
     rest = list(tensors)
@@ -80,10 +80,10 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
     elif rest:
         raise UsageError(f"{who}: {len(rest)} tensors belong to nothing")
     lrs = tuple(_lr(lr, who) for lr in header.dense_lrs)
-    return Update(header.caller.worker, header.step, tuple(tables), dense, lrs)
+    return PushedUpdate(header.caller.worker, header.step, tuple(tables), dense, lrs)
 
 
-def refuse_nonfinite(update: Update, job: JobSpec) -> None:
+def refuse_nonfinite(update: PushedUpdate, job: JobSpec) -> None:
     """UsageError if a gradient is a NaN or an Inf."""
     who = f"worker {update.worker}, step {update.step}"
     for part in update.tables:

@@ -14,6 +14,7 @@ class Questions:
 
     @property
     def role(self) -> RoleMaker:
+        """The role maker; NotReadyError before `init`."""
         if self._role_maker is None:
             raise NotReadyError("fleet is not initialised; call fleet.init() first")
         return self._role_maker
@@ -38,7 +39,7 @@ class Questions:
         return self.role.is_server()
 
     def worker_index(self) -> int:
-        """Index of this worker, from 0; on a server, the server's index (as in the original)."""
+        """Index of this worker, from 0; on a server, the server's index (as in PaddlePaddle)."""
         return self.role.worker_index()
 
     def worker_num(self) -> int:
@@ -46,7 +47,7 @@ class Questions:
         return self.role.worker_num()
 
     def server_index(self) -> int:
-        """Index of this server, from 0; on a worker, the worker's index (as in the original)."""
+        """Index of this server, from 0; on a worker, the worker's index (as in PaddlePaddle)."""
         return self.role.server_index()
 
     def server_num(self) -> int:

@@ -112,7 +112,7 @@ def shrink(
     score_below: float | None = None,
     decay: float = 0.0,
 ) -> int:
-    """Delete rows that nobody needs any more; how many."""
+    """Delete rows that nobody needs any more; returns how many."""
     replies = worker.client.ask(
         "Shrink",
         lambda server: ps_pb2.ShrinkRequest.Header(

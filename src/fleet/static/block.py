@@ -160,10 +160,11 @@ class Block:
 
     @property
     def parameters(self) -> list[Parameter]:
+        """The parameters of this block, in the order in which they were added."""
         return [var for var in self.vars.values() if isinstance(var, Parameter)]
 
     def all_parameters(self) -> list[Parameter]:
-        """`parameters`, as the reference calls them."""
+        """`parameters`, as PaddlePaddle calls them."""
         return self.parameters
 
 

@@ -74,7 +74,7 @@ class CompositeMetric(MetricBase):
 
 
 class Precision(MetricBase):
-    """Of what was predicted to be 1, the share that is 1. Predictions are chances; 0.5 and more round to 1."""
+    """Of what was predicted to be 1, the share that is 1. Predictions are probabilities; 0.5 and more round to 1."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(name)
@@ -94,7 +94,7 @@ class Precision(MetricBase):
 
 
 class Recall(MetricBase):
-    """Of what is 1, the share that was predicted to be. Predictions are chances; 0.5 and more round to 1."""
+    """Of what is 1, the share that was predicted to be. Predictions are probabilities; 0.5 and more round to 1."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(name)
@@ -138,7 +138,7 @@ class Accuracy(MetricBase):
 
 
 class Auc(MetricBase):
-    """Area under the ROC curve. Predictions are [rows, 2], the chance of 1 in the last column, or [rows, 1]."""
+    """Area under the ROC curve. Predictions are [rows, 2], the probability of 1 in the last column, or [rows, 1]."""
 
     def __init__(self, name: str | None = None, curve: str = "ROC", num_thresholds: int = 4095) -> None:
         super().__init__(name)
@@ -164,7 +164,7 @@ class Auc(MetricBase):
             self.counts[side] += np.bincount(part[chosen], minlength=self._thresholds + 1)
 
     def eval(self) -> float:
-        """The chance that a 1 scores higher than a 0, a tie counting half; 0 where either is missing."""
+        """The probability that a 1 scores higher than a 0, a tie counting half; 0 where either is missing."""
         found = auc(*torch.from_numpy(self.counts))
         return 0.0 if math.isnan(found) else found
 

@@ -88,6 +88,7 @@ class GeneratorLoader(Loader):
 
     @property
     def is_started(self) -> bool:
+        """Whether a pass runs that the program reads by itself."""
         return self._running is not None
 
     def read(self) -> Feed:

@@ -72,15 +72,18 @@ class State:
 
 
 def to_json(value: Stall | State) -> str:
+    """One line of JSON, which `stall_from_json` or `state_from_json` reads."""
     return json.dumps(asdict(value))
 
 
 def stall_from_json(text: str) -> Stall:
+    """The stall that `to_json` wrote."""
     found = json.loads(text)
     return Stall(**{**found, "members": tuple(found["members"])})
 
 
 def state_from_json(text: str) -> State:
+    """The state that `to_json` wrote."""
     found = json.loads(text)
     return State(**{**found, "stack": tuple(found["stack"])})
 

@@ -57,12 +57,15 @@ class HDFSClient:
         return self.ls_dir(fs_path)[0]
 
     def is_exist(self, fs_path: str) -> bool:
+        """Whether there is a file or folder of this name."""
         return self._test("-e", fs_path)
 
     def is_dir(self, fs_path: str) -> bool:
+        """Whether the path is a folder."""
         return self._test("-d", fs_path)
 
     def is_file(self, fs_path: str) -> bool:
+        """Whether the path is there and is not a folder."""
         return self.is_exist(fs_path) and not self.is_dir(fs_path)
 
     def upload(self, local_path: str | PathLike[str], fs_path: str) -> None:

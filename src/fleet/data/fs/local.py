@@ -33,12 +33,15 @@ class LocalFS:
         return self.ls_dir(fs_path)[0]
 
     def is_file(self, fs_path: Name) -> bool:
+        """Whether the path is there and is not a folder."""
         return Path(fs_path).is_file()
 
     def is_dir(self, fs_path: Name) -> bool:
+        """Whether the path is a folder."""
         return Path(fs_path).is_dir()
 
     def is_exist(self, fs_path: Name) -> bool:
+        """Whether there is a file or folder of this name."""
         return Path(fs_path).exists()
 
     def mkdirs(self, fs_path: Name) -> None:

@@ -33,7 +33,7 @@ def values_of(program: Program, folder: Path, scope: Scope) -> Values:
                 found[var.name][rows["keys"]] = rows["values"]
         elif var.persistable and var.name in blocks:
             size, known = prod(var.shape), blocks[var.name]
-            wanted = checkpoint.Block(var.name, 0, size, size, known.rule, known.arrays, known.scalars)
+            wanted = checkpoint.BlockForm(var.name, 0, size, size, known.rule, known.arrays, known.scalars)
             found[var.name] = checkpoint.load_dense(manifest, folder, [wanted])[0].values.reshape(var.shape)
     return found
 

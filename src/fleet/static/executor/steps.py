@@ -72,7 +72,7 @@ def _apart(value: Any, fed: Container[int]) -> Any:
     return value
 
 
-class Steps:
+class CompiledSteps:
     """Compiled programs by what they were compiled for. Threads may share it."""
 
     def __init__(self, device: torch.device) -> None:

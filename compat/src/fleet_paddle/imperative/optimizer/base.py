@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from fleet.errors import UsageTypeError
-from fleet.optim.spelling import Spelling, apply_rate
+from fleet.optim.paddle_methods import PaddleMethods, apply_rate
 from fleet.static.clip import GradientClip
 from fleet_paddle.imperative.optimizer import gradients
 from fleet_paddle.imperative.optimizer.groups import Clip, Rate
@@ -20,7 +20,7 @@ SCHEDULE = "LR_Scheduler"
 ByRows = Callable[[torch.Tensor, torch.Tensor, dict[str, Any], dict[str, Any]], None]
 
 
-class Optimizer(Spelling, torch.optim.Optimizer):
+class Optimizer(PaddleMethods, torch.optim.Optimizer):
     """One of torch's optimizers with Paddle's arguments and method names; `stands_for` is torch's class."""
 
     grad_clip: GradientClip | None = None

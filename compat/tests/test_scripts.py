@@ -7,7 +7,7 @@ import re
 import runpy
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,12 @@ def losses(text: str, pattern: str) -> list[float]:
 
 
 @contextmanager
-def started(arguments: Sequence[object], folder: Path, *, warm: bool = False, **environ: str) -> Iterator[Process]:
+def started(
+    arguments: Sequence[object], folder: Path, environ: Mapping[str, str] | None = None, *, warm: bool = False
+) -> Iterator[Process]:
     """A process that does not outlive the block, whatever happens there."""
     own = {"FLEET_DEVICE": "cpu", "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
-    with running(arguments, folder, {**clean_environ(), **own, **environ}, warm=warm) as process:
+    with running(arguments, folder, {**clean_environ(), **own, **(environ or {})}, warm=warm) as process:
         yield process
 
 
@@ -120,9 +122,10 @@ def test_workers_without_servers(tmp_path: Path) -> None:
 @pytest.mark.timeout(LIMIT_S + 60)
 def test_a_server_and_a_worker_of_mpi(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()  # a short path: Open MPI keeps sockets there
-    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environ = dict.fromkeys(("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT"), "1")
+    environ["TMPDIR"] = str(tmp_path / "t")
     command = [MPIRUN, "--oversubscribe", "-np", 2, sys.executable, SCRIPTS / "mpi_pair.py"]
-    with started(command, tmp_path, TMPDIR=str(tmp_path / "t"), PRTE_ALLOW_RUN_AS_ROOT="1", **as_root) as job:
+    with started(command, tmp_path, environ) as job:
         text = finished(job)
     assert "Server listening on" in text
     losses(text, r"step \d+ loss ([0-9.]+)")
@@ -138,7 +141,7 @@ def test_processes_that_were_started_by_hand(tmp_path: Path, servers: int) -> No
         # The name of a job says that the port is held, here.
         roles = [{"ROLE": "SERVER", "OWN": endpoint, "FLEET_JOB_ID": "test"} for endpoint in endpoints[:servers]]
         roles += [{"ROLE": "WORKER" if servers else "ALONE", "INDEX": str(index)} for index in (0, 1)]
-        running = [stack.enter_context(started(command, tmp_path, warm=True, **common, **role)) for role in roles]
+        running = [stack.enter_context(started(command, tmp_path, common | role, warm=True)) for role in roles]
         texts = [finished(process) for process in running]
     for index, text in enumerate(texts[servers:]):
         losses(text, rf"worker {index} step \d+ loss ([0-9.]+)")

@@ -130,7 +130,7 @@ class RunningJob:
             self._process.kill()
             out, err = self._process.communicate()
             raise AssertionError(f"the job did not end within {limit_s} s\n{out}\n{err}") from None
-        return Result(self._process.returncode, out, err, time.monotonic() - self._started)
+        return Result(self._process.wait(), out, err, time.monotonic() - self._started)
 
 
 def clean_environ() -> dict[str, str]:

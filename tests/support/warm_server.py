@@ -63,11 +63,11 @@ def serve(control: socket.socket) -> Request:
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     while True:
-        ready, _, _ = select.select([control, woken], [], [])
+        ready, _, _ = select.select([control.fileno(), woken], [], [])
         if woken in ready:
             os.read(woken, 4096)
             _tell_who_ended(running)
-        if control not in ready:
+        if control.fileno() not in ready:
             continue
         message, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 3)
         if not message:

@@ -103,7 +103,7 @@ class Fleet(ServerCalls):
             )
 
     def _end(self) -> None:
-        """The script ends. `shutdown` says no word to servers, so workers of programs take leave before."""
+        """Runs when the script ends. `shutdown` tells servers nothing, so workers of programs take leave first."""
         if self._programs is not None:
             self._programs.leave()
         self.shutdown()

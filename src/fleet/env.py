@@ -48,7 +48,7 @@ class EnvVariable(Generic[T]):
         return (os.environ if environ is None else environ).get(self.name, "").strip() or None
 
     def is_set(self, environ: Environ | None = None) -> bool:
-        """Whether the variable is there at all, be it empty: some programs read something into that."""
+        """Whether the variable is set at all, even to an empty text, which means something to some programs."""
         return self.name in (os.environ if environ is None else environ)
 
     def put(self, value: str) -> None:

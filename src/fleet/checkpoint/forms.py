@@ -22,7 +22,7 @@ class TableForm:
     dtype: str
     """Of the values: float32, float16 or bfloat16."""
     rule: str
-    """Its name: rules with as much state still mean other things by it."""
+    """Its name: rules with equally much state may give it other meanings."""
     state_width: int
     has_clicks: bool
 

@@ -31,7 +31,7 @@ class ServerJob(Protocol):
         """Send what is queued and leave the servers; nothing happens where this worker has not joined, or has left."""
 
     def worker(self, what: str) -> Worker:
-        """The worker that has joined the servers; NotReadyError, with `what` needs it, if there is none."""
+        """The worker that has joined the servers; NotReadyError, which names `what` needs it, if there is none."""
 
     def save_persistables(self, *arguments: Any) -> Path | None:
         """Write a checkpoint."""

@@ -72,7 +72,7 @@ def quoted(value: Any) -> str:
 
 
 def load_json(text: str) -> Any:
-    """The value of a JSON text; UsageError if it is none, or if readers could disagree about its value."""
+    """The value of a JSON text; UsageError if it is not JSON, or if readers could disagree about its value."""
     try:
         return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_distinct)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""What a program needs of whoever talks to other processes for it. This package knows no such process.
+"""What programs need of the code that talks to other processes for them; this package knows no such process.
 
 `fleet` itself, the package that lies above all others and is imported before any of them, says who provides it.
 """

@@ -40,5 +40,5 @@ class Progress:
         return self._still_s.get(key, 0.0)
 
     def forget(self, key: GroupKey) -> None:
-        """What is pending in this group now is no wait; one that comes later may be."""
+        """Do not count what is pending in this group now as a wait; what comes later may be one."""
         self._past[key] = self._last[key]

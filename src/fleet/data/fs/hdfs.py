@@ -102,7 +102,7 @@ class HDFSClient:
         self._run("-mv", fs_src_path, fs_dst_path)
 
     def delete(self, fs_path: str) -> None:
-        """Delete a file, or a folder with all in it; one that is not there is no mistake."""
+        """Delete a file, or a folder with all in it; nothing happens if it is not there."""
         if self.is_exist(fs_path):
             self._run("-rm", "-r", fs_path)
 

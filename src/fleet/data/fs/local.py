@@ -72,7 +72,7 @@ class LocalFS:
         self.mv(fs_src_path, fs_dst_path)
 
     def delete(self, fs_path: Name) -> None:
-        """Delete a file, or a folder with all in it; one that is not there is no mistake."""
+        """Delete a file, or a folder with all in it; nothing happens if it is not there."""
         path = Path(fs_path)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -99,7 +99,7 @@ def _read_table(
 
 
 def _begin(update: ParameterUpdate, native: _native.Rule, slots: Sequence[str], scope: Scope) -> Values:
-    """What rows are that servers never had."""
+    """The values of rows that servers never had."""
     parameter = update.parameter
     found: Values = {parameter.name: first_values(parameter, scope)}
     state = native.start(1)

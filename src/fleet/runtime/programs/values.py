@@ -39,7 +39,7 @@ def values_of(program: Program, folder: Path, scope: Scope) -> Values:
 
 
 def first_values(var: Variable, scope: Scope) -> NDArray[Any]:
-    """A copy of what a scope has of a table: what rows are that servers never had."""
+    """A copy of a scope's values of a table: those of the rows that servers never had."""
     if var.name not in scope:
         raise CheckpointError(f"{var.name!r} has no first values; run the startup program before load_persistables()")
     values: NDArray[Any] = scope.tensors[var.name].cpu().numpy().copy()

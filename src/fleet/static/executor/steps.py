@@ -132,7 +132,7 @@ class CompiledSteps:
 
 
 def plain(program: Any) -> Any:
-    """The program that a CompiledProgram stands for; what is given, if it is none."""
+    """The program that a CompiledProgram stands for; anything else as it is."""
     return getattr(program, "program", program)
 
 

@@ -65,7 +65,10 @@ class Calls:
     v2: str = ""
     """The function of PaddlePaddle 2.0: `softshrink(x, threshold->lambda=0.5, name)`."""
     torch: Callable[..., Any] | None = None
-    """What 2.0's function is on tensors: it takes that function's arguments, `name` left out."""
+    """What 2.0's function is on tensors: it takes that function's arguments, `name` left out.
+
+    Of a layer alone, what it is on tensors that need no laying out.
+    """
     layer: str = ""
     """The layer class of 2.0 that calls the function: `Softshrink`."""
     to_attrs: Callable[[dict[str, Any]], dict[str, Any]] | None = None

@@ -22,8 +22,12 @@ _TYPES = {
     "out": "Any",
     "p": "Any",
     "cond": "Any",
-    "shape": "Any",
     "num_or_sections": "Any",
+    "padding_value": "Any",
+    "scale": "Any",
+    "shape": "Any",
+    "start": "Any",
+    "step": "Any",
 }
 """Types of parameters that their defaults do not tell."""
 

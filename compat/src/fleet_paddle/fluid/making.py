@@ -18,7 +18,7 @@ from fleet_paddle import mode
 from fleet_paddle.fluid import rates
 from fleet_paddle.fluid.traced import Traced, write
 from fleet_paddle.imperative import creation
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Parameter, Tensor, own
 
 Size = Sequence[Any] | torch.Tensor
 
@@ -72,7 +72,7 @@ def create_parameter(
     attr: Any = None,
     is_bias: bool = False,
     default_initializer: Any = None,
-) -> Any:
+) -> Parameter:
     """A tensor to train."""
     return creation.create_parameter(_sizes(shape), dtype, name, attr, is_bias, default_initializer)
 

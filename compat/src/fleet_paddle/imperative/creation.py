@@ -6,7 +6,7 @@ A `dtype` is a name such as 'float32', or torch's or numpy's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from fleet.static.executor.place import device_of
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.state import dtype_of as dtype_of
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Parameter, Tensor, own
 from fleet_paddle.programs.missing import not_built
 from fleet_paddle.variables import has_variable
 
@@ -131,10 +131,11 @@ def create_parameter(
     attr: Any = None,
     is_bias: bool = False,
     default_initializer: Any = None,
-) -> Any:
+) -> Parameter:
     """A tensor to train, or after `enable_static()` a variable; first values are as `attr` or the initialiser says."""
     if chosen.programs:
-        return layers.create_parameter(sizes(shape), dtype or "float32", name, attr, is_bias, default_initializer)
+        settings = dtype or "float32", name, attr, is_bias, default_initializer
+        return cast("Parameter", layers.create_parameter(sizes(shape), *settings))
     from fleet_paddle.imperative.nn.parameter import make
 
     made = make(sizes(shape), attr if attr is not None else name, dtype, is_bias, default_initializer)

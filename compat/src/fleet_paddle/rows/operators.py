@@ -48,7 +48,7 @@ def _added(row: Row, spelling: Spelling) -> Callable[..., Any]:
     """Adds the operator; a `dtype` that is no attribute casts the first variable."""
     names = spelling.names
 
-    def of_variables(*given: Any) -> Variable:
+    def of_variables(*given: Any) -> Any:
         by_name = dict(zip(names, given, strict=True))
         operands = [by_name[one] for one in row.operands]
         if by_name.get("dtype") is not None and "dtype" not in row.settings:
@@ -62,7 +62,7 @@ def _added(row: Row, spelling: Spelling) -> Callable[..., Any]:
 def _signed(row: Row) -> Callable[..., Any]:
     """What a sign between variables means: one of the operands may be a number, or of another type."""
 
-    def of_variables(x: Any, y: Any, *others: Any) -> Variable:
+    def of_variables(x: Any, y: Any, *others: Any) -> Any:
         axis, name = others if row.settings else (-1, *others)
         if axis != -1:
             return add(row, (x, y), (axis,), name, None, None)

@@ -112,7 +112,7 @@ FUNCTIONS = [
         gives="Any",
     ),
     function(
-        "histogram(input, bins=100, min=0, max=0, name)",
+        "histogram(input, bins=100, min=0.0, max=0.0, name)",
         "How many values lie in each of `bins` equal parts of [min, max], or of the values' own range if both are 0.",
         _histogram,
         None,

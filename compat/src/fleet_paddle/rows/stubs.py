@@ -14,7 +14,9 @@ _HEAD = '"""Made from rows; `make docs` writes this stub."""\n\n'
 def of_functions(home: str) -> str:
     """The text of a table of functions: that of the root, or that of `nn.functional`, whose home is "F"."""
     found = [one for one in functions() if one.spelling.home == home]
-    lines = ["from typing import Any, TypeVar", "", _listed(one.spelling.name for one in found), 'X = TypeVar("X")', ""]
+    lines = ["from typing import Any, TypeVar", ""]
+    lines += ["from fleet_paddle.imperative.tensor import Tensor", ""] if any(one.is_maker for one in found) else []
+    lines += [_listed(one.spelling.name for one in found), 'X = TypeVar("X")', ""]
     lines += [one.stub() for one in found]
     return _HEAD + "\n".join(lines) + "\n"
 

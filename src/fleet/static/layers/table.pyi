@@ -302,7 +302,7 @@ def hard_sigmoid(x: Variable, slope: float = 0.2, offset: float = 0.5, name: str
     """slope * x + offset, clamped between 0 and 1."""
 
 def hard_swish(
-    x: Variable, threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0, name: str | None = None
+    x: Variable, threshold: float = 6.0, scale: Any = 6.0, offset: float = 3.0, name: str | None = None
 ) -> Variable:
     """x * min(max(0, x + offset), threshold) / scale; in 2.0 with 6, 6 and 3."""
 
@@ -449,7 +449,7 @@ def sampling_id(x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, 
 
 def scale(
     x: Variable,
-    scale: float = 1.0,
+    scale: Any = 1.0,
     bias: float = 0.0,
     bias_after_scale: bool = True,
     act: str | None = None,

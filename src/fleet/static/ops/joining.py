@@ -38,7 +38,7 @@ _JOINED = "Several one after the other along a dimension; a tensor without dimen
 def _has_unknown(parts: list[Any], attrs: dict[str, Any]) -> bool:
     """Whether the gradient cannot find the sizes of the parts: a single one that is unknown is the rest."""
     axis = attrs["axis"]
-    return sum(-len(part.shape) <= axis < len(part.shape) and part.shape[axis] < 0 for part in parts) > 1
+    return len([1 for part in parts if -len(part.shape) <= axis < len(part.shape) and part.shape[axis] < 0]) > 1
 
 
 def _joined(x: Any, axis: Any) -> torch.Tensor:

@@ -2,6 +2,8 @@
 
 from typing import Any, TypeVar
 
+from fleet_paddle.imperative.tensor import Tensor
+
 __all__ = [
     "abs",
     "acos",
@@ -196,7 +198,7 @@ def allclose(
 def any(x: X, axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
     """Whether one is true, over some dimensions or over all."""
 
-def arange(start: int = 0, end: Any = None, step: int = 1, dtype: Any = None, name: str | None = None) -> Any:
+def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, name: str | None = None) -> Tensor:
     """From `start`, or 0, up to but not including `end`."""
 
 def argmax(x: X, axis: Any = None, keepdim: bool = False, dtype: Any = "int64", name: str | None = None) -> X:
@@ -268,7 +270,7 @@ def cross(x: X, y: X, axis: Any = None, name: str | None = None) -> X:
 def cumsum(x: X, axis: Any = None, dtype: Any = None, name: str | None = None) -> X:
     """Sums of all up to each place: along a dimension, or of all in one row."""
 
-def diag(x: X, offset: int = 0, padding_value: int = 0, name: str | None = None) -> X:
+def diag(x: X, offset: int = 0, padding_value: Any = 0, name: str | None = None) -> X:
     """A matrix with the diagonal `x`, and `padding_value` elsewhere; of a matrix, its diagonal."""
 
 def dist(x: X, y: X, p: Any = 2) -> X:
@@ -280,7 +282,7 @@ def divide(x: X, y: X, name: str | None = None) -> X:
 def dot(x: X, y: X, name: str | None = None) -> X:
     """The sum of products of two vectors; of two matrices row by row."""
 
-def empty(shape: Any, dtype: Any = None, name: str | None = None) -> Any:
+def empty(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """Memory with whatever was there; a variable of zeros."""
 
 def empty_like(x: X, dtype: Any = None, name: str | None = None) -> X:
@@ -304,7 +306,7 @@ def expand(x: X, shape: Any, name: str | None = None) -> X:
 def expand_as(x: X, y: X, name: str | None = None) -> X:
     """As if copied along dimensions of size 1, into the shape of `y`."""
 
-def eye(num_rows: Any, num_columns: Any = None, dtype: Any = None, name: str | None = None) -> Any:
+def eye(num_rows: Any, num_columns: Any = None, dtype: Any = None, name: str | None = None) -> Tensor:
     """Ones on the diagonal."""
 
 def flatten(x: X, start_axis: int = 0, stop_axis: int = -1, name: str | None = None) -> X:
@@ -325,7 +327,7 @@ def floor_divide(x: X, y: X, name: str | None = None) -> X:
 def floor_mod(x: X, y: X, name: str | None = None) -> X:
     """The remainder of x / y, with the sign of y."""
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """One value everywhere."""
 
 def full_like(x: X, fill_value: Any, dtype: Any = None, name: str | None = None) -> X:
@@ -343,7 +345,7 @@ def greater_equal(x: X, y: X, name: str | None = None) -> X:
 def greater_than(x: X, y: X, name: str | None = None) -> X:
     """x > y, element by element; 1.x writes it to `cond` if given."""
 
-def histogram(input: X, bins: int = 100, min: int = 0, max: int = 0, name: str | None = None) -> X:
+def histogram(input: X, bins: int = 100, min: float = 0.0, max: float = 0.0, name: str | None = None) -> X:
     """How many values lie in each of `bins` equal parts of [min, max], or of the values' own range if both are 0."""
 
 def imag(x: X, name: str | None = None) -> X:
@@ -390,7 +392,7 @@ def less_equal(x: X, y: X, name: str | None = None) -> X:
 def less_than(x: X, y: X, name: str | None = None) -> X:
     """x < y, element by element; 1.x writes it to `cond` if given."""
 
-def linspace(start: Any, stop: Any, num: Any, dtype: Any = None, name: str | None = None) -> Any:
+def linspace(start: Any, stop: Any, num: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """`num` numbers from `start` to `stop`, both included."""
 
 def log(x: X, name: str | None = None) -> X:
@@ -468,7 +470,7 @@ def nonzero(x: Any, as_tuple: bool = False) -> Any:
 def norm(x: X, p: Any = "fro", axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
     """The length of vectors, by default the Frobenius norm of all elements."""
 
-def normal(mean: float = 0.0, std: float = 1.0, shape: Any = None, name: str | None = None) -> Any:
+def normal(mean: float = 0.0, std: float = 1.0, shape: Any = None, name: str | None = None) -> Tensor:
     """Normally distributed numbers; where the mean or the deviation is a tensor, one for each of its elements."""
 
 def not_equal(x: X, y: X, name: str | None = None) -> X:
@@ -477,7 +479,7 @@ def not_equal(x: X, y: X, name: str | None = None) -> X:
 def numel(x: X, name: str | None = None) -> X:
     """The number of elements."""
 
-def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Any:
+def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """Ones."""
 
 def ones_like(x: X, dtype: Any = None, name: str | None = None) -> X:
@@ -489,16 +491,16 @@ def pow(x: X, y: Any, name: str | None = None) -> X:
 def prod(x: X, axis: Any = None, keepdim: bool = False, dtype: Any = None, name: str | None = None) -> X:
     """The product over some dimensions, or over all."""
 
-def rand(shape: Any, dtype: Any = None, name: str | None = None) -> Any:
+def rand(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """Numbers spread evenly over [0, 1)."""
 
-def randint(low: int = 0, high: Any = None, shape: Any = (1,), dtype: Any = None, name: str | None = None) -> Any:
+def randint(low: int = 0, high: Any = None, shape: Any = (1,), dtype: Any = None, name: str | None = None) -> Tensor:
     """Whole numbers from `low` up to but not including `high`; with one bound, from 0 up to it."""
 
-def randn(shape: Any, dtype: Any = None, name: str | None = None) -> Any:
+def randn(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """Normally distributed numbers of mean 0 and deviation 1."""
 
-def randperm(n: Any, dtype: Any = "int64", name: str | None = None) -> Any:
+def randperm(n: Any, dtype: Any = "int64", name: str | None = None) -> Tensor:
     """The numbers from 0 to n - 1, mixed."""
 
 def rank(input: X) -> X:
@@ -530,7 +532,7 @@ def rsqrt(x: X, name: str | None = None) -> X:
 
 def scale(
     x: X,
-    scale: float = 1.0,
+    scale: Any = 1.0,
     bias: float = 0.0,
     bias_after_scale: bool = True,
     act: str | None = None,
@@ -589,7 +591,7 @@ def squeeze_(x: X, axis: Any = None, name: str | None = None) -> X:
 def stack(x: Any, axis: Any = 0, name: str | None = None) -> Any:
     """Several of one shape side by side along a new dimension."""
 
-def standard_normal(shape: Any, dtype: Any = None, name: str | None = None) -> Any:
+def standard_normal(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """Normally distributed numbers of mean 0 and deviation 1."""
 
 def stanh(x: X, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> X:
@@ -622,7 +624,7 @@ def tanh_(x: X, name: str | None = None) -> X:
 def tile(x: X, repeat_times: Any, name: str | None = None) -> X:
     """As many copies along each dimension; more numbers than dimensions make new ones."""
 
-def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Any:
+def to_tensor(data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True) -> Tensor:
     """A tensor or variable of numbers, lists or an array; gradients flow to it only with `stop_gradient=False`."""
 
 def topk(x: Any, k: Any, axis: Any = None, largest: bool = True, sorted: bool = True, name: str | None = None) -> Any:
@@ -645,7 +647,7 @@ def unbind(input: Any, axis: Any = 0) -> Any:
 
 def uniform(
     shape: Any, dtype: Any = None, min: float = -1.0, max: float = 1.0, seed: int = 0, name: str | None = None
-) -> Any:
+) -> Tensor:
     """Numbers spread evenly over [min, max); with a `seed` the same each time."""
 
 def unique(
@@ -674,7 +676,7 @@ def var(x: X, axis: Any = None, unbiased: bool = True, keepdim: bool = False, na
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
     """`x` where the condition holds, else `y`; with the condition alone, the places where it holds."""
 
-def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Any:
+def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """Zeros."""
 
 def zeros_like(x: X, dtype: Any = None, name: str | None = None) -> X:

@@ -78,10 +78,7 @@ _SIZE: Any = torch.Tensor.size
 
 FUNCTIONS = [
     function(
-        "cast(x, dtype)",
-        "The values as another type.",
-        lambda x, dtype: fresh(x.to(dtype_of(dtype)), x),
-        layers.cast,
+        "cast(x, dtype)", "The values as another type.", lambda x, dtype: fresh(x.to(dtype_of(dtype)), x), layers.cast
     ),
     function(
         "split(x, num_or_sections, axis=0, name)",
@@ -138,15 +135,9 @@ FUNCTIONS = [
         None,
     ),
     function(
-        "squeeze_(x, axis=None, name)",
-        "`squeeze`, in place.",
-        lambda x, axis: _become(x, squeezed(x, axis)),
-        None,
+        "squeeze_(x, axis=None, name)", "`squeeze`, in place.", lambda x, axis: _become(x, squeezed(x, axis)), None
     ),
     function(
-        "unsqueeze_(x, axis, name)",
-        "`unsqueeze`, in place.",
-        lambda x, axis: _become(x, unsqueezed(x, axis)),
-        None,
+        "unsqueeze_(x, axis, name)", "`unsqueeze`, in place.", lambda x, axis: _become(x, unsqueezed(x, axis)), None
     ),
 ]

@@ -7,10 +7,7 @@ from typing import Any
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
-__all__ = [
-    "cast",
-    "increment",
-]
+__all__ = ["cast", "increment"]
 
 
 def cast(x: Variable, dtype: Any) -> Variable:

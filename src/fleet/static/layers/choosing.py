@@ -8,12 +8,7 @@ from fleet.static.layers.table import equal, fill_constant, reduce_prod
 from fleet.static.layers.table import shape as shape_of
 from fleet.static.variable import Variable
 
-__all__ = [
-    "is_empty",
-    "rank",
-    "size",
-    "where",
-]
+__all__ = ["is_empty", "rank", "size", "where"]
 
 
 def where(

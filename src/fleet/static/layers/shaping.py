@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
-__all__ = [
-    "split",
-    "unstack",
-]
+__all__ = ["split", "unstack"]
 
 
 def split(

@@ -16,15 +16,7 @@ from fleet.static.layers.table import fill_constant
 from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.variable import Parameter, Variable
 
-__all__ = [
-    "assign",
-    "create_global_var",
-    "create_parameter",
-    "create_tensor",
-    "eye",
-    "ones",
-    "zeros",
-]
+__all__ = ["assign", "create_global_var", "create_parameter", "create_tensor", "eye", "ones", "zeros"]
 
 MAX_ASSIGNED = 1024 * 1024
 """Elements of an array that `assign` puts into a program, which holds them as numbers."""

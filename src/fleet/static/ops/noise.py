@@ -85,8 +85,7 @@ _define(
     _uniform,
     _UNIFORM,
     Calls(
-        "Spread evenly from `min` to `max`.",
-        "uniform_random(shape, dtype='float32', min=-1.0, max=1.0, seed=0, name)",
+        "Spread evenly from `min` to `max`.", "uniform_random(shape, dtype='float32', min=-1.0, max=1.0, seed=0, name)"
     ),
 )
 _define(

@@ -15,7 +15,7 @@ from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.roles import Role, UserDefinedRoleMaker
 from fleet.static import layers
 from fleet.strategy import Mode
-from fleet_paddle import dygraph, imperative, io, metrics, mode, older_fleet, optimizer, tensor
+from fleet_paddle import dygraph, imperative, io, metrics, mode, older_fleet, optimizer
 from fleet_paddle.fluid import layers as fluid_layers
 from fleet_paddle.imperative.nn import functional
 from fleet_paddle.programs import composed, inference_files
@@ -40,32 +40,32 @@ def run(*fetches: Any, **feed: Any) -> list[Any]:
 
 
 CALLS: dict[str, Callable[[Any], Any]] = {
-    "add": lambda x: tensor.add(x, x),
-    "subtract": lambda x: tensor.subtract(x, x * 2),
-    "multiply": lambda x: tensor.multiply(x, x),
-    "divide": lambda x: tensor.divide(x, tensor.exp(x)),
-    "pow": lambda x: tensor.pow(x, 2.0),
-    "matmul": lambda x: tensor.matmul(x, x, transpose_y=True),
-    "maximum": lambda x: tensor.maximum(x, x * -1.0),
-    "sum": lambda x: tensor.sum(x, axis=1, keepdim=True),
-    "mean": lambda x: tensor.mean(x),
-    "mean of rows": lambda x: tensor.mean(x, axis=-1),
-    "max": lambda x: tensor.max(x, axis=0),
-    "min": lambda x: tensor.min(x, axis=0),
-    "argmax": lambda x: tensor.argmax(x, axis=1),
-    "topk": lambda x: tensor.topk(x, 2)[0],
-    "cumsum": lambda x: tensor.cumsum(x, axis=1),
-    "concat": lambda x: tensor.concat([x, x], axis=1),
-    "stack": lambda x: tensor.stack([x, x], axis=0),
-    "split": lambda x: tensor.split(x, 2, axis=1)[1],
-    "reshape": lambda x: tensor.reshape(x, [-1, 3]),
-    "transpose": lambda x: tensor.transpose(x, [1, 0]),
-    "flatten": lambda x: tensor.flatten(tensor.reshape(x, [4, 2, 3]), 1),
-    "unsqueeze": lambda x: tensor.squeeze(tensor.unsqueeze(x, 1), 1),
-    "cast": lambda x: tensor.cast(x, "int64"),
-    "clip": lambda x: tensor.clip(x, min=0.0),
-    "tile": lambda x: tensor.tile(x, [2, 1]),
-    "greater_than": lambda x: tensor.greater_than(x, tensor.zeros_like(x)),
+    "add": lambda x: imperative.add(x, x),
+    "subtract": lambda x: imperative.subtract(x, x * 2),
+    "multiply": lambda x: imperative.multiply(x, x),
+    "divide": lambda x: imperative.divide(x, imperative.exp(x)),
+    "pow": lambda x: imperative.pow(x, 2.0),
+    "matmul": lambda x: imperative.matmul(x, x, transpose_y=True),
+    "maximum": lambda x: imperative.maximum(x, x * -1.0),
+    "sum": lambda x: imperative.sum(x, axis=1, keepdim=True),
+    "mean": lambda x: imperative.mean(x),
+    "mean of rows": lambda x: imperative.mean(x, axis=-1),
+    "max": lambda x: imperative.max(x, axis=0),
+    "min": lambda x: imperative.min(x, axis=0),
+    "argmax": lambda x: imperative.argmax(x, axis=1),
+    "topk": lambda x: imperative.topk(x, 2)[0],
+    "cumsum": lambda x: imperative.cumsum(x, axis=1),
+    "concat": lambda x: imperative.concat([x, x], axis=1),
+    "stack": lambda x: imperative.stack([x, x], axis=0),
+    "split": lambda x: imperative.split(x, 2, axis=1)[1],
+    "reshape": lambda x: imperative.reshape(x, [-1, 3]),
+    "transpose": lambda x: imperative.transpose(x, [1, 0]),
+    "flatten": lambda x: imperative.flatten(imperative.reshape(x, [4, 2, 3]), 1),
+    "unsqueeze": lambda x: imperative.squeeze(imperative.unsqueeze(x, 1), 1),
+    "cast": lambda x: imperative.cast(x, "int64"),
+    "clip": lambda x: imperative.clip(x, min=0.0),
+    "tile": lambda x: imperative.tile(x, [2, 1]),
+    "greater_than": lambda x: imperative.greater_than(x, imperative.zeros_like(x)),
     "relu": lambda x: functional.relu(x),
     "gelu": lambda x: functional.gelu(x),
     "leaky_relu": lambda x: functional.leaky_relu(x),
@@ -74,9 +74,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "log_softmax": lambda x: functional.log_softmax(x),
     "swish": lambda x: functional.swish(x),
     "softplus": lambda x: functional.softplus(x),
-    "linear": lambda x: functional.linear(x, tensor.transpose(x, [1, 0])),
-    "mse_loss": lambda x: functional.mse_loss(x, tensor.tanh(x), reduction="sum"),
-    "l1_loss": lambda x: functional.l1_loss(x, tensor.tanh(x)),
+    "linear": lambda x: functional.linear(x, imperative.transpose(x, [1, 0])),
+    "mse_loss": lambda x: functional.mse_loss(x, imperative.tanh(x), reduction="sum"),
+    "l1_loss": lambda x: functional.l1_loss(x, imperative.tanh(x)),
     "bce": lambda x: functional.binary_cross_entropy_with_logits(x, functional.sigmoid(x)),
     "dropout": lambda x: functional.dropout(x, 0.5, training=False),
 }
@@ -87,12 +87,12 @@ TIES = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5], np.float32)
 
 @pytest.mark.parametrize(
     "call",
-    [tensor.round, lambda x: x.round(), fluid_layers.round, lambda x: tensor.round(x + 0.0)],
+    [imperative.round, lambda x: x.round(), fluid_layers.round, lambda x: imperative.round(x + 0.0)],
     ids=["paddle.round", "x.round", "fluid.layers.round", "of a result"],
 )
 def test_round_is_the_same_everywhere(call: Callable[[Any], Any]) -> None:
     away = [1, 2, 3, -1, -2, -3]
-    assert call(tensor.to_tensor(TIES)).tolist() == away
+    assert call(imperative.to_tensor(TIES)).tolist() == away
     mode.enable_static()
     assert run(call(static.data("x", [6])), x=TIES)[0].tolist() == away
 
@@ -135,20 +135,20 @@ def test_layers_of_layers() -> None:
 
 def test_the_mode_decides_where_nothing_else_does() -> None:
     assert mode.in_dynamic_mode()
-    assert isinstance(tensor.zeros([2]), torch.Tensor)
+    assert isinstance(imperative.zeros([2]), torch.Tensor)
     mode.enable_static()
     assert not mode.in_dynamic_mode()
-    assert isinstance(tensor.full([2], 3.0), static.Variable)
-    assert isinstance(tensor.create_parameter([2, 3], "float32"), static.Parameter)
+    assert isinstance(imperative.full([2], 3.0), static.Variable)
+    assert isinstance(imperative.create_parameter([2, 3], "float32"), static.Parameter)
     with mode.guard(static.CPUPlace()):
-        assert isinstance(tensor.ones([2]), torch.Tensor)
+        assert isinstance(imperative.ones([2]), torch.Tensor)
         assert imperative.state.chosen.device == torch.device("cpu")
     assert mode.is_static()
     assert imperative.state.chosen.device is None
     with pytest.raises(NotSupportedError, match="unique takes tensors, and is not built for variables"):
-        tensor.unique(static.data("x", [None, 6]))
+        imperative.unique(static.data("x", [None, 6]))
     with pytest.raises(AttributeError):
-        _ = tensor.no_such_name
+        _ = imperative.no_such_name
     mode.seed(7)
     assert static.default_startup_program().random_seed == 7
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import run
 from types import ModuleType
 
 import pytest
@@ -16,6 +18,8 @@ from fleet.static.registry import definitions
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import functional
 from fleet_paddle.imperative.nn import table as classes
+from fleet_paddle.imperative.tensor import Tensor
+from fleet_paddle.rows.listing import functions
 from fleet_paddle.rows.stubs import STUBS
 
 
@@ -45,3 +49,19 @@ def test_every_row_is_a_function_with_its_own_name_and_document() -> None:
             assert function.__doc__
     for name in classes.__all__:
         assert getattr(classes, name).__name__ == name
+
+
+def test_the_command_that_writes_stubs_needs_no_other_import_before_it() -> None:
+    made = run(
+        [sys.executable, "-m", "fleet_paddle.rows.stubs", "functions"], capture_output=True, text=True, check=True
+    )
+    assert made.stdout == STUBS["functions"]()
+
+
+def test_a_function_is_a_method_where_its_first_argument_is_a_tensor() -> None:
+    rows = {one.spelling.name: one for one in functions()}
+    assert rows["reshape"].is_method
+    assert not rows["zeros"].is_method
+    assert not rows["where"].is_method
+    assert hasattr(Tensor, "strided_slice")
+    assert not hasattr(Tensor, "arange")

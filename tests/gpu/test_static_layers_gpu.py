@@ -17,7 +17,7 @@ from fleet.static.layers.conv_transpose import conv2d_transpose
 from fleet.static.layers.lookup import embedding
 from fleet.static.layers.nn import fc
 from fleet.static.layers.pool import adaptive_pool2d, pool2d
-from fleet.static.layers.tensor import fill_constant
+from fleet.static.layers.table import fill_constant
 from fleet.static.ops.sequence_pool import KINDS
 from support.static_ops import SEED, Build, Tried, normal
 

@@ -15,7 +15,7 @@ import torch
 
 from fleet.static.feeds import copied
 from fleet.static.loader import Generator, Loader
-from fleet_paddle.imperative import to_tensor
+from fleet_paddle.imperative.creation import to_tensor
 from fleet_paddle.imperative.tensor import Tensor
 
 

@@ -17,7 +17,7 @@ alias(
         "fleet_paddle.mode": "disable_static enable_static in_dynamic_mode seed",
         "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace ParamAttr",
         "fleet_paddle.programs.var_types": "bfloat16 bool float16 float32 float64 int16 int32 int64 int8 uint8",
-        "fleet_paddle.tensor": "DataParallel Tensor abs acos add add_n addmm all allclose any arange argmax argmin "
+        "fleet_paddle.imperative": "DataParallel Tensor abs acos add add_n addmm all allclose any arange argmax argmin "
         "argsort asin assign atan bernoulli bmm broadcast_shape broadcast_to cast ceil cholesky chunk clip clone "
         "concat conj cos cosh create_parameter crop cross cumsum diag dist divide dot empty empty_like equal "
         "equal_all erf exp expand expand_as eye flatten flatten_ flip floor floor_divide full full_like gather "
@@ -38,8 +38,8 @@ alias(
         "get_cuda_rng_state": "torch.cuda:get_rng_state_all",
         "get_cudnn_version": "torch.backends.cudnn:version",
         "in_dygraph_mode": "fleet_paddle.mode:in_dynamic_mode",
-        "remainder": "fleet_paddle.tensor:mod",
-        "floor_mod": "fleet_paddle.tensor:mod",
+        "remainder": "fleet_paddle.imperative:mod",
+        "floor_mod": "fleet_paddle.imperative:mod",
         "set_cuda_rng_state": "torch.cuda:set_rng_state_all",
         "set_printoptions": "torch:set_printoptions",
     },

@@ -11,7 +11,7 @@ import torch
 
 from fleet import static
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
-from fleet_paddle import imperative, mode, optimizer, tensor
+from fleet_paddle import imperative, mode, optimizer
 from fleet_paddle.imperative import nn
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from support.programs import Built, building
@@ -44,9 +44,9 @@ class Net(nn.Layer):
         self.factor = self.create_parameter([1], default_initializer=nn.initializer.Constant(2.0))
 
     def forward(self, ids: Any) -> Any:
-        x = self.act(self.towers[0](tensor.reshape(self.table(ids), [-1, 12])))
+        x = self.act(self.towers[0](imperative.reshape(self.table(ids), [-1, 12])))
         made = F.sigmoid(self.towers[1](x) * self.factor + self.shifts[0])
-        return tensor.concat([made, tensor.sum(made, axis=1, keepdim=True)], axis=1)
+        return imperative.concat([made, imperative.sum(made, axis=1, keepdim=True)], axis=1)
 
 
 LAYERS: dict[str, tuple[Make, tuple[Any, ...]]] = {
@@ -117,7 +117,7 @@ def test_a_layer_computes_and_trains_the_same(kind: str) -> None:
         mode.enable_static()
         layer = make()
         out = layer(*variables(arrays))
-        optimizer.SGD(0.5, parameters=layer.parameters()).minimize(tensor.mean(out * out))
+        optimizer.SGD(0.5, parameters=layer.parameters()).minimize(imperative.mean(out * out))
     assert {name: list(one.shape) for name, one in layer.state_dict().items()} == {
         name: list(one.shape) for name, one in of_tensors.state_dict().items()
     }
@@ -194,7 +194,7 @@ def test_tensors_and_variables_are_told_apart() -> None:
         with pytest.raises(NotReadyError, match="'linear_0.b_0' has no value in this scope; run the startup program"):
             layer.set_state_dict({"bias": ROWS[0, :3], "weight": ROWS[:3].T})
         with pytest.raises(NotSupportedError, match="unique takes tensors, and is not built for variables"):
-            tensor.unique(x)
+            imperative.unique(x)
         with pytest.raises(AttributeError, match="'x0' has no numpy.*fetch it"):
             x.numpy()
         with pytest.raises(AttributeError, match="no attribute 'no_such'"):
@@ -203,8 +203,8 @@ def test_tensors_and_variables_are_told_apart() -> None:
 
 def some_ignored(x: Any) -> Any:
     """Labels of which those of rows that begin below 0 are -100."""
-    is_first = tensor.cast(x[:, 0] < 0, "int64")
-    return tensor.argmax(x, axis=1) * (1 - is_first) - 100 * is_first
+    is_first = imperative.cast(x[:, 0] < 0, "int64")
+    return imperative.argmax(x, axis=1) * (1 - is_first) - 100 * is_first
 
 
 METHODS: dict[str, Callable[[Any], Any]] = {
@@ -217,43 +217,43 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "clip": lambda x: x.clip(-1, 1),
     "matmul": lambda x: x.matmul(x, transpose_y=True),
     "detach": lambda x: x.detach() + x.clone(),
-    "where": lambda x: tensor.where(x > 0, x, x * 0.0),
-    "expand": lambda x: tensor.expand(tensor.unsqueeze(x, 0), [3, 4, 6]),
-    "std": lambda x: tensor.std(x, axis=1),
-    "norm": lambda x: tensor.norm(x, axis=1),
-    "logsumexp": lambda x: tensor.logsumexp(x, axis=1),
-    "isfinite": lambda x: tensor.isfinite(x / tensor.zeros_like(x)),
-    "isnan": lambda x: tensor.isnan(x * 0.0 / (x * 0.0)),
-    "tril": lambda x: tensor.tril(x, diagonal=1),
-    "log1p": lambda x: tensor.log1p(x * x),
-    "mod": lambda x: tensor.mod(x, tensor.full_like(x, 2.0)),
-    "mm": lambda x: tensor.mm(x, tensor.t(x)),
-    "numel": lambda x: tensor.numel(x),
-    "chunk": lambda x: tensor.chunk(x, 2, axis=1)[1],
-    "masked_select": lambda x: tensor.masked_select(x, x > 0),
-    "gather": lambda x: tensor.gather(x, tensor.argmax(x, axis=0), axis=0),
-    "roll": lambda x: tensor.roll(x, 8, axis=1),
-    "index_sample": lambda x: tensor.index_sample(x, tensor.argsort(x, axis=1)),
-    "addmm": lambda x: tensor.addmm(x, x, tensor.eye(6), beta=2.0, alpha=3.0),
-    "tan": lambda x: tensor.tan(x),
-    "isclose": lambda x: tensor.isclose(x, x * 1.0),
-    "multiply": lambda x: tensor.multiply(x, tensor.sum(x, axis=1), axis=0),
-    "prelu": lambda x: F.prelu(x, tensor.full([1], 0.3)),
-    "conv1d": lambda x: F.conv1d(tensor.reshape(x, [2, 2, 6]), tensor.ones([3, 2, 3]), padding=1, stride=2),
-    "conv3d": lambda x: F.conv3d(tensor.reshape(x, [1, 1, 2, 3, 4]), tensor.ones([2, 1, 2, 2, 2])),
-    "max_pool1d": lambda x: F.max_pool1d(tensor.unsqueeze(x, 1), 2),
-    "avg_pool1d": lambda x: F.avg_pool1d(tensor.unsqueeze(x, 1), 3, 2, 1),
+    "where": lambda x: imperative.where(x > 0, x, x * 0.0),
+    "expand": lambda x: imperative.expand(imperative.unsqueeze(x, 0), [3, 4, 6]),
+    "std": lambda x: imperative.std(x, axis=1),
+    "norm": lambda x: imperative.norm(x, axis=1),
+    "logsumexp": lambda x: imperative.logsumexp(x, axis=1),
+    "isfinite": lambda x: imperative.isfinite(x / imperative.zeros_like(x)),
+    "isnan": lambda x: imperative.isnan(x * 0.0 / (x * 0.0)),
+    "tril": lambda x: imperative.tril(x, diagonal=1),
+    "log1p": lambda x: imperative.log1p(x * x),
+    "mod": lambda x: imperative.mod(x, imperative.full_like(x, 2.0)),
+    "mm": lambda x: imperative.mm(x, imperative.t(x)),
+    "numel": lambda x: imperative.numel(x),
+    "chunk": lambda x: imperative.chunk(x, 2, axis=1)[1],
+    "masked_select": lambda x: imperative.masked_select(x, x > 0),
+    "gather": lambda x: imperative.gather(x, imperative.argmax(x, axis=0), axis=0),
+    "roll": lambda x: imperative.roll(x, 8, axis=1),
+    "index_sample": lambda x: imperative.index_sample(x, imperative.argsort(x, axis=1)),
+    "addmm": lambda x: imperative.addmm(x, x, imperative.eye(6), beta=2.0, alpha=3.0),
+    "tan": lambda x: imperative.tan(x),
+    "isclose": lambda x: imperative.isclose(x, x * 1.0),
+    "multiply": lambda x: imperative.multiply(x, imperative.sum(x, axis=1), axis=0),
+    "prelu": lambda x: F.prelu(x, imperative.full([1], 0.3)),
+    "conv1d": lambda x: F.conv1d(imperative.reshape(x, [2, 2, 6]), imperative.ones([3, 2, 3]), padding=1, stride=2),
+    "conv3d": lambda x: F.conv3d(imperative.reshape(x, [1, 1, 2, 3, 4]), imperative.ones([2, 1, 2, 2, 2])),
+    "max_pool1d": lambda x: F.max_pool1d(imperative.unsqueeze(x, 1), 2),
+    "avg_pool1d": lambda x: F.avg_pool1d(imperative.unsqueeze(x, 1), 3, 2, 1),
     "normalize": lambda x: F.normalize(x),
     "cosine_similarity": lambda x: F.cosine_similarity(x, x + 1.0),
-    "pos_weight": lambda x: F.binary_cross_entropy_with_logits(x, F.sigmoid(x), pos_weight=tensor.full([1], 2.0)),
-    "weight": lambda x: F.cross_entropy(x, tensor.argmax(x, axis=1), tensor.arange(6, dtype="float32") + 1.0),
-    "softmax too": lambda x: F.softmax_with_cross_entropy(x, tensor.argmin(x, axis=1), return_softmax=True)[1],
-    "max_pool1d same": lambda x: F.max_pool1d(tensor.unsqueeze(x, 1), 3, 1, "SAME"),
-    "avg_pool1d same": lambda x: F.avg_pool1d(tensor.unsqueeze(x, 1), 3, 1, "SAME"),
+    "pos_weight": lambda x: F.binary_cross_entropy_with_logits(x, F.sigmoid(x), pos_weight=imperative.full([1], 2.0)),
+    "weight": lambda x: F.cross_entropy(x, imperative.argmax(x, axis=1), imperative.arange(6, dtype="float32") + 1.0),
+    "softmax too": lambda x: F.softmax_with_cross_entropy(x, imperative.argmin(x, axis=1), return_softmax=True)[1],
+    "max_pool1d same": lambda x: F.max_pool1d(imperative.unsqueeze(x, 1), 3, 1, "SAME"),
+    "avg_pool1d same": lambda x: F.avg_pool1d(imperative.unsqueeze(x, 1), 3, 1, "SAME"),
     "ignored": lambda x: F.cross_entropy(x, some_ignored(x)),
     "ignored, none": lambda x: F.cross_entropy(x, some_ignored(x), reduction="none"),
     "ignored nll": lambda x: F.nll_loss(x, some_ignored(x)),
-    "pad": lambda x: F.pad(tensor.reshape(x, [1, 4, 6, 1]), [1, 0, 2, 1]),
+    "pad": lambda x: F.pad(imperative.reshape(x, [1, 4, 6, 1]), [1, 0, 2, 1]),
 }
 
 
@@ -273,18 +273,18 @@ def test_makers_make_variables() -> None:
     with building() as built:
         made = [
             *(
-                tensor.arange(4),
-                tensor.eye(2),
-                tensor.linspace(0, 1, 3),
-                tensor.to_tensor([1.0, 2.0]),
-                tensor.ones([2]),
+                imperative.arange(4),
+                imperative.eye(2),
+                imperative.linspace(0, 1, 3),
+                imperative.to_tensor([1.0, 2.0]),
+                imperative.ones([2]),
             ),
             *(
-                tensor.rand([50]),
-                tensor.randn([50]),
-                tensor.uniform([50]),
-                tensor.randint(0, 5, [50]),
-                tensor.randperm(5),
+                imperative.rand([50]),
+                imperative.randn([50]),
+                imperative.uniform([50]),
+                imperative.randint(0, 5, [50]),
+                imperative.randperm(5),
             ),
         ]
         assert all(isinstance(one, static.Variable) for one in made)
@@ -307,6 +307,6 @@ def test_class_weights_where_the_batch_decides_two_sizes() -> None:
     with building() as built:
         x: Any = static.data("x", [-1, -1, 6])
         y: Any = static.data("y", [-1, -1], "int64")
-        loss = F.cross_entropy(x, y, tensor.to_tensor(weight))
+        loss = F.cross_entropy(x, y, imperative.to_tensor(weight))
     (value,) = built.run({"x": scores, "y": labels}, loss)
     np.testing.assert_allclose(value, [float(wanted)], rtol=1e-5)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fleet import static
-from fleet_paddle import imperative, mode, optimizer, tensor
+from fleet_paddle import imperative, mode, optimizer
 from fleet_paddle.imperative import nn
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from support.programs_cluster import Cluster
@@ -43,13 +43,13 @@ class DeepFM(nn.Layer):
         self.last = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 1))
 
     def forward(self, ids: Any, numbers: Any) -> Any:
-        first = tensor.sum(self.first(ids), 1)
-        wide = tensor.multiply(tensor.unsqueeze(numbers, 2), self.dense)
-        rows = tensor.concat([self.rows(ids), wide], 1)
-        second = 0.5 * tensor.sum(
-            tensor.square(tensor.sum(rows, 1)) - tensor.sum(tensor.square(rows), 1), 1, keepdim=True
+        first = imperative.sum(self.first(ids), 1)
+        wide = imperative.multiply(imperative.unsqueeze(numbers, 2), self.dense)
+        rows = imperative.concat([self.rows(ids), wide], 1)
+        second = 0.5 * imperative.sum(
+            imperative.square(imperative.sum(rows, 1)) - imperative.sum(imperative.square(rows), 1), 1, keepdim=True
         )
-        x = tensor.reshape(rows, [-1, (SLOTS + NUMBERS) * WIDTH])
+        x = imperative.reshape(rows, [-1, (SLOTS + NUMBERS) * WIDTH])
         for layer in self.tower:
             x = layer(x)
         return F.sigmoid(first + second + self.last(x))
@@ -103,7 +103,7 @@ def _program(kind: str) -> tuple[Model, list[DeepFM]]:
 
 
 def _loss(guess: Any, label: Any) -> Any:
-    return tensor.mean(F.binary_cross_entropy(guess, label, reduction="none"))
+    return imperative.mean(F.binary_cross_entropy(guess, label, reduction="none"))
 
 
 def _tensors(kind: str, model: Model, like: DeepFM) -> list[float]:

@@ -20,9 +20,8 @@ from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.static import names
 from fleet.static.executor.scope import global_scope
 from fleet.static.initializer import Constant
-from fleet.static.layers.arithmetic import scale, sums
-from fleet.static.layers.table import elementwise_min
-from fleet.static.layers.tensor import assign, fill_constant
+from fleet.static.layers.table import elementwise_min, fill_constant, scale, sums
+from fleet.static.layers.tensor import assign
 from fleet.static.operator import OPTIMIZE
 from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.settings import number

@@ -65,11 +65,18 @@ class Calls:
     v2: str = ""
     """The function of PaddlePaddle 2.0: `softshrink(x, threshold->lambda=0.5, name)`."""
     torch: Callable[..., Any] | None = None
-    """What 2.0's function is on tensors: it takes that function's arguments, `name` left out."""
+    """What 2.0's function is on tensors: it takes that function's arguments, `name` left out.
+
+    Of a layer alone, what it is on tensors that need no laying out.
+    """
     layer: str = ""
     """The layer class of 2.0 that calls the function: `Softshrink`."""
     to_attrs: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """Makes the attributes from the arguments, where that is more than taking their types."""
+    returns: tuple[str, ...] = ()
+    """The output slots that it returns, several as a tuple; the first alone if empty."""
+    keeps: Callable[[list[Any], dict[str, Any]], bool] | None = None
+    """Whether variables and attributes are such that the last output, `XShape?` or the like, is needed."""
     is_sign: bool = False
     """Whether a sign between variables means it, as + does: then 2.0's function takes numbers and mixed types too."""
 

@@ -8,7 +8,7 @@ A parameter is a name, the attribute that it sets if that has another name (`->a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,12 @@ _TYPES = {
     "out": "Any",
     "p": "Any",
     "cond": "Any",
+    "num_or_sections": "Any",
+    "padding_value": "Any",
+    "scale": "Any",
+    "shape": "Any",
+    "start": "Any",
+    "step": "Any",
 }
 """Types of parameters that their defaults do not tell."""
 
@@ -94,7 +100,8 @@ class Spelling:
         made.__doc__, made.__module__ = doc, module
         return made
 
-    def stub(self, operand: str, num_operands: int, doc: str) -> str:
-        """The function in a `.pyi`: its first parameters are of the type `operand`, and so is its result."""
-        typed = [one.of_type(operand) if i < num_operands else one.typed for i, one in enumerate(self.parameters)]
-        return f'def {self.name}({", ".join(typed)}) -> {operand}:\n    """{doc}"""\n'
+    def stub(self, kinds: Sequence[str], result: str, doc: str) -> str:
+        """The function in a `.pyi`; the first parameters have the types of `kinds`."""
+        first, others = self.parameters[: len(kinds)], self.parameters[len(kinds) :]
+        typed = [*(one.of_type(kind) for one, kind in zip(first, kinds, strict=True)), *(one.typed for one in others)]
+        return f'def {self.name}({", ".join(typed)}) -> {result}:\n    """{doc}"""\n'

@@ -196,7 +196,7 @@ def test_scale_of_integers_takes_whole_numbers_only() -> None:
         with pytest.raises(UsageError, match="X 'n' is int64; cast both to a float, or use elementwise_floordiv"):
             layers.elementwise_div(n, n)
         with pytest.raises(UsageTypeError, match="scale and bias must be numbers"):
-            layers.scale(n, n)  # type: ignore[arg-type]
+            layers.scale(n, n)
 
 
 @pytest.mark.parametrize(("is_after", "expected"), [(True, 13.0), (False, 16.0)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.layers import random, tensor
+from fleet.static import layers
 from fleet.static.layers.io import fed
 from fleet.static.program import Program
 from support.programs import building
@@ -17,11 +17,11 @@ def test_values_and_that_runs_differ() -> None:
     with building() as built:
         x = fed("x", [-1, 3])
         drawn = [
-            random.uniform_random([1000], "float64", -2.0, 4.0),
-            random.gaussian_random([1000], 3.0, 0.1),
-            random.randint(2, 5, [1000], "int32"),
-            random.uniform_random_batch_size_like(x, [1, 4], min=0.0),
-            random.gaussian_random_batch_size_like(x, [4, 1], 0, 1, dtype="float64"),
+            layers.uniform_random([1000], "float64", -2.0, 4.0),
+            layers.gaussian_random([1000], 3.0, 0.1),
+            layers.randint(2, 5, [1000], "int32"),
+            layers.uniform_random_batch_size_like(x, [1, 4], min=0.0),
+            layers.gaussian_random_batch_size_like(x, [4, 1], 0, 1, dtype="float64"),
         ]
     feed = {"x": np.zeros((2, 3), np.float32)}
     first, again = built.run(feed, *drawn), built.run(feed, *drawn)
@@ -38,7 +38,7 @@ def test_a_seed_gives_the_same_values_in_every_run_and_the_program_s_seed_in_eve
     def made(seed: int, whole: int) -> tuple[list[float], list[float]]:
         with building() as built:
             built.main.random_seed = whole
-            out = random.uniform_random([4], seed=seed)
+            out = layers.uniform_random([4], seed=seed)
         return built.run({}, out)[0].tolist(), built.run({}, out)[0].tolist()
 
     assert len({tuple(one) for one in (*made(7, 0), *made(7, 0))}) == 1
@@ -49,11 +49,11 @@ def test_a_seed_gives_the_same_values_in_every_run_and_the_program_s_seed_in_eve
 def test_sizes_that_a_batch_decides() -> None:
     with building() as built:
         x = fed("x", [-1, 3])
-        rows = tensor.shape(x)[0]
+        rows = layers.shape(x)[0]
         outs = [
-            tensor.fill_constant([rows, 2], "int64", 7),
-            tensor.zeros(tensor.shape(x)),
-            random.uniform_random([2, rows]),
+            layers.fill_constant([rows, 2], "int64", 7),
+            layers.zeros(layers.shape(x)),
+            layers.uniform_random([2, rows]),
         ]
     assert [one.shape for one in outs] == [(-1, 2), (-1, -1), (2, -1)]
     main = Program.parse_from_string(str(built.main))
@@ -65,7 +65,7 @@ def test_sizes_that_a_batch_decides() -> None:
 
 def test_sampling_id_draws_by_chance() -> None:
     with building() as built:
-        out = random.sampling_id(fed("x", [-1, 3]))
+        out = layers.sampling_id(fed("x", [-1, 3]))
     probabilities = np.array([[0, 1, 0], [0.5, 0, 0.5]] * 50, np.float32)
     drawn = built.run({"x": probabilities}, out)[0]
     assert set(drawn[::2].tolist()) == {1}
@@ -74,7 +74,7 @@ def test_sampling_id_draws_by_chance() -> None:
 
 def test_shuffle_batch_and_its_gradient() -> None:
     x = normal(4, 2, 3)
-    tried = Tried(lambda x: random.shuffle_batch(x, seed=3), {"x": x})
+    tried = Tried(lambda x: layers.shuffle_batch(x, seed=3), {"x": x})
     weights = normal(4, 2, 3)
     out, order, slope = tried.built.run({"x": x, SEED: weights}, tried.out, "shuffle_batch_0.tmp_1", "x@GRAD")
     rows = x.reshape(8, 3)
@@ -86,12 +86,12 @@ def test_shuffle_batch_and_its_gradient() -> None:
 def test_bad_arguments() -> None:
     with building():
         with pytest.raises(UsageError, match=r"shape must have no -1, got \[-1, 2\]; use layers.shape\(x\)\[0\]"):
-            random.uniform_random([-1, 2])
+            layers.uniform_random([-1, 2])
         with pytest.raises(UsageError, match="dtype must be a float, got int64"):
-            random.gaussian_random([2], dtype="int64")
+            layers.gaussian_random([2], dtype="int64")
         with pytest.raises(UsageError, match="low must be below high"):
-            random.randint(3, 3)
+            layers.randint(3, 3)
         with pytest.raises(UsageError, match="min must not be above max, got 1.0 and 0.0"):
-            random.uniform_random([2], min=1.0, max=0.0)
+            layers.uniform_random([2], min=1.0, max=0.0)
         with pytest.raises(NotSupportedError, match="min and max must be 0 and 1"):
-            random.sampling_id(fed("x", [2, 2]), 0.5)
+            layers.sampling_id(fed("x", [2, 2]), 0.5)

@@ -13,7 +13,7 @@ import torch
 from fleet.errors import UsageError
 from fleet.static.layers import sequence
 from fleet.static.layers.io import fed
-from fleet.static.layers.tensor import fill_constant
+from fleet.static.layers.table import fill_constant
 from fleet.static.variable import Variable
 from support.programs import building
 from support.static_ops import check, feed_variable, normal

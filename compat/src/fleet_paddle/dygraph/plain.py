@@ -11,7 +11,8 @@ from fleet.errors import NotSupportedError, UsageError
 from fleet.static import layers
 from fleet_paddle.dygraph.layer import Layer
 from fleet_paddle.fluid.layers import computed
-from fleet_paddle.imperative import ParallelEnv, init_parallel_env, to_tensor
+from fleet_paddle.imperative import ParallelEnv, init_parallel_env
+from fleet_paddle.imperative.creation import to_tensor
 from fleet_paddle.imperative.nn.functional.window import Sizes
 from fleet_paddle.imperative.tensor import Tensor, own
 

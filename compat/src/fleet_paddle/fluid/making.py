@@ -16,9 +16,10 @@ import torch
 
 from fleet.errors import NotSupportedError
 from fleet.static import layers
-from fleet_paddle import imperative, mode
+from fleet_paddle import mode
 from fleet_paddle.fluid import rates
 from fleet_paddle.fluid.traced import Traced, write
+from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.tensor import Parameter, Tensor, own
 
 Size = Sequence[Any] | torch.Tensor
@@ -28,7 +29,7 @@ def fill_constant(
     shape: Size, dtype: Any, value: Any, force_cpu: bool = False, out: Tensor | None = None, name: str | None = None
 ) -> Tensor:
     """`value` everywhere, in `out` if given."""
-    made = imperative.full(_sizes(shape), value.item() if isinstance(value, torch.Tensor) else value, dtype)
+    made = creation.full(_sizes(shape), value.item() if isinstance(value, torch.Tensor) else value, dtype)
     return _into(out, made)
 
 
@@ -44,23 +45,23 @@ def ones(shape: Size, dtype: Any = "float32", force_cpu: bool = False) -> Tensor
 
 def range(start: Any, end: Any, step: Any, dtype: Any) -> Tensor:
     """start, start + step, ... up to but without `end`."""
-    return imperative.arange(_number(start), _number(end), _number(step), dtype)
+    return creation.arange(_number(start), _number(end), _number(step), dtype)
 
 
 def linspace(start: Any, stop: Any, num: Any, dtype: Any = "float32") -> Tensor:
     """`num` values at equal distances from `start` to `stop`."""
-    return imperative.linspace(_number(start), _number(stop), int(num), dtype)
+    return creation.linspace(_number(start), _number(stop), int(num), dtype)
 
 
 def eye(num_rows: int, num_columns: int | None = None, batch_shape: Any = None, dtype: Any = "float32") -> Tensor:
     """1 on the diagonal of a matrix, 0 elsewhere; repeated for `batch_shape`."""
-    made = imperative.eye(num_rows, num_columns, dtype)
+    made = creation.eye(num_rows, num_columns, dtype)
     return own(made.repeat(*batch_shape, 1, 1)) if batch_shape else made
 
 
 def assign(input: Any, output: Tensor | None = None) -> Tensor:
     """A copy of a tensor or of an array, in `output` if given."""
-    made = own(torch.clone(input)) if isinstance(input, torch.Tensor) else imperative.to_tensor(np.asarray(input))
+    made = own(torch.clone(input)) if isinstance(input, torch.Tensor) else creation.to_tensor(np.asarray(input))
     if not isinstance(input, torch.Tensor | np.ndarray | np.generic) and made.dtype == torch.float64:
         made = made.astype("float32")
     return _into(output, made)
@@ -75,7 +76,7 @@ def create_parameter(
     default_initializer: Any = None,
 ) -> Parameter:
     """A tensor to train."""
-    return imperative.create_parameter(_sizes(shape), dtype, name, attr, is_bias, default_initializer)
+    return creation.create_parameter(_sizes(shape), dtype, name, attr, is_bias, default_initializer)
 
 
 def create_global_var(
@@ -96,14 +97,14 @@ def uniform_random(
     shape: Size, dtype: Any = "float32", min: float = -1.0, max: float = 1.0, seed: int = 0, name: str | None = None
 ) -> Tensor:
     """Numbers spread evenly over [min, max); with a `seed` the same each time."""
-    return imperative.uniform(_sizes(shape), dtype, min, max, seed)
+    return creation.uniform(_sizes(shape), dtype, min, max, seed)
 
 
 def gaussian_random(
     shape: Size, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: Any = "float32", name: str | None = None
 ) -> Tensor:
     """Normally distributed numbers; with a `seed` the same each time."""
-    made = imperative.empty(_sizes(shape), dtype)
+    made = creation.empty(_sizes(shape), dtype)
     generator = torch.Generator(made.device).manual_seed(seed) if seed else None
     return own(made.normal_(mean, std, generator=generator))
 

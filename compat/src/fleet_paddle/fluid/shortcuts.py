@@ -14,6 +14,8 @@ import numpy as np
 import torch
 
 from fleet.static.dtypes import canonical, torch_dtype
+from fleet.static.ops import definitions
+from fleet.static.spelling import Spelling
 from fleet_paddle.imperative.tensor import Tensor, own
 
 Maybe = Tensor | None
@@ -28,46 +30,33 @@ def _shortcut(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _one(name: str, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """A function of each element, without settings."""
-
-    def call(x: torch.Tensor, name: str | None = None) -> Any:
-        made = function(x)
-        made.__class__ = Tensor
-        return made
-
-    FUNCTIONS[name] = call
+_MADE = "made = function({})\nmade.__class__ = Tensor\nreturn made"
+_DIFFERS = "if axis != -1 or act is not None or x.dtype is not y.dtype{}:\n    return None\n"
 
 
-def _two(name: str, function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
-    """A function of two operands of one type that end together."""
+def _from_rows() -> None:
+    """Functions of each element without settings, and of two operands of one type that end together.
 
-    def call(x: torch.Tensor, y: torch.Tensor, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
-        if axis != -1 or act is not None or x.dtype is not y.dtype:
-            return None
-        made = function(x, y)
-        made.__class__ = Tensor
-        return made
+    Quotients are those of floats: others are for the layer to refuse.
+    """
+    for definition in definitions():
+        for calls in definition.calls:
+            if not calls.v1 or calls.torch is None:
+                continue
+            spelling = Spelling.parse(calls.v1)
+            if {*spelling.names, *Spelling.parse(calls.v2 or calls.v1).names} <= {"x", "name"}:
+                body = _MADE.format("x")
+            elif definition.type in _SUMS and not calls.v2:
+                body = _DIFFERS.format(_SUMS[definition.type]) + _MADE.format("x, y")
+            else:
+                continue
+            scope = {"function": calls.torch, "Tensor": Tensor}
+            FUNCTIONS[spelling.name] = spelling.function(body, scope, calls.doc, __name__)
 
-    FUNCTIONS[name] = call
 
-
-for _name in ("abs", "ceil", "cos", "exp", "floor", "log", "reciprocal", "relu", "rsqrt", "sigmoid", "sin", "sqrt"):
-    _one(_name, getattr(torch, _name))
-for _name in ("square", "tanh"):
-    _one(_name, getattr(torch, _name))
-for _name, _function in (("add", torch.add), ("sub", torch.sub), ("mul", torch.mul)):
-    _two(f"elementwise_{_name}", _function)
-
-
-@_shortcut
-def elementwise_div(
-    x: torch.Tensor, y: torch.Tensor, axis: int = -1, act: str | None = None, name: str | None = None
-) -> Maybe:
-    """Floats only: whole numbers are for the layer to refuse."""
-    if axis != -1 or act is not None or x.dtype is not y.dtype or not x.is_floating_point():
-        return None
-    return own(torch.div(x, y))
+_SUMS = {f"elementwise_{name}": "" for name in ("add", "sub", "mul")}
+_SUMS["elementwise_div"] = " or not x.is_floating_point()"
+_from_rows()
 
 
 @_shortcut
@@ -149,21 +138,22 @@ def concat(input: Any, axis: int = 0, name: str | None = None) -> Maybe:
 
 
 @_shortcut
-def reduce_sum(input: torch.Tensor, dim: Any = None, keep_dim: bool = False, name: str | None = None) -> Maybe:
-    """Over some dimensions, or over all to [1]."""
-    return _reduced(torch.sum, input, dim, keep_dim)
-
-
-@_shortcut
-def reduce_mean(input: torch.Tensor, dim: Any = None, keep_dim: bool = False, name: str | None = None) -> Maybe:
-    """Over some dimensions, or over all to [1]."""
-    return _reduced(torch.mean, input, dim, keep_dim)
-
-
-@_shortcut
 def softmax(input: torch.Tensor, use_cudnn: bool = False, name: str | None = None, axis: int = -1) -> Maybe:
     """Along a dimension."""
     return own(torch.softmax(input, axis)) if type(axis) is int else None
+
+
+def _reduction(name: str, function: Any) -> None:
+    """Over some dimensions, or over all to [1]."""
+
+    def call(input: torch.Tensor, dim: Any = None, keep_dim: bool = False, name: str | None = None) -> Maybe:
+        return _reduced(function, input, dim, keep_dim)
+
+    FUNCTIONS[name] = call
+
+
+_reduction("reduce_sum", torch.sum)
+_reduction("reduce_mean", torch.mean)
 
 
 def _reduced(function: Any, x: torch.Tensor, dim: Any, keep_dim: bool) -> Maybe:

@@ -17,47 +17,21 @@ take them as they take torch's own.
 from __future__ import annotations
 
 from fleet.static.attr import ParamAttr
-from fleet_paddle.imperative import amp, creation, files, nn, optimizer, parallel, place, random, tensor
+from fleet_paddle.imperative import amp, creation, files, nn, optimizer, parallel, place, tensor
 from fleet_paddle.imperative.creation import *
 from fleet_paddle.imperative.files import *
-from fleet_paddle.imperative.functions import (
-    asking,
-    autograd,
-    linear,
-    manipulation,
-    ordering,
-    picking,
-    pointwise,
-    reduction,
-    table,
-)
-from fleet_paddle.imperative.functions.asking import *
+from fleet_paddle.imperative.functions import autograd, table
 from fleet_paddle.imperative.functions.autograd import *
-from fleet_paddle.imperative.functions.linear import *
-from fleet_paddle.imperative.functions.manipulation import *
-from fleet_paddle.imperative.functions.ordering import *
-from fleet_paddle.imperative.functions.picking import *
-from fleet_paddle.imperative.functions.pointwise import *
-from fleet_paddle.imperative.functions.reduction import *
 from fleet_paddle.imperative.functions.table import *
 from fleet_paddle.imperative.parallel import *
 from fleet_paddle.imperative.place import *
-from fleet_paddle.imperative.random import *
 from fleet_paddle.imperative.tensor import *
 
 __all__ = ["ParamAttr", "amp", "nn", "optimizer"]
 __all__ += creation.__all__
 __all__ += files.__all__
-__all__ += asking.__all__
 __all__ += autograd.__all__
-__all__ += linear.__all__
-__all__ += manipulation.__all__
-__all__ += ordering.__all__
-__all__ += picking.__all__
-__all__ += pointwise.__all__
-__all__ += reduction.__all__
 __all__ += table.__all__
 __all__ += parallel.__all__
 __all__ += place.__all__
-__all__ += random.__all__
 __all__ += tensor.__all__

@@ -1,42 +1,28 @@
-"""Functions that make tensors. A `dtype` is a name such as 'float32', or torch's or numpy's own."""
-# ruff: noqa: ARG001  (`name` names nothing here: a tensor is called what its script calls it)
+"""Tensors of numbers, whatever the mode: what the functions of `rows.making` are where no program is meant.
+
+A `dtype` is a name such as 'float32', or torch's or numpy's own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
+from fleet.static import layers
 from fleet.static.dtypes import FLOATS, canonical
 from fleet.static.executor.place import device_of
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.state import dtype_of as dtype_of
 from fleet_paddle.imperative.tensor import Parameter, Tensor, own
+from fleet_paddle.programs.missing import not_built
+from fleet_paddle.variables import has_variable
 
-__all__ = [
-    "arange",
-    "assign",
-    "clone",
-    "create_parameter",
-    "empty",
-    "empty_like",
-    "eye",
-    "full",
-    "full_like",
-    "get_default_dtype",
-    "linspace",
-    "meshgrid",
-    "ones",
-    "ones_like",
-    "set_default_dtype",
-    "to_tensor",
-    "zeros",
-    "zeros_like",
-]
+__all__ = ["create_parameter", "get_default_dtype", "meshgrid", "seed", "set_default_dtype", "tolist"]
 
 Size = int | Sequence[int]
 
@@ -85,90 +71,57 @@ def sizes(shape: Any) -> tuple[int, ...]:
     return (int(shape),) if isinstance(shape, int) else tuple(int(one) for one in shape)
 
 
-def zeros(shape: Size, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Zeros."""
-    return full(shape, 0, dtype, name)
-
-
-def ones(shape: Size, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Ones."""
-    return full(shape, 1, dtype, name)
-
-
-def full(shape: Size, fill_value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
+def full(shape: Size, fill_value: Any, dtype: Any = None) -> Tensor:
     """One value everywhere."""
-    made = torch.full(sizes(shape), fill_value, dtype=dtype_of(dtype), device=current())
-    return own(made)
+    return own(torch.full(sizes(shape), fill_value, dtype=dtype_of(dtype), device=current()))
 
 
-def empty(shape: Size, dtype: Any = None, name: str | None = None) -> Tensor:
+def empty(shape: Size, dtype: Any = None) -> Tensor:
     """Memory with whatever was there."""
     return own(torch.empty(sizes(shape), dtype=dtype_of(dtype), device=current()))
 
 
-def empty_like(x: torch.Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Memory with whatever was there, in the shape and, unless given, the type of `x`."""
-    return own(torch.empty_like(x.detach(), dtype=None if dtype is None else dtype_of(dtype)))
-
-
-def full_like(x: torch.Tensor, fill_value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """One value everywhere, in the shape and, unless given, the type of `x`."""
-    made = torch.full_like(x.detach(), fill_value, dtype=None if dtype is None else dtype_of(dtype))
-    return own(made)
-
-
-def zeros_like(x: torch.Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Zeros in the shape of `x`."""
-    return full_like(x, 0, dtype, name)
-
-
-def ones_like(x: torch.Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Ones in the shape of `x`."""
-    return full_like(x, 1, dtype, name)
-
-
-def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, name: str | None = None) -> Tensor:
+def arange(start: Any, end: Any, step: Any, dtype: Any = None) -> Tensor:
     """From `start`, or 0, up to but not including `end`."""
     if end is None:
         start, end = 0, start
     are_whole = all(isinstance(one, int) for one in (start, end, step))
-    wanted = dtype_of(dtype, "int64" if are_whole else None)
-    return own(torch.arange(start, end, step, dtype=wanted, device=current()))
+    return own(torch.arange(start, end, step, dtype=dtype_of(dtype, "int64" if are_whole else None), device=current()))
 
 
-def linspace(start: float, stop: float, num: int, dtype: Any = None, name: str | None = None) -> Tensor:
+def linspace(start: float, stop: float, num: int, dtype: Any = None) -> Tensor:
     """`num` numbers from `start` to `stop`, both included."""
-    made = torch.linspace(start, stop, num, dtype=dtype_of(dtype), device=current())
-    return own(made)
+    return own(torch.linspace(start, stop, num, dtype=dtype_of(dtype), device=current()))
 
 
-def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
+def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None) -> Tensor:
     """Ones on the diagonal."""
     columns = num_rows if num_columns is None else num_columns
     return own(torch.eye(num_rows, columns, dtype=dtype_of(dtype), device=current()))
 
 
-def meshgrid(*args: Any, name: str | None = None) -> list[Tensor]:
+def uniform(shape: Size, dtype: Any, min: float, max: float, seed: int = 0) -> Tensor:
+    """Numbers spread evenly over [min, max); with a `seed` the same each time."""
+    generator = torch.Generator(current()).manual_seed(seed) if seed else None
+    return own(empty(shape, dtype).uniform_(min, max, generator=generator))
+
+
+def seed(value: int) -> torch.Generator:
+    """Where random numbers begin, of tensors and of layers made later."""
+    return torch.manual_seed(value)
+
+
+def meshgrid(*args: Any, name: str | None = None) -> list[Tensor]:  # noqa: ARG001
     """Of several vectors, given one by one or in a list, the tensors of their values at every combination of places."""
+    if has_variable(args):
+        raise not_built("meshgrid")
     several = args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args
     return [own(one) for one in torch.meshgrid(*several, indexing="ij")]
 
 
-def clone(x: torch.Tensor, name: str | None = None) -> Tensor:
-    """A copy, through which gradients flow."""
-    return own(x.clone())
-
-
-def assign(input: Any, output: Tensor | None = None) -> Tensor:
-    """A copy of a tensor, through which gradients flow, or of an array; put into `output`, if there is one."""
-    made = own(input.clone()) if isinstance(input, torch.Tensor) else to_tensor(np.asarray(input))
-    if output is None:
-        return made
-    if isinstance(input, torch.Tensor) and input.requires_grad:
-        output.copy_(made)
-    else:
-        output.set_value(made)
-    return output
+def tolist(x: torch.Tensor) -> Any:
+    """The values as lists of Python's numbers."""
+    return x.tolist()
 
 
 def create_parameter(
@@ -179,7 +132,10 @@ def create_parameter(
     is_bias: bool = False,
     default_initializer: Any = None,
 ) -> Parameter:
-    """A tensor to train, with first values as `attr` or the initialiser says."""
+    """A tensor to train, or after `enable_static()` a variable; first values are as `attr` or the initialiser says."""
+    if chosen.programs:
+        settings = dtype or "float32", name, attr, is_bias, default_initializer
+        return cast("Parameter", layers.create_parameter(sizes(shape), *settings))
     from fleet_paddle.imperative.nn.parameter import make
 
     made = make(sizes(shape), attr if attr is not None else name, dtype, is_bias, default_initializer)

@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.tensor import Parameter, Tensor
 from fleet_paddle.programs.missing import not_built
 from fleet_paddle.rows.function import takes_both
@@ -23,17 +22,14 @@ from fleet_paddle.variables import has_variable
 _TENSORS = frozenset({Tensor, Parameter, torch.Tensor})
 
 
-def by_operand(name: str, of_tensors: Callable[..., Any], home: str, is_maker: bool = False) -> Callable[..., Any]:
-    """`of_tensors`, and for variables the function `name` of the module `home`.
-
-    A maker is given neither, such as `zeros(shape)`: it means variables after `enable_static()`.
-    """
+def by_operand(name: str, of_tensors: Callable[..., Any], home: str) -> Callable[..., Any]:
+    """`of_tensors`, and for variables the function `name` of the module `home`."""
 
     @wraps(of_tensors)
     def call(*args: Any, **named: Any) -> Any:
         if args and type(args[0]) in _TENSORS:
             return of_tensors(*args, **named)
-        if not (has_variable((*args, *named.values())) or (is_maker and chosen.programs)):
+        if not has_variable((*args, *named.values())):
             return of_tensors(*args, **named)
         of_variables = getattr(importlib.import_module(home), name, None)
         if of_variables is None:

@@ -1,4 +1,4 @@
-"""Methods of variables that are functions: `x.mean()` is `functions.mean(x)`; `fleet.static.methods` asks here."""
+"""Methods of variables that are functions: `x.mean()` is `table.mean(x)`; `fleet.static.methods` asks here."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Any
 from fleet.static import layers
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.functions import table
-from fleet_paddle.programs import functions
-from fleet_paddle.programs.functions import arithmetic, reducing, shaping
+from fleet_paddle.rows.listing import functions
 
-_NO_METHODS = {"add_n", "assign", "concat", "shape", "stack", "where"}
-METHODS = {*arithmetic.__all__, *reducing.__all__, *shaping.__all__, *table.__all__} - _NO_METHODS
+METHODS = {one.spelling.name for one in functions() if not one.spelling.home and one.is_method and one.of_variables}
 """Functions whose first argument is the variable."""
 
 
 def find_method(variable: Variable, name: str) -> Any:
     """A method, bound to the variable; None if there is none."""
     if name in METHODS:
-        return partial(getattr(functions, name), variable)
+        return partial(getattr(table, name), variable)
     if name in _OWN:
         return partial(_OWN[name], variable)
     if name == "T":
@@ -35,14 +33,9 @@ def _detach(x: Variable) -> Variable:
     return made
 
 
-def _clone(x: Variable) -> Variable:
-    """A copy."""
-    return layers.assign(x)
-
-
 def _dim(x: Variable) -> int:
     """The number of dimensions."""
     return x.ndim
 
 
-_OWN: dict[str, Callable[..., Any]] = {"clone": _clone, "detach": _detach, "dim": _dim, "ndimension": _dim}
+_OWN: dict[str, Callable[..., Any]] = {"detach": _detach, "dim": _dim, "ndimension": _dim}

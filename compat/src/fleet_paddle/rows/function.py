@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from fleet.static.spelling import Spelling
+from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.tensor import Parameter, Tensor, own
 from fleet_paddle.programs.missing import not_built
 from fleet_paddle.variables import has_variable
@@ -33,14 +34,23 @@ class Function:
     """The layer class that calls the function."""
     num_operands: int = 1
     """How many of its first arguments are tensors: a layer class is called with these and made with the rest."""
+    is_maker: bool = False
+    """Whether it is given no tensor, such as `zeros(shape)`: after `enable_static()` it makes a variable."""
+    gives: str = "X"
+    """The type of its result, for a stub: X is that of its operands."""
 
     def compiled(self) -> Callable[..., Any]:
         """The function itself. What is called most comes first, a tensor; then variables, and last what torch takes."""
         names = self.spelling.names
-        given = ", ".join(name for name in names if name != "name")
-        body = f"if {names[0]}.__class__ in TENSORS:\n    return own(of_tensors({given}))\n"
-        body += f"return otherwise(({given},), ({', '.join(names)},))"
-        scope = {"TENSORS": _TENSORS, "own": own, "of_tensors": self.of_tensors, "otherwise": self._otherwise}
+        given, whole = ", ".join(name for name in names if name != "name"), ", ".join(names)
+        if self.is_maker:
+            body = f"if chosen.programs or has_variable(({given},)):\n    return of_variables({whole})\n"
+            body += f"return own(of_tensors({given}))"
+        else:
+            body = f"if {names[0]}.__class__ in TENSORS:\n    return own(of_tensors({given}))\n"
+            body += f"return otherwise(({given},), ({whole},))"
+        scope = {"TENSORS": _TENSORS, "own": own, "otherwise": self._otherwise, "chosen": chosen}
+        scope |= {"has_variable": has_variable, "of_tensors": self.of_tensors, "of_variables": self.of_variables}
         return self.spelling.function(body, scope, self.doc, TABLES[self.spelling.home])
 
     def _otherwise(self, given: tuple[Any, ...], whole: tuple[Any, ...]) -> Any:
@@ -50,17 +60,25 @@ class Function:
             raise not_built(self.spelling.name)
         return self.of_variables(*whole)
 
+    def stub(self) -> str:
+        """Its lines in a `.pyi`."""
+        kinds = [] if self.is_maker else ["X" if self.gives == "X" else "Any"] * self.num_operands
+        return self.spelling.stub(kinds, self.gives, self.doc)
 
-def function(
-    text: str,
-    doc: str,
-    of_tensors: Callable[..., Any],
-    of_variables: Callable[..., Any] | None,
-    layer: str = "",
-    num_operands: int = 1,
-) -> Function:
-    """A row whose spelling is given as text; see `fleet.static.spelling`."""
-    return Function(Spelling.parse(text), doc, of_tensors, of_variables, layer, num_operands)
+    @property
+    def is_method(self) -> bool:
+        """Whether its first argument is the tensor that a method of its name would be called on."""
+        return not self.is_maker and self.spelling.names[0] in ("x", "input")
+
+
+def function(text: str, doc: str, of_tensors: Callable[..., Any], of_variables: Any, **settings: Any) -> Function:
+    """A row whose spelling is given as text; see `fleet.static.spelling`. `settings` are fields of `Function`."""
+    return Function(Spelling.parse(text), doc, of_tensors, of_variables, **settings)
+
+
+def maker(text: str, doc: str, of_tensors: Callable[..., Any], of_variables: Callable[..., Any]) -> Function:
+    """A row of a function that makes a tensor or a variable of numbers, as the mode says."""
+    return function(text, doc, of_tensors, of_variables, is_maker=True, num_operands=0, gives="Tensor")
 
 
 def takes_both(made: Callable[..., Any]) -> bool:

@@ -26,20 +26,29 @@ def functions() -> list[Function]:
     ]
 
 
+def on_variables(name: str) -> Callable[..., Any]:
+    """What one of them is on variables; it takes all arguments in their order, `name` too."""
+    found = next(one.of_variables for one in functions() if one.spelling.name == name and not one.spelling.home)
+    assert found is not None
+    return found
+
+
 def _function(definition: Definition, calls: Calls, spelling: Spelling) -> Function:
     assert calls.torch is not None, f"{spelling.name} has nothing that computes it on tensors"
     casts = "dtype" in spelling.names and "dtype" not in definition.attrs
     setting = tuple(one for one in spelling.parameters if not casts or one.name != "dtype")
     row = row_of(definition, calls, replace(spelling, parameters=setting))
     of_variables = _signed(row) if calls.is_sign else _added(row, spelling)
-    return Function(spelling, calls.doc, calls.torch, of_variables, calls.layer, len(row.operands))
+    is_plain = len(row.returns) == 1 and not any(mark == "*" for _, mark, _ in row.slots)
+    gives = "X" if is_plain else "Any"
+    return Function(spelling, calls.doc, calls.torch, of_variables, calls.layer, len(row.operands), gives=gives)
 
 
 def _added(row: Row, spelling: Spelling) -> Callable[..., Any]:
     """Adds the operator; a `dtype` that is no attribute casts the first variable."""
     names = spelling.names
 
-    def of_variables(*given: Any) -> Variable:
+    def of_variables(*given: Any) -> Any:
         by_name = dict(zip(names, given, strict=True))
         operands = [by_name[one] for one in row.operands]
         if by_name.get("dtype") is not None and "dtype" not in row.settings:
@@ -53,7 +62,7 @@ def _added(row: Row, spelling: Spelling) -> Callable[..., Any]:
 def _signed(row: Row) -> Callable[..., Any]:
     """What a sign between variables means: one of the operands may be a number, or of another type."""
 
-    def of_variables(x: Any, y: Any, *others: Any) -> Variable:
+    def of_variables(x: Any, y: Any, *others: Any) -> Any:
         axis, name = others if row.settings else (-1, *others)
         if axis != -1:
             return add(row, (x, y), (axis,), name, None, None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 
-from fleet_paddle.rows import functions
+import fleet_paddle.imperative  # noqa: F401 - the package whose tensors rows need comes first
+from fleet_paddle.rows.listing import functions
 
 _HEAD = '"""Made from rows; `make docs` writes this stub."""\n\n'
 
@@ -13,8 +14,10 @@ _HEAD = '"""Made from rows; `make docs` writes this stub."""\n\n'
 def of_functions(home: str) -> str:
     """The text of a table of functions: that of the root, or that of `nn.functional`, whose home is "F"."""
     found = [one for one in functions() if one.spelling.home == home]
-    lines = ["from typing import Any, TypeVar", "", _listed(one.spelling.name for one in found), 'X = TypeVar("X")', ""]
-    lines += [one.spelling.stub("X", one.num_operands, one.doc) for one in found]
+    lines = ["from typing import Any, TypeVar", ""]
+    lines += ["from fleet_paddle.imperative.tensor import Tensor", ""] if any(one.is_maker for one in found) else []
+    lines += [_listed(one.spelling.name for one in found), 'X = TypeVar("X")', ""]
+    lines += [one.stub() for one in found]
     return _HEAD + "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,6 @@ from fleet.static.layers import (
     conv,
     conv_transpose,
     image,
-    indexing,
     io,
     learning_rate,
     lookup,
@@ -22,7 +21,6 @@ from fleet.static.layers import (
     observing,
     pairing,
     pool,
-    random,
     recurrent,
     sampled,
     sequence,
@@ -40,7 +38,6 @@ from fleet.static.layers.clicks import *
 from fleet.static.layers.conv import *
 from fleet.static.layers.conv_transpose import *
 from fleet.static.layers.image import *
-from fleet.static.layers.indexing import *
 from fleet.static.layers.io import *
 from fleet.static.layers.learning_rate import *
 from fleet.static.layers.lookup import *
@@ -51,7 +48,6 @@ from fleet.static.layers.norm import *
 from fleet.static.layers.observing import *
 from fleet.static.layers.pairing import *
 from fleet.static.layers.pool import *
-from fleet.static.layers.random import *
 from fleet.static.layers.recurrent import *
 from fleet.static.layers.sampled import *
 from fleet.static.layers.sequence import *
@@ -71,7 +67,6 @@ __all__ += conv.__all__
 __all__ += conv_transpose.__all__
 __all__ += lookup.__all__
 __all__ += image.__all__
-__all__ += indexing.__all__
 __all__ += io.__all__
 __all__ += learning_rate.__all__
 __all__ += loss.__all__
@@ -81,7 +76,6 @@ __all__ += norm.__all__
 __all__ += observing.__all__
 __all__ += pairing.__all__
 __all__ += pool.__all__
-__all__ += random.__all__
 __all__ += recurrent.__all__
 __all__ += sampled.__all__
 __all__ += sequence.__all__

@@ -6,11 +6,14 @@ activation. `python -m fleet.static.layers.from_rows` prints the stub of `fleet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fleet.errors import NotSupportedError
+from fleet.static.dtypes import canonical
 from fleet.static.layers.helper import Layer
+from fleet.static.layers.sizes import shape_and_sizes
 from fleet.static.ops import definitions
 from fleet.static.registry import Calls, Definition
 from fleet.static.spelling import Spelling
@@ -18,8 +21,10 @@ from fleet.static.variable import Variable
 
 TABLE = "fleet.static.layers.table"
 
-HINTS = frozenset({"force_cpu", "use_cudnn"})
+HINTS = frozenset({"force_cpu", "inplace", "use_cudnn"})
 """Parameters of 1.x that chose between ways to the same values; there is one way here."""
+SIZES = "Sizes"
+"""The slot for sizes that are variables, which are given among the numbers of `shape`."""
 SPECIAL = ("name", "act", "out", "cond")
 """Parameters that set no attribute: the layer's name, an activation, and what is written to (the last two)."""
 
@@ -29,55 +34,91 @@ class Row:
     """One way to call an operator, laid out for `add`."""
 
     type: str
-    slots: tuple[tuple[str, str], ...]
-    """Slot, and the parameter that fills it."""
+    slots: tuple[tuple[str, str, str], ...]
+    """Slot, its mark, and the parameter that fills it."""
     attributes: tuple[tuple[str, Callable[[Any], Any]], ...]
     """Attribute, and what gives it its type."""
-    to_attrs: Callable[[dict[str, Any]], dict[str, Any]] | None
+    calls: Calls
     operands: tuple[str, ...]
     settings: tuple[str, ...]
     """The parameters that are variables, and those that set attributes."""
+    outputs: tuple[tuple[str, bool], ...]
+    """Slot, and whether no gradient comes back through it; the last is there only if the call keeps something."""
+    returns: tuple[str, ...]
+    takes_sizes: bool
 
 
 def row_of(definition: Definition, calls: Calls, spelling: Spelling) -> Row:
     """A definition's call by one of its spellings."""
-    slots = tuple(definition.input_slots)
+    slots = {slot: mark for slot, mark in definition.input_slots.items() if slot != SIZES}
     operands, others = spelling.parameters[: len(slots)], spelling.parameters[len(slots) :]
     settings = [one for one in others if one.name not in SPECIAL and one.name not in HINTS]
     for one in settings:
         assert one.attribute in definition.attrs or calls.to_attrs, f"{spelling.name}: {one.name} sets no attribute"
+    grad, outputs = definition.grad, definition.output_slots
     return Row(
         definition.type,
-        tuple((slot, one.name) for slot, one in zip(slots, operands, strict=True)),
-        tuple((one.attribute, _typed(None if calls.to_attrs else definition.attrs[one.attribute])) for one in settings),
-        calls.to_attrs,
+        tuple((slot, mark, one.name) for (slot, mark), one in zip(slots.items(), operands, strict=True)),
+        tuple((one.attribute, _typing(one.attribute, definition, calls)) for one in settings),
+        calls,
         tuple(one.name for one in operands),
         tuple(one.name for one in settings),
+        tuple((slot, grad is None or slot not in (grad.outs or outputs)) for slot in outputs),
+        calls.returns or tuple(outputs)[:1],
+        SIZES in definition.input_slots,
     )
 
 
-def _typed(default: Any) -> Callable[[Any], Any]:
-    """What gives an argument the type of an attribute's default; numbers and texts are converted."""
+def _typing(attribute: str, definition: Definition, calls: Calls) -> Callable[[Any], Any]:
+    """What gives an argument the type of an attribute: a number, a text, a type, or a list of numbers."""
+    if attribute.endswith("dtype"):
+        return canonical
+    default = None if calls.to_attrs else definition.attrs[attribute]
+    if isinstance(default, list) and SIZES not in definition.input_slots:
+        return _numbers
     return type(default) if type(default) in (bool, int, float, str) else lambda value: value
 
 
-def add(
-    row: Row, operands: Sequence[Any], settings: Sequence[Any], name: str | None, act: str | None, out: Any
-) -> Variable:
+def _numbers(value: Any) -> list[int]:
+    return [int(one) for one in value] if isinstance(value, Iterable) else [int(value)]
+
+
+def add(row: Row, operands: Sequence[Any], settings: Sequence[Any], name: str | None, act: str | None, out: Any) -> Any:
     """Add the operator of a row and return its result; an argument that is None leaves its attribute out."""
     layer = Layer(row.type, name)
-    inputs = {slot: layer.variable(one, what) for (slot, what), one in zip(row.slots, operands, strict=True)}
+    inputs: dict[str, Any] = {
+        slot: _several(layer, one, what) if mark == "*" else layer.variable(one, what)
+        for (slot, mark, what), one in zip(row.slots, operands, strict=True)
+    }
     given = {
-        attribute: typed(value)
+        attribute: value if isinstance(value, Variable) else typed(value)
         for (attribute, typed), value in zip(row.attributes, settings, strict=True)
         if value is not None
     }
-    first = next(iter(inputs.values()))
-    made = layer.temporary(first.dtype) if out is None else layer.target(out, list(inputs.values()))
-    layer.op(row.type, inputs, {"Out": made}, given if row.to_attrs is None else row.to_attrs(given))
-    if made.dtype == "bool":
-        made.stop_gradient = True
-    return layer.activate(made, act)
+    attrs = given if row.calls.to_attrs is None else row.calls.to_attrs(given)
+    several = [one for given in inputs.values() for one in (given if isinstance(given, list) else [given])]
+    if row.takes_sizes:
+        more, shape = shape_and_sizes(layer, attrs["shape"])
+        inputs, attrs = inputs | more, attrs | shape
+    for what, value in attrs.items():
+        if isinstance(value, Variable):
+            raise NotSupportedError(f"{row.type}: {what} must be a number; a shape that depends on values is not built")
+    keeps = row.calls.keeps is None or row.calls.keeps(several, attrs)
+    made = {} if out is None else {row.outputs[0][0]: layer.target(out, several)}
+    for slot, _ in row.outputs[len(made) : None if keeps else -1]:
+        made[slot] = layer.temporary()
+    layer.op(row.type, inputs, made, attrs)
+    for slot, stops in row.outputs[: len(made)]:
+        made[slot].stop_gradient = stops or made[slot].dtype == "bool"
+    found = tuple(made[slot] for slot in row.returns)
+    return found if len(found) > 1 else layer.activate(found[0], act)
+
+
+def _several(layer: Layer, given: Any, what: str) -> list[Variable]:
+    found = [given] if isinstance(given, Variable) else [layer.variable(one, what) for one in given]
+    if not found:
+        raise layer.error(f"{what} must hold at least one Variable")
+    return found
 
 
 def layers() -> dict[str, Callable[..., Any]]:
@@ -86,11 +127,9 @@ def layers() -> dict[str, Callable[..., Any]]:
     for definition, calls, spelling in _spellings():
         row = row_of(definition, calls, spelling)
         given = {name: name if name in spelling.names else "None" for name in SPECIAL}
+        operands, settings = ("".join(f"{one}, " for one in several) for several in (row.operands, row.settings))
         written = given["out"] if given["out"] != "None" else given["cond"]
-        body = (
-            f"return add(row, ({', '.join(row.operands)},), ({''.join(f'{one}, ' for one in row.settings)}), "
-            f"{given['name']}, {given['act']}, {written})"
-        )
+        body = f"return add(row, ({operands}), ({settings}), {given['name']}, {given['act']}, {written})"
         made[spelling.name] = spelling.function(body, {"add": add, "row": row}, calls.doc, TABLE)
     return made
 
@@ -104,11 +143,16 @@ def _spellings() -> list[tuple[Definition, Calls, Spelling]]:
     ]
 
 
+def _marks(definition: Definition) -> list[str]:
+    return [mark for slot, mark in definition.input_slots.items() if slot != SIZES]
+
+
 def stub() -> str:
     """The text of `table.pyi`."""
     lines = [
         '"""Layers made from the definitions of operators; `make docs` writes this stub."""',
         "",
+        "from collections.abc import Sequence",
         "from typing import Any",
         "",
         "from fleet.static.variable import Variable",
@@ -117,7 +161,9 @@ def stub() -> str:
     found = sorted(_spellings(), key=lambda one: one[2].name)
     lines += [f"__all__ = [{', '.join(repr(one.name) for _, _, one in found)}]", ""]
     for definition, calls, spelling in found:
-        lines += [spelling.stub("Variable", len(definition.input_slots), calls.doc)]
+        kinds = ["Sequence[Variable] | Variable" if mark == "*" else "Variable" for mark in _marks(definition)]
+        result = "Variable" if len(calls.returns) < 2 else f"tuple[{', '.join(['Variable'] * len(calls.returns))}]"
+        lines += [spelling.stub(kinds, result, calls.doc)]
     return "\n".join(lines) + "\n"
 
 

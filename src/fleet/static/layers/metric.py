@@ -6,7 +6,7 @@ from fleet.errors import NotSupportedError
 from fleet.static import names
 from fleet.static.initializer import Constant
 from fleet.static.layers.helper import Layer
-from fleet.static.layers.indexing import topk
+from fleet.static.layers.table import topk
 from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.variable import Variable
 

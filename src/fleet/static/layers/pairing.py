@@ -9,8 +9,7 @@ from fleet.errors import NotSupportedError
 from fleet.static.dtypes import FLOATS
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.ragged import new_offsets, offsets_of
-from fleet.static.layers.shaping import crop
-from fleet.static.layers.tensor import fill_constant
+from fleet.static.layers.table import crop, fill_constant
 from fleet.static.variable import Variable
 
 __all__ = [

@@ -1,5 +1,6 @@
 """Layers made from the definitions of operators; `make docs` writes this stub."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fleet.static.variable import Variable
@@ -7,14 +8,19 @@ from fleet.static.variable import Variable
 __all__ = [
     "abs",
     "acos",
+    "argmax",
+    "argmin",
+    "argsort",
     "asin",
     "atan",
     "brelu",
     "ceil",
     "clip",
     "clip_by_norm",
+    "concat",
     "cos",
     "cosh",
+    "crop",
     "cumsum",
     "elementwise_add",
     "elementwise_div",
@@ -29,7 +35,16 @@ __all__ = [
     "equal",
     "erf",
     "exp",
+    "expand",
+    "expand_as",
+    "fill_constant",
+    "fill_constant_batch_size_like",
+    "flatten",
     "floor",
+    "gather",
+    "gather_nd",
+    "gaussian_random",
+    "gaussian_random_batch_size_like",
     "gelu",
     "greater_equal",
     "greater_than",
@@ -42,6 +57,7 @@ __all__ = [
     "leaky_relu",
     "less_equal",
     "less_than",
+    "linspace",
     "log",
     "log_softmax",
     "logical_and",
@@ -53,8 +69,14 @@ __all__ = [
     "maxout",
     "mean",
     "mul",
+    "multiplex",
     "not_equal",
+    "one_hot",
+    "ones_like",
+    "pad",
     "pow",
+    "randint",
+    "range",
     "reciprocal",
     "reduce_all",
     "reduce_any",
@@ -65,13 +87,22 @@ __all__ = [
     "reduce_sum",
     "relu",
     "relu6",
+    "reshape",
+    "reverse",
     "round",
     "rsqrt",
+    "sampling_id",
+    "scale",
+    "scatter",
     "selu",
+    "shape",
+    "shard_index",
+    "shuffle_batch",
     "sigmoid",
     "sign",
     "sin",
     "sinh",
+    "slice",
     "soft_relu",
     "softmax",
     "softplus",
@@ -79,11 +110,24 @@ __all__ = [
     "softsign",
     "sqrt",
     "square",
+    "squeeze",
+    "stack",
     "stanh",
+    "strided_slice",
+    "sum",
+    "sums",
     "swish",
     "tanh",
     "tanh_shrink",
     "thresholded_relu",
+    "topk",
+    "transpose",
+    "uniform_random",
+    "uniform_random_batch_size_like",
+    "unique",
+    "unique_with_counts",
+    "unsqueeze",
+    "zeros_like",
 ]
 
 def abs(x: Variable, name: str | None = None) -> Variable:
@@ -91,6 +135,17 @@ def abs(x: Variable, name: str | None = None) -> Variable:
 
 def acos(x: Variable, name: str | None = None) -> Variable:
     """The arccosine."""
+
+def argmax(x: Variable, axis: Any = 0) -> Variable:
+    """The index of the largest element along an axis."""
+
+def argmin(x: Variable, axis: Any = 0) -> Variable:
+    """The index of the smallest element along an axis."""
+
+def argsort(
+    input: Variable, axis: Any = -1, descending: bool = False, name: str | None = None
+) -> tuple[Variable, Variable]:
+    """(the elements in order along an axis, where each was)."""
 
 def asin(x: Variable, name: str | None = None) -> Variable:
     """The arcsine."""
@@ -110,11 +165,17 @@ def clip(x: Variable, min: Any, max: Any, name: str | None = None) -> Variable:
 def clip_by_norm(x: Variable, max_norm: Any, name: str | None = None) -> Variable:
     """x, scaled down so that its Euclidean norm is at most `max_norm`."""
 
+def concat(input: Sequence[Variable] | Variable, axis: Any = 0, name: str | None = None) -> Variable:
+    """Several one after the other along a dimension; a tensor without dimensions counts as one of shape [1]."""
+
 def cos(x: Variable, name: str | None = None) -> Variable:
     """The cosine."""
 
 def cosh(x: Variable, name: str | None = None) -> Variable:
     """The hyperbolic cosine."""
+
+def crop(x: Variable, shape: Any, offsets: Any = None, name: str | None = None) -> Variable:
+    """The part of `x` of this shape that begins at `offsets`; -1 takes the rest of a dimension."""
 
 def cumsum(x: Variable, axis: Any = None, exclusive: Any = None, reverse: Any = None) -> Variable:
     """The sum of all elements up to each along an axis; without itself if `exclusive`, from the end if `reverse`."""
@@ -176,8 +237,54 @@ def erf(x: Variable, name: str | None = None) -> Variable:
 def exp(x: Variable, name: str | None = None) -> Variable:
     """e to the power x."""
 
+def expand(x: Variable, expand_times: Any, name: str | None = None) -> Variable:
+    """x repeated along each dimension so many times."""
+
+def expand_as(x: Variable, target_tensor: Variable, name: str | None = None) -> Variable:
+    """`x` repeated until it has the shape of another variable."""
+
+def fill_constant(shape: Any, dtype: Any, value: Any, force_cpu: bool = False, out: Any = None) -> Variable:
+    """`value` everywhere, as `out` if given; sizes may be variables, such as `shape(x)[0]`."""
+
+def fill_constant_batch_size_like(
+    input: Variable,
+    shape: Any,
+    dtype: Any,
+    value: Any,
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    force_cpu: bool = False,
+) -> Variable:
+    """A constant of this shape, but of the size of a dimension of `input` (its batch) along one dimension."""
+
+def flatten(x: Variable, axis: Any = 1, name: str | None = None) -> Variable:
+    """A matrix of the first `axis` dimensions and of the rest."""
+
 def floor(x: Variable, name: str | None = None) -> Variable:
     """The largest whole number that is not above x."""
+
+def gather(input: Variable, index: Variable, overwrite: bool = True) -> Variable:
+    """The rows of `input` at `index`; the gradients of a row that is taken twice are added."""
+
+def gather_nd(input: Variable, index: Variable, name: str | None = None) -> Variable:
+    """What is at each place; the last dimension of `index` counts along the first dimensions of the other."""
+
+def gaussian_random(
+    shape: Any, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: Any = "float32", name: str | None = None
+) -> Variable:
+    """Normally distributed."""
+
+def gaussian_random_batch_size_like(
+    input: Variable,
+    shape: Any,
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    mean: float = 0.0,
+    std: float = 1.0,
+    seed: int = 0,
+    dtype: Any = "float32",
+) -> Variable:
+    """`gaussian_random`, of the size of a dimension of `input` (its batch) along one dimension."""
 
 def gelu(x: Variable, approximate: bool = False) -> Variable:
     """x times the probability that a standard normal variable is below x; `approximate` uses a tanh."""
@@ -195,7 +302,7 @@ def hard_sigmoid(x: Variable, slope: float = 0.2, offset: float = 0.5, name: str
     """slope * x + offset, clamped between 0 and 1."""
 
 def hard_swish(
-    x: Variable, threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0, name: str | None = None
+    x: Variable, threshold: float = 6.0, scale: Any = 6.0, offset: float = 3.0, name: str | None = None
 ) -> Variable:
     """x * min(max(0, x + offset), threshold) / scale; in 2.0 with 6, 6 and 3."""
 
@@ -216,6 +323,9 @@ def less_equal(x: Variable, y: Variable, cond: Any = None) -> Variable:
 
 def less_than(x: Variable, y: Variable, force_cpu: Any = None, cond: Any = None) -> Variable:
     """x < y, element by element; 1.x writes it to `cond` if given."""
+
+def linspace(start: Any, stop: Any, num: Any, dtype: Any) -> Variable:
+    """`num` values at equal distances from `start` to `stop`."""
 
 def log(x: Variable, name: str | None = None) -> Variable:
     """The natural logarithm."""
@@ -259,11 +369,31 @@ def mul(
 ) -> Variable:
     """The product of two matrices, whose rows are the first `num_col_dims` dimensions of each and columns the rest."""
 
+def multiplex(inputs: Sequence[Variable] | Variable, index: Variable) -> Variable:
+    """Row i of that one which `index[i]` says."""
+
 def not_equal(x: Variable, y: Variable, cond: Any = None) -> Variable:
     """x != y, element by element; 1.x writes it to `cond` if given."""
 
+def one_hot(input: Variable, depth: Any, allow_out_of_range: bool = False) -> Variable:
+    """For each class of [..., 1] a row of [..., depth] that is 1 there; zeros for one past `depth`, if allowed."""
+
+def ones_like(x: Variable, out: Any = None) -> Variable:
+    """1 everywhere, shaped as `x`."""
+
+def pad(x: Variable, paddings: Any, pad_value: float = 0.0, name: str | None = None) -> Variable:
+    """x with `pad_value` around it: how many before and after, for each dimension."""
+
 def pow(x: Variable, factor: float = 1.0, name: str | None = None) -> Variable:
     """x to the power `factor`."""
+
+def randint(
+    low: int = 0, high: Any = None, shape: Any = (1,), dtype: Any = "int64", seed: int = 0, name: str | None = None
+) -> Variable:
+    """Whole numbers from `low` to below `high`; from 0 to below `low` if that is the only one."""
+
+def range(start: Any, end: Any, step: Any, dtype: Any) -> Variable:
+    """start, start + step, ... up to but without `end`."""
 
 def reciprocal(x: Variable, name: str | None = None) -> Variable:
     """1 / x."""
@@ -295,14 +425,54 @@ def relu(x: Variable, name: str | None = None) -> Variable:
 def relu6(x: Variable, threshold: float = 6.0, name: str | None = None) -> Variable:
     """x, clamped between 0 and 6, or another `threshold` in 1.x."""
 
+def reshape(
+    x: Variable,
+    shape: Any,
+    actual_shape: Any = None,
+    act: str | None = None,
+    inplace: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """The same elements in another shape: 0 copies a size of `x`, one -1 is found from the others."""
+
+def reverse(x: Variable, axis: Any) -> Variable:
+    """Back to front along some dimensions."""
+
 def round(x: Variable, name: str | None = None) -> Variable:
     """The nearest whole number; a half goes away from zero."""
 
 def rsqrt(x: Variable, name: str | None = None) -> Variable:
     """1 / sqrt(x)."""
 
+def sampling_id(x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: Any = "int64") -> Variable:
+    """A class for each row of chances [rows, classes], drawn by them."""
+
+def scale(
+    x: Variable,
+    scale: Any = 1.0,
+    bias: float = 0.0,
+    bias_after_scale: bool = True,
+    act: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """x * scale + bias, or (x + bias) * scale without `bias_after_scale`."""
+
+def scatter(
+    input: Variable, index: Variable, updates: Variable, name: str | None = None, overwrite: bool = True
+) -> Variable:
+    """Other rows at some places: those of `updates`, or without `overwrite` the sum of those for each."""
+
 def selu(x: Variable, scale: Any = None, alpha: Any = None, name: str | None = None) -> Variable:
     """scale * elu(x, alpha); the default values keep mean 0 and variance 1."""
+
+def shape(input: Variable) -> Variable:
+    """The sizes, int32; those of a variable in this batch."""
+
+def shard_index(input: Variable, index_num: Any, nshards: Any, shard_id: Any, ignore_value: int = -1) -> Variable:
+    """Ids as places in the part of `index_num` that shard `shard_id` has, `ignore_value` for those of other shards."""
+
+def shuffle_batch(x: Variable, seed: Any = None) -> Variable:
+    """The rows of `x` (all dimensions but the last are one) in another order in every run; a `seed` begins them."""
 
 def sigmoid(x: Variable, name: str | None = None) -> Variable:
     """1 / (1 + exp(-x)), element by element."""
@@ -315,6 +485,9 @@ def sin(x: Variable, name: str | None = None) -> Variable:
 
 def sinh(x: Variable, name: str | None = None) -> Variable:
     """The hyperbolic sine."""
+
+def slice(input: Variable, axes: Any, starts: Any, ends: Any) -> Variable:
+    """The elements from `starts` up to but without `ends` along `axes`; negative numbers count from the end."""
 
 def soft_relu(x: Variable, threshold: float = 40.0, name: str | None = None) -> Variable:
     """log(1 + exp(x)) of x clamped between -threshold and threshold."""
@@ -337,8 +510,23 @@ def sqrt(x: Variable, name: str | None = None) -> Variable:
 def square(x: Variable, name: str | None = None) -> Variable:
     """x * x."""
 
+def squeeze(input: Variable, axes: Any, name: str | None = None) -> Variable:
+    """Without some dimensions of size 1; without all of them if none are given."""
+
+def stack(x: Sequence[Variable] | Variable, axis: Any = 0) -> Variable:
+    """Several of one shape side by side along a new dimension."""
+
 def stanh(x: Variable, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Variable:
     """scale_b * tanh(scale_a * x), element by element."""
+
+def strided_slice(input: Variable, axes: Any, starts: Any, ends: Any, strides: Any) -> Variable:
+    """Every `strides`-th element from `starts` up to but without `ends` along `axes`; below 0 backwards."""
+
+def sum(x: Sequence[Variable] | Variable) -> Variable:
+    """The sum of several variables of one shape."""
+
+def sums(input: Sequence[Variable] | Variable, out: Any = None) -> Variable:
+    """The sum of several variables of one shape, as `out` if given."""
 
 def swish(x: Variable, beta: float = 1.0, name: str | None = None) -> Variable:
     """x * sigmoid(beta * x); beta is 1 in 2.0."""
@@ -351,3 +539,38 @@ def tanh_shrink(x: Variable, name: str | None = None) -> Variable:
 
 def thresholded_relu(x: Variable, threshold: float = 1.0) -> Variable:
     """x where it is above `threshold`, 0 elsewhere."""
+
+def topk(input: Variable, k: Any, name: str | None = None) -> tuple[Variable, Variable]:
+    """(the `k` largest values along the last dimension, their indexes), largest first."""
+
+def transpose(x: Variable, perm: Any, name: str | None = None) -> Variable:
+    """The dimensions in another order: dimension i of the result is `perm[i]` of `x`."""
+
+def uniform_random(
+    shape: Any, dtype: Any = "float32", min: float = -1.0, max: float = 1.0, seed: int = 0, name: str | None = None
+) -> Variable:
+    """Spread evenly from `min` to `max`."""
+
+def uniform_random_batch_size_like(
+    input: Variable,
+    shape: Any,
+    dtype: Any = "float32",
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    min: float = -1.0,
+    max: float = 1.0,
+    seed: int = 0,
+) -> Variable:
+    """`uniform_random`, of the size of a dimension of `input` (its batch) along one dimension."""
+
+def unique(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable]:
+    """(the distinct values of [n], in the order in which they come first; which of them each element is)."""
+
+def unique_with_counts(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable, Variable]:
+    """`unique`, and how often each value is there."""
+
+def unsqueeze(input: Variable, axes: Any, name: str | None = None) -> Variable:
+    """With more dimensions of size 1, which are there in the result; tensors get one after the other."""
+
+def zeros_like(x: Variable, out: Any = None) -> Variable:
+    """0 everywhere, shaped as `x`."""

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from fleet.errors import NotSupportedError
 from fleet.static import names
 from fleet.static.attr import ParamAttr
 from fleet.static.dtypes import canonical
 from fleet.static.initializer import Constant, Initializer
 from fleet.static.layers.helper import Layer
-from fleet.static.layers.sizes import shape_and_sizes
+from fleet.static.layers.table import fill_constant
 from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.variable import Parameter, Variable
 
-__all__ = [
-    "assign",
-    "create_global_var",
-    "create_parameter",
-    "create_tensor",
-    "eye",
-    "fill_constant",
-    "fill_constant_batch_size_like",
-    "linspace",
-    "ones",
-    "ones_like",
-    "range",
-    "shape",
-    "zeros",
-    "zeros_like",
-]
+__all__ = ["assign", "create_global_var", "create_parameter", "create_tensor", "eye", "ones", "zeros"]
 
 MAX_ASSIGNED = 1024 * 1024
 """Elements of an array that `assign` puts into a program, which holds them as numbers."""
@@ -99,50 +82,6 @@ def create_global_var(
     return var
 
 
-def _plain(value: float) -> float:
-    """A number that JSON has, whatever numpy calls it."""
-    return int(value) if isinstance(value, int | np.integer) else float(value)
-
-
-def fill_constant(
-    shape: Sequence[int | Variable] | Variable,
-    dtype: Any,
-    value: float,
-    force_cpu: bool = False,  # noqa: ARG001 - changes no value
-    out: Variable | None = None,
-) -> Variable:
-    """A variable that is `value` everywhere, as `out` if given; sizes may be variables, such as `shape(x)[0]`."""
-    layer, kind = Layer("fill_constant"), canonical(dtype)
-    made = layer.temporary(kind) if out is None else layer.variable(out, "out")
-    inputs, attrs = shape_and_sizes(layer, shape)
-    layer.op("fill_constant", inputs, {"Out": made}, {**attrs, "dtype": kind, "value": _plain(value)})
-    made.stop_gradient = True
-    return made
-
-
-def fill_constant_batch_size_like(
-    input: Variable,
-    shape: Sequence[int],
-    dtype: Any,
-    value: float,
-    input_dim_idx: int = 0,
-    output_dim_idx: int = 0,
-    force_cpu: bool = False,  # noqa: ARG001 - changes no value
-) -> Variable:
-    """A constant of this shape, but of the size of a dimension of `input` (its batch) along one dimension."""
-    layer, kind = Layer("fill_constant_batch_size_like"), canonical(dtype)
-    attrs = {
-        "shape": [int(size) for size in shape],
-        "dtype": kind,
-        "value": _plain(value),
-        "input_dim_idx": input_dim_idx,
-        "output_dim_idx": output_dim_idx,
-    }
-    out = layer.apply("fill_constant_batch_size_like", {"Input": layer.variable(input)}, attrs, kind)
-    out.stop_gradient = True
-    return out
-
-
 def zeros(shape: Sequence[int | Variable] | Variable, dtype: Any = "float32", force_cpu: bool = False) -> Variable:
     """0 everywhere."""
     return fill_constant(shape, dtype, 0.0, force_cpu)
@@ -151,25 +90,6 @@ def zeros(shape: Sequence[int | Variable] | Variable, dtype: Any = "float32", fo
 def ones(shape: Sequence[int | Variable] | Variable, dtype: Any = "float32", force_cpu: bool = False) -> Variable:
     """1 everywhere."""
     return fill_constant(shape, dtype, 1.0, force_cpu)
-
-
-def _like(kind: str, type: str, x: Variable, attrs: dict[str, float], out: Variable | None) -> Variable:
-    layer = Layer(kind)
-    x = layer.variable(x, "x")
-    made = layer.temporary(x.dtype) if out is None else layer.target(out, [x])
-    layer.op(type, {"X": x}, {"Out": made}, attrs)
-    made.stop_gradient = True
-    return made
-
-
-def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
-    """0 everywhere, shaped as `x`."""
-    return _like("zeros_like", "fill_zeros_like", x, {}, out)
-
-
-def ones_like(x: Variable, out: Variable | None = None) -> Variable:
-    """1 everywhere, shaped as `x`."""
-    return _like("ones_like", "fill_any_like", x, {"value": 1.0}, out)
 
 
 def assign(input: Any, output: Variable | None = None) -> Variable:
@@ -210,31 +130,6 @@ def _target(layer: Layer, output: Any, shape: Sequence[int], dtype: str, inputs:
     return out
 
 
-def _numbers(layer: Layer, **given: Any) -> dict[str, Any]:
-    for what, value in given.items():
-        if isinstance(value, Variable):
-            raise NotSupportedError(
-                f"{layer.kind}: {what} must be a number; a shape that depends on values is not built"
-            )
-    return given
-
-
-def range(start: float, end: float, step: float, dtype: Any) -> Variable:
-    """start, start + step, ... up to but without `end`."""
-    layer, kind = Layer("range"), canonical(dtype)
-    out = layer.apply("range", {}, {**_numbers(layer, start=start, end=end, step=step), "dtype": kind}, kind)
-    out.stop_gradient = True
-    return out
-
-
-def linspace(start: float, stop: float, num: int, dtype: Any) -> Variable:
-    """`num` values at equal distances from `start` to `stop`."""
-    layer, kind = Layer("linspace"), canonical(dtype)
-    out = layer.apply("linspace", {}, {**_numbers(layer, start=start, stop=stop, num=num), "dtype": kind}, kind)
-    out.stop_gradient = True
-    return out
-
-
 def eye(
     num_rows: int, num_columns: int | None = None, batch_shape: Sequence[int] | None = None, dtype: Any = "float32"
 ) -> Variable:
@@ -243,16 +138,8 @@ def eye(
     attrs = {"num_rows": num_rows, "num_columns": num_rows if num_columns is None else num_columns, "dtype": kind}
     out = layer.apply("eye", {}, attrs, kind)
     if batch_shape:
-        new = list(builtins.range(len(batch_shape)))
+        new = list(range(len(batch_shape)))
         out = layer.apply("unsqueeze", {"X": out}, {"axes": new}, kind)
         out = layer.apply("expand", {"X": out}, {"expand_times": [*batch_shape, 1, 1]}, kind)
-    out.stop_gradient = True
-    return out
-
-
-def shape(input: Variable) -> Variable:
-    """The sizes of a variable in this batch, int32."""
-    layer = Layer("shape")
-    out = layer.apply("shape", {"Input": layer.variable(input)}, {}, "int32")
     out.stop_gradient = True
     return out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from fleet.static.dtypes import DTYPES, FLOATS, torch_dtype
@@ -10,6 +12,7 @@ from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
 from fleet.static.ops.making import always, axis_of, view
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad, same_as
+from fleet.static.signs import as_number
 
 
 def _infer_scale(infer: Infer) -> None:
@@ -25,6 +28,12 @@ def _infer_scale(infer: Infer) -> None:
     infer.set("Out", x.shape, x.dtype, lod=x.lod, kind=x.kind)
 
 
+def _scale_attrs(given: dict[str, Any]) -> dict[str, Any]:
+    rule = "scale: scale and bias must be numbers; multiply and add Variables with * and +"
+    numbers = {name: as_number(given[name], rule) for name in ("scale", "bias")}
+    return numbers | {"bias_after_scale": bool(given["bias_after_scale"])}
+
+
 @register(
     "scale",
     inputs=("X",),
@@ -33,6 +42,11 @@ def _infer_scale(infer: Infer) -> None:
     infer=_infer_scale,
     grad=Grad(),
     takes_rows=True,
+    calls=Calls(
+        "x * scale + bias, or (x + bias) * scale without `bias_after_scale`.",
+        "scale(x, scale=1.0, bias=0.0, bias_after_scale=True, act=None, name)",
+        to_attrs=_scale_attrs,
+    ),
 )
 def _scale(op: Operator, lowering: Lowering) -> Kernel:
     var = lowering.var(op.input("X")[0])

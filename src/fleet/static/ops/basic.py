@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 
 from fleet.static.dtypes import torch_dtype
@@ -11,11 +14,17 @@ from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
 from fleet.static.ops.making import compared
 from fleet.static.ops.sizes import infer_sizes, sizes_of
-from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad, same_as
+from fleet.static.registry import Calls, Grad, Infer, Kernel, may_equal, register, register_grad, same_as
 
 
 def _infer_constant(infer: Infer) -> None:
     infer.set("Out", infer_sizes(infer), infer.attr("dtype"))
+
+
+def _constant_attrs(given: dict[str, Any]) -> dict[str, Any]:
+    """The value as a number that JSON has, whatever numpy calls it; whole ones stay whole."""
+    value = given["value"]
+    return given | {"value": int(value) if isinstance(value, int | np.integer) else float(value)}
 
 
 @register(
@@ -23,6 +32,11 @@ def _infer_constant(infer: Infer) -> None:
     inputs=("Sizes*",),
     attrs={"shape": [1], "value": 0.0, "dtype": "float32"},
     infer=_infer_constant,
+    calls=Calls(
+        "`value` everywhere, as `out` if given; sizes may be variables, such as `shape(x)[0]`.",
+        "fill_constant(shape, dtype, value, force_cpu=False, out=None)",
+        to_attrs=_constant_attrs,
+    ),
 )
 def _fill_constant(op: Operator, lowering: Lowering) -> Kernel:
     shape, value, dtype = op.attr("shape"), op.attr("value"), torch_dtype(op.attr("dtype"))
@@ -32,12 +46,23 @@ def _fill_constant(op: Operator, lowering: Lowering) -> Kernel:
     return lambda: torch.full(shape, value, dtype=dtype, device=lowering.device)
 
 
-@register("fill_zeros_like", inputs=("X",), infer=same_as("X"))
+@register(
+    "fill_zeros_like",
+    inputs=("X",),
+    infer=same_as("X"),
+    calls=Calls("0 everywhere, shaped as `x`.", "zeros_like(x, out=None)"),
+)
 def _fill_zeros_like(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return torch.zeros_like
 
 
-@register("assign", inputs=("X",), infer=same_as("X"), grad=Grad())
+@register(
+    "assign",
+    inputs=("X",),
+    infer=same_as("X"),
+    grad=Grad(),
+    calls=Calls("A copy, through which gradients flow.", v2="clone(x, name)", torch=torch.clone),
+)
 def _assign(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return torch.clone
 
@@ -45,6 +70,14 @@ def _assign(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
 @register_grad("assign", as_autograd=True)
 def _assign_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda grad: grad
+
+
+def _added_up(inputs: Any) -> torch.Tensor:
+    first, *others = [inputs] if isinstance(inputs, torch.Tensor) else list(inputs)
+    total: torch.Tensor = first.clone()
+    for one in others:
+        total = total + one
+    return total
 
 
 def _infer_sum(infer: Infer) -> None:
@@ -58,7 +91,18 @@ def _infer_sum(infer: Infer) -> None:
     infer.set("Out", first.shape, first.dtype, lod=first.lod, kind=ROWS if kinds == {ROWS} else None)
 
 
-@register("sum", inputs=("X*",), infer=_infer_sum, grad=Grad(wrt=("X",)), rebinds=True, takes_rows=True)
+@register(
+    "sum",
+    inputs=("X*",),
+    infer=_infer_sum,
+    grad=Grad(wrt=("X",)),
+    rebinds=True,
+    takes_rows=True,
+    calls=[
+        Calls("The sum of several variables of one shape, as `out` if given.", "sums(input, out=None)"),
+        Calls("The sum of several variables of one shape.", "sum(x)", "add_n(inputs, name)", _added_up),
+    ],
+)
 def _sum(op: Operator, lowering: Lowering) -> Kernel:
     kinds = [lowering.var(name).kind for name in op.input("X")]
     if ROWS in kinds:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
 import torch
 
+from fleet.errors import UsageError
 from fleet.static.dtypes import INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import axis_of, compared, same_dtype, same_shape
-from fleet.static.registry import Grad, Infer, Kernel, may_equal, register
+from fleet.static.ops.making import axis_of, compared, same_dtype, same_shape, view
+from fleet.static.ops.slicing import cut
+from fleet.static.registry import Calls, Grad, Infer, Kernel, may_equal, register
 
 
 def _infer_index(infer: Infer) -> None:
@@ -43,6 +46,8 @@ def _where(op: Operator, lowering: Lowering) -> Kernel:
 
 def _infer_multiplex(infer: Infer) -> None:
     first, index = infer.var("X"), infer.var("Ids")
+    if len(infer.vars("X")) < 2:
+        raise infer.fail("X must hold at least two variables, got 1")
     infer.require_dtype("Ids", INTEGERS)
     if index.shape[1:] not in ((), (1,)):
         raise infer.fail(f"Ids {index.name!r} must have one number for each row, got shape {list(index.shape)}")
@@ -52,14 +57,25 @@ def _infer_multiplex(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register("multiplex", inputs=("X*", "Ids"), infer=_infer_multiplex, grad=Grad(needs=("X", "Ids"), wrt=("X",)))
-def _multiplex(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    def choose(*given: torch.Tensor) -> torch.Tensor:
-        *parts, index = given
-        chosen = index.reshape(-1).long()
-        return torch.stack(parts)[chosen, torch.arange(len(chosen), device=chosen.device)]
+def _chosen(inputs: Sequence[torch.Tensor], index: torch.Tensor) -> torch.Tensor:
+    places = index.reshape(-1).long()
+    return torch.stack(list(inputs))[places, torch.arange(len(places), device=places.device)]
 
-    return choose
+
+@register(
+    "multiplex",
+    inputs=("X*", "Ids"),
+    infer=_infer_multiplex,
+    grad=Grad(needs=("X", "Ids"), wrt=("X",)),
+    calls=Calls(
+        "Row i of that one which `index[i]` says.",
+        "multiplex(inputs, index)",
+        "multiplex(inputs, index, name)",
+        _chosen,
+    ),
+)
+def _multiplex(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return lambda *given: _chosen(given[:-1], given[-1])
 
 
 def _infer_strided(infer: Infer) -> None:
@@ -85,19 +101,16 @@ def _infer_strided(infer: Infer) -> None:
     attrs={"axes": [0], "starts": [0], "ends": [1], "strides": [1]},
     infer=_infer_strided,
     grad=Grad(needs=("Input",), wrt=("Input",)),
+    calls=Calls(
+        "Every `strides`-th element from `starts` up to but without `ends` along `axes`; below 0 backwards.",
+        "strided_slice(input, axes, starts, ends, strides)",
+        "strided_slice(x, axes, starts, ends, strides, name)",
+        cut,
+    ),
 )
 def _strided_slice(op: Operator, lowering: Lowering) -> Kernel:
-    rank = len(lowering.shape(op.input("Input")[0]))
-    cuts = list(zip(*(op.attr(name) for name in ("axes", "starts", "ends", "strides")), strict=True))
-
-    def cut(x: torch.Tensor) -> torch.Tensor:
-        for axis, start, end, stride in cuts:
-            first, last, step = slice(start, end, stride).indices(x.shape[axis])
-            index = torch.arange(first, max(last, first) if step > 0 else min(last, first), step, device=x.device)
-            x = x.index_select(axis % rank, index)
-        return x
-
-    return cut
+    settings = [op.attr(name) for name in ("axes", "starts", "ends", "strides")]
+    return view(lambda x: cut(x, *settings), op, lowering, "Input")
 
 
 def _infer_expand_as(infer: Infer) -> None:
@@ -116,6 +129,7 @@ def _infer_expand_as(infer: Infer) -> None:
     inputs=("X", "target_tensor"),
     infer=_infer_expand_as,
     grad=Grad(needs=("X", "target_tensor"), wrt=("X",)),
+    calls=Calls("`x` repeated until it has the shape of another variable.", "expand_as(x, target_tensor, name)"),
 )
 def _expand_as(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     def repeated(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -126,6 +140,8 @@ def _expand_as(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
 
 def _infer_unique(infer: Infer) -> None:
     infer.require_rank("X", 1)
+    if infer.attr("dtype") not in ("int32", "int64"):
+        raise infer.fail(f"dtype must be int32 or int64, got {infer.attr('dtype')}")
     infer.set("Out", (-1,), infer.dtype("X"))
     infer.set("Index", infer.shape("X"), infer.attr("dtype"))
     infer.set("Count", (-1,), infer.attr("dtype"))
@@ -137,6 +153,18 @@ def _infer_unique(infer: Infer) -> None:
     outputs=("Out", "Index", "Count"),
     attrs={"dtype": "int32"},
     infer=_infer_unique,
+    calls=[
+        Calls(
+            "(the distinct values of [n], in the order in which they come first; which of them each element is).",
+            "unique(x, dtype='int32')",
+            returns=("Out", "Index"),
+        ),
+        Calls(
+            "`unique`, and how often each value is there.",
+            "unique_with_counts(x, dtype='int32')",
+            returns=("Out", "Index", "Count"),
+        ),
+    ],
 )
 def _unique(op: Operator, lowering: Lowering) -> Kernel:
     """In the order in which values come first, as the layer promises; torch sorts them."""
@@ -161,13 +189,28 @@ def _infer_shard(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
+_SHARD = "shard_index(input, index_num, nshards, shard_id, ignore_value=-1)"
+
+
+def _in_shard(ids: torch.Tensor, num: int, num_shards: int, shard: int, ignored: int) -> torch.Tensor:
+    if not 0 <= shard < num_shards:
+        raise UsageError(f"shard_index: shard_id must be from 0 to {num_shards - 1}, got {shard}")
+    size = -(-num // num_shards)
+    return torch.where(ids // size == shard, ids % size, ignored)
+
+
 @register(
     "shard_index",
     inputs=("X",),
     attrs={"index_num": 1, "nshards": 1, "shard_id": 0, "ignore_value": -1},
     infer=_infer_shard,
+    calls=Calls(
+        "Ids as places in the part of `index_num` that shard `shard_id` has, `ignore_value` for those of other shards.",
+        _SHARD,
+        _SHARD,
+        _in_shard,
+    ),
 )
 def _shard_index(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    size = -(-op.attr("index_num") // op.attr("nshards"))
-    own, ignored = op.attr("shard_id"), op.attr("ignore_value")
-    return lambda x: torch.where(x // size == own, x % size, ignored)
+    settings = [op.attr(name) for name in ("index_num", "nshards", "shard_id", "ignore_value")]
+    return lambda x: _in_shard(x, *settings)

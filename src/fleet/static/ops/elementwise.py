@@ -148,7 +148,7 @@ def _binary(
     """Define an op of X and Y; `v2` are the names of 2.0's function, which `has_axis` as 1.x's layer does."""
     compute = aligned(function) if has_axis else function
     given = "(x, y, axis=-1, name)" if has_axis else "(x, y, name)"
-    calls = [Calls(doc, f"{type}(x, y, axis=-1, act=None, name)")]
+    calls = [Calls(doc, f"{type}(x, y, axis=-1, act=None, name)", torch=function)]
     calls += [Calls(doc, v2=f"{name}{given}", torch=compute, is_sign=True) for name in v2]
     grad = None if needs is None else Grad(needs=needs, wrt=("X", "Y"))
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
+
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import view
-from fleet.static.registry import Grad, Infer, Kernel, register
+from fleet.static.ops.making import integers, view
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register
 
 
 def _infer(infer: Infer) -> None:
@@ -23,7 +27,25 @@ def _infer(infer: Infer) -> None:
     infer.set("Out", out, infer.dtype("X"))
 
 
-@register("expand_v2", inputs=("X",), attrs={"shape": [1]}, infer=_infer, grad=Grad(needs=("X",)))
+_DOC = "As if copied along dimensions of size 1; -1 keeps a size."
+
+
+def expanded(x: torch.Tensor, shape: Any) -> torch.Tensor:
+    """What `expand` is on tensors; torch's own method, which a subclass may have another of."""
+    return torch.Tensor.expand(x, integers(shape))
+
+
+@register(
+    "expand_v2",
+    inputs=("X",),
+    attrs={"shape": [1]},
+    infer=_infer,
+    grad=Grad(needs=("X",)),
+    calls=[
+        Calls(_DOC, v2="expand(x, shape, name)", torch=expanded),
+        Calls(_DOC, v2="broadcast_to(x, shape, name)", torch=expanded),
+    ],
+)
 def _expand(op: Operator, lowering: Lowering) -> Kernel:
     shape = list(op.attr("shape"))
     return view(lambda x: x.expand(shape), op, lowering)

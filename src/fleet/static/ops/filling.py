@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
-from fleet.static.dtypes import torch_dtype
+from fleet.static.dtypes import canonical, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.making import axis_of, product
-from fleet.static.registry import Infer, Kernel, register
+from fleet.static.registry import Calls, Infer, Kernel, register
 
 
 def _infer_assign_value(infer: Infer) -> None:
@@ -42,6 +44,10 @@ def infer_batch_size_like(infer: Infer) -> None:
     inputs=("Input",),
     attrs={"shape": [1], "dtype": "float32", "value": 0.0, "input_dim_idx": 0, "output_dim_idx": 0},
     infer=infer_batch_size_like,
+    calls=Calls(
+        "A constant of this shape, but of the size of a dimension of `input` (its batch) along one dimension.",
+        "fill_constant_batch_size_like(input, shape, dtype, value, input_dim_idx=0, output_dim_idx=0, force_cpu=False)",
+    ),
 )
 def _fill_constant_batch_size_like(op: Operator, lowering: Lowering) -> Kernel:
     shape, value, dtype = list(op.attr("shape")), op.attr("value"), torch_dtype(op.attr("dtype"))
@@ -60,7 +66,35 @@ def _infer_like(infer: Infer) -> None:
     infer.set("Out", x.shape, infer.attr("dtype") or x.dtype, lod=x.lod)
 
 
-@register("fill_any_like", inputs=("X",), attrs={"value": 0.0, "dtype": ""}, infer=_infer_like)
+def _filled_like(x: torch.Tensor, fill_value: Any, dtype: Any) -> torch.Tensor:
+    return torch.full_like(x.detach(), fill_value, dtype=None if dtype is None else torch_dtype(canonical(dtype)))
+
+
+@register(
+    "fill_any_like",
+    inputs=("X",),
+    attrs={"value": 0.0, "dtype": ""},
+    infer=_infer_like,
+    calls=[
+        Calls("1 everywhere, shaped as `x`.", "ones_like(x, out=None)", to_attrs=lambda given: {"value": 1.0, **given}),
+        Calls(
+            "One value everywhere, in the shape and, unless given, the type of `x`.",
+            v2="full_like(x, fill_value->value, dtype=None, name)",
+            torch=_filled_like,
+        ),
+        Calls(
+            "Ones in the shape of `x`.",
+            v2="ones_like(x, dtype=None, name)",
+            torch=lambda x, dtype: _filled_like(x, 1, dtype),
+            to_attrs=lambda given: {"value": 1.0, **given},
+        ),
+        Calls(
+            "Zeros in the shape of `x`.",
+            v2="zeros_like(x, dtype=None, name)",
+            torch=lambda x, dtype: _filled_like(x, 0, dtype),
+        ),
+    ],
+)
 def _fill_any_like(op: Operator, lowering: Lowering) -> Kernel:
     value, dtype = op.attr("value"), torch_dtype(op.attr("dtype") or lowering.dtype(op.input("X")[0]))
     return lambda x: torch.full_like(x, value, dtype=dtype)
@@ -70,7 +104,17 @@ def _infer_shape(infer: Infer) -> None:
     infer.set("Out", [len(infer.shape("Input"))], "int32")
 
 
-@register("shape", inputs=("Input",), infer=_infer_shape)
+@register(
+    "shape",
+    inputs=("Input",),
+    infer=_infer_shape,
+    calls=Calls(
+        "The sizes, int32; those of a variable in this batch.",
+        "shape(input)",
+        "shape(input)",
+        lambda input: torch.tensor(list(input.shape), dtype=torch.int32),
+    ),
+)
 def _shape(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda x: torch.tensor(x.shape, dtype=torch.int32, device=lowering.device)
 
@@ -82,7 +126,19 @@ def _infer_range(infer: Infer) -> None:
     infer.set("Out", [len(np.arange(start, end, step))], infer.attr("dtype"))
 
 
-@register("range", attrs={"start": 0.0, "end": 1.0, "step": 1.0, "dtype": "int64"}, infer=_infer_range)
+def _as_given(given: dict[str, Any]) -> dict[str, Any]:
+    """Attributes that keep the type of their numbers: whole ones may be larger than floats can tell apart."""
+    return given
+
+
+@register(
+    "range",
+    attrs={"start": 0.0, "end": 1.0, "step": 1.0, "dtype": "int64"},
+    infer=_infer_range,
+    calls=Calls(
+        "start, start + step, ... up to but without `end`.", "range(start, end, step, dtype)", to_attrs=_as_given
+    ),
+)
 def _range(op: Operator, lowering: Lowering) -> Kernel:
     bounds, dtype = [op.attr(name) for name in ("start", "end", "step")], torch_dtype(op.attr("dtype"))
     return lambda: torch.arange(*bounds, dtype=dtype, device=lowering.device)
@@ -94,7 +150,12 @@ def _infer_linspace(infer: Infer) -> None:
     infer.set("Out", [infer.attr("num")], infer.attr("dtype"))
 
 
-@register("linspace", attrs={"start": 0.0, "stop": 1.0, "num": 1, "dtype": "float32"}, infer=_infer_linspace)
+@register(
+    "linspace",
+    attrs={"start": 0.0, "stop": 1.0, "num": 1, "dtype": "float32"},
+    infer=_infer_linspace,
+    calls=Calls("`num` values at equal distances from `start` to `stop`.", "linspace(start, stop, num, dtype)"),
+)
 def _linspace(op: Operator, lowering: Lowering) -> Kernel:
     bounds, dtype = [op.attr(name) for name in ("start", "stop", "num")], torch_dtype(op.attr("dtype"))
     return lambda: torch.linspace(*bounds, dtype=dtype, device=lowering.device)

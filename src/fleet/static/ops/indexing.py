@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
+from fleet.errors import NotSupportedError
 from fleet.static.dtypes import INTEGERS, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.making import axis_of, same_dtype
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 
 def _indexes(infer: Infer, slot: str) -> int:
@@ -25,7 +28,23 @@ def _infer_gather(infer: Infer) -> None:
     infer.set("Out", (_indexes(infer, "Index"), *x.shape[1:]), x.dtype)
 
 
-@register("gather", inputs=("X", "Index"), infer=_infer_gather, grad=Grad(needs=("X", "Index"), wrt=("X",)))
+def _gather_attrs(given: dict[str, Any]) -> dict[str, Any]:
+    if not given["overwrite"]:
+        raise NotSupportedError("gather: overwrite must be True; gradients of equal indexes are always added")
+    return {}
+
+
+@register(
+    "gather",
+    inputs=("X", "Index"),
+    infer=_infer_gather,
+    grad=Grad(needs=("X", "Index"), wrt=("X",)),
+    calls=Calls(
+        "The rows of `input` at `index`; the gradients of a row that is taken twice are added.",
+        "gather(input, index, overwrite=True)",
+        to_attrs=_gather_attrs,
+    ),
+)
 def _gather(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda x, index: x.index_select(0, index.reshape(-1))
 
@@ -47,19 +66,33 @@ def _infer_scatter(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
+_SCATTERED = "Other rows at some places: those of `updates`, or without `overwrite` the sum of those for each."
+
+
+def scattered(x: torch.Tensor, index: torch.Tensor, updates: torch.Tensor, overwrite: bool) -> torch.Tensor:
+    """A tensor with other rows at some places."""
+    places = index.reshape(-1).long()
+    if overwrite:
+        return torch.index_copy(x, 0, places, updates)
+    return torch.index_add(torch.index_fill(x, 0, places, 0), 0, places, updates)
+
+
 @register(
     "scatter",
     inputs=("X", "Ids", "Updates"),
     attrs={"overwrite": True},
     infer=_infer_scatter,
     grad=Grad(needs=("Ids",), wrt=("X", "Updates")),
+    calls=Calls(
+        _SCATTERED,
+        "scatter(input, index, updates, name, overwrite=True)",
+        "scatter(x, index, updates, overwrite=True, name)",
+        scattered,
+    ),
 )
 def _scatter(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    if op.attr("overwrite"):
-        return lambda x, ids, updates: x.index_copy(0, ids.reshape(-1).long(), updates)
-    return lambda x, ids, updates: x.index_fill(0, ids.reshape(-1).long(), 0).index_add_(
-        0, ids.reshape(-1).long(), updates
-    )
+    overwrite = op.attr("overwrite")
+    return lambda x, ids, updates: scattered(x, ids, updates, overwrite)
 
 
 @register_grad("scatter")
@@ -90,7 +123,18 @@ def _infer_gather_nd(infer: Infer) -> None:
     infer.set("Out", (*index.shape[:-1], *x.shape[depth:]) or (1,), x.dtype)
 
 
-@register("gather_nd", inputs=("X", "Index"), infer=_infer_gather_nd, grad=Grad(needs=("X", "Index"), wrt=("X",)))
+@register(
+    "gather_nd",
+    inputs=("X", "Index"),
+    infer=_infer_gather_nd,
+    grad=Grad(needs=("X", "Index"), wrt=("X",)),
+    calls=Calls(
+        "What is at each place; the last dimension of `index` counts along the first dimensions of the other.",
+        "gather_nd(input, index, name)",
+        "gather_nd(x, index, name)",
+        lambda x, index: x[index.unbind(-1)],
+    ),
+)
 def _gather_nd(op: Operator, lowering: Lowering) -> Kernel:
     is_one = (
         len(lowering.shape(op.input("Index")[0])) == 1
@@ -119,6 +163,10 @@ def _infer_one_hot(infer: Infer) -> None:
     inputs=("X",),
     attrs={"depth": 1, "dtype": "float32", "allow_out_of_range": False},
     infer=_infer_one_hot,
+    calls=Calls(
+        "For each class of [..., 1] a row of [..., depth] that is 1 there; zeros for one past `depth`, if allowed.",
+        "one_hot(input, depth, allow_out_of_range=False)",
+    ),
 )
 def _one_hot(op: Operator, lowering: Lowering) -> Kernel:
     depth, dtype = op.attr("depth"), torch_dtype(op.attr("dtype"))
@@ -148,6 +196,11 @@ def _infer_top_k(infer: Infer) -> None:
     attrs={"k": 1},
     infer=_infer_top_k,
     grad=Grad(needs=("X", "Indices"), outs=("Out",)),
+    calls=Calls(
+        "(the `k` largest values along the last dimension, their indexes), largest first.",
+        "topk(input, k, name)",
+        returns=("Out", "Indices"),
+    ),
 )
 def _top_k(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     k = op.attr("k")
@@ -167,8 +220,8 @@ def _infer_arg(infer: Infer) -> None:
     infer.set("Out", x.shape[:axis] + x.shape[axis + 1 :] or (1,), "int64")
 
 
-def _define_arg(type: str, function: Kernel) -> None:
-    @register(type, inputs=("X",), attrs={"axis": 0}, infer=_infer_arg)
+def _define_arg(type: str, function: Kernel, calls: Calls) -> None:
+    @register(type, inputs=("X",), attrs={"axis": 0}, infer=_infer_arg, calls=calls)
     def _(op: Operator, lowering: Lowering) -> Kernel:
         axis = op.attr("axis")
         if len(lowering.shape(op.input("X")[0])) == 1:
@@ -176,8 +229,8 @@ def _define_arg(type: str, function: Kernel) -> None:
         return lambda x: function(x, axis)
 
 
-_define_arg("arg_max", torch.argmax)
-_define_arg("arg_min", torch.argmin)
+_define_arg("arg_max", torch.argmax, Calls("The index of the largest element along an axis.", "argmax(x, axis=0)"))
+_define_arg("arg_min", torch.argmin, Calls("The index of the smallest element along an axis.", "argmin(x, axis=0)"))
 
 
 def _infer_argsort(infer: Infer) -> None:
@@ -187,6 +240,9 @@ def _infer_argsort(infer: Infer) -> None:
     infer.set("Indices", x.shape, "int64", lod=x.lod)
 
 
+_ORDER = "axis=-1, descending=False, name"
+
+
 @register(
     "argsort",
     inputs=("X",),
@@ -194,6 +250,24 @@ def _infer_argsort(infer: Infer) -> None:
     attrs={"axis": -1, "descending": False},
     infer=_infer_argsort,
     grad=Grad(needs=("Indices",), outs=("Out",)),
+    calls=[
+        Calls(
+            "(the elements in order along an axis, where each was).",
+            f"argsort(input, {_ORDER})",
+            returns=("Out", "Indices"),
+        ),
+        Calls(
+            "The places of the values in order along a dimension.",
+            v2=f"argsort(x, {_ORDER})",
+            torch=torch.argsort,
+            returns=("Indices",),
+        ),
+        Calls(
+            "The values in order along a dimension; their places are `argsort`.",
+            v2=f"sort(x, {_ORDER})",
+            torch=lambda x, axis, descending: torch.sort(x, axis, descending).values,
+        ),
+    ],
 )
 def _argsort(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     axis, descending = op.attr("axis"), op.attr("descending")

@@ -9,7 +9,7 @@ import torch
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.making import axis_of
-from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad
+from fleet.static.registry import Calls, Grad, Infer, Kernel, may_equal, register, register_grad
 
 
 def _infer_concat(infer: Infer) -> None:
@@ -32,6 +32,21 @@ def _infer_concat(infer: Infer) -> None:
     infer.set("Sizes", [len(parts)], "int64")
 
 
+_JOINED = "Several one after the other along a dimension; a tensor without dimensions counts as one of shape [1]."
+
+
+def _has_unknown(parts: list[Any], attrs: dict[str, Any]) -> bool:
+    """Whether the gradient cannot find the sizes of the parts: a single one that is unknown is the rest."""
+    axis = attrs["axis"]
+    return len([1 for part in parts if -len(part.shape) <= axis < len(part.shape) and part.shape[axis] < 0]) > 1
+
+
+def _joined(x: Any, axis: Any) -> torch.Tensor:
+    given: list[Any] = list(x)  # what is no tensor is for torch.cat to name
+    several = [torch.reshape(one, (1,)) if isinstance(one, torch.Tensor) and one.dim() == 0 else one for one in given]
+    return torch.cat(several, int(axis))
+
+
 @register(
     "concat",
     inputs=("X*",),
@@ -39,6 +54,10 @@ def _infer_concat(infer: Infer) -> None:
     attrs={"axis": 0},
     infer=_infer_concat,
     grad=Grad(needs=("Sizes",), outs=("Out",)),
+    calls=[
+        Calls(_JOINED, "concat(input, axis=0, name)", keeps=_has_unknown),
+        Calls(_JOINED, v2="concat(x, axis=0, name)", torch=_joined, keeps=_has_unknown),
+    ],
 )
 def _concat(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     axis = op.attr("axis")
@@ -138,7 +157,20 @@ def _infer_stack(infer: Infer) -> None:
     infer.set("Y", (*first.shape[:axis], len(parts), *first.shape[axis:]), first.dtype)
 
 
-@register("stack", inputs=("X*",), outputs=("Y",), attrs={"axis": 0}, infer=_infer_stack, grad=Grad())
+@register(
+    "stack",
+    inputs=("X*",),
+    outputs=("Y",),
+    attrs={"axis": 0},
+    infer=_infer_stack,
+    grad=Grad(),
+    calls=Calls(
+        "Several of one shape side by side along a new dimension.",
+        "stack(x, axis=0)",
+        "stack(x, axis=0, name)",
+        lambda x, axis: torch.stack(list(x), axis),
+    ),
+)
 def _stack(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     axis = op.attr("axis")
     return lambda *parts: torch.stack(parts, axis)
@@ -182,7 +214,14 @@ def _infer_expand(infer: Infer) -> None:
     infer.set("Out", [-1 if size < 0 else size * one for size, one in zip(x.shape, times, strict=True)], x.dtype)
 
 
-@register("expand", inputs=("X",), attrs={"expand_times": [1]}, infer=_infer_expand, grad=Grad())
+@register(
+    "expand",
+    inputs=("X",),
+    attrs={"expand_times": [1]},
+    infer=_infer_expand,
+    grad=Grad(),
+    calls=Calls("x repeated along each dimension so many times.", "expand(x, expand_times, name)"),
+)
 def _expand(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     times = list(op.attr("expand_times"))
     return lambda x: x.repeat(times)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -34,6 +34,11 @@ def view(kernel: Kernel, op: Operator, lowering: Lowering, slot: str = "X") -> K
 def product(sizes: Sequence[int]) -> int:
     """The number of elements; -1 if a size is not known."""
     return -1 if any(size < 0 for size in sizes) else prod(sizes)
+
+
+def integers(given: Any) -> tuple[int, ...]:
+    """One number or several, such as sizes or dimensions, whatever they are given as."""
+    return tuple(int(one) for one in given) if isinstance(given, Iterable) else (int(given),)
 
 
 def axis_of(infer: Infer, axis: int, rank: int, what: str = "axis") -> int:

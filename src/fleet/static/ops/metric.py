@@ -34,10 +34,7 @@ def _accuracy(out: torch.Tensor, indices: torch.Tensor, label: torch.Tensor) -> 
 
 
 register(
-    "accuracy",
-    inputs=("Out", "Indices", "Label"),
-    outputs=("Accuracy", "Correct", "Total"),
-    infer=_infer_accuracy,
+    "accuracy", inputs=("Out", "Indices", "Label"), outputs=("Accuracy", "Correct", "Total"), infer=_infer_accuracy
 )(lambda op, lowering: compared(_accuracy, op, lowering, "Indices", "Label", num_dims=1))
 
 

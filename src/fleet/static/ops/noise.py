@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
+from fleet.errors import NotSupportedError
 from fleet.static.dtypes import FLOATS, INTEGERS, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.filling import infer_batch_size_like
 from fleet.static.ops.sizes import infer_sizes, sizes_of
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 Source = Callable[[], torch.Generator | None]
 Fill = Callable[[torch.Tensor, Operator, torch.Generator | None], torch.Tensor]
@@ -60,7 +61,7 @@ def _check(infer: Infer) -> None:
         raise infer.fail(f"std must be >= 0, got {attrs('std')}")
 
 
-def _define(type: str, fill: Fill, attrs: Mapping[str, Any]) -> None:
+def _define(type: str, fill: Fill, attrs: Mapping[str, Any], calls: Calls) -> None:
     def infer(infer: Infer) -> None:
         _check(infer)
         infer.set("Out", infer_sizes(infer), infer.attr("dtype"))
@@ -71,6 +72,7 @@ def _define(type: str, fill: Fill, attrs: Mapping[str, Any]) -> None:
         attrs={"shape": [1], "dtype": "float32", "seed": 0, **attrs},
         infer=infer,
         is_random=True,
+        calls=calls,
     )
     def _(op: Operator, lowering: Lowering) -> Kernel:
         draw, sizes, dtype = source(op, lowering), sizes_of(op), torch_dtype(op.attr("dtype"))
@@ -78,12 +80,41 @@ def _define(type: str, fill: Fill, attrs: Mapping[str, Any]) -> None:
 
 
 _UNIFORM, _GAUSSIAN = {"min": -1.0, "max": 1.0}, {"mean": 0.0, "std": 1.0}
-_define("random_uniform", _uniform, _UNIFORM)
-_define("random_gaussian", _gaussian, _GAUSSIAN)
-_define("randint", _whole, {"low": 0, "high": 1, "dtype": "int64"})
+_define(
+    "random_uniform",
+    _uniform,
+    _UNIFORM,
+    Calls(
+        "Spread evenly from `min` to `max`.", "uniform_random(shape, dtype='float32', min=-1.0, max=1.0, seed=0, name)"
+    ),
+)
+_define(
+    "random_gaussian",
+    _gaussian,
+    _GAUSSIAN,
+    Calls("Normally distributed.", "gaussian_random(shape, mean=0.0, std=1.0, seed=0, dtype='float32', name)"),
+)
 
 
-def _define_like(type: str, fill: Fill, attrs: Mapping[str, Any]) -> None:
+def _limits(given: dict[str, Any]) -> dict[str, Any]:
+    """`low` and `high` as attributes: a single one is the upper."""
+    first, last = (given["low"], given["high"]) if "high" in given else (0, given["low"])
+    return given | {"low": int(first), "high": int(last), "seed": int(given["seed"])}
+
+
+_define(
+    "randint",
+    _whole,
+    {"low": 0, "high": 1, "dtype": "int64"},
+    Calls(
+        "Whole numbers from `low` to below `high`; from 0 to below `low` if that is the only one.",
+        "randint(low=0, high=None, shape=(1,), dtype='int64', seed=0, name)",
+        to_attrs=_limits,
+    ),
+)
+
+
+def _define_like(type: str, fill: Fill, attrs: Mapping[str, Any], calls: Calls) -> None:
     def infer(infer: Infer) -> None:
         _check(infer)
         infer_batch_size_like(infer)
@@ -96,6 +127,7 @@ def _define_like(type: str, fill: Fill, attrs: Mapping[str, Any]) -> None:
         attrs={"shape": [1], "dtype": "float32", "seed": 0, **places, **attrs},
         infer=infer,
         is_random=True,
+        calls=calls,
     )
     def _(op: Operator, lowering: Lowering) -> Kernel:
         draw, shape, dtype = source(op, lowering), list(op.attr("shape")), torch_dtype(op.attr("dtype"))
@@ -109,8 +141,26 @@ def _define_like(type: str, fill: Fill, attrs: Mapping[str, Any]) -> None:
         return noise
 
 
-_define_like("uniform_random_batch_size_like", _uniform, _UNIFORM)
-_define_like("gaussian_random_batch_size_like", _gaussian, _GAUSSIAN)
+_define_like(
+    "uniform_random_batch_size_like",
+    _uniform,
+    _UNIFORM,
+    Calls(
+        "`uniform_random`, of the size of a dimension of `input` (its batch) along one dimension.",
+        "uniform_random_batch_size_like(input, shape, dtype='float32', input_dim_idx=0, output_dim_idx=0, min=-1.0, "
+        "max=1.0, seed=0)",
+    ),
+)
+_define_like(
+    "gaussian_random_batch_size_like",
+    _gaussian,
+    _GAUSSIAN,
+    Calls(
+        "`gaussian_random`, of the size of a dimension of `input` (its batch) along one dimension.",
+        "gaussian_random_batch_size_like(input, shape, input_dim_idx=0, output_dim_idx=0, mean=0.0, std=1.0, seed=0, "
+        "dtype='float32')",
+    ),
+)
 
 
 def _infer_sampling(infer: Infer) -> None:
@@ -119,7 +169,25 @@ def _infer_sampling(infer: Infer) -> None:
     infer.set("Out", infer.shape("X")[:1], infer.attr("dtype"), lod=infer.var("X").lod)
 
 
-@register("sampling_id", inputs=("X",), attrs={"seed": 0, "dtype": "int64"}, infer=_infer_sampling, is_random=True)
+def _sampling_attrs(given: dict[str, Any]) -> dict[str, Any]:
+    limits = given["min"], given["max"]
+    if limits != (0.0, 1.0):
+        raise NotSupportedError(f"sampling_id: min and max must be 0 and 1, got {limits[0]} and {limits[1]}")
+    return {"seed": int(given["seed"]), "dtype": given["dtype"]}
+
+
+@register(
+    "sampling_id",
+    inputs=("X",),
+    attrs={"seed": 0, "dtype": "int64"},
+    infer=_infer_sampling,
+    is_random=True,
+    calls=Calls(
+        "A class for each row of chances [rows, classes], drawn by them.",
+        "sampling_id(x, min=0.0, max=1.0, seed=0, dtype='int64')",
+        to_attrs=_sampling_attrs,
+    ),
+)
 def _sampling_id(op: Operator, lowering: Lowering) -> Kernel:
     draw, dtype = source(op, lowering), torch_dtype(op.attr("dtype"))
     return lambda x: torch.multinomial(x, 1, generator=draw()).view(-1).to(dtype)
@@ -138,6 +206,10 @@ def _infer_shuffle(infer: Infer) -> None:
     infer=_infer_shuffle,
     grad=Grad(needs=("ShuffleIdx",), outs=("Out",)),
     is_random=True,
+    calls=Calls(
+        "The rows of `x` (all dimensions but the last are one) in another order in every run; a `seed` begins them.",
+        "shuffle_batch(x, seed=None)",
+    ),
 )
 def _shuffle_batch(op: Operator, lowering: Lowering) -> Kernel:
     """All dimensions but the last are one of rows. The first run begins at the seed, and later ones go on."""

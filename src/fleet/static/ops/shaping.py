@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import torch
 
+from fleet.errors import NotSupportedError
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import axis_of, backward_shape, product, shape_tensor, view
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.ops.making import axis_of, backward_shape, integers, product, shape_tensor, view
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 _BACK = Grad(needs=("XShape",), outs=("Out",))
 """XShape is there only if the shape of X cannot be found again in another way; see `making.backward_shape`."""
@@ -48,7 +50,40 @@ def _set_x_shape(infer: Infer) -> None:
     infer.set("XShape", [len(infer.shape("X"))], "int64")
 
 
-@register("reshape", inputs=("X",), outputs=("Out", "XShape?"), attrs={"shape": [-1]}, infer=_infer_reshape, grad=_BACK)
+def _has_unknown(given: list[Any], attrs: dict[str, Any]) -> bool:  # noqa: ARG001
+    """Whether the gradient cannot find the shape of X: of a single unknown size it can."""
+    return bool(given[0].shape.count(-1) > 1)
+
+
+def _shape_attrs(given: dict[str, Any]) -> dict[str, Any]:
+    if "actual_shape" in given:
+        raise NotSupportedError("reshape: actual_shape must be left out; use -1 for the size that a batch decides")
+    return {"shape": [int(size) for size in given["shape"]]}
+
+
+def in_shape(x: torch.Tensor, shape: Any) -> torch.Tensor:
+    """A tensor in another shape, of which 0 copies a size."""
+    if type(shape) is list and 0 not in shape:  # nearly always, and half the time of the other way
+        return torch.reshape(x, shape)
+    return torch.reshape(x, [x.size(i) if size == 0 else size for i, size in enumerate(integers(shape))])
+
+
+@register(
+    "reshape",
+    inputs=("X",),
+    outputs=("Out", "XShape?"),
+    attrs={"shape": [-1]},
+    infer=_infer_reshape,
+    grad=_BACK,
+    calls=Calls(
+        "The same elements in another shape: 0 copies a size of `x`, one -1 is found from the others.",
+        "reshape(x, shape, actual_shape=None, act=None, inplace=False, name)",
+        "reshape(x, shape, name)",
+        in_shape,
+        to_attrs=_shape_attrs,
+        keeps=_has_unknown,
+    ),
+)
 def _reshape(op: Operator, lowering: Lowering) -> Kernel:
     asked = list(op.attr("shape"))
     if 0 in asked:
@@ -82,7 +117,17 @@ def _infer_flatten(infer: Infer) -> None:
     _set_x_shape(infer)
 
 
-@register("flatten", inputs=("X",), outputs=("Out", "XShape?"), attrs={"axis": 1}, infer=_infer_flatten, grad=_BACK)
+@register(
+    "flatten",
+    inputs=("X",),
+    outputs=("Out", "XShape?"),
+    attrs={"axis": 1},
+    infer=_infer_flatten,
+    grad=_BACK,
+    calls=Calls(
+        "A matrix of the first `axis` dimensions and of the rest.", "flatten(x, axis=1, name)", keeps=_has_unknown
+    ),
+)
 def _flatten(op: Operator, lowering: Lowering) -> Kernel:
     axis = op.attr("axis")
 
@@ -97,7 +142,9 @@ register_grad("flatten", as_autograd=True)(_to_shape_before)
 
 def _infer_squeeze(infer: Infer) -> None:
     x = infer.var("X")
-    axes = {axis_of(infer, axis, len(x.shape), "axes") for axis in infer.attr("axes")}
+    for axis in infer.attr("axes"):
+        axis_of(infer, axis, len(x.shape), "axes")
+    axes = _gone(infer.attr("axes"), x.shape)
     if any(x.shape[axis] not in (1, -1) for axis in axes):
         raise infer.fail(
             f"X {x.name!r} of shape {list(x.shape)} has more than one element along axes {infer.attr('axes')}"
@@ -105,9 +152,31 @@ def _infer_squeeze(infer: Infer) -> None:
     infer.set("Out", [s for i, s in enumerate(x.shape) if i not in axes], x.dtype, lod=None if 0 in axes else x.lod)
 
 
-@register("squeeze", inputs=("X",), attrs={"axes": [0]}, infer=_infer_squeeze, grad=Grad())
+def _gone(axes: list[int], shape: Sequence[int]) -> set[int]:
+    """The dimensions that go: those given, or all that are of size 1."""
+    return _positive(axes, len(shape)) if axes else {i for i, size in enumerate(shape) if size == 1}
+
+
+def squeezed(x: torch.Tensor, axis: Any) -> torch.Tensor:
+    """A tensor without dimensions of size 1: all, or those given."""
+    return torch.squeeze(x) if axis is None else torch.squeeze(x, integers(axis))
+
+
+@register(
+    "squeeze",
+    inputs=("X",),
+    attrs={"axes": []},
+    infer=_infer_squeeze,
+    grad=Grad(),
+    calls=Calls(
+        "Without some dimensions of size 1; without all of them if none are given.",
+        "squeeze(input, axes, name)",
+        "squeeze(x, axis->axes=None, name)",
+        squeezed,
+    ),
+)
 def _squeeze(op: Operator, lowering: Lowering) -> Kernel:
-    gone = _positive(op.attr("axes"), len(lowering.shape(op.input("X")[0])))
+    gone = _gone(op.attr("axes"), lowering.shape(op.input("X")[0]))
 
     def squeeze(x: torch.Tensor) -> torch.Tensor:
         return x.reshape([size for i, size in enumerate(x.shape) if i not in gone])
@@ -117,8 +186,7 @@ def _squeeze(op: Operator, lowering: Lowering) -> Kernel:
 
 @register_grad("squeeze", as_autograd=True)
 def _squeeze_grad(op: Operator, lowering: Lowering) -> Kernel:
-    axes = sorted(_positive(op.attr("axes"), len(lowering.shape(op.output("X@GRAD")[0]))))
-    return _inserter(axes)
+    return _inserter(sorted(_gone(op.attr("axes"), lowering.shape(op.output("X@GRAD")[0]))))
 
 
 def _infer_unsqueeze(infer: Infer) -> None:
@@ -133,7 +201,26 @@ def _infer_unsqueeze(infer: Infer) -> None:
     infer.set("Out", shape, x.dtype, lod=None if 0 in places else x.lod)
 
 
-@register("unsqueeze", inputs=("X",), attrs={"axes": [0]}, infer=_infer_unsqueeze, grad=Grad())
+def unsqueezed(x: torch.Tensor, axis: Any) -> torch.Tensor:
+    """A tensor with new dimensions of size 1, put in one after the other."""
+    for one in integers(axis.tolist() if isinstance(axis, torch.Tensor) else axis):
+        x = torch.unsqueeze(x, one)
+    return x
+
+
+@register(
+    "unsqueeze",
+    inputs=("X",),
+    attrs={"axes": [0]},
+    infer=_infer_unsqueeze,
+    grad=Grad(),
+    calls=Calls(
+        "With more dimensions of size 1, which are there in the result; tensors get one after the other.",
+        "unsqueeze(input, axes, name)",
+        "unsqueeze(x, axis->axes, name)",
+        unsqueezed,
+    ),
+)
 def _unsqueeze(op: Operator, lowering: Lowering) -> Kernel:
     axes = op.attr("axes")
     rank = len(lowering.shape(op.input("X")[0])) + len(axes)
@@ -167,7 +254,19 @@ def _infer_transpose(infer: Infer) -> None:
     infer.set("Out", [x.shape[axis] for axis in perm], x.dtype, lod=x.lod if perm[:1] == [0] else None)
 
 
-@register("transpose", inputs=("X",), attrs={"axis": [0]}, infer=_infer_transpose, grad=Grad())
+@register(
+    "transpose",
+    inputs=("X",),
+    attrs={"axis": [0]},
+    infer=_infer_transpose,
+    grad=Grad(),
+    calls=Calls(
+        "The dimensions in another order: dimension i of the result is `perm[i]` of `x`.",
+        "transpose(x, perm->axis, name)",
+        "transpose(x, perm->axis, name)",
+        lambda x, perm: torch.permute(x, tuple(perm)),
+    ),
+)
 def _transpose(op: Operator, lowering: Lowering) -> Kernel:
     perm = tuple(op.attr("axis"))
     return view(lambda x: x.permute(perm), op, lowering)
@@ -186,7 +285,19 @@ def _infer_reverse(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register("reverse", inputs=("X",), attrs={"axis": [0]}, infer=_infer_reverse, grad=Grad())
+@register(
+    "reverse",
+    inputs=("X",),
+    attrs={"axis": [0]},
+    infer=_infer_reverse,
+    grad=Grad(),
+    calls=Calls(
+        "Back to front along some dimensions.",
+        "reverse(x, axis)",
+        "flip(x, axis, name)",
+        lambda x, axis: torch.flip(x, integers(axis)),
+    ),
+)
 def _reverse(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     axes = list(op.attr("axis"))
     return lambda x: x.flip(axes)
@@ -207,7 +318,18 @@ def _infer_roll(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register("roll", inputs=("X",), attrs={"shifts": [0], "axis": []}, infer=_infer_roll, grad=Grad())
+@register(
+    "roll",
+    inputs=("X",),
+    attrs={"shifts": [0], "axis": []},
+    infer=_infer_roll,
+    grad=Grad(),
+    calls=Calls(
+        "The entries further by `shifts`, those from the end at the start; without `axis` as if in one row.",
+        v2="roll(x, shifts, axis=None, name)",
+        torch=lambda x, shifts, axis: torch.roll(x, integers(shifts), () if axis is None else integers(axis)),
+    ),
+)
 def _roll(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     shifts, axes = list(op.attr("shifts")), list(op.attr("axis"))
     return lambda x: x.roll(shifts, axes)

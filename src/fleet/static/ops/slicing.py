@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.nn import functional
 
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.making import axis_of, shape_tensor, view
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 
 def bounds(size: int, start: int, end: int) -> tuple[int, int]:
@@ -42,6 +44,24 @@ def _infer_slice(infer: Infer) -> None:
     infer.set("XShape", [len(shape)], "int64")
 
 
+def _cuts_unknown(given: list[Any], attrs: dict[str, Any]) -> bool:
+    """Whether the gradient cannot find the sizes before the cut."""
+    shape = given[0].shape
+    return any(-len(shape) <= axis < len(shape) and shape[axis] < 0 for axis in attrs["axes"])
+
+
+def cut(x: torch.Tensor, axes: Any, starts: Any, ends: Any, strides: Any) -> torch.Tensor:
+    """Every so many elements along some dimensions; backwards where a stride is below 0."""
+    for axis, start, end, stride in zip(axes, starts, ends, strides, strict=True):
+        place = axis % x.dim()
+        first, last, step = slice(int(start), int(end), int(stride)).indices(x.shape[place])
+        if step > 0:
+            x = x[(slice(None),) * place + (slice(first, last, step),)]
+        else:
+            x = torch.index_select(x, place, torch.arange(first, min(last, first), step, device=x.device))
+    return x
+
+
 @register(
     "slice",
     inputs=("Input",),
@@ -49,6 +69,13 @@ def _infer_slice(infer: Infer) -> None:
     attrs={"axes": [0], "starts": [0], "ends": [1], "decrease_axis": []},
     infer=_infer_slice,
     grad=Grad(needs=("XShape",), wrt=("Input",), outs=("Out",)),
+    calls=Calls(
+        "The elements from `starts` up to but without `ends` along `axes`; negative numbers count from the end.",
+        "slice(input, axes, starts, ends)",
+        "slice(input, axes, starts, ends, name)",
+        lambda input, axes, starts, ends: cut(input, axes, starts, ends, [1] * len(axes)),
+        keeps=_cuts_unknown,
+    ),
 )
 def _slice(op: Operator, lowering: Lowering) -> Kernel:
     """The axes of `decrease_axis`, of which one element is taken, are left out; of none at least [1] is left."""
@@ -97,7 +124,17 @@ def _infer_pad(infer: Infer) -> None:
     infer.set("Out", shape, x.dtype)
 
 
-@register("pad", inputs=("X",), attrs={"paddings": [0, 0], "pad_value": 0.0}, infer=_infer_pad, grad=Grad())
+@register(
+    "pad",
+    inputs=("X",),
+    attrs={"paddings": [0, 0], "pad_value": 0.0},
+    infer=_infer_pad,
+    grad=Grad(),
+    calls=Calls(
+        "x with `pad_value` around it: how many before and after, for each dimension.",
+        "pad(x, paddings, pad_value=0.0, name)",
+    ),
+)
 def _pad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     around, value = _from_the_end(op.attr("paddings")), op.attr("pad_value")
     return lambda x: functional.pad(x, around, value=value)
@@ -131,7 +168,23 @@ def _infer_crop(infer: Infer) -> None:
     infer.set("Out", rest, x.dtype)
 
 
-@register("crop", inputs=("X",), attrs={"shape": [-1], "offsets": [0]}, infer=_infer_crop, grad=Grad(needs=("X",)))
+def _crop_attrs(given: dict[str, Any]) -> dict[str, Any]:
+    sizes = [int(size) for size in given["shape"]]
+    return {"shape": sizes, "offsets": [int(one) for one in given.get("offsets", [0] * len(sizes))]}
+
+
+@register(
+    "crop",
+    inputs=("X",),
+    attrs={"shape": [-1], "offsets": [0]},
+    infer=_infer_crop,
+    grad=Grad(needs=("X",)),
+    calls=Calls(
+        "The part of `x` of this shape that begins at `offsets`; -1 takes the rest of a dimension.",
+        "crop(x, shape, offsets=None, name)",
+        to_attrs=_crop_attrs,
+    ),
+)
 def _crop(op: Operator, lowering: Lowering) -> Kernel:
     place = tuple(
         slice(offset, None if part == -1 else offset + part)

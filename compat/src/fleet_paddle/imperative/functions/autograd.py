@@ -10,6 +10,8 @@ import torch
 
 from fleet.errors import NotSupportedError
 from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.programs.missing import not_built
+from fleet_paddle.variables import has_variable
 
 __all__ = ["grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
@@ -30,6 +32,8 @@ def grad(
     no_grad_vars: Any = None,
 ) -> list[Tensor | None]:
     """The gradients of `outputs` with respect to `inputs`, added to none of them."""
+    if has_variable((outputs, inputs)):
+        raise not_built("grad")
     if not only_inputs or no_grad_vars is not None:
         raise NotSupportedError("grad: only_inputs=False and no_grad_vars are not built; use backward() and detach()")
     several = list(outputs) if isinstance(outputs, list | tuple) else [outputs]

@@ -15,30 +15,17 @@ from typing import Any
 import torch
 
 from fleet_paddle.imperative.callers import MEANS_TORCH
-from fleet_paddle.imperative.functions import (
-    asking,
-    linear,
-    manipulation,
-    ordering,
-    picking,
-    pointwise,
-    reduction,
-    table,
-)
+from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.rows.listing import functions
 
-_OURS = {
-    asking: "is_empty isclose allclose equal_all rank",
-    linear: "cross diag dist dot trace",
-    manipulation: "broadcast_to expand expand_as flatten flatten_ flip reshape reshape_ roll split squeeze squeeze_ "
-    "tile unsqueeze unsqueeze_ unstack",
-    ordering: "histogram sort unique",
-    picking: "gather gather_nd index_sample index_select nonzero scatter scatter_ scatter_nd_add slice strided_slice "
-    "where",
-    pointwise: "scale",
-    reduction: "argmax argmin cumsum median",
-    table: "equal floor_mod greater_than less_than logsumexp matmul max min mod norm prod remainder round stanh sum",
-}
+_OTHERWISE = (
+    *("allclose", "argmax", "argmin", "broadcast_to", "cross", "cumsum", "diag", "dist", "dot", "equal", "expand"),
+    *("expand_as", "flatten", "flip", "gather", "histogram", "index_select", "isclose", "logsumexp", "matmul", "max"),
+    *("median", "min", "nonzero", "norm", "prod", "remainder", "reshape", "roll", "round", "scatter", "scatter_"),
+    *("sort", "split", "squeeze", "squeeze_", "sum", "tile", "trace", "unique", "unsqueeze", "unsqueeze_", "where"),
+)
+"""Methods that torch has too and means otherwise, or gives other arguments."""
 
 _FRAME = sys._getframe
 
@@ -51,10 +38,11 @@ _SEVERAL = frozenset({"expand", "flip", "reshape", "tile"})
 
 def install() -> None:
     """Give Tensor the methods."""
-    for module, names in _OURS.items():
-        for name in names.split():
-            function, base = getattr(module, name), getattr(torch.Tensor, name, None)
-            setattr(Tensor, name, function if base is None else _method(name, function, base))
+    for name in (one.spelling.name for one in functions() if not one.spelling.home and one.is_method):
+        if not hasattr(Tensor, name):
+            setattr(Tensor, name, getattr(table, name))
+    for name in _OTHERWISE:
+        setattr(Tensor, name, _method(name, getattr(table, name), getattr(torch.Tensor, name)))
 
 
 def _method(name: str, function: Callable[..., Any], base: Callable[..., Any]) -> Callable[..., Any]:

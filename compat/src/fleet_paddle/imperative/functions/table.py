@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet_paddle.rows import functions
+from fleet_paddle.rows.listing import functions
 
 _made = {one.spelling.name: one.compiled() for one in functions() if one.spelling.home == ""}
 __all__ = sorted(_made)

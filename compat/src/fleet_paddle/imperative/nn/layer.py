@@ -12,14 +12,13 @@ from torch import nn
 
 from fleet.errors import NotSupportedError, UsageTypeError
 from fleet.static import names
-from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import sizes
+from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import programs
 from fleet_paddle.imperative.nn.listing import Listing
 from fleet_paddle.imperative.nn.parameter import make
 from fleet_paddle.imperative.state import chosen
-from fleet_paddle.imperative.tensor import Tensor, fresh, own
-from fleet_paddle.programs import functions
+from fleet_paddle.imperative.tensor import Tensor, own
 
 _WORDS = re.compile(r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])")
 
@@ -209,7 +208,7 @@ class Flatten(Layer):
         self._axes = start_axis, stop_axis
 
     def forward(self, x: Any) -> Any:
-        return functions.flatten(x, *self._axes) if isinstance(x, Variable) else fresh(torch.flatten(x, *self._axes), x)
+        return table.flatten(x, *self._axes)
 
 
 class Identity(Layer):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 
 from fleet_paddle.imperative.nn.of_function import FunctionLayer
-from fleet_paddle.rows import functions
 from fleet_paddle.rows.function import TABLES, Function
+from fleet_paddle.rows.listing import functions
 
 
 def _class(row: Function) -> type[FunctionLayer]:

@@ -81,7 +81,7 @@ class ReLU6(FunctionLayer):
 class SELU(FunctionLayer):
     """scale * elu(x, alpha); the default values keep mean 0 and variance 1."""
     def __init__(
-        self, scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772, name: str | None = None
+        self, scale: Any = 1.0507009873554805, alpha: float = 1.6732632423543772, name: str | None = None
     ) -> None: ...
 
 class Sigmoid(FunctionLayer):

@@ -8,9 +8,9 @@ from fleet.errors import NotSupportedError, UsageError
 from fleet.static import layers
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
+from fleet_paddle.imperative.functions.table import mean as _mean
+from fleet_paddle.imperative.functions.table import sum as _sum
 from fleet_paddle.programs.composed import dice_loss as _dice_loss
-from fleet_paddle.programs.functions import mean as _mean
-from fleet_paddle.programs.functions import sum as _sum
 
 Reduction = Literal["mean", "sum", "none"]
 IGNORE = -100

@@ -14,7 +14,7 @@ from typing import Any
 from fleet.errors import NotSupportedError
 from fleet.static import layers
 from fleet.static.variable import Variable
-from fleet_paddle.programs import functions
+from fleet_paddle.imperative.functions import table
 from fleet_paddle.programs.nn.spelling import both_spellings
 
 
@@ -63,7 +63,7 @@ dropout = both_spellings(layers.dropout)
 group_norm = both_spellings(layers.group_norm)
 instance_norm = both_spellings(layers.instance_norm)
 layer_norm = both_spellings(layers.layer_norm)
-mean = both_spellings(functions.mean)
+mean = both_spellings(table.mean)
 nce = both_spellings(layers.nce)
 pool2d = both_spellings(layers.pool2d)
 relu = both_spellings(layers.relu)

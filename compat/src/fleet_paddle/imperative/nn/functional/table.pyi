@@ -65,7 +65,7 @@ def relu(x: X, name: str | None = None) -> X:
 def relu6(x: X, name: str | None = None) -> X:
     """x, clamped between 0 and 6, or another `threshold` in 1.x."""
 
-def selu(x: X, scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772, name: str | None = None) -> X:
+def selu(x: X, scale: Any = 1.0507009873554805, alpha: float = 1.6732632423543772, name: str | None = None) -> X:
     """scale * elu(x, alpha); the default values keep mean 0 and variance 1."""
 
 def sigmoid(x: X, name: str | None = None) -> X:

@@ -9,8 +9,8 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.static.layers.io import fed
+from fleet_paddle.imperative.nn.functional import cosine_similarity, normalize
 from fleet_paddle.programs import functions
-from fleet_paddle.programs.functional.weighted import cosine_similarity, normalize
 from support.programs import building
 from support.static_ops import check, normal
 

@@ -16,8 +16,8 @@ from fleet.static.ops.gru import matrices
 from fleet_paddle.dygraph.layer import Layer, activation, whole
 from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.functional.window import Sizes
 from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.rows.window import Sizes
 
 _conv2d_transpose = computed("conv2d_transpose", layers.conv2d_transpose)
 

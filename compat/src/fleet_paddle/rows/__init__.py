@@ -7,10 +7,23 @@ what is compiled from them, and beside each a stub for editors, which `make docs
 
 from __future__ import annotations
 
-from fleet_paddle.rows import operators, reduction
+from fleet_paddle.rows import (
+    activation,
+    conv,
+    image,
+    loss,
+    loss_special,
+    noise,
+    norm,
+    operators,
+    pool,
+    reduction,
+    vectors,
+    weighted,
+)
 from fleet_paddle.rows.function import Function
 
-_FAMILIES = (reduction,)
+_FAMILIES = (activation, conv, image, loss, loss_special, noise, norm, pool, reduction, vectors, weighted)
 
 
 def functions() -> list[Function]:

@@ -16,10 +16,10 @@ from fleet.static.variable import Variable
 from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn import programs
-from fleet_paddle.imperative.nn.functional.norm import channels_are_last, remember
-from fleet_paddle.imperative.nn.functional.window import back, to_first
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.rows.norm import channels_are_last, remember
+from fleet_paddle.rows.window import back, to_first
 
 __all__ = ["BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "SyncBatchNorm"]
 

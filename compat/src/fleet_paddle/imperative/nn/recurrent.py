@@ -12,10 +12,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static.initializer import Uniform
 from fleet_paddle.imperative.creation import dtype_of
-from fleet_paddle.imperative.nn.functional.window import plain
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.of_tensors import refuse_programs
 from fleet_paddle.imperative.place import current
+from fleet_paddle.rows.window import plain
 
 __all__ = ["GRU", "LSTM", "SimpleRNN"]
 

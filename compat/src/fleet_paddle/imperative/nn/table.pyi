@@ -5,21 +5,45 @@ from typing import Any
 from fleet_paddle.imperative.nn.of_function import FunctionLayer
 
 __all__ = [
+    "AdaptiveAvgPool1D",
+    "AdaptiveAvgPool2D",
+    "AdaptiveAvgPool3D",
+    "AdaptiveMaxPool1D",
+    "AdaptiveMaxPool2D",
+    "AdaptiveMaxPool3D",
+    "AvgPool1D",
+    "AvgPool2D",
+    "AvgPool3D",
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CosineSimilarity",
+    "CrossEntropyLoss",
     "ELU",
     "GELU",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
+    "KLDivLoss",
+    "L1Loss",
     "LeakyReLU",
+    "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
+    "MSELoss",
+    "MarginRankingLoss",
+    "MaxPool1D",
+    "MaxPool2D",
+    "MaxPool3D",
     "Maxout",
+    "NLLLoss",
+    "PixelShuffle",
     "ReLU",
     "ReLU6",
     "SELU",
     "Sigmoid",
     "Silu",
+    "SmoothL1Loss",
     "Softmax",
     "Softplus",
     "Softshrink",
@@ -28,7 +52,105 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "ThresholdedReLU",
+    "Unfold",
+    "Upsample",
 ]
+
+class AdaptiveAvgPool1D(FunctionLayer):
+    """The means of as many windows of sequences as `output_size` says; None is the size that it has."""
+    def __init__(self, output_size: Any, name: str | None = None) -> None: ...
+
+class AdaptiveAvgPool2D(FunctionLayer):
+    """The means of as many windows of images as `output_size` says; None is the size that it has."""
+    def __init__(self, output_size: Any, data_format: str = "NCHW", name: str | None = None) -> None: ...
+
+class AdaptiveAvgPool3D(FunctionLayer):
+    """The means of as many windows of volumes as `output_size` says; None is the size that it has."""
+    def __init__(self, output_size: Any, data_format: str = "NCDHW", name: str | None = None) -> None: ...
+
+class AdaptiveMaxPool1D(FunctionLayer):
+    """The greatest values of as many windows of sequences as `output_size` says; with `return_mask` their places."""
+    def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None) -> None: ...
+
+class AdaptiveMaxPool2D(FunctionLayer):
+    """The greatest values of as many windows of images as `output_size` says; with `return_mask` their places."""
+    def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None) -> None: ...
+
+class AdaptiveMaxPool3D(FunctionLayer):
+    """The greatest values of as many windows of volumes as `output_size` says; with `return_mask` their places."""
+    def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None) -> None: ...
+
+class AvgPool1D(FunctionLayer):
+    """The mean of each window of sequences; with `exclusive` zeros of the padding do not count."""
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: int = 0,
+        exclusive: bool = True,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> None: ...
+
+class AvgPool2D(FunctionLayer):
+    """The mean of each window of images; with `exclusive` zeros of the padding do not count."""
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: int = 0,
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        divisor_override: Any = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None: ...
+
+class AvgPool3D(FunctionLayer):
+    """The mean of each window of volumes; with `exclusive` zeros of the padding do not count."""
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: int = 0,
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        divisor_override: Any = None,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ) -> None: ...
+
+class BCELoss(FunctionLayer):
+    """The cross entropy of probabilities in [0, 1]."""
+    def __init__(self, weight: Any = None, reduction: str = "mean", name: str | None = None) -> None: ...
+
+class BCEWithLogitsLoss(FunctionLayer):
+    """The cross entropy of sigmoid(logit) and label; `pos_weight` scales that of labels of 1."""
+    def __init__(
+        self, weight: Any = None, reduction: str = "mean", pos_weight: Any = None, name: str | None = None
+    ) -> None: ...
+
+class CosineSimilarity(FunctionLayer):
+    """The cosine of the angle between vectors; a product of lengths below `eps` counts as `eps`."""
+    def __init__(self, axis: Any = 1, eps: float = 1e-08) -> None: ...
+
+class CrossEntropyLoss(FunctionLayer):
+    """-log of the probability of each label, where `input` are scores, or probabilities without `use_softmax`.
+
+    A label may have a size of 1 along `axis`, or lack that dimension. With `soft_label` it is a distribution over the
+    classes. `weight` has a number for each class, and a mean is then the weighted one. Without a reduction the losses
+    have the label's shape. The mean over labels that are all ignored is 0.
+    """
+    def __init__(
+        self,
+        weight: Any = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        soft_label: bool = False,
+        axis: Any = -1,
+        use_softmax: bool = True,
+        name: str | None = None,
+    ) -> None: ...
 
 class ELU(FunctionLayer):
     """x where it is positive, alpha * (exp(x) - 1) elsewhere."""
@@ -54,9 +176,29 @@ class Hardtanh(FunctionLayer):
     """x, clamped between `t_min` and `t_max`."""
     def __init__(self, min: float = -1.0, max: float = 1.0, name: str | None = None) -> None: ...
 
+class KLDivLoss(FunctionLayer):
+    """The divergence of `label` from exp(input); reduction mean, sum, none or batchmean."""
+    def __init__(self, reduction: str = "mean", name: str | None = None) -> None: ...
+
+class L1Loss(FunctionLayer):
+    """The absolute error."""
+    def __init__(self, reduction: str = "mean", name: str | None = None) -> None: ...
+
 class LeakyReLU(FunctionLayer):
     """x where it is positive, a fraction of x (`alpha`, in 2.0 `negative_slope`) elsewhere."""
     def __init__(self, negative_slope: float = 0.01, name: str | None = None) -> None: ...
+
+class LocalResponseNorm(FunctionLayer):
+    """x divided by (k + alpha * the mean square of `size` neighbouring channels) ** beta."""
+    def __init__(
+        self,
+        size: Any,
+        alpha: float = 0.0001,
+        beta: float = 0.75,
+        k: float = 1.0,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None: ...
 
 class LogSigmoid(FunctionLayer):
     """log(sigmoid(x)), element by element."""
@@ -66,9 +208,65 @@ class LogSoftmax(FunctionLayer):
     """The logarithm of the softmax along `axis`."""
     def __init__(self, axis: Any = -1, dtype: Any = None, name: str | None = None) -> None: ...
 
+class MSELoss(FunctionLayer):
+    """The squared error: its mean, its sum, or all of it."""
+    def __init__(self, reduction: str = "mean", name: str | None = None) -> None: ...
+
+class MarginRankingLoss(FunctionLayer):
+    """By how much `input` fails to exceed `other` by the margin, where the label is 1; the reverse where it is -1."""
+    def __init__(self, margin: float = 0.0, reduction: str = "mean", name: str | None = None) -> None: ...
+
+class MaxPool1D(FunctionLayer):
+    """The greatest value of each window of sequences; with `return_mask` also where it was."""
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: int = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> None: ...
+
+class MaxPool2D(FunctionLayer):
+    """The greatest value of each window of images; with `return_mask` also where it was."""
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: int = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None: ...
+
+class MaxPool3D(FunctionLayer):
+    """The greatest value of each window of volumes; with `return_mask` also where it was."""
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: int = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ) -> None: ...
+
 class Maxout(FunctionLayer):
     """The largest of each `groups` neighbouring channels."""
     def __init__(self, groups: Any, axis: Any = 1, name: str | None = None) -> None: ...
+
+class NLLLoss(FunctionLayer):
+    """-input at each label, where `input` are logarithms of probabilities."""
+    def __init__(
+        self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean", name: str | None = None
+    ) -> None: ...
+
+class PixelShuffle(FunctionLayer):
+    """Channels become pixels: fewer of those by the square of the factor, each side longer by it."""
+    def __init__(self, upscale_factor: Any, data_format: str = "NCHW", name: str | None = None) -> None: ...
 
 class ReLU(FunctionLayer):
     """max(x, 0), element by element."""
@@ -91,6 +289,10 @@ class Sigmoid(FunctionLayer):
 class Silu(FunctionLayer):
     """x * sigmoid(x), element by element."""
     def __init__(self, name: str | None = None) -> None: ...
+
+class SmoothL1Loss(FunctionLayer):
+    """Half the squared error, from `delta` on growing no faster than the error."""
+    def __init__(self, reduction: str = "mean", delta: float = 1.0, name: str | None = None) -> None: ...
 
 class Softmax(FunctionLayer):
     """exp(x) divided by its sum along `axis`."""
@@ -123,3 +325,22 @@ class Tanhshrink(FunctionLayer):
 class ThresholdedReLU(FunctionLayer):
     """x where it is above `threshold`, 0 elsewhere."""
     def __init__(self, threshold: float = 1.0, name: str | None = None) -> None: ...
+
+class Unfold(FunctionLayer):
+    """Every window of an image as a column; `paddings` is a number, two, or those of top, left, bottom and right."""
+    def __init__(
+        self, kernel_sizes: Any, strides: int = 1, paddings: int = 0, dilations: int = 1, name: str | None = None
+    ) -> None: ...
+
+class Upsample(FunctionLayer):
+    """Another size, or that many times the size: modes nearest, linear, bilinear, trilinear, bicubic and area."""
+    def __init__(
+        self,
+        size: Any = None,
+        scale_factor: Any = None,
+        mode: str = "nearest",
+        align_corners: bool = False,
+        align_mode: int = 0,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None: ...

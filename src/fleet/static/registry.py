@@ -70,6 +70,8 @@ class Calls:
     """The layer class of 2.0 that calls the function: `Softshrink`."""
     to_attrs: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """Makes the attributes from the arguments, where that is more than taking their types."""
+    kind: str = ""
+    """The stem of the layer's name, where that is not the operator's type."""
     is_sign: bool = False
     """Whether a sign between variables means it, as + does: then 2.0's function takes numbers and mixed types too."""
 

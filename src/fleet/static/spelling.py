@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _PARAMETER = re.compile(r"(?P<name>\w+)(->(?P<attribute>\w+))?(=(?P<default>.+))?")
+_BETWEEN = re.compile(r", (?![^(]*\))")
+"""What is between parameters; commas of a default that is a tuple are not."""
 _TYPES = {
     "act": "str | None",
     "axis": "Any",
@@ -39,7 +41,8 @@ class Parameter:
         """Its type, for a stub."""
         if self.name in _TYPES or self.default in (None, "None"):
             return _TYPES.get(self.name, "Any")
-        return type(eval(self.default, {})).__name__  # a literal that a row of ours has
+        kind = type(eval(self.default, {})).__name__  # a literal that a row of ours has
+        return "Any" if kind == "tuple" else kind
 
     @property
     def typed(self) -> str:
@@ -65,7 +68,7 @@ class Spelling:
         dotted, _, rest = text.removesuffix(")").partition("(")
         home, _, name = dotted.rpartition(".")
         found = []
-        for one in rest.split(", "):
+        for one in _BETWEEN.split(rest):
             match = _PARAMETER.fullmatch(one)
             assert match is not None, f"{text!r}: {one!r} is no parameter"
             own, default = match["name"], match["default"]
@@ -96,5 +99,8 @@ class Spelling:
 
     def stub(self, operand: str, num_operands: int, doc: str) -> str:
         """The function in a `.pyi`: its first parameters are of the type `operand`, and so is its result."""
-        typed = [one.of_type(operand) if i < num_operands else one.typed for i, one in enumerate(self.parameters)]
+        typed = [
+            one.of_type(operand if one.default is None else f"{operand} | None") if place < num_operands else one.typed
+            for place, one in enumerate(self.parameters)
+        ]
         return f'def {self.name}({", ".join(typed)}) -> {operand}:\n    """{doc}"""\n'

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.static.layers.helper import Layer
+from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.ops import definitions
 from fleet.static.registry import Calls, Definition
 from fleet.static.spelling import Spelling
@@ -22,13 +23,17 @@ HINTS = frozenset({"force_cpu", "use_cudnn"})
 """Parameters of 1.x that chose between ways to the same values; there is one way here."""
 SPECIAL = ("name", "act", "out", "cond")
 """Parameters that set no attribute: the layer's name, an activation, and what is written to (the last two)."""
+OFFSETS, OUT_OFFSETS = "Offsets", "OutOffsets"
+"""Slots that no parameter fills: where the rows of the first variable begin, and where those of the result do."""
 
 
 @dataclass(frozen=True)
 class Row:
     """One way to call an operator, laid out for `add`."""
 
-    type: str
+    definition: Definition
+    kind: str
+    """The stem of the layer's name."""
     slots: tuple[tuple[str, str], ...]
     """Slot, and the parameter that fills it."""
     attributes: tuple[tuple[str, Callable[[Any], Any]], ...]
@@ -41,13 +46,14 @@ class Row:
 
 def row_of(definition: Definition, calls: Calls, spelling: Spelling) -> Row:
     """A definition's call by one of its spellings."""
-    slots = tuple(definition.input_slots)
+    slots = tuple(slot for slot in definition.input_slots if slot != OFFSETS)
     operands, others = spelling.parameters[: len(slots)], spelling.parameters[len(slots) :]
     settings = [one for one in others if one.name not in SPECIAL and one.name not in HINTS]
     for one in settings:
         assert one.attribute in definition.attrs or calls.to_attrs, f"{spelling.name}: {one.name} sets no attribute"
     return Row(
-        definition.type,
+        definition,
+        calls.kind or definition.type,
         tuple((slot, one.name) for slot, one in zip(slots, operands, strict=True)),
         tuple((one.attribute, _typed(None if calls.to_attrs else definition.attrs[one.attribute])) for one in settings),
         calls.to_attrs,
@@ -65,17 +71,26 @@ def add(
     row: Row, operands: Sequence[Any], settings: Sequence[Any], name: str | None, act: str | None, out: Any
 ) -> Variable:
     """Add the operator of a row and return its result; an argument that is None leaves its attribute out."""
-    layer = Layer(row.type, name)
-    inputs = {slot: layer.variable(one, what) for (slot, what), one in zip(row.slots, operands, strict=True)}
+    layer, definition = Layer(row.kind, name), row.definition
+    inputs = {
+        slot: layer.variable(one, what)
+        for (slot, what), one in zip(row.slots, operands, strict=True)
+        if one is not None or definition.input_slots[slot] != "?"
+    }
     given = {
         attribute: typed(value)
         for (attribute, typed), value in zip(row.attributes, settings, strict=True)
         if value is not None
     }
-    first = next(iter(inputs.values()))
+    first = operands[0]
+    if OFFSETS in definition.input_slots and (first.lod is not None or not definition.input_slots[OFFSETS]):
+        inputs[OFFSETS] = offsets_of(layer, first, row.operands[0])
     made = layer.temporary(first.dtype) if out is None else layer.target(out, list(inputs.values()))
-    layer.op(row.type, inputs, {"Out": made}, given if row.to_attrs is None else row.to_attrs(given))
-    if made.dtype == "bool":
+    outputs = {next(iter(definition.output_slots)): made}
+    if OUT_OFFSETS in definition.output_slots:
+        outputs[OUT_OFFSETS] = new_offsets(layer, made)
+    layer.op(definition.type, inputs, outputs, given if row.to_attrs is None else row.to_attrs(given))
+    if made.dtype == "bool" or definition.grad is None:
         made.stop_gradient = True
     return layer.activate(made, act)
 
@@ -117,7 +132,7 @@ def stub() -> str:
     found = sorted(_spellings(), key=lambda one: one[2].name)
     lines += [f"__all__ = [{', '.join(repr(one.name) for _, _, one in found)}]", ""]
     for definition, calls, spelling in found:
-        lines += [spelling.stub("Variable", len(definition.input_slots), calls.doc)]
+        lines += [spelling.stub("Variable", len(row_of(definition, calls, spelling).slots), calls.doc)]
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,7 @@ from fleet.static.initializer import Constant
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Parameter, Variable
 
-__all__ = ["batch_norm", "group_norm", "instance_norm", "l2_normalize", "layer_norm", "lrn"]
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm"]
 
 
 def batch_norm(
@@ -149,26 +149,3 @@ def _by_channel(
     out = layer.temporary(input.dtype)
     layer.op(type, {"X": input, "Scale": scale, "Bias": bias}, {"Y": out}, attrs)
     return out
-
-
-def l2_normalize(x: Variable, axis: int, epsilon: float = 1e-12, name: str | None = None) -> Variable:
-    """x divided by its length along `axis`."""
-    layer = Layer("l2_normalize", name)
-    return layer.apply("norm", {"X": layer.variable(x, "x")}, {"axis": axis, "epsilon": float(epsilon)}, x.dtype)
-
-
-def lrn(
-    input: Variable,
-    n: int = 5,
-    k: float = 1.0,
-    alpha: float = 1e-4,
-    beta: float = 0.75,
-    name: str | None = None,
-    data_format: str = "NCHW",
-) -> Variable:
-    """Each value divided by `(k + alpha * sum of squares) ** beta` of the `n` channels around it."""
-    layer = Layer("lrn", name)
-    if data_format != "NCHW":
-        raise NotSupportedError(f"lrn: data_format must be 'NCHW', got {data_format!r}; transpose the input")
-    attrs = {"n": n, "k": float(k), "alpha": float(alpha), "beta": float(beta)}
-    return layer.apply("lrn", {"X": layer.variable(input)}, attrs, input.dtype)

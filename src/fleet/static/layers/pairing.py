@@ -10,6 +10,7 @@ from fleet.static.dtypes import FLOATS
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.layers.shaping import crop
+from fleet.static.layers.table import scatter_nd_add
 from fleet.static.layers.tensor import fill_constant
 from fleet.static.variable import Variable
 
@@ -17,10 +18,8 @@ __all__ = [
     "bilinear_tensor_product",
     "crop_tensor",
     "filter_by_instag",
-    "pad_constant_like",
     "row_conv",
     "scatter_nd",
-    "scatter_nd_add",
 ]
 
 
@@ -44,28 +43,10 @@ def bilinear_tensor_product(
     return layer.activate(layer.apply("bilinear_tensor_product", inputs, {}, x.dtype), act)
 
 
-def scatter_nd_add(ref: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
-    """`ref` with `updates` added at places; the last dimension of `index` counts along its first dimensions."""
-    layer = Layer("scatter_nd_add", name)
-    inputs = {
-        "X": layer.variable(ref, "ref"),
-        "Index": layer.variable(index, "index"),
-        "Updates": layer.variable(updates, "updates"),
-    }
-    return layer.apply("scatter_nd_add", inputs, {}, ref.dtype)
-
-
 def scatter_nd(index: Variable, updates: Variable, shape: Sequence[int], name: str | None = None) -> Variable:
     """Zeros of a shape, with `updates` added at places."""
     layer = Layer("scatter_nd", name)
     return scatter_nd_add(fill_constant(shape, layer.variable(updates, "updates").dtype, 0.0), index, updates, name)
-
-
-def pad_constant_like(x: Variable, y: Variable, pad_value: float = 0.0, name: str | None = None) -> Variable:
-    """`y` with `pad_value` after it in each dimension, as large as `x`."""
-    layer = Layer("pad_constant_like", name)
-    inputs = {"X": layer.variable(x, "x"), "Y": layer.variable(y, "y")}
-    return layer.apply("pad_constant_like", inputs, {"pad_value": float(pad_value)}, y.dtype)
 
 
 def crop_tensor(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.static.dtypes import canonical
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.ops.sequence_pool import EXTREMES, KINDS
@@ -17,12 +16,8 @@ __all__ = [
     "sequence_expand",
     "sequence_first_step",
     "sequence_last_step",
-    "sequence_mask",
     "sequence_pad",
     "sequence_pool",
-    "sequence_reverse",
-    "sequence_softmax",
-    "sequence_unpad",
 ]
 
 
@@ -56,21 +51,6 @@ def sequence_first_step(input: Variable) -> Variable:
 def sequence_last_step(input: Variable) -> Variable:
     """The last value of each row, zeros for an empty one."""
     return sequence_pool(input, "last")
-
-
-def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None = None) -> Variable:  # noqa: ARG001
-    """Shares that sum to 1 within each row."""
-    layer = Layer("sequence_softmax", name)
-    return layer.apply("sequence_softmax", {"X": input, "Offsets": offsets_of(layer, input)}, dtype=input.dtype)
-
-
-def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
-    """Each row from its end to its beginning."""
-    layer = Layer("sequence_reverse", name)
-    offsets = offsets_of(layer, x, "x")
-    out = layer.temporary(x.dtype)
-    layer.op("sequence_reverse", {"X": x, "Offsets": offsets}, {"Y": out})
-    return out
 
 
 def sequence_conv(
@@ -149,21 +129,3 @@ def sequence_pad(
         {"padded_length": -1 if maxlen is None else maxlen},
     )
     return out, sizes
-
-
-def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Variable:
-    """Padded rows cut to their lengths: ragged again."""
-    layer = Layer("sequence_unpad", name)
-    out = layer.temporary(layer.variable(x, "x").dtype)
-    inputs = {"X": x, "Length": layer.variable(length, "length")}
-    layer.op("sequence_unpad", inputs, {"Out": out, "OutOffsets": new_offsets(layer, out)})
-    return out
-
-
-def sequence_mask(x: Variable, maxlen: int | None = None, dtype: Any = "int64", name: str | None = None) -> Variable:
-    """For each length a row of ones, as many as it says, and then zeros up to `maxlen` or the greatest length."""
-    layer = Layer("sequence_mask", name)
-    out = layer.temporary(canonical(dtype), stop_gradient=True)
-    attrs = {"maxlen": -1 if maxlen is None else maxlen, "out_dtype": canonical(dtype)}
-    layer.op("sequence_mask", {"X": layer.variable(x, "x")}, {"Y": out}, attrs)
-    return out

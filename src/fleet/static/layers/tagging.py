@@ -7,7 +7,8 @@ from typing import Any
 
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.ragged import offsets_of, order_of
-from fleet.static.layers.sequence import sequence_pad, sequence_unpad
+from fleet.static.layers.sequence import sequence_pad
+from fleet.static.layers.table import sequence_unpad
 from fleet.static.layers.tensor import fill_constant
 from fleet.static.ops.chunks import OUTPUTS
 from fleet.static.variable import Parameter, Variable

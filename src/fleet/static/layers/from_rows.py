@@ -123,6 +123,7 @@ def stub() -> str:
     """The text of `table.pyi`."""
     lines = [
         '"""Layers made from the definitions of operators; `make docs` writes this stub."""',
+        "# ruff: noqa: N803  (cos_sim's X and Y)",
         "",
         "from typing import Any",
         "",

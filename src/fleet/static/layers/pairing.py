@@ -35,9 +35,7 @@ def bilinear_tensor_product(
     """[rows, size]: x times a matrix times y, for `size` trained matrices; plus a bias."""
     layer = Layer("bilinear_tensor_product", name)
     shape = [size, layer.variable(x, "x").shape[-1], layer.variable(y, "y").shape[-1]]
-    weight = layer.parameter(param_attr, shape, x.dtype)
-    if weight is None:
-        raise layer.error("param_attr must not be False; matrices are what it is")
+    weight = layer.needed(param_attr, shape, x.dtype)
     bias = layer.parameter(bias_attr, [1, size], x.dtype, is_bias=True)
     inputs = {"X": x, "Y": y, "Weight": weight, "Bias": bias}
     return layer.activate(layer.apply("bilinear_tensor_product", inputs, {}, x.dtype), act)
@@ -66,9 +64,7 @@ def row_conv(input: Variable, future_context_size: int, param_attr: Any = None, 
     """Each value and the `future_context_size` ones after it in its row, each column by a trained weight, added."""
     layer = Layer("row_conv")
     offsets = offsets_of(layer, input)
-    weight = layer.parameter(param_attr, [future_context_size + 1, input.shape[-1]], input.dtype)
-    if weight is None:
-        raise layer.error("param_attr must not be False; weights are what it is")
+    weight = layer.needed(param_attr, [future_context_size + 1, input.shape[-1]], input.dtype)
     out = layer.apply("row_conv", {"X": input, "Filter": weight, "Offsets": offsets}, {}, input.dtype)
     return layer.activate(out, act)
 

@@ -77,16 +77,11 @@ def sequence_conv(
         raise layer.error(f"padding must be True, got {padding!r}; rows keep their lengths")
     if filter_size < 1:
         raise layer.error(f"filter_size must be >= 1, got {filter_size}")
-    weight = layer.parameter(param_attr, [filter_size * input.shape[-1], num_filters], input.dtype)
-    if weight is None:
-        raise layer.error("param_attr must not be False; a filter is what a convolution is")
+    weight = layer.needed(param_attr, [filter_size * input.shape[-1], num_filters], input.dtype)
     begin = -(filter_size // 2) if padding_start is None else padding_start
     attrs = {"contextLength": filter_size, "contextStart": begin, "contextStride": filter_stride}
     out = layer.apply("sequence_conv", {"X": input, "Filter": weight, "Offsets": offsets}, attrs, input.dtype)
-    bias = layer.parameter(bias_attr, [num_filters], input.dtype, is_bias=True)
-    if bias is not None:
-        out = layer.apply("elementwise_add", {"X": out, "Y": bias}, {"axis": 1}, input.dtype)
-    return layer.activate(out, act)
+    return layer.activate(layer.biased(out, bias_attr, num_filters, 1), act)
 
 
 def sequence_expand(x: Variable, y: Variable, ref_level: int = -1, name: str | None = None) -> Variable:

@@ -189,7 +189,7 @@ def _rows(rank: int) -> list[Function]:
         ),
         function(
             f"F.adaptive_max_pool{rank}d(x, output_size, return_mask=False, name)",
-            f"The greatest values of as many windows of {kind}s as `output_size` says; `return_mask` adds their places.",
+            f"The greatest values of as many windows of {kind}s as `output_size` says; `return_mask` adds places.",
             _LARGEST[rank],
             _largest_of_variables if rank == 2 else None,
             f"AdaptiveMaxPool{rank}D",

@@ -115,7 +115,7 @@ class GRU(_Recurrent, nn.GRU):  # type: ignore[misc]
 
 
 class SimpleRNN(_Recurrent, nn.RNN):  # type: ignore[misc]
-    """tanh or relu of the weighted input and state."""
+    """tanh or relu of the weighted input and state; `attrs` are those of weight_ih, weight_hh, bias_ih and bias_hh."""
 
     def __init__(
         self,
@@ -126,14 +126,10 @@ class SimpleRNN(_Recurrent, nn.RNN):  # type: ignore[misc]
         time_major: bool = False,
         dropout: float = 0.0,
         activation: str = "tanh",
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
-        name: str | None = None,
+        *attrs: Any,
+        **named: Any,
     ) -> None:
         if activation not in ("tanh", "relu"):
             raise UsageError(f"SimpleRNN: activation must be tanh or relu, got {activation!r}")
-        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
         settings = (num_layers, direction, time_major, dropout)
-        super().__init__(input_size, hidden_size, *settings, *attrs, name, nonlinearity=activation)
+        super().__init__(input_size, hidden_size, *settings, *attrs, **named, nonlinearity=activation)

@@ -69,15 +69,15 @@ class AdaptiveAvgPool3D(FunctionLayer):
     def __init__(self, output_size: Any, data_format: str = "NCDHW", name: str | None = None) -> None: ...
 
 class AdaptiveMaxPool1D(FunctionLayer):
-    """The greatest values of as many windows of sequences as `output_size` says; `return_mask` adds their places."""
+    """The greatest values of as many windows of sequences as `output_size` says; `return_mask` adds places."""
     def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None) -> None: ...
 
 class AdaptiveMaxPool2D(FunctionLayer):
-    """The greatest values of as many windows of images as `output_size` says; `return_mask` adds their places."""
+    """The greatest values of as many windows of images as `output_size` says; `return_mask` adds places."""
     def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None) -> None: ...
 
 class AdaptiveMaxPool3D(FunctionLayer):
-    """The greatest values of as many windows of volumes as `output_size` says; `return_mask` adds their places."""
+    """The greatest values of as many windows of volumes as `output_size` says; `return_mask` adds places."""
     def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None) -> None: ...
 
 class AvgPool1D(FunctionLayer):

@@ -105,13 +105,13 @@ def adaptive_avg_pool3d(x: X, output_size: Any, data_format: str = "NCDHW", name
     """The means of as many windows of volumes as `output_size` says; None is the size that it has."""
 
 def adaptive_max_pool1d(x: X, output_size: Any, return_mask: bool = False, name: str | None = None) -> X:
-    """The greatest values of as many windows of sequences as `output_size` says; `return_mask` adds their places."""
+    """The greatest values of as many windows of sequences as `output_size` says; `return_mask` adds places."""
 
 def adaptive_max_pool2d(x: X, output_size: Any, return_mask: bool = False, name: str | None = None) -> X:
-    """The greatest values of as many windows of images as `output_size` says; `return_mask` adds their places."""
+    """The greatest values of as many windows of images as `output_size` says; `return_mask` adds places."""
 
 def adaptive_max_pool3d(x: X, output_size: Any, return_mask: bool = False, name: str | None = None) -> X:
-    """The greatest values of as many windows of volumes as `output_size` says; `return_mask` adds their places."""
+    """The greatest values of as many windows of volumes as `output_size` says; `return_mask` adds places."""
 
 def affine_grid(theta: X, out_shape: Any, align_corners: bool = True, name: str | None = None) -> X:
     """Where each pixel of the output comes from, under affine maps [batch, 2, 3]."""

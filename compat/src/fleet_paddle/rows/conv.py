@@ -16,20 +16,7 @@ from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import sizes
 from fleet_paddle.rows.called import called
 from fleet_paddle.rows.function import Function, function
-from fleet_paddle.rows.window import (
-    FORMATS,
-    KINDS,
-    Sizes,
-    back,
-    each,
-    equal_sides,
-    flat,
-    is_last,
-    sides,
-    to_first,
-    wide,
-    wide_padding,
-)
+from fleet_paddle.rows.window import FORMATS, KINDS, back, each, equal_sides, flat, is_last, sides, to_first, wide
 
 T = torch.Tensor
 
@@ -38,18 +25,10 @@ _TRANSPOSED: dict[int, Any] = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: 
 
 
 def _conv(
-    rank: int,
-    x: T,
-    weight: T,
-    bias: T | None,
-    stride: Sizes,
-    padding: Any,
-    dilation: Sizes,
-    groups: int,
-    data_format: str,
+    rank: int, x: T, weight: T, bias: T | None, stride: Any, padding: Any, dilation: Any, groups: int, layout: str
 ) -> T:
     what = f"conv{rank}d"
-    last = is_last(what, data_format, rank)
+    last = is_last(what, layout, rank)
     if type(padding) is int and not last:
         made: T = _FORWARD[rank](x, weight, bias, stride, padding, dilation, groups)
         return made
@@ -62,17 +41,9 @@ def _conv(
 
 
 def _conv_of_variables(
-    rank: int,
-    x: Variable,
-    weight: Variable,
-    bias: Variable | None,
-    stride: Sizes,
-    padding: Any,
-    dilation: Sizes,
-    groups: int,
-    data_format: str,
-    name: str | None,
+    rank: int, x: Variable, weight: Variable, bias: Variable | None, stride: Any, padding: Any, *settings: Any
 ) -> Variable:
+    dilation, groups, data_format, name = settings
     type = f"conv{rank}d"
     layer = called(type, name)
     _, shape = windows.channels_and_sizes(layer, x, rank, data_format)
@@ -101,23 +72,12 @@ def _conv1d_of_variables(x: Variable, weight: Variable, bias: Variable | None, *
     if data_format != "NCL":
         raise NotSupportedError(f"conv1d: data_format must be 'NCL' for a variable, got {data_format!r}; transpose it")
     images, filters = layers.unsqueeze(x, [2]), layers.unsqueeze(weight, [2])
-    window = (wide(stride, 1), wide_padding(padding), wide(dilation, 1))
+    window = (wide(stride, 1), wide(padding, 0), wide(dilation, 1))
     return layers.squeeze(_conv_of_variables(2, images, filters, bias, *window, groups, "NCHW", name), [2])
 
 
-def _transposed(
-    rank: int,
-    x: T,
-    weight: T,
-    bias: T | None,
-    stride: Sizes,
-    padding: Any,
-    output_padding: Sizes,
-    dilation: Sizes,
-    groups: int,
-    output_size: Any,
-    data_format: str,
-) -> T:
+def _transposed(rank: int, x: T, weight: T, bias: T | None, stride: Any, padding: Any, *settings: Any) -> T:
+    output_padding, dilation, groups, output_size, data_format = settings
     what = f"conv{rank}d_transpose"
     last = is_last(what, data_format, rank)
     image = to_first(x, last)

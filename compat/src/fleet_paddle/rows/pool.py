@@ -12,21 +12,9 @@ import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 from fleet.errors import NotSupportedError
 from fleet.static import layers
 from fleet.static.variable import Variable
+from fleet_paddle.rows import window
 from fleet_paddle.rows.function import Function, function
-from fleet_paddle.rows.window import (
-    FORMATS,
-    KINDS,
-    Sizes,
-    back,
-    each,
-    equal_sides,
-    flat,
-    is_last,
-    sides,
-    to_first,
-    wide,
-    wide_padding,
-)
+from fleet_paddle.rows.window import Sizes, back, is_last, to_first, wide
 
 T = torch.Tensor
 
@@ -37,43 +25,28 @@ _MEANS: dict[int, Any] = {1: F.adaptive_avg_pool1d, 2: F.adaptive_avg_pool2d, 3:
 
 
 def _max(
-    rank: int,
-    x: T,
-    kernel_size: Sizes,
-    stride: Sizes | None,
-    padding: Any,
-    return_mask: bool,
-    ceil_mode: bool,
-    data_format: str = "NCL",
+    rank: int, x: T, kernel: Any, stride: Any, padding: Any, return_mask: bool, ceil_mode: bool, layout: str = "NCL"
 ) -> Any:
-    image, pads, around, last = _around(f"max_pool{rank}d", rank, x, kernel_size, stride, padding, data_format)
+    image, pads, around, last = _around(f"max_pool{rank}d", rank, x, kernel, stride, padding, layout)
     if pads is None:
         if return_mask:
             raise NotSupportedError(f"max_pool{rank}d: return_mask needs the same padding on both sides; pad the input")
         image, pads = F.pad(image, around, value=-math.inf), [0] * rank
-    made = _MAX[rank](image, kernel_size, stride, pads, 1, ceil_mode, return_mask)
+    made = _MAX[rank](image, kernel, stride, pads, 1, ceil_mode, return_mask)
     return tuple(back(one, last) for one in made) if return_mask else back(made, last)
 
 
 def _mean(
-    rank: int,
-    x: T,
-    kernel_size: Sizes,
-    stride: Sizes | None,
-    padding: Any,
-    ceil_mode: bool,
-    exclusive: bool,
-    divisor: int | None,
-    data_format: str,
+    rank: int, x: T, kernel: Any, stride: Any, padding: Any, ceil: bool, exclusive: bool, divisor: Any, layout: str
 ) -> T:
-    image, pads, around, last = _around(f"avg_pool{rank}d", rank, x, kernel_size, stride, padding, data_format)
+    image, pads, around, last = _around(f"avg_pool{rank}d", rank, x, kernel, stride, padding, layout)
     more = () if divisor is None else (divisor,)
     if pads is not None:
-        return back(_MEAN[rank](image, kernel_size, stride, pads, ceil_mode, not exclusive, *more), last)
-    made = _MEAN[rank](F.pad(image, around), kernel_size, stride, 0, ceil_mode, True, *more)
+        return back(_MEAN[rank](image, kernel, stride, pads, ceil, not exclusive, *more), last)
+    made = _MEAN[rank](F.pad(image, around), kernel, stride, 0, ceil, True, *more)
     if exclusive and divisor is None:
         inside = F.pad(torch.ones_like(image[:1, :1]), around)
-        made = made / _MEAN[rank](inside, kernel_size, stride, 0, ceil_mode, True)
+        made = made / _MEAN[rank](inside, kernel, stride, 0, ceil, True)
     return back(made, last)
 
 
@@ -87,12 +60,12 @@ def _around(
     """The image with its channels first; its padding if torch's pools can do that; else that of torch's pad."""
     last = is_last(what, data_format, rank)
     image = to_first(x, last)
-    both = sides(what, padding, last, image.shape[2:], kernel_size, kernel_size if stride is None else stride)
-    pads = equal_sides(both)
-    halves = [side // 2 for side in each(f"{what}: kernel_size", kernel_size, rank)]
+    both = window.sides(what, padding, last, image.shape[2:], kernel_size, kernel_size if stride is None else stride)
+    pads = window.equal_sides(both)
+    halves = [side // 2 for side in window.each(f"{what}: kernel_size", kernel_size, rank)]
     if pads is not None and any(one > half for one, half in zip(pads, halves, strict=True)):
         pads = None
-    return image, pads, flat(both), last
+    return image, pads, window.flat(both), last
 
 
 def _means(rank: int, x: T, output_size: Any, data_format: str = "NCL") -> T:
@@ -113,8 +86,8 @@ def _pooled(
     step = kernel if stride is None else stride
     settings = {"ceil_mode": ceil_mode, "exclusive": exclusive, "name": name}
     if not data_format:
-        window = (wide(kernel, 1), kind, wide(step, 1), _way(wide_padding(padding)))
-        return layers.squeeze(layers.pool2d(layers.unsqueeze(x, [2]), *window, **settings), [2])
+        sizes = (wide(kernel, 1), kind, wide(step, 1), _way(wide(padding, 0)))
+        return layers.squeeze(layers.pool2d(layers.unsqueeze(x, [2]), *sizes, **settings), [2])
     return layers.pool2d(x, kernel, kind, step, _way(padding), **settings, data_format=data_format[0])
 
 
@@ -160,21 +133,21 @@ def _largest_of_variables(x: Variable, output_size: Any, return_mask: bool, name
 
 def _rows(rank: int) -> list[Function]:
     """The four pools of one number of dimensions; those of sequences take no format."""
-    kind, layout = KINDS[rank], "" if rank == 1 else f"data_format={FORMATS[rank][0]!r}, "
-    window = "x, kernel_size, stride=None, padding=0"
+    kind, layout = window.KINDS[rank], "" if rank == 1 else f"data_format={window.FORMATS[rank][0]!r}, "
+    given = "x, kernel_size, stride=None, padding=0"
     how = "exclusive=True, ceil_mode=False, "
     if rank > 1:
         how = "ceil_mode=False, exclusive=True, divisor_override=None, "
     return [
         function(
-            f"F.max_pool{rank}d({window}, return_mask=False, ceil_mode=False, {layout}name)",
+            f"F.max_pool{rank}d({given}, return_mask=False, ceil_mode=False, {layout}name)",
             f"The greatest value of each window of {kind}s; with `return_mask` also where it was.",
             partial(_max, rank),
             None if rank == 3 else _max_of_variables,
             f"MaxPool{rank}D",
         ),
         function(
-            f"F.avg_pool{rank}d({window}, {how}{layout}name)",
+            f"F.avg_pool{rank}d({given}, {how}{layout}name)",
             f"The mean of each window of {kind}s; with `exclusive` zeros of the padding do not count.",
             _mean1d if rank == 1 else partial(_mean, rank),
             {1: _mean1d_of_variables, 2: _mean2d_of_variables}.get(rank),

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable
 
 from fleet_paddle.rows import functions
 
-_HEAD = '"""Made from rows; `make docs` writes this stub."""\n\n'
+_HEAD = (
+    '"""Made from rows; `make docs` writes this stub."""\n'
+    "# ruff: noqa: E501  (one line for each function)\n# fmt: off\n\n"
+)
 
 
 def of_functions(home: str) -> str:

@@ -88,12 +88,9 @@ def flat(both: Sides) -> list[int]:
     return [number for pair in reversed(both) for number in pair]
 
 
-def wide(size: Any, across: int) -> list[int]:
-    """The size of something as long as a sequence says, and `across` high."""
+def wide(size: Any, across: int) -> Any:
+    """The size of something as long as a sequence says, and `across` high; words stay."""
+    if isinstance(size, str):
+        return size
     numbers = [size] if isinstance(size, int) else list(size)
     return [across] * len(numbers) + numbers
-
-
-def wide_padding(padding: Any) -> Any:
-    """The same of a padding, which may be a word too."""
-    return padding if isinstance(padding, str) else wide(padding, 0)

@@ -1,125 +1,12 @@
 """Layers made from the definitions of operators; `make docs` writes this stub."""
-# ruff: noqa: N803  (cos_sim's X and Y)
+# ruff: noqa: E501, N803  (one line for each layer; cos_sim's X and Y)
+# fmt: off
 
 from typing import Any
 
 from fleet.static.variable import Variable
 
-__all__ = [
-    "abs",
-    "acos",
-    "asin",
-    "atan",
-    "bpr_loss",
-    "brelu",
-    "ceil",
-    "clip",
-    "clip_by_norm",
-    "continuous_value_model",
-    "cos",
-    "cos_sim",
-    "cosh",
-    "cross_entropy",
-    "cumsum",
-    "elementwise_add",
-    "elementwise_div",
-    "elementwise_floordiv",
-    "elementwise_max",
-    "elementwise_min",
-    "elementwise_mod",
-    "elementwise_mul",
-    "elementwise_pow",
-    "elementwise_sub",
-    "elu",
-    "equal",
-    "erf",
-    "exp",
-    "floor",
-    "gelu",
-    "greater_equal",
-    "greater_than",
-    "hard_shrink",
-    "hard_sigmoid",
-    "hard_swish",
-    "has_inf",
-    "has_nan",
-    "hash",
-    "hinge_loss",
-    "huber_loss",
-    "isfinite",
-    "kldiv_loss",
-    "l2_normalize",
-    "leaky_relu",
-    "less_equal",
-    "less_than",
-    "log",
-    "log_loss",
-    "log_softmax",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logsigmoid",
-    "lrn",
-    "margin_rank_loss",
-    "matmul",
-    "maxout",
-    "mean",
-    "mul",
-    "not_equal",
-    "pad2d",
-    "pad_constant_like",
-    "pixel_shuffle",
-    "pow",
-    "rank_loss",
-    "reciprocal",
-    "reduce_all",
-    "reduce_any",
-    "reduce_max",
-    "reduce_mean",
-    "reduce_min",
-    "reduce_prod",
-    "reduce_sum",
-    "relu",
-    "relu6",
-    "resize_bilinear",
-    "resize_linear",
-    "resize_nearest",
-    "resize_trilinear",
-    "round",
-    "rsqrt",
-    "scatter_nd_add",
-    "selu",
-    "sequence_enumerate",
-    "sequence_erase",
-    "sequence_mask",
-    "sequence_reshape",
-    "sequence_reverse",
-    "sequence_slice",
-    "sequence_softmax",
-    "sequence_unpad",
-    "shuffle_channel",
-    "sigmoid",
-    "sigmoid_cross_entropy_with_logits",
-    "sign",
-    "sin",
-    "sinh",
-    "smooth_l1",
-    "soft_relu",
-    "softmax",
-    "softplus",
-    "softshrink",
-    "softsign",
-    "space_to_depth",
-    "sqrt",
-    "square",
-    "stanh",
-    "swish",
-    "tanh",
-    "tanh_shrink",
-    "teacher_student_sigmoid_loss",
-    "thresholded_relu",
-]
+__all__ = ['abs', 'acos', 'asin', 'atan', 'bpr_loss', 'brelu', 'ceil', 'clip', 'clip_by_norm', 'continuous_value_model', 'cos', 'cos_sim', 'cosh', 'cross_entropy', 'cumsum', 'elementwise_add', 'elementwise_div', 'elementwise_floordiv', 'elementwise_max', 'elementwise_min', 'elementwise_mod', 'elementwise_mul', 'elementwise_pow', 'elementwise_sub', 'elu', 'equal', 'erf', 'exp', 'floor', 'gelu', 'greater_equal', 'greater_than', 'hard_shrink', 'hard_sigmoid', 'hard_swish', 'has_inf', 'has_nan', 'hash', 'hinge_loss', 'huber_loss', 'isfinite', 'kldiv_loss', 'l2_normalize', 'leaky_relu', 'less_equal', 'less_than', 'log', 'log_loss', 'log_softmax', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logsigmoid', 'lrn', 'margin_rank_loss', 'matmul', 'maxout', 'mean', 'mul', 'not_equal', 'pad2d', 'pad_constant_like', 'pixel_shuffle', 'pow', 'rank_loss', 'reciprocal', 'reduce_all', 'reduce_any', 'reduce_max', 'reduce_mean', 'reduce_min', 'reduce_prod', 'reduce_sum', 'relu', 'relu6', 'resize_bilinear', 'resize_linear', 'resize_nearest', 'resize_trilinear', 'round', 'rsqrt', 'scatter_nd_add', 'selu', 'sequence_enumerate', 'sequence_erase', 'sequence_mask', 'sequence_reshape', 'sequence_reverse', 'sequence_slice', 'sequence_softmax', 'sequence_unpad', 'shuffle_channel', 'sigmoid', 'sigmoid_cross_entropy_with_logits', 'sign', 'sin', 'sinh', 'smooth_l1', 'soft_relu', 'softmax', 'softplus', 'softshrink', 'softsign', 'space_to_depth', 'sqrt', 'square', 'stanh', 'swish', 'tanh', 'tanh_shrink', 'teacher_student_sigmoid_loss', 'thresholded_relu']
 
 def abs(x: Variable, name: str | None = None) -> Variable:
     """The absolute value."""
@@ -173,49 +60,31 @@ def cross_entropy(input: Variable, label: Variable, soft_label: bool = False, ig
 def cumsum(x: Variable, axis: Any = None, exclusive: Any = None, reverse: Any = None) -> Variable:
     """The sum of all elements up to each along an axis; without itself if `exclusive`, from the end if `reverse`."""
 
-def elementwise_add(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_add(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """x + y; y is laid beside x from dimension `axis` of x on."""
 
-def elementwise_div(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_div(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """x / y, element by element."""
 
-def elementwise_floordiv(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_floordiv(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """x / y, rounded down."""
 
-def elementwise_max(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_max(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """The larger of both."""
 
-def elementwise_min(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_min(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """The smaller of both."""
 
-def elementwise_mod(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_mod(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """The remainder of x / y, with the sign of y."""
 
-def elementwise_mul(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_mul(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """x * y, element by element."""
 
-def elementwise_pow(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_pow(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """x to the power y, element by element."""
 
-def elementwise_sub(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_sub(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """x - y, element by element."""
 
 def elu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
@@ -248,9 +117,7 @@ def hard_shrink(x: Variable, threshold: float = 0.5) -> Variable:
 def hard_sigmoid(x: Variable, slope: float = 0.2, offset: float = 0.5, name: str | None = None) -> Variable:
     """slope * x + offset, clamped between 0 and 1."""
 
-def hard_swish(
-    x: Variable, threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0, name: str | None = None
-) -> Variable:
+def hard_swish(x: Variable, threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0, name: str | None = None) -> Variable:
     """x * min(max(0, x + offset), threshold) / scale; in 2.0 with 6, 6 and 3."""
 
 def has_inf(x: Variable) -> Variable:
@@ -271,7 +138,7 @@ def huber_loss(input: Variable, label: Variable, delta: Any) -> Variable:
 def isfinite(x: Variable) -> Variable:
     """Whether all elements are neither infinite nor NaN."""
 
-def kldiv_loss(x: Variable, target: Variable, reduction: str = "mean", name: str | None = None) -> Variable:
+def kldiv_loss(x: Variable, target: Variable, reduction: str = 'mean', name: str | None = None) -> Variable:
     """The Kullback-Leibler divergence of `target` from exp(x); reduction none, mean, sum or batchmean."""
 
 def l2_normalize(x: Variable, axis: Any, epsilon: float = 1e-12, name: str | None = None) -> Variable:
@@ -310,30 +177,13 @@ def logical_xor(x: Variable, y: Variable, out: Any = None, name: str | None = No
 def logsigmoid(x: Variable, name: str | None = None) -> Variable:
     """log(sigmoid(x)), element by element."""
 
-def lrn(
-    input: Variable,
-    n: int = 5,
-    k: float = 1.0,
-    alpha: float = 0.0001,
-    beta: float = 0.75,
-    name: str | None = None,
-    data_format: str = "NCHW",
-) -> Variable:
+def lrn(input: Variable, n: int = 5, k: float = 1.0, alpha: float = 0.0001, beta: float = 0.75, name: str | None = None, data_format: str = 'NCHW') -> Variable:
     """Each value divided by `(k + alpha * sum of squares) ** beta` of the `n` channels around it."""
 
-def margin_rank_loss(
-    label: Variable, left: Variable, right: Variable, margin: float = 0.1, name: str | None = None
-) -> Variable:
+def margin_rank_loss(label: Variable, left: Variable, right: Variable, margin: float = 0.1, name: str | None = None) -> Variable:
     """How much `label` (1 or -1) times (left - right) falls short of `margin`."""
 
-def matmul(
-    x: Variable,
-    y: Variable,
-    transpose_x: bool = False,
-    transpose_y: bool = False,
-    alpha: float = 1.0,
-    name: str | None = None,
-) -> Variable:
+def matmul(x: Variable, y: Variable, transpose_x: bool = False, transpose_y: bool = False, alpha: float = 1.0, name: str | None = None) -> Variable:
     """The product of matrices, or of batches of them; a vector is a row on the left and a column on the right."""
 
 def maxout(x: Variable, groups: Any, name: str | None = None, axis: Any = 1) -> Variable:
@@ -342,22 +192,13 @@ def maxout(x: Variable, groups: Any, name: str | None = None, axis: Any = 1) -> 
 def mean(x: Variable, name: str | None = None) -> Variable:
     """The mean of all elements."""
 
-def mul(
-    x: Variable, y: Variable, x_num_col_dims: int = 1, y_num_col_dims: int = 1, name: str | None = None
-) -> Variable:
+def mul(x: Variable, y: Variable, x_num_col_dims: int = 1, y_num_col_dims: int = 1, name: str | None = None) -> Variable:
     """The product of two matrices, whose rows are the first `num_col_dims` dimensions of each and columns the rest."""
 
 def not_equal(x: Variable, y: Variable, cond: Any = None) -> Variable:
     """x != y, element by element; 1.x writes it to `cond` if given."""
 
-def pad2d(
-    input: Variable,
-    paddings: Any = (0, 0, 0, 0),
-    mode: str = "constant",
-    pad_value: float = 0.0,
-    data_format: str = "NCHW",
-    name: str | None = None,
-) -> Variable:
+def pad2d(input: Variable, paddings: Any = (0, 0, 0, 0), mode: str = 'constant', pad_value: float = 0.0, data_format: str = 'NCHW', name: str | None = None) -> Variable:
     """Images with so many more pixels above, below, left and right: `pad_value`, or the image again.
 
     `mode` is constant, reflect (as in a mirror on the outermost pixel) or edge (the outermost pixel).
@@ -405,63 +246,28 @@ def relu(x: Variable, name: str | None = None) -> Variable:
 def relu6(x: Variable, threshold: float = 6.0, name: str | None = None) -> Variable:
     """x, clamped between 0 and 6, or another `threshold` in 1.x."""
 
-def resize_bilinear(
-    input: Variable,
-    out_shape: Any = None,
-    scale: Any = None,
-    name: str | None = None,
-    actual_shape: Any = None,
-    align_corners: bool = True,
-    align_mode: int = 1,
-    data_format: str = "NCHW",
-) -> Variable:
+def resize_bilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, align_mode: int = 1, data_format: str = 'NCHW') -> Variable:
     """Images of the size `out_shape`, or `scale` times as large, by the way called bilinear.
 
     With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
     at its beginning (1).
     """
 
-def resize_linear(
-    input: Variable,
-    out_shape: Any = None,
-    scale: Any = None,
-    name: str | None = None,
-    actual_shape: Any = None,
-    align_corners: bool = True,
-    align_mode: int = 1,
-    data_format: str = "NCW",
-) -> Variable:
+def resize_linear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, align_mode: int = 1, data_format: str = 'NCW') -> Variable:
     """Images of the size `out_shape`, or `scale` times as large, by the way called linear.
 
     With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
     at its beginning (1).
     """
 
-def resize_nearest(
-    input: Variable,
-    out_shape: Any = None,
-    scale: Any = None,
-    name: str | None = None,
-    actual_shape: Any = None,
-    align_corners: bool = True,
-    data_format: str = "NCHW",
-) -> Variable:
+def resize_nearest(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, data_format: str = 'NCHW') -> Variable:
     """Images of the size `out_shape`, or `scale` times as large, by the way called nearest.
 
     With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
     at its beginning (1).
     """
 
-def resize_trilinear(
-    input: Variable,
-    out_shape: Any = None,
-    scale: Any = None,
-    name: str | None = None,
-    actual_shape: Any = None,
-    align_corners: bool = True,
-    align_mode: int = 1,
-    data_format: str = "NCDHW",
-) -> Variable:
+def resize_trilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, align_mode: int = 1, data_format: str = 'NCDHW') -> Variable:
     """Images of the size `out_shape`, or `scale` times as large, by the way called trilinear.
 
     With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
@@ -486,7 +292,7 @@ def sequence_enumerate(input: Variable, win_size: Any, pad_value: int = 0, name:
 def sequence_erase(input: Variable, tokens: Any, name: str | None = None) -> Variable:
     """Ids without those that `tokens` has; rows become shorter."""
 
-def sequence_mask(x: Variable, maxlen: Any = None, dtype: Any = "int64", name: str | None = None) -> Variable:
+def sequence_mask(x: Variable, maxlen: Any = None, dtype: Any = 'int64', name: str | None = None) -> Variable:
     """For each length a row of ones, as many as it says, and then zeros up to `maxlen` or the greatest length."""
 
 def sequence_reshape(input: Variable, new_dim: Any) -> Variable:
@@ -510,9 +316,7 @@ def shuffle_channel(x: Variable, group: Any, name: str | None = None) -> Variabl
 def sigmoid(x: Variable, name: str | None = None) -> Variable:
     """1 / (1 + exp(-x)), element by element."""
 
-def sigmoid_cross_entropy_with_logits(
-    x: Variable, label: Variable, ignore_index: int = -100, name: str | None = None, normalize: bool = False
-) -> Variable:
+def sigmoid_cross_entropy_with_logits(x: Variable, label: Variable, ignore_index: int = -100, name: str | None = None, normalize: bool = False) -> Variable:
     """The cross entropy of sigmoid(x) with a probability, element by element; 0 where the label is `ignore_index`.
 
     With `normalize` it is divided by the number of elements that are not ignored.
@@ -527,13 +331,7 @@ def sin(x: Variable, name: str | None = None) -> Variable:
 def sinh(x: Variable, name: str | None = None) -> Variable:
     """The hyperbolic sine."""
 
-def smooth_l1(
-    x: Variable,
-    y: Variable,
-    inside_weight: Variable | None = None,
-    outside_weight: Variable | None = None,
-    sigma: Any = None,
-) -> Variable:
+def smooth_l1(x: Variable, y: Variable, inside_weight: Variable | None = None, outside_weight: Variable | None = None, sigma: Any = None) -> Variable:
     """For each row the sum of absolute errors, which are squared where they are below 1 / sigma^2.
 
     `inside_weight` scales the errors, `outside_weight` what becomes of them.
@@ -575,9 +373,7 @@ def tanh(x: Variable, name: str | None = None) -> Variable:
 def tanh_shrink(x: Variable, name: str | None = None) -> Variable:
     """x - tanh(x), element by element."""
 
-def teacher_student_sigmoid_loss(
-    input: Variable, label: Variable, soft_max_up_bound: float = 15.0, soft_max_lower_bound: float = -15.0
-) -> Variable:
+def teacher_student_sigmoid_loss(input: Variable, label: Variable, soft_max_up_bound: float = 15.0, soft_max_lower_bound: float = -15.0) -> Variable:
     """The cross entropy of a click, and that of a teacher's probability where there is one.
 
     A `label` of -2 is no click, -1 a click, both without a teacher; with one it is the teacher's probability, plus 1

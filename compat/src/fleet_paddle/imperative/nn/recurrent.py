@@ -115,21 +115,11 @@ class GRU(_Recurrent, nn.GRU):  # type: ignore[misc]
 
 
 class SimpleRNN(_Recurrent, nn.RNN):  # type: ignore[misc]
-    """tanh or relu of the weighted input and state; `attrs` are those of weight_ih, weight_hh, bias_ih and bias_hh."""
+    """tanh or relu of the weighted input and state; `activation` says which, and comes after `dropout`."""
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        direction: str = "forward",
-        time_major: bool = False,
-        dropout: float = 0.0,
-        activation: str = "tanh",
-        *attrs: Any,
-        **named: Any,
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, *settings: Any, **named: Any) -> None:
+        first, others = settings[:4], settings[4:]
+        activation = others[0] if others else named.pop("activation", "tanh")
         if activation not in ("tanh", "relu"):
             raise UsageError(f"SimpleRNN: activation must be tanh or relu, got {activation!r}")
-        settings = (num_layers, direction, time_major, dropout)
-        super().__init__(input_size, hidden_size, *settings, *attrs, **named, nonlinearity=activation)
+        super().__init__(input_size, hidden_size, *first, *others[1:], **named, nonlinearity=activation)

@@ -41,7 +41,7 @@ def test_every_row_is_a_function_with_its_own_name_and_document() -> None:
     rows = [calls for definition in definitions() for calls in definition.calls]
     assert len(rows) > 40
     for calls in rows:
-        assert calls.doc.endswith("."), calls
+        assert calls.doc.rstrip().endswith("."), calls
     for module in (layers.table, table, functional.table):
         for name in module.__all__:
             function = getattr(module, name)

@@ -11,7 +11,6 @@ import torch
 from fleet.static import layers, nets
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.place import CUDAPlace
-from fleet.static.layers import norm, sequence
 from fleet.static.layers.conv import conv2d, conv3d
 from fleet.static.layers.conv_transpose import conv2d_transpose
 from fleet.static.layers.lookup import embedding
@@ -60,15 +59,15 @@ DENSE: dict[str, tuple[Build, dict[str, Any]]] = {
     "avg of all": (lambda x: pool2d(x, pool_type="avg", global_pooling=True), IMAGE),
     "max of all": (lambda x: pool2d(x, global_pooling=True), IMAGE),
     "adaptive": (lambda x: adaptive_pool2d(x, 3, "avg"), IMAGE),
-    "batch_norm": (lambda x: norm.batch_norm(x, act="relu"), IMAGE),
-    "batch_norm last": (lambda x: norm.batch_norm(x, data_layout="NHWC"), IMAGE),
-    "batch_norm kept": (lambda x: norm.batch_norm(x, use_global_stats=True), IMAGE),
-    "layer_norm": (lambda x: norm.layer_norm(x), IMAGE),
-    "layer_norm bare": (lambda x: norm.layer_norm(x, scale=False), IMAGE),
-    "group_norm": (lambda x: norm.group_norm(x, 2), IMAGE),
-    "instance_norm": (norm.instance_norm, {"input": IMAGE["x"]}),
-    "l2_normalize": (lambda x: norm.l2_normalize(x, 1), MATRIX),
-    "lrn": (lambda x: norm.lrn(x), IMAGE),
+    "batch_norm": (lambda x: layers.batch_norm(x, act="relu"), IMAGE),
+    "batch_norm last": (lambda x: layers.batch_norm(x, data_layout="NHWC"), IMAGE),
+    "batch_norm kept": (lambda x: layers.batch_norm(x, use_global_stats=True), IMAGE),
+    "layer_norm": (lambda x: layers.layer_norm(x), IMAGE),
+    "layer_norm bare": (lambda x: layers.layer_norm(x, scale=False), IMAGE),
+    "group_norm": (lambda x: layers.group_norm(x, 2), IMAGE),
+    "instance_norm": (layers.instance_norm, {"input": IMAGE["x"]}),
+    "l2_normalize": (lambda x: layers.l2_normalize(x, 1), MATRIX),
+    "lrn": (lambda x: layers.lrn(x), IMAGE),
     "embedding": (lambda x: embedding(x, [5, 2], padding_idx=3, dtype="float64"), IDS),
     "attention": (
         lambda q, k: nets.scaled_dot_product_attention(q, k, k, num_heads=2),
@@ -77,16 +76,16 @@ DENSE: dict[str, tuple[Build, dict[str, Any]]] = {
 }
 
 OVER_ROWS: dict[str, tuple[Build, dict[str, Any]]] = {
-    **{kind: (lambda x, kind=kind: sequence.sequence_pool(x, kind), RAGGED) for kind in KINDS},
-    "softmax": (lambda x: sequence.sequence_softmax(x), COLUMN),
-    "reverse": (sequence.sequence_reverse, RAGGED),
-    "conv": (lambda x: sequence.sequence_conv(x, 4, act="relu"), RAGGED),
-    "expand": (sequence.sequence_expand, {"x": normal(4, 2), "y": RAGGED["x"]}),
-    "expand ragged": (lambda x: sequence.sequence_expand(x, x), RAGGED),
-    "concat": (lambda x: sequence.sequence_concat([x, x]), RAGGED),
-    "pad": (lambda x: sequence.sequence_pad(x, fill_constant([1], "float64", 0.0))[0], RAGGED),
+    **{kind: (lambda x, kind=kind: layers.sequence_pool(x, kind), RAGGED) for kind in KINDS},
+    "softmax": (lambda x: layers.sequence_softmax(x), COLUMN),
+    "reverse": (layers.sequence_reverse, RAGGED),
+    "conv": (lambda x: layers.sequence_conv(x, 4, act="relu"), RAGGED),
+    "expand": (layers.sequence_expand, {"x": normal(4, 2), "y": RAGGED["x"]}),
+    "expand ragged": (lambda x: layers.sequence_expand(x, x), RAGGED),
+    "concat": (lambda x: layers.sequence_concat([x, x]), RAGGED),
+    "pad": (lambda x: layers.sequence_pad(x, fill_constant([1], "float64", 0.0))[0], RAGGED),
     "unpad": (
-        lambda x: sequence.sequence_unpad(*sequence.sequence_pad(x, fill_constant([1], "float64", 0.0))),
+        lambda x: layers.sequence_unpad(*layers.sequence_pad(x, fill_constant([1], "float64", 0.0))),
         RAGGED,
     ),
 }

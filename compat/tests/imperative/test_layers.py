@@ -256,3 +256,15 @@ def test_padding_reads_as_zeros_and_a_mean_over_nothing_is_zero() -> None:
 def test_mistakes(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_layers_of_functions_show_their_settings_and_heed_them() -> None:
+    loss = nn.MSELoss("sum")
+    x, y = paddle.ones([2, 2]), paddle.zeros([2, 2])
+    assert (loss.reduction, float(loss(x, label=y))) == ("sum", 4.0)
+    loss.reduction = "mean"
+    assert float(loss(x, y)) == 1.0
+    drop = nn.Dropout(1.0)
+    assert (drop.p, float(drop(x).sum()), float(drop.eval()(x).sum())) == (1.0, 0.0, 4.0)
+    weight = paddle.to_tensor([1.0, 3.0])
+    assert nn.CrossEntropyLoss(weight=weight).weight is weight

@@ -144,7 +144,6 @@ def test_spectral_norm_divides_by_the_greatest_singular_value() -> None:
         (lambda: nn.BatchNorm2D(2)(paddle.ones([2, 2])), r"BatchNorm2D takes 4 dimensions, got shape \[2, 2\]"),
         (lambda: nn.BatchNorm(2, in_place=True), "in_place is not built"),
         (lambda: nn.BatchNorm(2, act="nothing"), "act must be the name of a function"),
-        (lambda: nn.BatchNorm(2, dtype="float16"), "dtype must be that of new floats"),
         (lambda: nn.GroupNorm(3, 4), "num_groups must divide 4 channels, got 3"),
         (lambda: nn.InstanceNorm1D(3, data_format="NCHW"), "data_format must be NCL or NLC"),
         (lambda: f.instance_norm(paddle.ones([1, 2, 3]), paddle.ones([2])), "leave the running ones out"),
@@ -154,3 +153,9 @@ def test_spectral_norm_divides_by_the_greatest_singular_value() -> None:
 def test_mistakes(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(FleetError, match=message):
         call()
+
+
+def test_batch_norm_has_the_type_that_it_is_given() -> None:
+    layer = nn.BatchNorm(2, dtype="float64")
+    assert {one.dtype for one in layer.state_dict().values()} == {torch.float64}
+    assert layer(paddle.ones([3, 2], "float64")).dtype == torch.float64

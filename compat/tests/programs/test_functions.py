@@ -10,7 +10,7 @@ import torch
 from fleet.errors import UsageError
 from fleet.static.layers.io import fed
 from fleet_paddle.imperative.functions import table as functions
-from fleet_paddle.programs.functional.weighted import cosine_similarity, normalize
+from fleet_paddle.imperative.nn.functional import cosine_similarity, normalize
 from support.programs import building
 from support.static_ops import check, normal
 

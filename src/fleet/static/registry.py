@@ -77,6 +77,8 @@ class Calls:
     """The output slots that it returns, several as a tuple; the first alone if empty."""
     keeps: Callable[[list[Any], dict[str, Any]], bool] | None = None
     """Whether variables and attributes are such that the last output, `XShape?` or the like, is needed."""
+    kind: str = ""
+    """The stem of the layer's name, where that is not the operator's type."""
     is_sign: bool = False
     """Whether a sign between variables means it, as + does: then 2.0's function takes numbers and mixed types too."""
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _PARAMETER = re.compile(r"(?P<name>\w+)(->(?P<attribute>\w+))?(=(?P<default>.+))?")
+_BETWEEN = re.compile(r", (?![^(]*\))")
+"""What is between parameters; commas of a default that is a tuple are not."""
 _TYPES = {
     "act": "str | None",
     "axis": "Any",
@@ -45,7 +47,8 @@ class CallParameter:
         """Its type, for a stub."""
         if self.name in _TYPES or self.default in (None, "None"):
             return _TYPES.get(self.name, "Any")
-        return type(eval(self.default, {})).__name__  # a literal that a row of ours has
+        kind = type(eval(self.default, {})).__name__  # a literal that a row of ours has
+        return "Any" if kind == "tuple" else kind
 
     @property
     def typed(self) -> str:
@@ -71,7 +74,7 @@ class Spelling:
         dotted, _, rest = text.removesuffix(")").partition("(")
         home, _, name = dotted.rpartition(".")
         found = []
-        for one in rest.split(", "):
+        for one in _BETWEEN.split(rest):
             match = _PARAMETER.fullmatch(one)
             assert match is not None, f"{text!r}: {one!r} is no parameter"
             own, default = match["name"], match["default"]
@@ -103,5 +106,10 @@ class Spelling:
     def stub(self, kinds: Sequence[str], result: str, doc: str) -> str:
         """The function in a `.pyi`; the first parameters have the types of `kinds`."""
         first, others = self.parameters[: len(kinds)], self.parameters[len(kinds) :]
-        typed = [*(one.of_type(kind) for one, kind in zip(first, kinds, strict=True)), *(one.typed for one in others)]
+        given = [one.of_type(_optional(kind, one)) for one, kind in zip(first, kinds, strict=True)]
+        typed = [*given, *(one.typed for one in others)]
         return f'def {self.name}({", ".join(typed)}) -> {result}:\n    """{doc}"""\n'
+
+
+def _optional(kind: str, parameter: CallParameter) -> str:
+    return kind if parameter.default != "None" or kind.endswith(("None", "Any")) else f"{kind} | None"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.layers import clicks
+from fleet.static import layers
 from fleet.static.layers.io import fed
 from fleet.static.ops.xxhash import xxh64
 from fleet.static.program import Program
@@ -22,7 +22,7 @@ X = normal(5, 4)
 def test_data_norm_normalises_and_adds_what_it_saw() -> None:
     with building() as built:
         x = fed("x", [-1, 4], "float64")
-        out = clicks.data_norm(
+        out = layers.data_norm(
             x, param_attr={"batch_size": 4.0, "batch_sum": 2.0, "batch_square": 8.0}, summary_decay_rate=0.5, name="n"
         )
     test = built.main.clone(for_test=True)
@@ -45,7 +45,7 @@ def test_data_norm_of_slots_that_were_never_shown_and_its_gradients() -> None:
     x[1, 0] = x[3, 2] = 0.0
     shown = torch.tensor(np.repeat(np.abs(x[:, ::2]) > 0, 2, 1).astype(np.float64))
     check(
-        lambda x: clicks.data_norm(x, slot_dim=2, enable_scale_and_shift=True, act="tanh"),
+        lambda x: layers.data_norm(x, slot_dim=2, enable_scale_and_shift=True, act="tanh"),
         {"x": x},
         lambda x, scale, bias: torch.tanh((x * scale + bias) * shown),
     )
@@ -55,7 +55,7 @@ def test_data_norm_of_slots_that_were_never_shown_and_its_gradients() -> None:
 def test_continuous_value_model(use: bool) -> None:
     x, cvm = np.abs(normal(3, 5)), normal(3, 2)
     out, (slope, _) = _run(
-        lambda x, cvm: clicks.continuous_value_model(x, cvm, use), {"x": x, "cvm": cvm}, 5 if use else 3
+        lambda x, cvm: layers.continuous_value_model(x, cvm, use), {"x": x, "cvm": cvm}, 5 if use else 3
     )
     logs = np.log(x[:, :2] + 1)
     expected = np.concatenate([logs[:, :1], logs[:, 1:] - logs[:, :1], x[:, 2:]], 1) if use else x[:, 2:]
@@ -66,7 +66,7 @@ def test_continuous_value_model(use: bool) -> None:
 def test_continuous_value_model_of_ragged_rows() -> None:
     offsets, cvm = np.array([0, 2, 2, 3]), normal(3, 2)
     feeds = {"x": (np.abs(normal(3, 5)), offsets), "cvm": cvm}
-    _, (slope, _) = _run(lambda x, cvm: clicks.continuous_value_model(x, cvm), feeds, 5)
+    _, (slope, _) = _run(lambda x, cvm: layers.continuous_value_model(x, cvm), feeds, 5)
     np.testing.assert_allclose(slope[:, :2], cvm[[0, 0, 2]])
 
 
@@ -88,7 +88,7 @@ def test_teacher_student_sigmoid_loss() -> None:
             rows.append(loss if kind[0] < 0 else loss + entropy - one * teacher)
         return torch.stack(rows)
 
-    tried = Tried(clicks.teacher_student_sigmoid_loss, {"input": normal(6, 1), "label": label})
+    tried = Tried(layers.teacher_student_sigmoid_loss, {"input": normal(6, 1), "label": label})
     x = torch.from_numpy(tried.feeds["input"]).requires_grad_()
     expected = reference(x, torch.from_numpy(label))
     (slope,) = torch.autograd.grad(expected.sum(), x)
@@ -102,8 +102,8 @@ def test_teacher_student_sigmoid_loss() -> None:
 def test_hash_is_xxhash_of_each_row() -> None:
     with building() as built:
         ids = feed_variable("ids", (np.zeros((2, 1), np.int32), np.array([0, 1, 2])))
-        out = clicks.hash(ids, 10000, 4)
-        wide = clicks.hash(fed("wide", [-1, 1], "int64"), 10000, 2)
+        out = layers.hash(ids, 10000, 4)
+        wide = layers.hash(fed("wide", [-1, 1], "int64"), 10000, 2)
     assert (out.shape, out.lod) == ((-1, 4, 1), ids.lod)
     feeds = {"ids": (np.array([[2], [1]], np.int32), np.array([0, 1, 2])), "wide": np.array([[1], [2**32 + 1]])}
     found, others = built.run(feeds, out, wide)
@@ -122,12 +122,12 @@ def test_bad_arguments() -> None:
     with building():
         x = fed("x", [-1, 4])
         with pytest.raises(UsageError, match="slot_dim must divide the 4 columns of X 'x', got 3"):
-            clicks.data_norm(x, slot_dim=3)
+            layers.data_norm(x, slot_dim=3)
         with pytest.raises(UsageError, match="param_attr must be first values of batch_size, batch_sum"):
-            clicks.data_norm(x, param_attr={"mean": 1.0})
+            layers.data_norm(x, param_attr={"mean": 1.0})
         with pytest.raises(NotSupportedError, match="sync_stats"):
-            clicks.data_norm(x, sync_stats=True)
+            layers.data_norm(x, sync_stats=True)
         with pytest.raises(UsageError, match="CVM be \\[rows, 2\\]"):
-            clicks.continuous_value_model(x, x)
+            layers.continuous_value_model(x, x)
         with pytest.raises(UsageError, match="X 'x' must be int32 or int64, got float32"):
-            clicks.hash(x, 10)
+            layers.hash(x, 10)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.layers import pairing
+from fleet.static import layers
 from fleet.static.layers.io import fed
 from support.programs import building
 from support.static_ops import check, feed_variable, normal
@@ -19,7 +19,7 @@ OFFSETS = np.array([0, 2, 2, 5, 6])
 
 def test_bilinear_tensor_product() -> None:
     check(
-        lambda x, y: pairing.bilinear_tensor_product(x, y, 5, act="tanh"),
+        lambda x, y: layers.bilinear_tensor_product(x, y, 5, act="tanh"),
         {"x": normal(4, 3), "y": normal(4, 2)},
         lambda x, y, weight, bias: torch.tanh(torch.einsum("ni,kij,nj->nk", x, weight, y) + bias),
     )
@@ -35,9 +35,9 @@ def test_scatter_nd_and_scatter_nd_add() -> None:
         return out
 
     feeds = {"ref": normal(3, 4, 2), "index": index, "updates": normal(3, 2)}
-    check(pairing.scatter_nd_add, feeds, reference)
+    check(layers.scatter_nd_add, feeds, reference)
     check(
-        lambda index, updates: pairing.scatter_nd(index, updates, [3, 4, 2]),
+        lambda index, updates: layers.scatter_nd(index, updates, [3, 4, 2]),
         {"index": index, "updates": normal(3, 2)},
         lambda index, updates: reference(torch.zeros(3, 4, 2, dtype=torch.float64), index, updates),
     )
@@ -45,11 +45,11 @@ def test_scatter_nd_and_scatter_nd_add() -> None:
 
 def test_pad_constant_like_and_crop_tensor() -> None:
     check(
-        lambda x, y: pairing.pad_constant_like(x, y, 2.0),
+        lambda x, y: layers.pad_constant_like(x, y, 2.0),
         {"x": normal(3, 4), "y": normal(2, 3)},
         lambda _, y: torch.nn.functional.pad(y, (0, 1, 0, 1), value=2.0),
     )
-    check(lambda x: pairing.crop_tensor(x, [-1, 2], [0, 1]), {"x": normal(3, 4)}, lambda x: x[:, 1:3])
+    check(lambda x: layers.crop_tensor(x, [-1, 2], [0, 1]), {"x": normal(3, 4)}, lambda x: x[:, 1:3])
 
 
 def test_row_conv_looks_ahead_in_its_row() -> None:
@@ -63,7 +63,7 @@ def test_row_conv_looks_ahead_in_its_row() -> None:
             ]
         )
 
-    check(lambda x: pairing.row_conv(x, 2), {"x": (normal(6, 3), OFFSETS)}, reference)
+    check(lambda x: layers.row_conv(x, 2), {"x": (normal(6, 3), OFFSETS)}, reference)
 
 
 TAGS = (np.array([1, 7, 7, 2, 3, 7]), OFFSETS)
@@ -72,12 +72,12 @@ TAGS = (np.array([1, 7, 7, 2, 3, 7]), OFFSETS)
 def test_filter_by_instag() -> None:
     feeds = {"ins": normal(4, 3), "tags": TAGS, "wanted": np.array([2, 1])}
     check(
-        lambda ins, tags, wanted: pairing.filter_by_instag(ins, tags, wanted, False)[0],
+        lambda ins, tags, wanted: layers.filter_by_instag(ins, tags, wanted, False)[0],
         feeds,
         lambda ins, *_: ins[[0, 2]],
     )
     check(
-        lambda ins, tags, wanted: pairing.filter_by_instag(ins, tags, wanted, False, 9)[0],
+        lambda ins, tags, wanted: layers.filter_by_instag(ins, tags, wanted, False, 9)[0],
         {**feeds, "wanted": np.array([0])},
         lambda ins, *_: torch.full_like(ins[:1], 9.0) + ins.sum() * 0,
     )
@@ -87,7 +87,7 @@ def test_filter_by_instag_of_ragged_rows() -> None:
     values = (normal(5, 2), np.array([0, 1, 3, 3, 5]))
     with building() as built:
         ins, tags = feed_variable("ins", values), feed_variable("tags", TAGS)
-        out, weights = pairing.filter_by_instag(ins, tags, fed("wanted", [-1], "int64"), True)
+        out, weights = layers.filter_by_instag(ins, tags, fed("wanted", [-1], "int64"), True)
     found = built.run({"ins": values, "tags": TAGS, "wanted": np.array([7])}, out, out.lod, weights)
     np.testing.assert_array_equal(found[0], values[0][[0, 3, 4]])
     assert found[1].tolist() == [0, 1, 1, 3]
@@ -100,6 +100,6 @@ def test_bad_arguments() -> None:
     with building():
         x, index = fed("x", [-1, 3]), fed("index", [-1, 3], "int64")
         with pytest.raises(UsageError, match="do not fit Index 'index'"):
-            pairing.scatter_nd_add(x, index, x)
+            layers.scatter_nd_add(x, index, x)
         with pytest.raises(UsageError, match=r"Y 'y' of shape \[4, 4\] is larger than X 'z'"):
-            pairing.pad_constant_like(fed("z", [4, 3]), fed("y", [4, 4]))
+            layers.pad_constant_like(fed("z", [4, 3]), fed("y", [4, 4]))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.layers import sequence
+from fleet.static import layers
 from fleet.static.layers.io import fed
 from fleet.static.layers.table import fill_constant
 from fleet.static.variable import Variable
@@ -49,22 +49,20 @@ POOLS: dict[str, Reference] = {
 
 @pytest.mark.parametrize("kind", POOLS)
 def test_sequence_pool(kind: str) -> None:
-    check(lambda x: sequence.sequence_pool(x, kind), {"x": X}, POOLS[kind])
+    check(lambda x: layers.sequence_pool(x, kind), {"x": X}, POOLS[kind])
 
 
 def test_sequence_pool_of_more_dimensions_and_another_value_for_empty_rows() -> None:
     whole = (normal(6, 2, 2), OFFSETS)
-    check(
-        lambda x: sequence.sequence_pool(x, "MAX", pad_value=7.0), {"x": whole}, of_rows(lambda row: row.amax(0), 7.0)
-    )
-    check(sequence.sequence_last_step, {"input": whole}, POOLS["last"])
-    check(sequence.sequence_first_step, {"input": whole}, POOLS["first"])
+    check(lambda x: layers.sequence_pool(x, "MAX", pad_value=7.0), {"x": whole}, of_rows(lambda row: row.amax(0), 7.0))
+    check(layers.sequence_last_step, {"input": whole}, POOLS["last"])
+    check(layers.sequence_first_step, {"input": whole}, POOLS["first"])
 
 
 @pytest.mark.parametrize("kind", POOLS)
 def test_a_batch_of_nothing_but_empty_rows(kind: str) -> None:
     check(
-        lambda x: sequence.sequence_pool(x, kind),
+        lambda x: layers.sequence_pool(x, kind),
         {"x": (normal(0, 3), np.array([0, 0, 0]))},
         lambda x: x.new_zeros(2, 3) + x.sum(),
     )
@@ -79,14 +77,14 @@ def test_the_gradient_of_pooling_does_not_keep_its_input() -> None:
 def test_sequence_softmax() -> None:
     for shape in ((6, 1), (6,)):
         check(
-            sequence.sequence_softmax,
+            layers.sequence_softmax,
             {"input": (normal(*shape), OFFSETS)},
             lambda x: torch.cat([row.softmax(0) for row in rows(x)]),
         )
 
 
 def test_sequence_reverse_keeps_the_rows() -> None:
-    built = check(sequence.sequence_reverse, {"x": X}, lambda x: torch.cat([row.flip(0) for row in rows(x)]))
+    built = check(layers.sequence_reverse, {"x": X}, lambda x: torch.cat([row.flip(0) for row in rows(x)]))
     assert built.main.global_block().var("sequence_reverse_0.tmp_0").lod == "x@LOD"
 
 
@@ -99,12 +97,12 @@ def test_sequence_conv(size: int, start: int | None) -> None:
         windows = [one[9 + place + begin :][:size].reshape(-1) for one in wide for place in range(len(one) - 18)]
         return torch.relu(torch.stack(windows) @ weight + bias)
 
-    check(lambda x: sequence.sequence_conv(x, 4, size, padding_start=start, act="relu"), {"x": X}, reference)
+    check(lambda x: layers.sequence_conv(x, 4, size, padding_start=start, act="relu"), {"x": X}, reference)
 
 
 def test_sequence_expand_repeats_rows_of_a_matrix() -> None:
     built = check(
-        sequence.sequence_expand,
+        layers.sequence_expand,
         {"x": normal(4, 2), "y": X},
         lambda x, _: x.repeat_interleave(torch.tensor([2, 0, 3, 1]), 0),
     )
@@ -114,7 +112,7 @@ def test_sequence_expand_repeats_rows_of_a_matrix() -> None:
 def test_sequence_expand_repeats_ragged_rows() -> None:
     sizes, own = [2, 0, 3, 1], OTHER[1]
     built = check(
-        sequence.sequence_expand,
+        layers.sequence_expand,
         {"x": OTHER, "y": X},
         lambda x, _: torch.cat([row for row, size in zip(rows(x, own), sizes, strict=True) for _ in range(size)]),
     )
@@ -128,14 +126,14 @@ def test_sequence_concat_joins_row_by_row_the_same_variable_twice_too() -> None:
         pairs = zip(rows(x), rows(y, OTHER[1]), strict=True)
         return torch.cat([torch.cat([one, other, one]) for one, other in pairs])
 
-    built = check(lambda x, y: sequence.sequence_concat([x, y, x]), {"x": X, "y": OTHER}, reference)
+    built = check(lambda x, y: layers.sequence_concat([x, y, x]), {"x": X, "y": OTHER}, reference)
     out = built.main.global_block().var("sequence_concat_0.tmp_0")
     feeds = {"x": X, "y": OTHER}
     assert built.run(feeds, out.lod)[0].tolist() == [0, 4, 5, 14, 17]
 
 
 def padded(x: Variable) -> Variable:
-    return sequence.sequence_pad(x, fill_constant([1], "float64", -1.0), maxlen=4)[0]
+    return layers.sequence_pad(x, fill_constant([1], "float64", -1.0), maxlen=4)[0]
 
 
 def test_sequence_pad_and_unpad_undo_each_other() -> None:
@@ -145,8 +143,8 @@ def test_sequence_pad_and_unpad_undo_each_other() -> None:
     check(padded, {"x": X}, reference)
 
     def there_and_back(x: Variable) -> Variable:
-        whole, length = sequence.sequence_pad(x, fill_constant([1], "float64", 0.0))
-        return sequence.sequence_unpad(whole, length)
+        whole, length = layers.sequence_pad(x, fill_constant([1], "float64", 0.0))
+        return layers.sequence_unpad(whole, length)
 
     built = check(there_and_back, {"x": X}, lambda x: x * 1)
     assert built.run({"x": X}, "sequence_unpad_0.tmp_0@LOD", "sequence_pad_0.tmp_1")[1].tolist() == [2, 0, 3, 1]
@@ -155,7 +153,7 @@ def test_sequence_pad_and_unpad_undo_each_other() -> None:
 def test_sequence_mask() -> None:
     with building() as built:
         sizes = fed("sizes", [-1], "int64")
-        longest, fixed = sequence.sequence_mask(sizes), sequence.sequence_mask(sizes, 4, "float32")
+        longest, fixed = layers.sequence_mask(sizes), layers.sequence_mask(sizes, 4, "float32")
     by_longest, by_fixed = built.run({"sizes": np.array([2, 0, 3])}, longest, fixed)
     assert by_longest.tolist() == [[1, 1, 0], [0, 0, 0], [1, 1, 1]]
     assert (by_fixed.dtype, by_fixed.tolist()[0]) == (np.float32, [1, 1, 0, 0])
@@ -165,17 +163,17 @@ def test_bad_input() -> None:
     with building() as built:
         x, flat = feed_variable("x", X), fed("flat", [-1, 3], "float64")
         with pytest.raises(UsageError, match=r"input 'flat' must be ragged; declare it with data\(..., lod_level=1\)"):
-            sequence.sequence_pool(flat, "sum")
+            layers.sequence_pool(flat, "sum")
         with pytest.raises(UsageError, match="pool_type must be one of sum, .*, got 'median'"):
-            sequence.sequence_pool(x, "median")
+            layers.sequence_pool(x, "median")
         with pytest.raises(UsageError, match="sequence_softmax: X 'x' must have one number for each value"):
-            sequence.sequence_softmax(x)
+            layers.sequence_softmax(x)
         with pytest.raises(UsageError, match="filter_stride must be 1, got 2"):
-            sequence.sequence_conv(x, 2, filter_stride=2)
+            layers.sequence_conv(x, 2, filter_stride=2)
         with pytest.raises(UsageError, match="X must be alike"):
-            sequence.sequence_concat([x, feed_variable("y", (normal(6, 2), OFFSETS))])
-        out = sequence.sequence_pad(x, fill_constant([1], "float64", 0.0), maxlen=2)[0]
-        cut = sequence.sequence_unpad(padded(x), fed("sizes", [-1], "int64"))
+            layers.sequence_concat([x, feed_variable("y", (normal(6, 2), OFFSETS))])
+        out = layers.sequence_pad(x, fill_constant([1], "float64", 0.0), maxlen=2)[0]
+        cut = layers.sequence_unpad(padded(x), fed("sizes", [-1], "int64"))
     with pytest.raises(UsageError, match="a row of 'x' has 3 values, and maxlen is 2"):
         built.run({"x": X}, out)
     with pytest.raises(UsageError, match=r"lengths must be from 0 to 4, .* got \[9, 1, 1, 1\]"):

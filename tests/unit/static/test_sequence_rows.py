@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.layers import sequence_rows as rows
+from fleet.static import layers
 from fleet.static.layers.io import fed
 from fleet.static.layers.sequence import sequence_pool
 from fleet.static.program import Program
@@ -28,21 +28,21 @@ def cut(values: Any) -> list[Any]:
 
 @pytest.mark.parametrize(("width", "ends"), [(2, [0, 4, 4, 10, 12]), (1, [0, 8, 8, 20, 24])])
 def test_sequence_reshape(width: int, ends: list[int]) -> None:
-    built = check(lambda x: rows.sequence_reshape(x, width), {"x": X}, lambda x: x.reshape(-1, width))
+    built = check(lambda x: layers.sequence_reshape(x, width), {"x": X}, lambda x: x.reshape(-1, width))
     assert built.run({"x": X}, "sequence_reshape_0.tmp_0@LOD")[0].tolist() == ends
     assert Program.parse_from_string(str(built.main)).to_json() == built.main.to_json()
 
 
 def test_rows_that_cannot_be_reshaped() -> None:
     with building() as built:
-        out = rows.sequence_reshape(feed_variable("x", X), 8)
+        out = layers.sequence_reshape(feed_variable("x", X), 8)
     with pytest.raises(UsageError, match=r"every row of 'x' must have a multiple of 8 numbers, got rows of \[8, 0, 12"):
         built.run({"x": X}, out)
 
 
 def test_sequence_expand_as() -> None:
     check(
-        rows.sequence_expand_as,
+        layers.sequence_expand_as,
         {"x": normal(4, 2), "y": X},
         lambda x, _: x.repeat_interleave(torch.tensor([2, 0, 3, 1]), 0),
     )
@@ -55,7 +55,7 @@ def test_sequence_slice() -> None:
     def reference(x: torch.Tensor, begin: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
         return torch.cat([row[int(b) : int(b) + int(n)] for row, b, n in zip(cut(x), begin, size, strict=True)])
 
-    built = check(rows.sequence_slice, feeds, reference)
+    built = check(layers.sequence_slice, feeds, reference)
     assert built.run(feeds, "sequence_slice_0.tmp_0@LOD")[0].tolist() == [0, 1, 1, 3, 4]
     with pytest.raises(UsageError, match="row 1 of 'input' has 0 values, and 1 from 0 on are asked for"):
         built.run({**feeds, "length": np.array([1, 1, 1, 1])}, "sequence_slice_0.tmp_0")
@@ -64,8 +64,8 @@ def test_sequence_slice() -> None:
 def test_sequence_erase_and_enumerate() -> None:
     with building() as built:
         ids = feed_variable("ids", IDS)
-        left = rows.sequence_erase(ids, [3, 0])
-        windows = rows.sequence_enumerate(ids, 2, pad_value=9)
+        left = layers.sequence_erase(ids, [3, 0])
+        windows = layers.sequence_enumerate(ids, 2, pad_value=9)
     found, ends, pairs = built.run({"ids": IDS}, left, left.lod, windows)
     assert (found.tolist(), ends.tolist()) == ([[1], [2], [1]], [0, 1, 1, 2, 3])
     assert pairs.tolist() == [[3, 1], [1, 9], [3, 0], [0, 2], [2, 9], [1, 9]]
@@ -82,20 +82,20 @@ def test_sequence_scatter_adds() -> None:
         return out
 
     feeds = {"input": normal(4, 5), "index": IDS, "updates": normal(6, 1)}
-    check(rows.sequence_scatter, feeds, reference)
+    check(layers.sequence_scatter, feeds, reference)
 
 
 def test_lod_reset() -> None:
     ends = np.array([0, 1, 6])
     feeds = {"x": normal(6, 2), "y": ends}
-    for build in (lambda x, y: rows.lod_reset(x, y), lambda x, _: rows.lod_reset(x, target_lod=[0, 1, 6])):
+    for build in (lambda x, y: layers.lod_reset(x, y), lambda x, _: layers.lod_reset(x, target_lod=[0, 1, 6])):
         check(
             lambda x, y, build=build: sequence_pool(build(x, y), "sum"),
             feeds,
             lambda x, _: torch.stack([x[:1].sum(0), x[1:].sum(0)]),
         )
     check(
-        lambda x, y: sequence_pool(rows.lod_reset(x, y), "sum"),
+        lambda x, y: sequence_pool(layers.lod_reset(x, y), "sum"),
         {"x": normal(6, 2), "y": X},
         lambda x, _: torch.stack([row.sum(0) for row in cut(x)]),
     )
@@ -105,11 +105,11 @@ def test_bad_input() -> None:
     with building() as built:
         x = feed_variable("x", X)
         with pytest.raises(UsageError, match="give y or target_lod, and not both"):
-            rows.lod_reset(x)
+            layers.lod_reset(x)
         with pytest.raises(UsageError, match=r"target_lod must begin with 0 and ascend, as offsets do, got \[4, 2\]"):
-            rows.lod_reset(x, target_lod=[4, 2])
+            layers.lod_reset(x, target_lod=[4, 2])
         with pytest.raises(UsageError, match="X 'x' must be int"):
-            rows.sequence_enumerate(x, 2)
-        out = rows.lod_reset(x, fed("ends", [-1], "int64"))
+            layers.sequence_enumerate(x, 2)
+        out = layers.lod_reset(x, fed("ends", [-1], "int64"))
     with pytest.raises(UsageError, match=r"offsets must ascend from 0 to 6, the values of 'x', got \[0, 5\]"):
         built.run({"x": X, "ends": np.array([0, 5])}, out)

@@ -1,8 +1,8 @@
 """Normalisation, as version 1.8 spells it: over a batch, and within an example."""
-# ruff: noqa: ARG002  (in_place, is_test, do_model_average_...: they change nothing here, nor did they there)
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -14,68 +14,28 @@ from fleet.static import layers
 from fleet.static.initializer import Constant
 from fleet_paddle.dygraph.layer import Layer, activation, whole
 from fleet_paddle.fluid.layers import computed
-from fleet_paddle.imperative.creation import dtype_of
+from fleet_paddle.imperative import nn
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.place import current
-from fleet_paddle.imperative.tensor import own
 
-_batch_norm = computed("batch_norm", layers.batch_norm)
+_ARGUMENTS = inspect.signature(nn.BatchNorm.__init__)
 _group_norm = computed("group_norm", layers.group_norm)
 _instance_norm = computed("instance_norm", layers.instance_norm)
 
 
-class BatchNorm(Layer):
-    """Each channel with mean 0 and variance 1 over the batch, then times a trained scale, plus a trained bias.
+class BatchNorm(Layer, nn.BatchNorm):
+    """`nn.BatchNorm`, whose arguments these are; `is_test` and `in_place` say nothing here, the layer's mode does.
 
     `momentum` of the old mean and variance are kept, the rest is the batch's; in evaluation, or with
     `use_global_stats`, they are what is used, unless `trainable_statistics`. Their names are `_mean` and `_variance`.
     """
 
-    _mean: torch.Tensor
-    _variance: torch.Tensor
-
-    def __init__(
-        self,
-        num_channels: int,
-        act: str | None = None,
-        is_test: bool = False,
-        momentum: float = 0.9,
-        epsilon: float = 1e-05,
-        param_attr: Any = None,
-        bias_attr: Any = None,
-        dtype: Any = "float32",
-        data_layout: str = "NCHW",
-        in_place: bool = False,
-        moving_mean_name: str | None = None,
-        moving_variance_name: str | None = None,
-        do_model_average_for_mean_and_var: bool = True,
-        use_global_stats: bool = False,
-        trainable_statistics: bool = False,
-    ) -> None:
-        super().__init__(dtype=dtype)
-        shape = [whole("BatchNorm", "num_channels", num_channels)]
-        self._act = activation("BatchNorm", act)
-        self.weight = _required(self, shape, param_attr, Constant(1.0))
-        self.bias = _required(self, shape, bias_attr, Constant(0.0), is_bias=True)
-        for name, value, label in (("_mean", 0.0, moving_mean_name), ("_variance", 1.0, moving_variance_name)):
-            made = own(torch.full(shape, value, dtype=dtype_of(dtype), device=current()))
-            made.name = label
-            self.register_buffer(name, made)
-        self._settings = {"momentum": momentum, "epsilon": epsilon, "data_layout": data_layout}
-        self._is_global, self._is_always_of_batch = bool(use_global_stats), bool(trainable_statistics)
-
-    def forward(self, input: torch.Tensor) -> Any:
-        made = _batch_norm(
-            input,
-            is_test=not self.training and not self._is_always_of_batch,
-            use_global_stats=self._is_global,
-            param_attr=self.weight,
-            bias_attr=self.bias,
-            moving_mean_name=self._mean,
-            moving_variance_name=self._variance,
-            **self._settings,
-        )
-        return made if self._act is None else self._act(made)
+    def __init__(self, num_channels: int, *settings: Any, **named: Any) -> None:
+        given = _ARGUMENTS.bind(self, whole("BatchNorm", "num_channels", num_channels), *settings, **named).arguments
+        if False in (given.get("param_attr"), given.get("bias_attr")):
+            raise UsageError("BatchNorm: param_attr and bias_attr must not be False")
+        act = activation("BatchNorm", given.pop("act", None))
+        nn.BatchNorm.__init__(**given | {"is_test": False, "in_place": False})
+        self._act = act
 
 
 class LayerNorm(Layer):
@@ -155,13 +115,6 @@ class InstanceNorm(Layer):
     def forward(self, input: torch.Tensor) -> Any:
         attrs = {"param_attr": _or_false(self.scale), "bias_attr": _or_false(self.bias)}
         return _instance_norm(input, self._epsilon, **attrs)
-
-
-def _required(layer: Layer, shape: list[int], attr: Any, default: Any, is_bias: bool = False) -> Any:
-    made = layer.create_parameter(shape, attr, is_bias=is_bias, default_initializer=default)
-    if made is None:
-        raise UsageError(f"{type(layer).__name__}: param_attr and bias_attr must not be False")
-    return made
 
 
 def _or_false(parameter: Any) -> Any:

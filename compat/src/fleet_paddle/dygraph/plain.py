@@ -13,8 +13,8 @@ from fleet_paddle.dygraph.layer import Layer
 from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative import ParallelEnv, init_parallel_env
 from fleet_paddle.imperative.creation import to_tensor
-from fleet_paddle.imperative.nn.functional.window import Sizes
 from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.rows.window import Sizes
 
 _dropout = computed("dropout", layers.dropout)
 _pool2d = computed("pool2d", layers.pool2d)

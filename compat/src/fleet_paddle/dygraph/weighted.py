@@ -16,8 +16,8 @@ from fleet.static.ops.gru import matrices
 from fleet_paddle.dygraph.layer import Layer, activation, whole
 from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.functional.window import Sizes
 from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.rows.window import Sizes
 
 _conv2d_transpose = computed("conv2d_transpose", layers.conv2d_transpose)
 
@@ -97,16 +97,14 @@ class Embedding(_Weighted, nn.Embedding):
         return f"{self.num_embeddings}, {self.embedding_dim}, padding_idx={self.padding_idx}, sparse={self.sparse}"
 
 
-class Conv2D(_Weighted):
-    """A convolution of images: the filter is [num_filters, num_channels / groups, height, width]."""
+class _Convolution(_Weighted):
+    """A filter and a bias; the arguments that both convolutions end with."""
 
     def __init__(
         self,
         num_channels: int,
         num_filters: int,
         filter_size: Sizes,
-        stride: Sizes = 1,
-        padding: Any = 0,
         dilation: Sizes = 1,
         groups: int | None = None,
         param_attr: Any = None,
@@ -116,19 +114,43 @@ class Conv2D(_Weighted):
         dtype: Any = "float32",
     ) -> None:
         super().__init__(dtype, act)
-        sides, groups = _sides(self, num_channels, num_filters, filter_size, groups)
-        spread = (2.0 / (sides[0] * sides[1] * num_channels)) ** 0.5
-        shape = [num_filters, num_channels // groups, *sides]
-        self.weight = self.make_weight(shape, param_attr, Normal(0.0, spread))
+        what, self._dilation, self._groups = type(self).__name__, dilation, 1 if groups is None else groups
+        for name, count in (("num_channels", num_channels), ("num_filters", num_filters)):
+            if whole(what, name, count) % whole(what, "groups", self._groups):
+                raise UsageError(f"{what}: groups must divide {name}, got {groups} for {count}")
+        self._sides = [filter_size] * 2 if isinstance(filter_size, int) else list(filter_size)
+        shape, first = self.filled(num_channels, num_filters)
+        self.weight = self.make_weight([*shape, *self._sides], param_attr, first)
         self.bias = self.create_parameter([num_filters], bias_attr, is_bias=True)
-        self._settings = (stride, padding, dilation, groups)
+
+    def filled(self, num_channels: int, num_filters: int) -> tuple[list[int], Any]:
+        """The shape of the filter without its sides, and what fills it."""
+        spread = (2.0 / (self._sides[0] * self._sides[1] * num_channels)) ** 0.5
+        return [num_filters, num_channels // self._groups], Normal(0.0, spread)
+
+
+class Conv2D(_Convolution):
+    """A convolution of images: the filter is [num_filters, num_channels / groups, height, width]."""
+
+    def __init__(
+        self,
+        num_channels: int,
+        num_filters: int,
+        filter_size: Sizes,
+        stride: Sizes = 1,
+        padding: Any = 0,
+        *others: Any,
+        **named: Any,
+    ) -> None:
+        super().__init__(num_channels, num_filters, filter_size, *others, **named)
+        self._settings = (stride, padding, self._dilation, self._groups)
 
     def forward(self, input: torch.Tensor) -> Any:
         made = F.conv2d(input, self.weight, self.bias, *self._settings)
         return made if self._act is None else self._act(made)
 
 
-class Conv2DTranspose(_Weighted):
+class Conv2DTranspose(_Convolution):
     """The transpose of a convolution; the filter is [num_channels, num_filters / groups, height, width]."""
 
     def __init__(
@@ -139,19 +161,15 @@ class Conv2DTranspose(_Weighted):
         output_size: Sizes | None = None,
         padding: Any = 0,
         stride: Sizes = 1,
-        dilation: Sizes = 1,
-        groups: int | None = None,
-        param_attr: Any = None,
-        bias_attr: Any = None,
-        use_cudnn: bool = True,
-        act: str | None = None,
-        dtype: Any = "float32",
+        *others: Any,
+        **named: Any,
     ) -> None:
-        super().__init__(dtype, act)
-        sides, groups = _sides(self, num_channels, num_filters, filter_size, groups)
-        self.weight = self.make_weight([num_channels, num_filters // groups, *sides], param_attr)
-        self.bias = self.create_parameter([num_filters], bias_attr, is_bias=True)
-        self._settings = (num_filters, output_size, sides, padding, stride, dilation, groups)
+        super().__init__(num_channels, num_filters, filter_size, *others, **named)
+        window = (output_size, self._sides, padding, stride)
+        self._settings = (num_filters, *window, self._dilation, self._groups)
+
+    def filled(self, num_channels: int, num_filters: int) -> tuple[list[int], Any]:
+        return [num_channels, num_filters // self._groups], None
 
     def forward(self, input: torch.Tensor) -> Any:
         bias = False if self.bias is None else self.bias
@@ -234,14 +252,3 @@ def _activation(name: str) -> Any:
     if found is None:
         raise UsageError("GRUUnit: gate_activation must be given, such as 'sigmoid'")
     return found
-
-
-def _sides(
-    layer: Layer, num_channels: int, num_filters: int, filter_size: Sizes, groups: int | None
-) -> tuple[list[int], int]:
-    """Height and width of the filter, and the number of groups."""
-    what, groups = type(layer).__name__, 1 if groups is None else groups
-    for name, count in (("num_channels", num_channels), ("num_filters", num_filters)):
-        if whole(what, name, count) % whole(what, "groups", groups):
-            raise UsageError(f"{what}: groups must divide {name}, got {groups} for {count}")
-    return [filter_size] * 2 if isinstance(filter_size, int) else list(filter_size), groups

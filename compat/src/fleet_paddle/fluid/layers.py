@@ -21,7 +21,6 @@ from fleet_paddle import mode
 from fleet_paddle.fluid import making, shortcuts
 from fleet_paddle.fluid.traced import Traced
 from fleet_paddle.programs import composed
-from fleet_paddle.programs.functional import weighted
 
 REMEDIES = {
     "auc": "metrics.Auc(name), which holds the counts",
@@ -46,7 +45,6 @@ LISTS = frozenset({"axes", "ends", "expand_times", "offsets", "out_shape", "perm
 
 _TENSOR = torch.Tensor
 _HOMES = (composed, layers, nets)
-_OTHERS = {"one_hot_v2": weighted.one_hot_v2}
 
 
 def _listed() -> list[str]:
@@ -60,7 +58,7 @@ __all__ = _listed()
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    found = next((vars(home)[name] for home in _HOMES if name in vars(home)), _OTHERS.get(name))
+    found = next((vars(home)[name] for home in _HOMES if name in vars(home)), None)
     if found is None and name not in making.FUNCTIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = found if isinstance(found, type) else _either(name, found)

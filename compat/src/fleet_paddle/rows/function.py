@@ -71,9 +71,17 @@ class Function:
         return not self.is_maker and self.spelling.names[0] in ("x", "input")
 
 
-def function(text: str, doc: str, of_tensors: Callable[..., Any], of_variables: Any, **settings: Any) -> Function:
-    """A row whose spelling is given as text; see `fleet.static.spelling`. `settings` are fields of `Function`."""
-    return Function(Spelling.parse(text), doc, of_tensors, of_variables, **settings)
+def function(
+    text: str,
+    doc: str,
+    of_tensors: Callable[..., Any],
+    of_variables: Callable[..., Any] | None,
+    layer: str = "",
+    num_operands: int = 1,
+    **more: Any,
+) -> Function:
+    """A row whose spelling is given as text; see `fleet.static.spelling`. `more` are other fields of `Function`."""
+    return Function(Spelling.parse(text), doc, of_tensors, of_variables, layer, num_operands, **more)
 
 
 def maker(text: str, doc: str, of_tensors: Callable[..., Any], of_variables: Callable[..., Any]) -> Function:

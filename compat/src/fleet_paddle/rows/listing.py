@@ -3,20 +3,50 @@
 from __future__ import annotations
 
 from fleet_paddle.rows import (
+    activation,
     arithmetic,
     asking,
+    conv,
+    image,
     linear,
+    loss,
+    loss_special,
     making,
+    noise,
+    norm,
     operators,
     ordering,
     picking,
+    pool,
     random,
     reduction,
     shaping,
+    vectors,
+    weighted,
 )
 from fleet_paddle.rows.function import Function
 
-_FAMILIES = (arithmetic, asking, linear, making, ordering, picking, random, reduction, shaping)
+_FAMILIES = (
+    activation,
+    arithmetic,
+    asking,
+    conv,
+    image,
+    linear,
+    loss,
+    loss_special,
+    making,
+    noise,
+    norm,
+    ordering,
+    picking,
+    pool,
+    random,
+    reduction,
+    shaping,
+    vectors,
+    weighted,
+)
 
 
 def functions() -> list[Function]:

@@ -66,6 +66,8 @@ def _signed(row: Row) -> Callable[..., Any]:
         axis, name = others if row.settings else (-1, *others)
         if axis != -1:
             return add(row, (x, y), (axis,), name, None, None)
-        return combine(x, y, row.type) if isinstance(x, Variable) else combine(y, x, row.type, True)
+        return (
+            combine(x, y, row.definition.type) if isinstance(x, Variable) else combine(y, x, row.definition.type, True)
+        )
 
     return of_variables

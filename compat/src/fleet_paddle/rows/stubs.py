@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable
 import fleet_paddle.imperative  # noqa: F401 - the package whose tensors rows need comes first
 from fleet_paddle.rows.listing import functions
 
-_HEAD = '"""Made from rows; `make docs` writes this stub."""\n\n'
+_HEAD = (
+    '"""Made from rows; `make docs` writes this stub."""\n'
+    "# ruff: noqa: E501  (one line for each function)\n# fmt: off\n\n"
+)
 
 
 def of_functions(home: str) -> str:

@@ -18,7 +18,5 @@ def prelu(x: Variable, mode: str, param_attr: Any = None, name: str | None = Non
     shapes = {"all": [1], "channel": [1, *x.shape[1:2], *[1] * (x.ndim - 2)], "element": [1, *x.shape[1:]]}
     if mode not in shapes:
         raise layer.error(f"mode must be all, channel or element, got {mode!r}")
-    alpha = layer.parameter(param_attr, shapes[mode], x.dtype, default=Constant(0.25))
-    if alpha is None:
-        raise layer.error("param_attr must not be False; a trained factor is what prelu is")
+    alpha = layer.needed(param_attr, shapes[mode], x.dtype, default=Constant(0.25))
     return layer.apply("prelu", {"X": x, "Alpha": alpha}, {"mode": mode}, x.dtype)

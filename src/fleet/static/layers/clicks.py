@@ -11,7 +11,7 @@ from fleet.static.layers.helper import Layer
 from fleet.static.ops.data_norm import KEPT
 from fleet.static.variable import Parameter, Variable
 
-__all__ = ["continuous_value_model", "data_norm", "hash", "teacher_student_sigmoid_loss"]
+__all__ = ["data_norm"]
 
 _FIRST = {"batch_size": 1e4, "batch_sum": 0.0, "batch_square": 1e4}
 
@@ -74,42 +74,3 @@ def data_norm(
         {"epsilon": float(epsilon), "slot_dim": int(slot_dim), "summary_decay_rate": float(summary_decay_rate)},
     )
     return layer.activate(out, act)
-
-
-def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True) -> Variable:
-    """Embeddings [rows, 2 + width] that begin with counts of shows and clicks: log(shows + 1) and log of their ratio.
-
-    Without `use_cvm` the counts are left out. `cvm` is [rows, 2], the shows and clicks of this batch, which the first
-    two columns get as their gradient; of a ragged `input` it has one row for each row.
-    """
-    layer = Layer("cvm")
-    out = layer.temporary(layer.variable(input).dtype)
-    offsets = None if input.lod is None else layer.block.var(input.lod)
-    inputs = {"X": input, "CVM": layer.variable(cvm, "cvm"), "Offsets": offsets}
-    layer.op("cvm", inputs, {"Y": out}, {"use_cvm": bool(use_cvm)})
-    return out
-
-
-def teacher_student_sigmoid_loss(
-    input: Variable, label: Variable, soft_max_up_bound: float = 15.0, soft_max_lower_bound: float = -15.0
-) -> Variable:
-    """The cross entropy of a click, and that of a teacher's chance where there is one.
-
-    A `label` of -2 is no click, -1 a click, both without a teacher; with one it is the teacher's chance, plus 1 for a
-    click. Logits outside the bounds have no gradient.
-    """
-    layer = Layer("teacher_student_sigmoid_loss")
-    out = layer.temporary(layer.variable(input).dtype)
-    attrs = {"soft_max_up_bound": float(soft_max_up_bound), "soft_max_lower_bound": float(soft_max_lower_bound)}
-    inputs = {"X": input, "Label": layer.variable(label, "label")}
-    layer.op("teacher_student_sigmoid_loss", inputs, {"Y": out}, attrs)
-    return out
-
-
-def hash(input: Variable, hash_size: int, num_hash: int = 1, name: str | None = None) -> Variable:
-    """For each row of ids its xxHash with seeds 0, 1, ..., modulo `hash_size`: [rows, num_hash, 1]."""
-    layer = Layer("hash", name)
-    attrs = {"mod_by": int(hash_size), "num_hash": int(num_hash)}
-    out = layer.apply("hash", {"X": layer.variable(input)}, attrs, input.dtype)
-    out.stop_gradient = True
-    return out

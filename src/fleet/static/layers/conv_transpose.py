@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.errors import NotSupportedError
 from fleet.static.layers.helper import Layer
-from fleet.static.layers.windows import Sizes, channels_and_sizes, each, finish, paddings
+from fleet.static.layers.windows import Sizes, channels_and_sizes, each, finish, grouped, paddings
 from fleet.static.variable import Variable
 
 __all__ = ["conv2d_transpose"]
@@ -32,9 +32,7 @@ def conv2d_transpose(
     """The transpose of a convolution: images become larger. `filter_size` follows from `output_size` if left out."""
     layer = Layer("conv2d_transpose", name)
     channels, sizes = channels_and_sizes(layer, input, 2, data_format)
-    groups = 1 if groups is None else groups
-    if groups < 1 or channels % groups or num_filters % groups:
-        raise layer.error(f"groups must divide {channels} channels and {num_filters} filters, got {groups}")
+    parts = grouped(layer, channels, num_filters, groups)
     strides, dilations = each(layer, stride, 2, "stride", 1), each(layer, dilation, 2, "dilation", 1)
     if padding == "SAME":
         raise NotSupportedError("conv2d_transpose: padding 'SAME' is not built; give numbers")
@@ -49,11 +47,11 @@ def conv2d_transpose(
         "strides": strides,
         "paddings": pads,
         "dilations": dilations,
-        "groups": groups,
+        "groups": parts,
         "data_format": data_format,
         "output_padding": extra,
     }
-    shape = [channels, num_filters // groups, *kernel]
+    shape = [channels, num_filters // parts, *kernel]
     return finish(layer, "conv2d_transpose", input, shape, num_filters, attrs, (param_attr, bias_attr), act, None)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from fleet.errors import NotSupportedError
 from fleet.static.dtypes import canonical
 from fleet.static.layers.helper import Layer
+from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.layers.sizes import shape_and_sizes
 from fleet.static.ops import definitions
 from fleet.static.registry import Calls, Definition
@@ -20,6 +21,8 @@ from fleet.static.spelling import Spelling
 from fleet.static.variable import Variable
 
 TABLE = "fleet.static.layers.table"
+_KINDS = {"": "Variable", "?": "Variable | None", "*": "Sequence[Variable] | Variable"}
+"""Mark of a slot -> the type of what is given for it."""
 
 HINTS = frozenset({"force_cpu", "inplace", "use_cudnn"})
 """Parameters of 1.x that chose between ways to the same values; there is one way here."""
@@ -27,13 +30,15 @@ SIZES = "Sizes"
 """The slot for sizes that are variables, which are given among the numbers of `shape`."""
 SPECIAL = ("name", "act", "out", "cond")
 """Parameters that set no attribute: the layer's name, an activation, and what is written to (the last two)."""
+OFFSETS, OUT_OFFSETS = "Offsets", "OutOffsets"
+"""Slots that no parameter fills: where the rows of the first variable begin, and where those of the result do."""
 
 
 @dataclass(frozen=True)
 class Row:
     """One way to call an operator, laid out for `add`."""
 
-    type: str
+    definition: Definition
     slots: tuple[tuple[str, str, str], ...]
     """Slot, its mark, and the parameter that fills it."""
     attributes: tuple[tuple[str, Callable[[Any], Any]], ...]
@@ -50,14 +55,14 @@ class Row:
 
 def row_of(definition: Definition, calls: Calls, spelling: Spelling) -> Row:
     """A definition's call by one of its spellings."""
-    slots = {slot: mark for slot, mark in definition.input_slots.items() if slot != SIZES}
+    slots = _filled(definition)
     operands, others = spelling.parameters[: len(slots)], spelling.parameters[len(slots) :]
     settings = [one for one in others if one.name not in SPECIAL and one.name not in HINTS]
     for one in settings:
         assert one.attribute in definition.attrs or calls.to_attrs, f"{spelling.name}: {one.name} sets no attribute"
-    grad, outputs = definition.grad, definition.output_slots
+    grad, outputs = definition.grad, [slot for slot in definition.output_slots if slot != OUT_OFFSETS]
     return Row(
-        definition.type,
+        definition,
         tuple((slot, mark, one.name) for (slot, mark), one in zip(slots.items(), operands, strict=True)),
         tuple((one.attribute, _typing(one.attribute, definition, calls)) for one in settings),
         calls,
@@ -84,34 +89,54 @@ def _numbers(value: Any) -> list[int]:
 
 
 def add(row: Row, operands: Sequence[Any], settings: Sequence[Any], name: str | None, act: str | None, out: Any) -> Any:
-    """Add the operator of a row and return its result; an argument that is None leaves its attribute out."""
-    layer = Layer(row.type, name)
-    inputs: dict[str, Any] = {
+    """Add the operator of a row and return its result; an argument that is None leaves its slot or attribute out."""
+    type = row.definition.type
+    layer = Layer(row.calls.kind or type, name)
+    inputs = {
         slot: _several(layer, one, what) if mark == "*" else layer.variable(one, what)
         for (slot, mark, what), one in zip(row.slots, operands, strict=True)
+        if one is not None or mark != "?"
     }
+    variables = [one for given in inputs.values() for one in (given if isinstance(given, list) else [given])]
+    attrs = _attributes(row, settings)
+    _add_slots(row, layer, inputs, attrs)
+    for what, value in attrs.items():
+        if isinstance(value, Variable):
+            raise NotSupportedError(f"{type}: {what} must be a number; a shape that depends on values is not built")
+    keeps = row.calls.keeps is None or row.calls.keeps(variables, attrs)
+    made = {} if out is None else {row.outputs[0][0]: layer.target(out, variables)}
+    for slot, _ in row.outputs[len(made) : None if keeps else -1]:
+        made[slot] = layer.temporary()
+    found = tuple(made[slot] for slot in row.returns)
+    if OUT_OFFSETS in row.definition.output_slots:
+        made[OUT_OFFSETS] = new_offsets(layer, found[0])
+    layer.op(type, inputs, made, attrs)
+    for slot, stops in row.outputs:
+        if slot in made:
+            made[slot].stop_gradient = stops or made[slot].dtype == "bool"
+    return found if len(found) > 1 else layer.activate(found[0], act)
+
+
+def _attributes(row: Row, settings: Sequence[Any]) -> dict[str, Any]:
     given = {
         attribute: value if isinstance(value, Variable) else typed(value)
         for (attribute, typed), value in zip(row.attributes, settings, strict=True)
         if value is not None
     }
-    attrs = given if row.calls.to_attrs is None else row.calls.to_attrs(given)
-    several = [one for given in inputs.values() for one in (given if isinstance(given, list) else [given])]
+    return given if row.calls.to_attrs is None else row.calls.to_attrs(given)
+
+
+def _add_slots(row: Row, layer: Layer, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
+    """Fill the slots that no parameter fills: sizes that are variables, and the offsets of ragged rows."""
     if row.takes_sizes:
         more, shape = shape_and_sizes(layer, attrs["shape"])
-        inputs, attrs = inputs | more, attrs | shape
-    for what, value in attrs.items():
-        if isinstance(value, Variable):
-            raise NotSupportedError(f"{row.type}: {what} must be a number; a shape that depends on values is not built")
-    keeps = row.calls.keeps is None or row.calls.keeps(several, attrs)
-    made = {} if out is None else {row.outputs[0][0]: layer.target(out, several)}
-    for slot, _ in row.outputs[len(made) : None if keeps else -1]:
-        made[slot] = layer.temporary()
-    layer.op(row.type, inputs, made, attrs)
-    for slot, stops in row.outputs[: len(made)]:
-        made[slot].stop_gradient = stops or made[slot].dtype == "bool"
-    found = tuple(made[slot] for slot in row.returns)
-    return found if len(found) > 1 else layer.activate(found[0], act)
+        inputs |= more
+        attrs |= shape
+    slots = row.definition.input_slots
+    if OFFSETS in slots:
+        first = next(iter(inputs.values()))
+        if first.lod is not None or not slots[OFFSETS]:
+            inputs[OFFSETS] = offsets_of(layer, first, row.operands[0])
 
 
 def _several(layer: Layer, given: Any, what: str) -> list[Variable]:
@@ -143,14 +168,17 @@ def _spellings() -> list[tuple[Definition, Calls, Spelling]]:
     ]
 
 
-def _marks(definition: Definition) -> list[str]:
-    return [mark for slot, mark in definition.input_slots.items() if slot != SIZES]
+def _filled(definition: Definition) -> dict[str, str]:
+    """The slots that parameters fill, and their marks."""
+    return {slot: mark for slot, mark in definition.input_slots.items() if slot not in (SIZES, OFFSETS)}
 
 
 def stub() -> str:
     """The text of `table.pyi`."""
     lines = [
         '"""Layers made from the definitions of operators; `make docs` writes this stub."""',
+        "# ruff: noqa: E501, N803  (one line for each layer; cos_sim's X and Y)",
+        "# fmt: off",
         "",
         "from collections.abc import Sequence",
         "from typing import Any",
@@ -161,7 +189,7 @@ def stub() -> str:
     found = sorted(_spellings(), key=lambda one: one[2].name)
     lines += [f"__all__ = [{', '.join(repr(one.name) for _, _, one in found)}]", ""]
     for definition, calls, spelling in found:
-        kinds = ["Sequence[Variable] | Variable" if mark == "*" else "Variable" for mark in _marks(definition)]
+        kinds = [_KINDS[mark] for mark in _filled(definition).values()]
         result = "Variable" if len(calls.returns) < 2 else f"tuple[{', '.join(['Variable'] * len(calls.returns))}]"
         lines += [spelling.stub(kinds, result, calls.doc)]
     return "\n".join(lines) + "\n"

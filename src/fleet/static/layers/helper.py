@@ -59,6 +59,27 @@ class Layer(Appender):
             initializer(startup.create_var(name, shape, dtype, persistable=True), startup)
         return parameter
 
+    def needed(
+        self,
+        attr: Any,
+        shape: Sequence[int],
+        dtype: str,
+        *,
+        is_bias: bool = False,
+        default: Initializer | None = None,
+        is_distributed: bool = False,
+    ) -> Parameter:
+        """`parameter`, of a layer that is nothing without it: UsageError for False."""
+        made = self.parameter(attr, shape, dtype, is_bias=is_bias, default=default, is_distributed=is_distributed)
+        if made is None:
+            raise self.error(f"{'bias_attr' if is_bias else 'param_attr'} must not be False; the layer needs it")
+        return made
+
+    def biased(self, var: Variable, attr: Any, size: int, axis: int) -> Variable:
+        """The variable plus a trained bias of `size` numbers along `axis`; as it is if `attr` is False."""
+        bias = self.parameter(attr, [size], var.dtype, is_bias=True)
+        return var if bias is None else self.apply("elementwise_add", {"X": var, "Y": bias}, {"axis": axis}, var.dtype)
+
     def _shared(self, known: Variable, shape: Sequence[int], dtype: str, settings: ParamAttr) -> Parameter:
         if not isinstance(known, Parameter) or known.shape != tuple(shape) or known.dtype != dtype:
             raise self.error(

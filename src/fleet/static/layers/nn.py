@@ -40,10 +40,7 @@ def fc(
     if len(products) > 1:
         total = layer.apply("sum", {"X": products}, dtype=total.dtype)
     cut = num_flatten_dims if num_flatten_dims >= 0 else inputs[0].ndim + num_flatten_dims
-    bias = layer.parameter(bias_attr, [size], total.dtype, is_bias=True)
-    if bias is not None:
-        total = layer.apply("elementwise_add", {"X": total, "Y": bias}, {"axis": cut}, total.dtype)
-    return layer.activate(total, act)
+    return layer.activate(layer.biased(total, bias_attr, size, cut), act)
 
 
 def _product(layer: Layer, input: Variable, attr: Any, size: int, num_flatten_dims: int) -> Variable:
@@ -60,9 +57,7 @@ def _product(layer: Layer, input: Variable, attr: Any, size: int, num_flatten_di
     columns = input.shape[cut:]
     if any(count < 0 for count in columns):
         raise layer.error(f"{input.name!r} of shape {list(input.shape)} must have known sizes from dimension {cut} on")
-    weight = layer.parameter(attr, [prod(columns), size], input.dtype)
-    if weight is None:
-        raise layer.error("param_attr must not be False; a weight is what fc is")
+    weight = layer.needed(attr, [prod(columns), size], input.dtype)
     return layer.apply("mul", {"X": input, "Y": weight}, {"x_num_col_dims": cut, "y_num_col_dims": 1}, input.dtype)
 
 

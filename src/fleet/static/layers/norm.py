@@ -9,9 +9,9 @@ from fleet.errors import NotSupportedError
 from fleet.static.attr import ParamAttr
 from fleet.static.initializer import Constant
 from fleet.static.layers.helper import Layer
-from fleet.static.variable import Parameter, Variable
+from fleet.static.variable import Variable
 
-__all__ = ["batch_norm", "group_norm", "instance_norm", "l2_normalize", "layer_norm", "lrn"]
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm"]
 
 
 def batch_norm(
@@ -42,10 +42,11 @@ def batch_norm(
     if not 0 <= momentum <= 1:
         raise layer.error(f"momentum must be from 0 to 1, got {momentum}")
     channels = [input.shape[-1] if data_layout == "NHWC" else input.shape[1]]
-    scale = _required(layer, param_attr, channels, input.dtype, 1.0)
-    bias = _required(layer, bias_attr, channels, input.dtype, 0.0, is_bias=True)
-    mean = _required(layer, ParamAttr(moving_mean_name, trainable=False), channels, input.dtype, 0.0)
-    variance = _required(layer, ParamAttr(moving_variance_name, trainable=False), channels, input.dtype, 1.0)
+    scale = layer.needed(param_attr, channels, input.dtype, default=Constant(1.0))
+    bias = layer.needed(bias_attr, channels, input.dtype, is_bias=True)
+    kept_as = [ParamAttr(one, trainable=False) for one in (moving_mean_name, moving_variance_name)]
+    mean = layer.needed(kept_as[0], channels, input.dtype, default=Constant(0.0))
+    variance = layer.needed(kept_as[1], channels, input.dtype, default=Constant(1.0))
     saved_mean = layer.temporary(input.dtype, stop_gradient=True)
     saved_variance = layer.temporary(input.dtype, stop_gradient=True)
     out = layer.temporary(input.dtype)
@@ -63,13 +64,6 @@ def batch_norm(
         },
     )
     return layer.activate(out, act)
-
-
-def _required(layer: Layer, attr: Any, shape: list[int], dtype: str, value: float, is_bias: bool = False) -> Parameter:
-    made = layer.parameter(attr, shape, dtype, is_bias=is_bias, default=Constant(value))
-    if made is None:
-        raise layer.error("param_attr and bias_attr must not be False")
-    return made
 
 
 def layer_norm(
@@ -149,26 +143,3 @@ def _by_channel(
     out = layer.temporary(input.dtype)
     layer.op(type, {"X": input, "Scale": scale, "Bias": bias}, {"Y": out}, attrs)
     return out
-
-
-def l2_normalize(x: Variable, axis: int, epsilon: float = 1e-12, name: str | None = None) -> Variable:
-    """x divided by its length along `axis`."""
-    layer = Layer("l2_normalize", name)
-    return layer.apply("norm", {"X": layer.variable(x, "x")}, {"axis": axis, "epsilon": float(epsilon)}, x.dtype)
-
-
-def lrn(
-    input: Variable,
-    n: int = 5,
-    k: float = 1.0,
-    alpha: float = 1e-4,
-    beta: float = 0.75,
-    name: str | None = None,
-    data_format: str = "NCHW",
-) -> Variable:
-    """Each value divided by `(k + alpha * sum of squares) ** beta` of the `n` channels around it."""
-    layer = Layer("lrn", name)
-    if data_format != "NCHW":
-        raise NotSupportedError(f"lrn: data_format must be 'NCHW', got {data_format!r}; transpose the input")
-    attrs = {"n": n, "k": float(k), "alpha": float(alpha), "beta": float(beta)}
-    return layer.apply("lrn", {"X": layer.variable(input)}, attrs, input.dtype)

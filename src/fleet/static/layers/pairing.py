@@ -9,17 +9,15 @@ from fleet.errors import NotSupportedError
 from fleet.static.dtypes import FLOATS
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.ragged import new_offsets, offsets_of
-from fleet.static.layers.table import crop, fill_constant
+from fleet.static.layers.table import crop, fill_constant, scatter_nd_add
 from fleet.static.variable import Variable
 
 __all__ = [
     "bilinear_tensor_product",
     "crop_tensor",
     "filter_by_instag",
-    "pad_constant_like",
     "row_conv",
     "scatter_nd",
-    "scatter_nd_add",
 ]
 
 
@@ -35,36 +33,16 @@ def bilinear_tensor_product(
     """[rows, size]: x times a matrix times y, for `size` trained matrices; plus a bias."""
     layer = Layer("bilinear_tensor_product", name)
     shape = [size, layer.variable(x, "x").shape[-1], layer.variable(y, "y").shape[-1]]
-    weight = layer.parameter(param_attr, shape, x.dtype)
-    if weight is None:
-        raise layer.error("param_attr must not be False; matrices are what it is")
+    weight = layer.needed(param_attr, shape, x.dtype)
     bias = layer.parameter(bias_attr, [1, size], x.dtype, is_bias=True)
     inputs = {"X": x, "Y": y, "Weight": weight, "Bias": bias}
     return layer.activate(layer.apply("bilinear_tensor_product", inputs, {}, x.dtype), act)
-
-
-def scatter_nd_add(ref: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
-    """`ref` with `updates` added at places; the last dimension of `index` counts along its first dimensions."""
-    layer = Layer("scatter_nd_add", name)
-    inputs = {
-        "X": layer.variable(ref, "ref"),
-        "Index": layer.variable(index, "index"),
-        "Updates": layer.variable(updates, "updates"),
-    }
-    return layer.apply("scatter_nd_add", inputs, {}, ref.dtype)
 
 
 def scatter_nd(index: Variable, updates: Variable, shape: Sequence[int], name: str | None = None) -> Variable:
     """Zeros of a shape, with `updates` added at places."""
     layer = Layer("scatter_nd", name)
     return scatter_nd_add(fill_constant(shape, layer.variable(updates, "updates").dtype, 0.0), index, updates, name)
-
-
-def pad_constant_like(x: Variable, y: Variable, pad_value: float = 0.0, name: str | None = None) -> Variable:
-    """`y` with `pad_value` after it in each dimension, as large as `x`."""
-    layer = Layer("pad_constant_like", name)
-    inputs = {"X": layer.variable(x, "x"), "Y": layer.variable(y, "y")}
-    return layer.apply("pad_constant_like", inputs, {"pad_value": float(pad_value)}, y.dtype)
 
 
 def crop_tensor(
@@ -84,9 +62,7 @@ def row_conv(input: Variable, future_context_size: int, param_attr: Any = None, 
     """Each value and the `future_context_size` ones after it in its row, each column by a trained weight, added."""
     layer = Layer("row_conv")
     offsets = offsets_of(layer, input)
-    weight = layer.parameter(param_attr, [future_context_size + 1, input.shape[-1]], input.dtype)
-    if weight is None:
-        raise layer.error("param_attr must not be False; weights are what it is")
+    weight = layer.needed(param_attr, [future_context_size + 1, input.shape[-1]], input.dtype)
     out = layer.apply("row_conv", {"X": input, "Filter": weight, "Offsets": offsets}, {}, input.dtype)
     return layer.activate(out, act)
 

@@ -9,7 +9,7 @@ from fleet.static.layers.helper import Layer
 from fleet.static.layers.nn import fc
 from fleet.static.layers.ragged import offsets_of, order_of
 from fleet.static.layers.table import concat
-from fleet.static.variable import Parameter, Variable
+from fleet.static.variable import Variable
 
 __all__ = ["dynamic_gru", "dynamic_lstm", "gru_unit", "lstm_unit"]
 
@@ -38,8 +38,8 @@ def dynamic_lstm(
     layer = Layer("lstm", name)
     _check_input(layer, input, size, 4, dtype)
     width = size // 4
-    weight = _needed(layer, param_attr, [width, size], input.dtype)
-    bias = _needed(layer, bias_attr, [1, (7 if use_peepholes else 4) * width], input.dtype, is_bias=True)
+    weight = layer.needed(param_attr, [width, size], input.dtype)
+    bias = layer.needed(bias_attr, [1, (7 if use_peepholes else 4) * width], input.dtype, is_bias=True)
     hidden, cell = layer.temporary(input.dtype), layer.temporary(input.dtype)
     gates = layer.temporary(input.dtype, stop_gradient=True)
     layer.op(
@@ -75,7 +75,7 @@ def dynamic_gru(
     """
     layer = Layer("gru")
     _check_input(layer, input, 3 * size, 3)
-    weight = _needed(layer, param_attr, [size, 3 * size], input.dtype)
+    weight = layer.needed(param_attr, [size, 3 * size], input.dtype)
     bias = layer.parameter(bias_attr, [1, 3 * size], input.dtype, is_bias=True)
     hidden, gates = layer.temporary(input.dtype), layer.temporary(input.dtype, stop_gradient=True)
     layer.op(
@@ -127,7 +127,7 @@ def gru_unit(
     layer.variable(hidden, "hidden")
     if layer.variable(input).shape[-1] != size or size % 3:
         raise layer.error(f"size must be 3 * width and the last size of {list(input.shape)}, got {size}")
-    weight = _needed(layer, param_attr, [size // 3, size], input.dtype)
+    weight = layer.needed(param_attr, [size // 3, size], input.dtype)
     bias = layer.parameter(bias_attr, [1, size], input.dtype, is_bias=True)
     made, reset, gates = (layer.temporary(input.dtype) for _ in range(3))
     layer.op(
@@ -148,10 +148,3 @@ def _check_input(layer: Layer, input: Variable, columns: int, parts: int, dtype:
         )
     if dtype is not None and canonical(dtype) != input.dtype:
         raise layer.error(f"dtype is {dtype} and input {input.name!r} is {input.dtype}; cast it")
-
-
-def _needed(layer: Layer, attr: Any, shape: list[int], dtype: str, is_bias: bool = False) -> Parameter:
-    made = layer.parameter(attr, shape, dtype, is_bias=is_bias)
-    if made is None:
-        raise layer.error(f"{'bias_attr' if is_bias else 'param_attr'} must not be False")
-    return made

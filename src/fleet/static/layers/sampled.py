@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.errors import NotSupportedError
 from fleet.static.layers.helper import Layer
-from fleet.static.variable import Parameter, Variable
+from fleet.static.variable import Variable
 
 __all__ = ["hsigmoid", "nce", "sampled_softmax_with_cross_entropy"]
 
@@ -34,7 +34,7 @@ def nce(
     """
     layer = Layer("nce", name)
     width = layer.variable(input).shape[-1]
-    weight = _weight(layer, param_attr, [num_total_classes, width], input.dtype)
+    weight = layer.needed(param_attr, [num_total_classes, width], input.dtype)
     bias = layer.parameter(bias_attr, [num_total_classes, 1], input.dtype, is_bias=True)
     cost = layer.temporary(input.dtype)
     chances, classes = layer.temporary(input.dtype, stop_gradient=True), layer.temporary("int64", stop_gradient=True)
@@ -131,15 +131,8 @@ def hsigmoid(
     if is_sparse:
         raise NotSupportedError("hsigmoid: is_sparse must be False; the gradient of its weight is dense")
     nodes = num_classes if is_custom else num_classes - 1
-    weight = _weight(layer, param_attr, [nodes, layer.variable(input).shape[-1]], input.dtype)
+    weight = layer.needed(param_attr, [nodes, layer.variable(input).shape[-1]], input.dtype)
     bias = layer.parameter(bias_attr, [nodes, 1], input.dtype, is_bias=True)
     inputs = {"X": input, "Label": layer.variable(label, "label"), "W": weight, "Bias": bias}
     inputs |= {"PathTable": path_table, "PathCode": path_code}
     return layer.apply("hierarchical_sigmoid", inputs, {"num_classes": int(num_classes)}, input.dtype)
-
-
-def _weight(layer: Layer, attr: Any, shape: list[int], dtype: str) -> Parameter:
-    made = layer.parameter(attr, shape, dtype)
-    if made is None:
-        raise layer.error("param_attr must not be False; there is a weight for each class")
-    return made

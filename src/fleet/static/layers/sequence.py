@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.static.dtypes import canonical
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.ops.sequence_pool import EXTREMES, KINDS
@@ -17,12 +16,8 @@ __all__ = [
     "sequence_expand",
     "sequence_first_step",
     "sequence_last_step",
-    "sequence_mask",
     "sequence_pad",
     "sequence_pool",
-    "sequence_reverse",
-    "sequence_softmax",
-    "sequence_unpad",
 ]
 
 
@@ -58,21 +53,6 @@ def sequence_last_step(input: Variable) -> Variable:
     return sequence_pool(input, "last")
 
 
-def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None = None) -> Variable:  # noqa: ARG001
-    """Shares that sum to 1 within each row."""
-    layer = Layer("sequence_softmax", name)
-    return layer.apply("sequence_softmax", {"X": input, "Offsets": offsets_of(layer, input)}, dtype=input.dtype)
-
-
-def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
-    """Each row from its end to its beginning."""
-    layer = Layer("sequence_reverse", name)
-    offsets = offsets_of(layer, x, "x")
-    out = layer.temporary(x.dtype)
-    layer.op("sequence_reverse", {"X": x, "Offsets": offsets}, {"Y": out})
-    return out
-
-
 def sequence_conv(
     input: Variable,
     num_filters: int,
@@ -97,16 +77,11 @@ def sequence_conv(
         raise layer.error(f"padding must be True, got {padding!r}; rows keep their lengths")
     if filter_size < 1:
         raise layer.error(f"filter_size must be >= 1, got {filter_size}")
-    weight = layer.parameter(param_attr, [filter_size * input.shape[-1], num_filters], input.dtype)
-    if weight is None:
-        raise layer.error("param_attr must not be False; a filter is what a convolution is")
+    weight = layer.needed(param_attr, [filter_size * input.shape[-1], num_filters], input.dtype)
     begin = -(filter_size // 2) if padding_start is None else padding_start
     attrs = {"contextLength": filter_size, "contextStart": begin, "contextStride": filter_stride}
     out = layer.apply("sequence_conv", {"X": input, "Filter": weight, "Offsets": offsets}, attrs, input.dtype)
-    bias = layer.parameter(bias_attr, [num_filters], input.dtype, is_bias=True)
-    if bias is not None:
-        out = layer.apply("elementwise_add", {"X": out, "Y": bias}, {"axis": 1}, input.dtype)
-    return layer.activate(out, act)
+    return layer.activate(layer.biased(out, bias_attr, num_filters, 1), act)
 
 
 def sequence_expand(x: Variable, y: Variable, ref_level: int = -1, name: str | None = None) -> Variable:
@@ -149,21 +124,3 @@ def sequence_pad(
         {"padded_length": -1 if maxlen is None else maxlen},
     )
     return out, sizes
-
-
-def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Variable:
-    """Padded rows cut to their lengths: ragged again."""
-    layer = Layer("sequence_unpad", name)
-    out = layer.temporary(layer.variable(x, "x").dtype)
-    inputs = {"X": x, "Length": layer.variable(length, "length")}
-    layer.op("sequence_unpad", inputs, {"Out": out, "OutOffsets": new_offsets(layer, out)})
-    return out
-
-
-def sequence_mask(x: Variable, maxlen: int | None = None, dtype: Any = "int64", name: str | None = None) -> Variable:
-    """For each length a row of ones, as many as it says, and then zeros up to `maxlen` or the greatest length."""
-    layer = Layer("sequence_mask", name)
-    out = layer.temporary(canonical(dtype), stop_gradient=True)
-    attrs = {"maxlen": -1 if maxlen is None else maxlen, "out_dtype": canonical(dtype)}
-    layer.op("sequence_mask", {"X": layer.variable(x, "x")}, {"Y": out}, attrs)
-    return out

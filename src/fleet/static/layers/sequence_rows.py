@@ -10,19 +10,9 @@ from fleet.static.variable import Variable
 
 __all__ = [
     "lod_reset",
-    "sequence_enumerate",
-    "sequence_erase",
     "sequence_expand_as",
-    "sequence_reshape",
     "sequence_scatter",
-    "sequence_slice",
 ]
-
-
-def sequence_reshape(input: Variable, new_dim: int) -> Variable:
-    """Rows of another width: [values, width] becomes [values * width / new_dim, new_dim], row by row."""
-    layer = Layer("sequence_reshape")
-    return _changed(layer, "sequence_reshape", input, {"new_dim": int(new_dim)})
 
 
 def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
@@ -30,31 +20,6 @@ def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Var
     layer = Layer("sequence_expand_as", name)
     inputs = {"X": layer.variable(x, "x"), "Y": y, "Offsets": offsets_of(layer, y, "y")}
     return layer.apply("sequence_expand", inputs, dtype=x.dtype)
-
-
-def sequence_slice(input: Variable, offset: Variable, length: Variable, name: str | None = None) -> Variable:
-    """Of row i the `length[i]` values from `offset[i]` on."""
-    layer = Layer("sequence_slice", name)
-    more = {"Offset": layer.variable(offset, "offset"), "Length": layer.variable(length, "length")}
-    return _changed(layer, "sequence_slice", input, {}, more)
-
-
-def sequence_erase(input: Variable, tokens: Sequence[int], name: str | None = None) -> Variable:
-    """Ids without those that `tokens` has; rows become shorter."""
-    layer = Layer("sequence_erase", name)
-    out = _changed(layer, "sequence_erase", input, {"tokens": [int(one) for one in tokens]})
-    out.stop_gradient = True
-    return out
-
-
-def sequence_enumerate(input: Variable, win_size: int, pad_value: int = 0, name: str | None = None) -> Variable:
-    """For each id of a row itself and those after it, `win_size` in all; `pad_value` past the end of the row."""
-    layer = Layer("sequence_enumerate", name)
-    inputs = {"X": input, "Offsets": offsets_of(layer, input)}
-    attrs = {"win_size": int(win_size), "pad_value": int(pad_value)}
-    out = layer.apply("sequence_enumerate", inputs, attrs, input.dtype)
-    out.stop_gradient = True
-    return out
 
 
 def sequence_scatter(input: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
@@ -82,15 +47,4 @@ def lod_reset(x: Variable, y: Variable | None = None, target_lod: Sequence[int] 
     out = layer.temporary(x.dtype)
     attrs = {"target_lod": [int(one) for one in target_lod or ()]}
     layer.op("lod_reset", {"X": x, "Y": given}, {"Out": out, "OutOffsets": new_offsets(layer, out)}, attrs)
-    return out
-
-
-def _changed(
-    layer: Layer, type: str, input: Variable, attrs: dict[str, object], more: dict[str, Variable] | None = None
-) -> Variable:
-    """An operator over the rows of `input` that gives rows of its own."""
-    offsets = offsets_of(layer, input)
-    out = layer.temporary(input.dtype)
-    inputs = {"X": input, "Offsets": offsets, **(more or {})}
-    layer.op(type, inputs, {"Out": out, "OutOffsets": new_offsets(layer, out)}, attrs)
     return out

@@ -1,134 +1,13 @@
 """Layers made from the definitions of operators; `make docs` writes this stub."""
+# ruff: noqa: E501, N803  (one line for each layer; cos_sim's X and Y)
+# fmt: off
 
 from collections.abc import Sequence
 from typing import Any
 
 from fleet.static.variable import Variable
 
-__all__ = [
-    "abs",
-    "acos",
-    "argmax",
-    "argmin",
-    "argsort",
-    "asin",
-    "atan",
-    "brelu",
-    "ceil",
-    "clip",
-    "clip_by_norm",
-    "concat",
-    "cos",
-    "cosh",
-    "crop",
-    "cumsum",
-    "elementwise_add",
-    "elementwise_div",
-    "elementwise_floordiv",
-    "elementwise_max",
-    "elementwise_min",
-    "elementwise_mod",
-    "elementwise_mul",
-    "elementwise_pow",
-    "elementwise_sub",
-    "elu",
-    "equal",
-    "erf",
-    "exp",
-    "expand",
-    "expand_as",
-    "fill_constant",
-    "fill_constant_batch_size_like",
-    "flatten",
-    "floor",
-    "gather",
-    "gather_nd",
-    "gaussian_random",
-    "gaussian_random_batch_size_like",
-    "gelu",
-    "greater_equal",
-    "greater_than",
-    "hard_shrink",
-    "hard_sigmoid",
-    "hard_swish",
-    "has_inf",
-    "has_nan",
-    "isfinite",
-    "leaky_relu",
-    "less_equal",
-    "less_than",
-    "linspace",
-    "log",
-    "log_softmax",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logsigmoid",
-    "matmul",
-    "maxout",
-    "mean",
-    "mul",
-    "multiplex",
-    "not_equal",
-    "one_hot",
-    "ones_like",
-    "pad",
-    "pow",
-    "randint",
-    "range",
-    "reciprocal",
-    "reduce_all",
-    "reduce_any",
-    "reduce_max",
-    "reduce_mean",
-    "reduce_min",
-    "reduce_prod",
-    "reduce_sum",
-    "relu",
-    "relu6",
-    "reshape",
-    "reverse",
-    "round",
-    "rsqrt",
-    "sampling_id",
-    "scale",
-    "scatter",
-    "selu",
-    "shape",
-    "shard_index",
-    "shuffle_batch",
-    "sigmoid",
-    "sign",
-    "sin",
-    "sinh",
-    "slice",
-    "soft_relu",
-    "softmax",
-    "softplus",
-    "softshrink",
-    "softsign",
-    "sqrt",
-    "square",
-    "squeeze",
-    "stack",
-    "stanh",
-    "strided_slice",
-    "sum",
-    "sums",
-    "swish",
-    "tanh",
-    "tanh_shrink",
-    "thresholded_relu",
-    "topk",
-    "transpose",
-    "uniform_random",
-    "uniform_random_batch_size_like",
-    "unique",
-    "unique_with_counts",
-    "unsqueeze",
-    "zeros_like",
-]
+__all__ = ['abs', 'acos', 'argmax', 'argmin', 'argsort', 'asin', 'atan', 'bpr_loss', 'brelu', 'ceil', 'clip', 'clip_by_norm', 'concat', 'continuous_value_model', 'cos', 'cos_sim', 'cosh', 'crop', 'cross_entropy', 'cumsum', 'elementwise_add', 'elementwise_div', 'elementwise_floordiv', 'elementwise_max', 'elementwise_min', 'elementwise_mod', 'elementwise_mul', 'elementwise_pow', 'elementwise_sub', 'elu', 'equal', 'erf', 'exp', 'expand', 'expand_as', 'fill_constant', 'fill_constant_batch_size_like', 'flatten', 'floor', 'gather', 'gather_nd', 'gaussian_random', 'gaussian_random_batch_size_like', 'gelu', 'greater_equal', 'greater_than', 'hard_shrink', 'hard_sigmoid', 'hard_swish', 'has_inf', 'has_nan', 'hash', 'hinge_loss', 'huber_loss', 'isfinite', 'kldiv_loss', 'l2_normalize', 'leaky_relu', 'less_equal', 'less_than', 'linspace', 'log', 'log_loss', 'log_softmax', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logsigmoid', 'lrn', 'margin_rank_loss', 'matmul', 'maxout', 'mean', 'mul', 'multiplex', 'not_equal', 'one_hot', 'ones_like', 'pad', 'pad2d', 'pad_constant_like', 'pixel_shuffle', 'pow', 'randint', 'range', 'rank_loss', 'reciprocal', 'reduce_all', 'reduce_any', 'reduce_max', 'reduce_mean', 'reduce_min', 'reduce_prod', 'reduce_sum', 'relu', 'relu6', 'reshape', 'resize_bilinear', 'resize_linear', 'resize_nearest', 'resize_trilinear', 'reverse', 'round', 'rsqrt', 'sampling_id', 'scale', 'scatter', 'scatter_nd_add', 'selu', 'sequence_enumerate', 'sequence_erase', 'sequence_mask', 'sequence_reshape', 'sequence_reverse', 'sequence_slice', 'sequence_softmax', 'sequence_unpad', 'shape', 'shard_index', 'shuffle_batch', 'shuffle_channel', 'sigmoid', 'sigmoid_cross_entropy_with_logits', 'sign', 'sin', 'sinh', 'slice', 'smooth_l1', 'soft_relu', 'softmax', 'softplus', 'softshrink', 'softsign', 'space_to_depth', 'sqrt', 'square', 'squeeze', 'stack', 'stanh', 'strided_slice', 'sum', 'sums', 'swish', 'tanh', 'tanh_shrink', 'teacher_student_sigmoid_loss', 'thresholded_relu', 'topk', 'transpose', 'uniform_random', 'uniform_random_batch_size_like', 'unique', 'unique_with_counts', 'unsqueeze', 'zeros_like']
 
 def abs(x: Variable, name: str | None = None) -> Variable:
     """The absolute value."""
@@ -142,9 +21,7 @@ def argmax(x: Variable, axis: Any = 0) -> Variable:
 def argmin(x: Variable, axis: Any = 0) -> Variable:
     """The index of the smallest element along an axis."""
 
-def argsort(
-    input: Variable, axis: Any = -1, descending: bool = False, name: str | None = None
-) -> tuple[Variable, Variable]:
+def argsort(input: Variable, axis: Any = -1, descending: bool = False, name: str | None = None) -> tuple[Variable, Variable]:
     """(the elements in order along an axis, where each was)."""
 
 def asin(x: Variable, name: str | None = None) -> Variable:
@@ -152,6 +29,9 @@ def asin(x: Variable, name: str | None = None) -> Variable:
 
 def atan(x: Variable, name: str | None = None) -> Variable:
     """The arctangent."""
+
+def bpr_loss(input: Variable, label: Variable, name: str | None = None) -> Variable:
+    """Bayesian personalised ranking: the mean of -log(sigmoid(score of the label - score of each other item))."""
 
 def brelu(x: Variable, t_min: float = 0.0, t_max: float = 24.0, name: str | None = None) -> Variable:
     """x, clamped between `t_min` and `t_max`."""
@@ -168,8 +48,18 @@ def clip_by_norm(x: Variable, max_norm: Any, name: str | None = None) -> Variabl
 def concat(input: Sequence[Variable] | Variable, axis: Any = 0, name: str | None = None) -> Variable:
     """Several one after the other along a dimension; a tensor without dimensions counts as one of shape [1]."""
 
+def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True) -> Variable:
+    """Embeddings [rows, 2 + width] that begin with counts: log(shows + 1) and log of the ratio of clicks to shows.
+
+    Without `use_cvm` the counts are left out. `cvm` is [rows, 2], the shows and clicks of this batch, which the first
+    two columns get as their gradient; of a ragged `input` it has one row for each row.
+    """
+
 def cos(x: Variable, name: str | None = None) -> Variable:
     """The cosine."""
+
+def cos_sim(X: Variable, Y: Variable) -> Variable:
+    """The cosine between each row of X and that of Y, or the only one of Y; shape [rows, 1]."""
 
 def cosh(x: Variable, name: str | None = None) -> Variable:
     """The hyperbolic cosine."""
@@ -177,52 +67,40 @@ def cosh(x: Variable, name: str | None = None) -> Variable:
 def crop(x: Variable, shape: Any, offsets: Any = None, name: str | None = None) -> Variable:
     """The part of `x` of this shape that begins at `offsets`; -1 takes the rest of a dimension."""
 
+def cross_entropy(input: Variable, label: Variable, soft_label: bool = False, ignore_index: int = -100) -> Variable:
+    """-log of the probability that `input` gives to each row's label; 0 for rows labelled `ignore_index`.
+
+    `input` are probabilities, as softmax gives them. With `soft_label` the label is a distribution over the classes.
+    """
+
 def cumsum(x: Variable, axis: Any = None, exclusive: Any = None, reverse: Any = None) -> Variable:
     """The sum of all elements up to each along an axis; without itself if `exclusive`, from the end if `reverse`."""
 
-def elementwise_add(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_add(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """x + y; y is laid beside x from dimension `axis` of x on."""
 
-def elementwise_div(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_div(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """x / y, element by element."""
 
-def elementwise_floordiv(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_floordiv(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """x / y, rounded down."""
 
-def elementwise_max(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_max(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """The larger of both."""
 
-def elementwise_min(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_min(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """The smaller of both."""
 
-def elementwise_mod(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_mod(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """The remainder of x / y, with the sign of y."""
 
-def elementwise_mul(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_mul(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """x * y, element by element."""
 
-def elementwise_pow(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_pow(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """x to the power y, element by element."""
 
-def elementwise_sub(
-    x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None
-) -> Variable:
+def elementwise_sub(x: Variable, y: Variable, axis: Any = -1, act: str | None = None, name: str | None = None) -> Variable:
     """x - y, element by element."""
 
 def elu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
@@ -246,15 +124,7 @@ def expand_as(x: Variable, target_tensor: Variable, name: str | None = None) -> 
 def fill_constant(shape: Any, dtype: Any, value: Any, force_cpu: bool = False, out: Any = None) -> Variable:
     """`value` everywhere, as `out` if given; sizes may be variables, such as `shape(x)[0]`."""
 
-def fill_constant_batch_size_like(
-    input: Variable,
-    shape: Any,
-    dtype: Any,
-    value: Any,
-    input_dim_idx: int = 0,
-    output_dim_idx: int = 0,
-    force_cpu: bool = False,
-) -> Variable:
+def fill_constant_batch_size_like(input: Variable, shape: Any, dtype: Any, value: Any, input_dim_idx: int = 0, output_dim_idx: int = 0, force_cpu: bool = False) -> Variable:
     """A constant of this shape, but of the size of a dimension of `input` (its batch) along one dimension."""
 
 def flatten(x: Variable, axis: Any = 1, name: str | None = None) -> Variable:
@@ -269,21 +139,10 @@ def gather(input: Variable, index: Variable, overwrite: bool = True) -> Variable
 def gather_nd(input: Variable, index: Variable, name: str | None = None) -> Variable:
     """What is at each place; the last dimension of `index` counts along the first dimensions of the other."""
 
-def gaussian_random(
-    shape: Any, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: Any = "float32", name: str | None = None
-) -> Variable:
+def gaussian_random(shape: Any, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: Any = 'float32', name: str | None = None) -> Variable:
     """Normally distributed."""
 
-def gaussian_random_batch_size_like(
-    input: Variable,
-    shape: Any,
-    input_dim_idx: int = 0,
-    output_dim_idx: int = 0,
-    mean: float = 0.0,
-    std: float = 1.0,
-    seed: int = 0,
-    dtype: Any = "float32",
-) -> Variable:
+def gaussian_random_batch_size_like(input: Variable, shape: Any, input_dim_idx: int = 0, output_dim_idx: int = 0, mean: float = 0.0, std: float = 1.0, seed: int = 0, dtype: Any = 'float32') -> Variable:
     """`gaussian_random`, of the size of a dimension of `input` (its batch) along one dimension."""
 
 def gelu(x: Variable, approximate: bool = False) -> Variable:
@@ -301,9 +160,7 @@ def hard_shrink(x: Variable, threshold: float = 0.5) -> Variable:
 def hard_sigmoid(x: Variable, slope: float = 0.2, offset: float = 0.5, name: str | None = None) -> Variable:
     """slope * x + offset, clamped between 0 and 1."""
 
-def hard_swish(
-    x: Variable, threshold: float = 6.0, scale: Any = 6.0, offset: float = 3.0, name: str | None = None
-) -> Variable:
+def hard_swish(x: Variable, threshold: float = 6.0, scale: Any = 6.0, offset: float = 3.0, name: str | None = None) -> Variable:
     """x * min(max(0, x + offset), threshold) / scale; in 2.0 with 6, 6 and 3."""
 
 def has_inf(x: Variable) -> Variable:
@@ -312,8 +169,23 @@ def has_inf(x: Variable) -> Variable:
 def has_nan(x: Variable) -> Variable:
     """Whether an element is NaN."""
 
+def hash(input: Variable, hash_size: Any, num_hash: int = 1, name: str | None = None) -> Variable:
+    """For each row of ids its xxHash with seeds 0, 1, ..., modulo `hash_size`: [rows, num_hash, 1]."""
+
+def hinge_loss(input: Variable, label: Variable, name: str | None = None) -> Variable:
+    """How much a score falls short of 1 on the side of its label, which is 0 or 1."""
+
+def huber_loss(input: Variable, label: Variable, delta: Any) -> Variable:
+    """Half the squared error, from `delta` on growing no faster than the error."""
+
 def isfinite(x: Variable) -> Variable:
     """Whether all elements are neither infinite nor NaN."""
+
+def kldiv_loss(x: Variable, target: Variable, reduction: str = 'mean', name: str | None = None) -> Variable:
+    """The Kullback-Leibler divergence of `target` from exp(x); reduction none, mean, sum or batchmean."""
+
+def l2_normalize(x: Variable, axis: Any, epsilon: float = 1e-12, name: str | None = None) -> Variable:
+    """x divided by its length along `axis`."""
 
 def leaky_relu(x: Variable, alpha: float = 0.02, name: str | None = None) -> Variable:
     """x where it is positive, a fraction of x (`alpha`, in 2.0 `negative_slope`) elsewhere."""
@@ -329,6 +201,9 @@ def linspace(start: Any, stop: Any, num: Any, dtype: Any) -> Variable:
 
 def log(x: Variable, name: str | None = None) -> Variable:
     """The natural logarithm."""
+
+def log_loss(input: Variable, label: Variable, epsilon: float = 0.0001, name: str | None = None) -> Variable:
+    """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), for probabilities."""
 
 def log_softmax(input: Variable, axis: Any = -1, name: str | None = None) -> Variable:
     """The logarithm of the softmax along `axis`."""
@@ -348,14 +223,13 @@ def logical_xor(x: Variable, y: Variable, out: Any = None, name: str | None = No
 def logsigmoid(x: Variable, name: str | None = None) -> Variable:
     """log(sigmoid(x)), element by element."""
 
-def matmul(
-    x: Variable,
-    y: Variable,
-    transpose_x: bool = False,
-    transpose_y: bool = False,
-    alpha: float = 1.0,
-    name: str | None = None,
-) -> Variable:
+def lrn(input: Variable, n: int = 5, k: float = 1.0, alpha: float = 0.0001, beta: float = 0.75, name: str | None = None, data_format: str = 'NCHW') -> Variable:
+    """Each value divided by `(k + alpha * sum of squares) ** beta` of the `n` channels around it."""
+
+def margin_rank_loss(label: Variable, left: Variable, right: Variable, margin: float = 0.1, name: str | None = None) -> Variable:
+    """How much `label` (1 or -1) times (left - right) falls short of `margin`."""
+
+def matmul(x: Variable, y: Variable, transpose_x: bool = False, transpose_y: bool = False, alpha: float = 1.0, name: str | None = None) -> Variable:
     """The product of matrices, or of batches of them; a vector is a row on the left and a column on the right."""
 
 def maxout(x: Variable, groups: Any, name: str | None = None, axis: Any = 1) -> Variable:
@@ -364,9 +238,7 @@ def maxout(x: Variable, groups: Any, name: str | None = None, axis: Any = 1) -> 
 def mean(x: Variable, name: str | None = None) -> Variable:
     """The mean of all elements."""
 
-def mul(
-    x: Variable, y: Variable, x_num_col_dims: int = 1, y_num_col_dims: int = 1, name: str | None = None
-) -> Variable:
+def mul(x: Variable, y: Variable, x_num_col_dims: int = 1, y_num_col_dims: int = 1, name: str | None = None) -> Variable:
     """The product of two matrices, whose rows are the first `num_col_dims` dimensions of each and columns the rest."""
 
 def multiplex(inputs: Sequence[Variable] | Variable, index: Variable) -> Variable:
@@ -384,16 +256,29 @@ def ones_like(x: Variable, out: Any = None) -> Variable:
 def pad(x: Variable, paddings: Any, pad_value: float = 0.0, name: str | None = None) -> Variable:
     """x with `pad_value` around it: how many before and after, for each dimension."""
 
+def pad2d(input: Variable, paddings: Any = (0, 0, 0, 0), mode: str = 'constant', pad_value: float = 0.0, data_format: str = 'NCHW', name: str | None = None) -> Variable:
+    """Images with so many more pixels above, below, left and right: `pad_value`, or the image again.
+
+    `mode` is constant, reflect (as in a mirror on the outermost pixel) or edge (the outermost pixel).
+    """
+
+def pad_constant_like(x: Variable, y: Variable, pad_value: float = 0.0, name: str | None = None) -> Variable:
+    """`y` with `pad_value` after it in each dimension, as large as `x`."""
+
+def pixel_shuffle(x: Variable, upscale_factor: Any) -> Variable:
+    """Channels become pixels: [n, c * r * r, h, w] to [n, c, h * r, w * r]."""
+
 def pow(x: Variable, factor: float = 1.0, name: str | None = None) -> Variable:
     """x to the power `factor`."""
 
-def randint(
-    low: int = 0, high: Any = None, shape: Any = (1,), dtype: Any = "int64", seed: int = 0, name: str | None = None
-) -> Variable:
+def randint(low: int = 0, high: Any = None, shape: Any = (1,), dtype: Any = 'int64', seed: int = 0, name: str | None = None) -> Variable:
     """Whole numbers from `low` to below `high`; from 0 to below `low` if that is the only one."""
 
 def range(start: Any, end: Any, step: Any, dtype: Any) -> Variable:
     """start, start + step, ... up to but without `end`."""
+
+def rank_loss(label: Variable, left: Variable, right: Variable, name: str | None = None) -> Variable:
+    """RankNet's: the cross entropy of `left is before right` with the probability sigmoid(left - right)."""
 
 def reciprocal(x: Variable, name: str | None = None) -> Variable:
     """1 / x."""
@@ -425,15 +310,36 @@ def relu(x: Variable, name: str | None = None) -> Variable:
 def relu6(x: Variable, threshold: float = 6.0, name: str | None = None) -> Variable:
     """x, clamped between 0 and 6, or another `threshold` in 1.x."""
 
-def reshape(
-    x: Variable,
-    shape: Any,
-    actual_shape: Any = None,
-    act: str | None = None,
-    inplace: bool = False,
-    name: str | None = None,
-) -> Variable:
+def reshape(x: Variable, shape: Any, actual_shape: Any = None, act: str | None = None, inplace: bool = False, name: str | None = None) -> Variable:
     """The same elements in another shape: 0 copies a size of `x`, one -1 is found from the others."""
+
+def resize_bilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, align_mode: int = 1, data_format: str = 'NCHW') -> Variable:
+    """Images of the size `out_shape`, or `scale` times as large, by the way called bilinear.
+
+    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
+    at its beginning (1).
+    """
+
+def resize_linear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, align_mode: int = 1, data_format: str = 'NCW') -> Variable:
+    """Images of the size `out_shape`, or `scale` times as large, by the way called linear.
+
+    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
+    at its beginning (1).
+    """
+
+def resize_nearest(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, data_format: str = 'NCHW') -> Variable:
+    """Images of the size `out_shape`, or `scale` times as large, by the way called nearest.
+
+    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
+    at its beginning (1).
+    """
+
+def resize_trilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, align_mode: int = 1, data_format: str = 'NCDHW') -> Variable:
+    """Images of the size `out_shape`, or `scale` times as large, by the way called trilinear.
+
+    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
+    at its beginning (1).
+    """
 
 def reverse(x: Variable, axis: Any) -> Variable:
     """Back to front along some dimensions."""
@@ -444,26 +350,44 @@ def round(x: Variable, name: str | None = None) -> Variable:
 def rsqrt(x: Variable, name: str | None = None) -> Variable:
     """1 / sqrt(x)."""
 
-def sampling_id(x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: Any = "int64") -> Variable:
+def sampling_id(x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: Any = 'int64') -> Variable:
     """A class for each row of chances [rows, classes], drawn by them."""
 
-def scale(
-    x: Variable,
-    scale: Any = 1.0,
-    bias: float = 0.0,
-    bias_after_scale: bool = True,
-    act: str | None = None,
-    name: str | None = None,
-) -> Variable:
+def scale(x: Variable, scale: Any = 1.0, bias: float = 0.0, bias_after_scale: bool = True, act: str | None = None, name: str | None = None) -> Variable:
     """x * scale + bias, or (x + bias) * scale without `bias_after_scale`."""
 
-def scatter(
-    input: Variable, index: Variable, updates: Variable, name: str | None = None, overwrite: bool = True
-) -> Variable:
+def scatter(input: Variable, index: Variable, updates: Variable, name: str | None = None, overwrite: bool = True) -> Variable:
     """Other rows at some places: those of `updates`, or without `overwrite` the sum of those for each."""
+
+def scatter_nd_add(ref: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
+    """`ref` with `updates` added at places; the last dimension of `index` counts along its first dimensions."""
 
 def selu(x: Variable, scale: Any = None, alpha: Any = None, name: str | None = None) -> Variable:
     """scale * elu(x, alpha); the default values keep mean 0 and variance 1."""
+
+def sequence_enumerate(input: Variable, win_size: Any, pad_value: int = 0, name: str | None = None) -> Variable:
+    """For each id of a row itself and those after it, `win_size` in all; `pad_value` past the end of the row."""
+
+def sequence_erase(input: Variable, tokens: Any, name: str | None = None) -> Variable:
+    """Ids without those that `tokens` has; rows become shorter."""
+
+def sequence_mask(x: Variable, maxlen: Any = None, dtype: Any = 'int64', name: str | None = None) -> Variable:
+    """For each length a row of ones, as many as it says, and then zeros up to `maxlen` or the greatest length."""
+
+def sequence_reshape(input: Variable, new_dim: Any) -> Variable:
+    """Rows of another width: [values, width] becomes [values * width / new_dim, new_dim], row by row."""
+
+def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
+    """Each row from its end to its beginning."""
+
+def sequence_slice(input: Variable, offset: Variable, length: Variable, name: str | None = None) -> Variable:
+    """Of row i the `length[i]` values from `offset[i]` on."""
+
+def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None = None) -> Variable:
+    """Shares that sum to 1 within each row."""
+
+def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Variable:
+    """Padded rows cut to their lengths: ragged again."""
 
 def shape(input: Variable) -> Variable:
     """The sizes, int32; those of a variable in this batch."""
@@ -474,8 +398,17 @@ def shard_index(input: Variable, index_num: Any, nshards: Any, shard_id: Any, ig
 def shuffle_batch(x: Variable, seed: Any = None) -> Variable:
     """The rows of `x` (all dimensions but the last are one) in another order in every run; a `seed` begins them."""
 
+def shuffle_channel(x: Variable, group: Any, name: str | None = None) -> Variable:
+    """The channels of `group` groups in turn."""
+
 def sigmoid(x: Variable, name: str | None = None) -> Variable:
     """1 / (1 + exp(-x)), element by element."""
+
+def sigmoid_cross_entropy_with_logits(x: Variable, label: Variable, ignore_index: int = -100, name: str | None = None, normalize: bool = False) -> Variable:
+    """The cross entropy of sigmoid(x) with a probability, element by element; 0 where the label is `ignore_index`.
+
+    With `normalize` it is divided by the number of elements that are not ignored.
+    """
 
 def sign(x: Variable) -> Variable:
     """-1, 0 or 1 for each element."""
@@ -488,6 +421,12 @@ def sinh(x: Variable, name: str | None = None) -> Variable:
 
 def slice(input: Variable, axes: Any, starts: Any, ends: Any) -> Variable:
     """The elements from `starts` up to but without `ends` along `axes`; negative numbers count from the end."""
+
+def smooth_l1(x: Variable, y: Variable, inside_weight: Variable | None = None, outside_weight: Variable | None = None, sigma: Any = None) -> Variable:
+    """For each row the sum of absolute errors, which are squared where they are below 1 / sigma^2.
+
+    `inside_weight` scales the errors, `outside_weight` what becomes of them.
+    """
 
 def soft_relu(x: Variable, threshold: float = 40.0, name: str | None = None) -> Variable:
     """log(1 + exp(x)) of x clamped between -threshold and threshold."""
@@ -503,6 +442,9 @@ def softshrink(x: Variable, alpha: float = 0.5) -> Variable:
 
 def softsign(x: Variable, name: str | None = None) -> Variable:
     """x / (1 + |x|), element by element."""
+
+def space_to_depth(x: Variable, blocksize: Any, name: str | None = None) -> Variable:
+    """Pixels become channels: [n, c, h * b, w * b] to [n, b * b * c, h, w]."""
 
 def sqrt(x: Variable, name: str | None = None) -> Variable:
     """The square root."""
@@ -537,6 +479,13 @@ def tanh(x: Variable, name: str | None = None) -> Variable:
 def tanh_shrink(x: Variable, name: str | None = None) -> Variable:
     """x - tanh(x), element by element."""
 
+def teacher_student_sigmoid_loss(input: Variable, label: Variable, soft_max_up_bound: float = 15.0, soft_max_lower_bound: float = -15.0) -> Variable:
+    """The cross entropy of a click, and that of a teacher's probability where there is one.
+
+    A `label` of -2 is no click, -1 a click, both without a teacher; with one it is the teacher's probability, plus 1
+    for a click. Logits outside the bounds have no gradient.
+    """
+
 def thresholded_relu(x: Variable, threshold: float = 1.0) -> Variable:
     """x where it is above `threshold`, 0 elsewhere."""
 
@@ -546,27 +495,16 @@ def topk(input: Variable, k: Any, name: str | None = None) -> tuple[Variable, Va
 def transpose(x: Variable, perm: Any, name: str | None = None) -> Variable:
     """The dimensions in another order: dimension i of the result is `perm[i]` of `x`."""
 
-def uniform_random(
-    shape: Any, dtype: Any = "float32", min: float = -1.0, max: float = 1.0, seed: int = 0, name: str | None = None
-) -> Variable:
+def uniform_random(shape: Any, dtype: Any = 'float32', min: float = -1.0, max: float = 1.0, seed: int = 0, name: str | None = None) -> Variable:
     """Spread evenly from `min` to `max`."""
 
-def uniform_random_batch_size_like(
-    input: Variable,
-    shape: Any,
-    dtype: Any = "float32",
-    input_dim_idx: int = 0,
-    output_dim_idx: int = 0,
-    min: float = -1.0,
-    max: float = 1.0,
-    seed: int = 0,
-) -> Variable:
+def uniform_random_batch_size_like(input: Variable, shape: Any, dtype: Any = 'float32', input_dim_idx: int = 0, output_dim_idx: int = 0, min: float = -1.0, max: float = 1.0, seed: int = 0) -> Variable:
     """`uniform_random`, of the size of a dimension of `input` (its batch) along one dimension."""
 
-def unique(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable]:
+def unique(x: Variable, dtype: Any = 'int32') -> tuple[Variable, Variable]:
     """(the distinct values of [n], in the order in which they come first; which of them each element is)."""
 
-def unique_with_counts(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable, Variable]:
+def unique_with_counts(x: Variable, dtype: Any = 'int32') -> tuple[Variable, Variable, Variable]:
     """`unique`, and how often each value is there."""
 
 def unsqueeze(input: Variable, axes: Any, name: str | None = None) -> Variable:

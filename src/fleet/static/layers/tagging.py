@@ -7,10 +7,10 @@ from typing import Any
 
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.ragged import offsets_of, order_of
-from fleet.static.layers.sequence import sequence_pad, sequence_unpad
-from fleet.static.layers.table import fill_constant
+from fleet.static.layers.sequence import sequence_pad
+from fleet.static.layers.table import fill_constant, sequence_unpad
 from fleet.static.ops.chunks import OUTPUTS
-from fleet.static.variable import Parameter, Variable
+from fleet.static.variable import Variable
 
 __all__ = ["chunk_eval", "crf_decoding", "linear_chain_crf"]
 
@@ -26,7 +26,7 @@ def linear_chain_crf(
     """
     layer = Layer("linear_chain_crf")
     emission, tags = _unpadded(layer, input, length), _unpadded(layer, label, length, "label")
-    transition = _transition(layer, param_attr, emission)
+    transition = layer.needed(param_attr, [emission.shape[-1] + 2, emission.shape[-1]], emission.dtype)
     loss = layer.temporary(emission.dtype)
     inputs = {"Emission": emission, "Transition": transition, "Label": tags, **order_of(layer, emission)}
     layer.op("linear_chain_crf", inputs, {"LogLikelihood": loss})
@@ -44,7 +44,7 @@ def crf_decoding(
     layer = Layer("crf_decoding")
     emission = _unpadded(layer, input, length)
     tags = None if label is None else _unpadded(layer, label, length, "label")
-    transition = _transition(layer, param_attr, emission)
+    transition = layer.needed(param_attr, [emission.shape[-1] + 2, emission.shape[-1]], emission.dtype)
     path = layer.temporary("int64", stop_gradient=True)
     inputs = {"Emission": emission, "Transition": transition, **order_of(layer, emission), "Label": tags}
     layer.op("crf_decoding", inputs, {"ViterbiPath": path})
@@ -90,10 +90,3 @@ def _unpadded(layer: Layer, value: Variable, length: Variable | None, what: str 
         offsets_of(layer, value, what)
         return value
     return sequence_unpad(layer.variable(value, what), layer.variable(length, "length"))
-
-
-def _transition(layer: Layer, attr: Any, emission: Variable) -> Parameter:
-    made = layer.parameter(attr, [emission.shape[-1] + 2, emission.shape[-1]], emission.dtype)
-    if made is None:
-        raise layer.error("param_attr must not be False; it is what scores tags after each other")
-    return made

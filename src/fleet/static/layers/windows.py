@@ -34,6 +34,14 @@ def channels_and_sizes(layer: Layer, input: Variable, rank: int, data_format: st
     return channels, input.shape[1:-1] if last else input.shape[2:]
 
 
+def grouped(layer: Layer, channels: int, num_filters: int, groups: int | None) -> int:
+    """The number of groups: 1 if none is given."""
+    groups = 1 if groups is None else groups
+    if groups < 1 or channels % groups or num_filters % groups:
+        raise layer.error(f"groups must divide {channels} channels and {num_filters} filters, got {groups}")
+    return groups
+
+
 def each(layer: Layer, value: Any, rank: int, what: str, least: int) -> list[int]:
     """One number for each dimension."""
     several = [value] * rank if isinstance(value, int) else list(value) if isinstance(value, list | tuple) else []
@@ -90,13 +98,8 @@ def finish(
     default: Initializer | None,
 ) -> Variable:
     """Add a convolution's parameters, operator, bias and activation; `attr` are those of the weight and the bias."""
-    weight = layer.parameter(attr[0], shape, input.dtype, default=default)
-    if weight is None:
-        raise layer.error("param_attr must not be False; a filter is what a convolution is")
+    weight = layer.needed(attr[0], shape, input.dtype, default=default)
     out = layer.temporary(input.dtype)
     layer.op(type, {"Input": input, "Filter": weight}, {"Output": out}, attrs)
-    bias = layer.parameter(attr[1], [num_filters], input.dtype, is_bias=True)
-    if bias is not None:
-        axis = out.ndim - 1 if is_channel_last(attrs["data_format"]) else 1
-        out = layer.apply("elementwise_add", {"X": out, "Y": bias}, {"axis": axis}, out.dtype)
-    return layer.activate(out, act)
+    axis = out.ndim - 1 if is_channel_last(attrs["data_format"]) else 1
+    return layer.activate(layer.biased(out, attr[1], num_filters, axis), act)

@@ -12,7 +12,7 @@ from fleet.static.operator import Operator
 from fleet.static.ops.making import compared, same_dtype, same_shape
 from fleet.static.ops.segments import owners, require_offsets
 from fleet.static.ops.xxhash import xxh64
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 COUNTS = 2
 """The first columns of X: how often it was shown, and clicked."""
@@ -40,6 +40,14 @@ def _infer_cvm(infer: Infer) -> None:
     attrs={"use_cvm": True},
     infer=_infer_cvm,
     grad=Grad(needs=("CVM", "Offsets")),
+    calls=Calls(
+        """Embeddings [rows, 2 + width] that begin with counts: log(shows + 1) and log of the ratio of clicks to shows.
+
+    Without `use_cvm` the counts are left out. `cvm` is [rows, 2], the shows and clicks of this batch, which the first
+    two columns get as their gradient; of a ragged `input` it has one row for each row.
+    """,
+        "continuous_value_model(input, cvm, use_cvm=True)",
+    ),
 )
 def _cvm(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     def with_counts(x: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
@@ -78,6 +86,14 @@ def _infer_teacher(infer: Infer) -> None:
     attrs={"soft_max_up_bound": 15.0, "soft_max_lower_bound": -15.0},
     infer=_infer_teacher,
     grad=Grad(needs=("X", "Label"), wrt=("X",)),
+    calls=Calls(
+        """The cross entropy of a click, and that of a teacher's probability where there is one.
+
+    A `label` of -2 is no click, -1 a click, both without a teacher; with one it is the teacher's probability, plus 1
+    for a click. Logits outside the bounds have no gradient.
+    """,
+        "teacher_student_sigmoid_loss(input, label, soft_max_up_bound=15.0, soft_max_lower_bound=-15.0)",
+    ),
 )
 def _teacher(op: Operator, lowering: Lowering) -> Kernel:
     def loss(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
@@ -108,7 +124,16 @@ def _infer_hash(infer: Infer) -> None:
     infer.set("Out", (x.shape[0], infer.attr("num_hash"), 1), x.dtype, lod=x.lod)
 
 
-@register("hash", inputs=("X",), attrs={"mod_by": 1, "num_hash": 1}, infer=_infer_hash)
+@register(
+    "hash",
+    inputs=("X",),
+    attrs={"mod_by": 1, "num_hash": 1},
+    infer=_infer_hash,
+    calls=Calls(
+        "For each row of ids its xxHash with seeds 0, 1, ..., modulo `hash_size`: [rows, num_hash, 1].",
+        "hash(input, hash_size->mod_by, num_hash=1, name)",
+    ),
+)
 def _hash(op: Operator, lowering: Lowering) -> Kernel:
     size, count = np.uint64(op.attr("mod_by")), op.attr("num_hash")
 

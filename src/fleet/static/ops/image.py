@@ -3,19 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.nn import functional
 
+from fleet.errors import NotSupportedError
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.registry import Grad, Infer, Kernel, register
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register
+from fleet.static.variable import Variable
 
 RANKS = {"linear": 3, "bilinear": 4, "trilinear": 5, "nearest": 4}
 """The dimensions of an image for each way to find values between its pixels."""
 _LAYOUTS = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
 PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate"}
+
+
+def _to_resize(given: dict[str, Any]) -> dict[str, Any]:
+    method, out_shape, scale = given.pop("method"), given.get("out_shape"), given.get("scale")
+    if "actual_shape" in given or isinstance(out_shape, Variable) or isinstance(scale, Variable):
+        raise NotSupportedError(
+            f"resize_{method}: actual_shape must be left out and out_shape and scale be numbers; a size that depends "
+            "on values is not built"
+        )
+    return {
+        "interp_method": method,
+        "out_shape": [int(size) for size in out_shape or ()],
+        "scale": float(scale or 0.0),
+        "align_corners": bool(given["align_corners"]),
+        "align_mode": int(given.get("align_mode", 1)),
+        "data_layout": given["data_format"],
+    }
+
+
+def _resizing(method: str) -> Calls:
+    mode = "" if method == "nearest" else "align_mode=1, "
+    return Calls(
+        f"""Images of the size `out_shape`, or `scale` times as large, by the way called {method}.
+
+    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
+    at its beginning (1).
+    """,
+        f"resize_{method}(input, out_shape=None, scale=None, name, actual_shape=None, align_corners=True, {mode}"
+        f"data_format={_LAYOUTS[RANKS[method]][0]!r})",
+        to_attrs=lambda given: _to_resize({**given, "method": method}),
+        kind=f"resize_{method}",
+    )
+
+
+def _to_pad(given: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(given["paddings"], Variable):
+        raise NotSupportedError("pad2d: paddings must be numbers; a size that depends on values is not built")
+    around = [int(one) for one in given["paddings"]]
+    return {**given, "paddings": around, "pad_value": float(given["pad_value"])}
 
 
 def _sides(rank: int, layout: str) -> range:
@@ -43,6 +85,8 @@ def _infer_resize(infer: Infer) -> None:
     _check_layout(infer, "data_layout")
     if infer.attr("align_mode") not in (0, 1):
         raise infer.fail(f"align_mode must be 0 or 1, got {infer.attr('align_mode')}")
+    if bool(given) == bool(scale):
+        raise infer.fail("give out_shape or scale, and not both")
     x = infer.var("X")
     sides = _sides(x.ndim, infer.attr("data_layout"))
     if (not given and scale <= 0) or len(given) not in (0, len(sides)) or any(size < 1 for size in given):
@@ -68,6 +112,7 @@ def _infer_resize(infer: Infer) -> None:
     },
     infer=_infer_resize,
     grad=Grad(needs=("X",)),
+    calls=[_resizing(method) for method in RANKS],
 )
 def _interpolate(op: Operator, lowering: Lowering) -> Kernel:
     """One dimension after the other: each value is between the two nearest, or is the nearest."""
@@ -115,6 +160,14 @@ def _infer_pad(infer: Infer) -> None:
     attrs={"paddings": [0, 0, 0, 0], "mode": "constant", "pad_value": 0.0, "data_format": "NCHW"},
     infer=_infer_pad,
     grad=Grad(needs=("X",)),
+    calls=Calls(
+        """Images with so many more pixels above, below, left and right: `pad_value`, or the image again.
+
+    `mode` is constant, reflect (as in a mirror on the outermost pixel) or edge (the outermost pixel).
+    """,
+        "pad2d(input, paddings=(0, 0, 0, 0), mode='constant', pad_value=0.0, data_format='NCHW', name)",
+        to_attrs=_to_pad,
+    ),
 )
 def _pad2d(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     above, below, left, right = op.attr("paddings")
@@ -155,13 +208,31 @@ def _depth(x: torch.Tensor, by: int) -> torch.Tensor:
     return parts.reshape(batch, channels * by * by, height // by, width // by)
 
 
-for _type, _function in (
-    ("shuffle_channel", functional.channel_shuffle),
-    ("pixel_shuffle", functional.pixel_shuffle),
-    ("space_to_depth", _depth),
+for _type, _function, _calls in (
+    (
+        "shuffle_channel",
+        functional.channel_shuffle,
+        Calls("The channels of `group` groups in turn.", "shuffle_channel(x, group->by, name)"),
+    ),
+    (
+        "pixel_shuffle",
+        functional.pixel_shuffle,
+        Calls(
+            "Channels become pixels: [n, c * r * r, h, w] to [n, c, h * r, w * r].",
+            "pixel_shuffle(x, upscale_factor->by)",
+        ),
+    ),
+    (
+        "space_to_depth",
+        _depth,
+        Calls(
+            "Pixels become channels: [n, c, h * b, w * b] to [n, b * b * c, h, w].",
+            "space_to_depth(x, blocksize->by, name)",
+        ),
+    ),
 ):
 
-    @register(_type, inputs=("X",), attrs={"by": 1}, infer=_infer_blocks, grad=Grad(needs=("X",)))
+    @register(_type, inputs=("X",), attrs={"by": 1}, infer=_infer_blocks, grad=Grad(needs=("X",)), calls=_calls)
     def _blocks(op: Operator, lowering: Lowering, function: Kernel = _function) -> Kernel:  # noqa: ARG001
         by = op.attr("by")
         return lambda x: function(x, by)

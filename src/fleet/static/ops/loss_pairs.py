@@ -11,7 +11,7 @@ from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.making import always, compared, same_dtype, same_shape
-from fleet.static.registry import Grad, Infer, Kernel, MakeKernel, may_equal, register, register_grad
+from fleet.static.registry import Calls, Grad, Infer, Kernel, MakeKernel, may_equal, register, register_grad
 
 
 def _infer_alike(infer: Infer) -> None:
@@ -42,6 +42,10 @@ def _infer_log_loss(infer: Infer) -> None:
     attrs={"epsilon": 1e-4},
     infer=_infer_log_loss,
     grad=Grad(needs=("Predicted", "Labels"), wrt=("Predicted",)),
+    calls=Calls(
+        "-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), for probabilities.",
+        "log_loss(input, label, epsilon=0.0001, name)",
+    ),
 )
 def _log_loss(op: Operator, lowering: Lowering) -> Kernel:
     epsilon = op.attr("epsilon")
@@ -74,6 +78,9 @@ def _infer_delta(infer: Infer) -> None:
     attrs={"delta": 1.0},
     infer=_infer_delta,
     grad=Grad(needs=("X", "Y"), wrt=("X", "Y")),
+    calls=Calls(
+        "Half the squared error, from `delta` on growing no faster than the error.", "huber_loss(input, label, delta)"
+    ),
 )
 def _huber_loss(op: Operator, lowering: Lowering) -> Kernel:
     delta = op.attr("delta")
@@ -97,6 +104,13 @@ def _infer_smooth_l1(infer: Infer) -> None:
     attrs={"sigma": 1.0},
     infer=_infer_smooth_l1,
     grad=Grad(needs=("X", "Y", "InsideWeight", "OutsideWeight"), wrt=("X", "Y")),
+    calls=Calls(
+        """For each row the sum of absolute errors, which are squared where they are below 1 / sigma^2.
+
+    `inside_weight` scales the errors, `outside_weight` what becomes of them.
+    """,
+        "smooth_l1(x, y, inside_weight=None, outside_weight=None, sigma=None)",
+    ),
 )
 def _smooth_l1_loss(op: Operator, lowering: Lowering) -> Kernel:
     beta = 1.0 / op.attr("sigma") ** 2
@@ -118,6 +132,10 @@ register(
     inputs=("Label", "Left", "Right"),
     infer=_infer_alike,
     grad=Grad(needs=("Label", "Left", "Right"), wrt=("Left", "Right")),
+    calls=Calls(
+        "RankNet's: the cross entropy of `left is before right` with the probability sigmoid(left - right).",
+        "rank_loss(label, left, right, name)",
+    ),
 )(_of_alike(lambda label, left, right: functional.softplus(left - right) - label * (left - right)))
 
 
@@ -127,6 +145,10 @@ register(
     attrs={"margin": 0.1},
     infer=_infer_alike,
     grad=Grad(needs=("Label", "X1", "X2"), wrt=("X1", "X2")),
+    calls=Calls(
+        "How much `label` (1 or -1) times (left - right) falls short of `margin`.",
+        "margin_rank_loss(label, left, right, margin=0.1, name)",
+    ),
 )
 def _margin_rank_loss(op: Operator, lowering: Lowering) -> Kernel:
     margin = op.attr("margin")
@@ -139,6 +161,10 @@ register(
     outputs=("Loss",),
     infer=_infer_alike,
     grad=Grad(needs=("Logits", "Labels"), wrt=("Logits",)),
+    calls=Calls(
+        "How much a score falls short of 1 on the side of its label, which is 0 or 1.",
+        "hinge_loss(input, label, name)",
+    ),
 )(_of_alike(lambda logits, labels: torch.relu(1 - (2 * labels - 1) * logits)))
 
 
@@ -167,6 +193,10 @@ register(
     outputs=("Y",),
     infer=_infer_bpr,
     grad=Grad(needs=("X", "Label"), wrt=("X",)),
+    calls=Calls(
+        "Bayesian personalised ranking: the mean of -log(sigmoid(score of the label - score of each other item)).",
+        "bpr_loss(input, label, name)",
+    ),
 )(lambda op, lowering: compared(_bpr, op, lowering, num_dims=1))
 
 
@@ -185,6 +215,10 @@ def _infer_kldiv(infer: Infer) -> None:
     attrs={"reduction": "mean"},
     infer=_infer_kldiv,
     grad=Grad(needs=("X", "Target"), wrt=("X",)),
+    calls=Calls(
+        "The Kullback-Leibler divergence of `target` from exp(x); reduction none, mean, sum or batchmean.",
+        "kldiv_loss(x, target, reduction='mean', name)",
+    ),
 )
 def _kldiv_loss(op: Operator, lowering: Lowering) -> Kernel:
     reduction = op.attr("reduction")
@@ -211,6 +245,12 @@ def _infer_cos_sim(infer: Infer) -> None:
     infer.set("Out", [x.shape[0], 1], x.dtype, lod=x.lod)
 
 
-register("cos_sim", inputs=("X", "Y"), infer=_infer_cos_sim, grad=Grad(needs=("X", "Y"), wrt=("X", "Y")))(
-    always(lambda x, y: functional.cosine_similarity(x.flatten(1), y.flatten(1)).unsqueeze(1))
-)
+register(
+    "cos_sim",
+    inputs=("X", "Y"),
+    infer=_infer_cos_sim,
+    grad=Grad(needs=("X", "Y"), wrt=("X", "Y")),
+    calls=Calls(
+        "The cosine between each row of X and that of Y, or the only one of Y; shape [rows, 1].", "cos_sim(X, Y)"
+    ),
+)(always(lambda x, y: functional.cosine_similarity(x.flatten(1), y.flatten(1)).unsqueeze(1)))

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from fleet.errors import NotSupportedError
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 _aten = torch.ops.aten
 
@@ -144,10 +145,25 @@ def _infer_norm(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register("norm", inputs=("X",), attrs={"axis": -1, "epsilon": 1e-10}, infer=_infer_norm, grad=Grad(needs=("X",)))
+@register(
+    "norm",
+    inputs=("X",),
+    attrs={"axis": -1, "epsilon": 1e-10},
+    infer=_infer_norm,
+    grad=Grad(needs=("X",)),
+    calls=Calls(
+        "x divided by its length along `axis`.", "l2_normalize(x, axis, epsilon=1e-12, name)", kind="l2_normalize"
+    ),
+)
 def _norm(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     axis, epsilon = op.attr("axis"), op.attr("epsilon")
     return lambda x: x * torch.rsqrt(x.square().sum(axis, keepdim=True) + epsilon)
+
+
+def _to_lrn(given: dict[str, Any]) -> dict[str, Any]:
+    if given["data_format"] != "NCHW":
+        raise NotSupportedError(f"lrn: data_format must be 'NCHW', got {given['data_format']!r}; transpose the input")
+    return {"n": int(given["n"]), **{name: float(given[name]) for name in ("k", "alpha", "beta")}}
 
 
 def _infer_lrn(infer: Infer) -> None:
@@ -164,6 +180,11 @@ def _infer_lrn(infer: Infer) -> None:
     attrs={"n": 5, "k": 1.0, "alpha": 1e-4, "beta": 0.75},
     infer=_infer_lrn,
     grad=Grad(needs=("X",)),
+    calls=Calls(
+        "Each value divided by `(k + alpha * sum of squares) ** beta` of the `n` channels around it.",
+        "lrn(input, n=5, k=1.0, alpha=0.0001, beta=0.75, name, data_format='NCHW')",
+        to_attrs=_to_lrn,
+    ),
 )
 def _lrn(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     n, k, alpha, beta = (op.attr(name) for name in ("n", "k", "alpha", "beta"))

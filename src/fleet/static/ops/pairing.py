@@ -12,7 +12,7 @@ from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.making import compared, same_dtype
 from fleet.static.ops.segments import owners, require_offsets
-from fleet.static.registry import Grad, Infer, Kernel, may_equal, register
+from fleet.static.registry import Calls, Grad, Infer, Kernel, may_equal, register
 
 
 def _infer_bilinear(infer: Infer) -> None:
@@ -56,6 +56,10 @@ def _infer_scatter(infer: Infer) -> None:
     inputs=("X", "Index", "Updates"),
     infer=_infer_scatter,
     grad=Grad(needs=("X", "Index", "Updates"), wrt=("X", "Updates")),
+    calls=Calls(
+        "`ref` with `updates` added at places; the last dimension of `index` counts along its first dimensions.",
+        "scatter_nd_add(ref, index, updates, name)",
+    ),
 )
 def _scatter_nd_add(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return lambda x, index, updates: x.index_put(index.long().unbind(-1), updates, accumulate=True)
@@ -75,6 +79,10 @@ def _infer_pad_like(infer: Infer) -> None:
     attrs={"pad_value": 0.0},
     infer=_infer_pad_like,
     grad=Grad(needs=("X", "Y"), wrt=("Y",)),
+    calls=Calls(
+        "`y` with `pad_value` after it in each dimension, as large as `x`.",
+        "pad_constant_like(x, y, pad_value=0.0, name)",
+    ),
 )
 def _pad_constant_like(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     value = op.attr("pad_value")

@@ -10,7 +10,7 @@ from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.segments import bag_sum, lengths, offsets_of, owners, places, require_offsets
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 
 def _infer_softmax(infer: Infer) -> None:
@@ -22,7 +22,13 @@ def _infer_softmax(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register("sequence_softmax", inputs=("X", "Offsets"), infer=_infer_softmax, grad=Grad(needs=("Out", "Offsets")))
+@register(
+    "sequence_softmax",
+    inputs=("X", "Offsets"),
+    infer=_infer_softmax,
+    grad=Grad(needs=("Out", "Offsets")),
+    calls=Calls("Shares that sum to 1 within each row.", "sequence_softmax(input, use_cudnn=False, name)"),
+)
 def _sequence_softmax(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     def softmax(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         flat, owner = x.reshape(-1), owners(offsets, len(x))
@@ -56,7 +62,12 @@ def _reversed(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
 
 
 @register(
-    "sequence_reverse", inputs=("X", "Offsets"), outputs=("Y",), infer=_infer_reverse, grad=Grad(needs=("Offsets",))
+    "sequence_reverse",
+    inputs=("X", "Offsets"),
+    outputs=("Y",),
+    infer=_infer_reverse,
+    grad=Grad(needs=("Offsets",)),
+    calls=Calls("Each row from its end to its beginning.", "sequence_reverse(x, name)"),
 )
 def _sequence_reverse(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return _reversed

@@ -12,7 +12,7 @@ from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.making import same_dtype, view
 from fleet.static.ops.segments import lengths, offsets_of, owners, places, require_offsets
-from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 
 def _ragged(infer: Infer, shape: tuple[int, ...]) -> None:
@@ -36,6 +36,10 @@ def _infer_reshape(infer: Infer) -> None:
     attrs={"new_dim": 1},
     infer=_infer_reshape,
     grad=Grad(needs=(), outs=("Out",)),
+    calls=Calls(
+        "Rows of another width: [values, width] becomes [values * width / new_dim, new_dim], row by row.",
+        "sequence_reshape(input, new_dim)",
+    ),
 )
 def _sequence_reshape(op: Operator, lowering: Lowering) -> Kernel:
     name, wanted = op.input("X")[0], op.attr("new_dim")
@@ -80,6 +84,7 @@ def _infer_slice(infer: Infer) -> None:
     outputs=("Out", "OutOffsets"),
     infer=_infer_slice,
     grad=Grad(needs=("X", "Offset", "Length", "Offsets"), outs=("Out",)),
+    calls=Calls("Of row i the `length[i]` values from `offset[i]` on.", "sequence_slice(input, offset, length, name)"),
 )
 def _sequence_slice(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     name = op.input("X")[0]
@@ -109,7 +114,16 @@ def _infer_erase(infer: Infer) -> None:
 
 
 @register(
-    "sequence_erase", inputs=("X", "Offsets"), outputs=("Out", "OutOffsets"), attrs={"tokens": []}, infer=_infer_erase
+    "sequence_erase",
+    inputs=("X", "Offsets"),
+    outputs=("Out", "OutOffsets"),
+    attrs={"tokens": []},
+    infer=_infer_erase,
+    calls=Calls(
+        "Ids without those that `tokens` has; rows become shorter.",
+        "sequence_erase(input, tokens, name)",
+        to_attrs=lambda given: {"tokens": [int(one) for one in given["tokens"]]},
+    ),
 )
 def _sequence_erase(op: Operator, lowering: Lowering) -> Kernel:
     gone = torch.tensor(list(op.attr("tokens")), dtype=torch.int64, device=lowering.device)
@@ -133,7 +147,16 @@ def _infer_enumerate(infer: Infer) -> None:
     infer.set("Out", (x.shape[0], size), x.dtype, lod=x.lod)
 
 
-@register("sequence_enumerate", inputs=("X", "Offsets"), attrs={"win_size": 2, "pad_value": 0}, infer=_infer_enumerate)
+@register(
+    "sequence_enumerate",
+    inputs=("X", "Offsets"),
+    attrs={"win_size": 2, "pad_value": 0},
+    infer=_infer_enumerate,
+    calls=Calls(
+        "For each id of a row itself and those after it, `win_size` in all; `pad_value` past the end of the row.",
+        "sequence_enumerate(input, win_size, pad_value=0, name)",
+    ),
+)
 def _sequence_enumerate(op: Operator, lowering: Lowering) -> Kernel:
     shifts = torch.arange(op.attr("win_size"), device=lowering.device)
     pad = op.attr("pad_value")

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.dtypes import INTEGERS, torch_dtype
+from fleet.static.dtypes import INTEGERS, canonical, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.segments import lengths, offsets_of, owners, places, require_offsets
-from fleet.static.registry import Grad, Infer, Kernel, register
+from fleet.static.registry import Calls, Grad, Infer, Kernel, register
 
 
 def _infer_pad(infer: Infer) -> None:
@@ -70,6 +70,7 @@ def _infer_unpad(infer: Infer) -> None:
     outputs=("Out", "OutOffsets"),
     infer=_infer_unpad,
     grad=Grad(needs=("X", "Length"), outs=("Out",)),
+    calls=Calls("Padded rows cut to their lengths: ragged again.", "sequence_unpad(x, length, name)"),
 )
 def _sequence_unpad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     name = op.input("X")[0]
@@ -95,7 +96,18 @@ def _infer_mask(infer: Infer) -> None:
     infer.set("Y", (*infer.shape("X"), longest), infer.attr("out_dtype"))
 
 
-@register("sequence_mask", inputs=("X",), outputs=("Y",), attrs={"maxlen": -1, "out_dtype": "int64"}, infer=_infer_mask)
+@register(
+    "sequence_mask",
+    inputs=("X",),
+    outputs=("Y",),
+    attrs={"maxlen": -1, "out_dtype": "int64"},
+    infer=_infer_mask,
+    calls=Calls(
+        "For each length a row of ones, as many as it says, and then zeros up to `maxlen` or the greatest length.",
+        "sequence_mask(x, maxlen=None, dtype='int64', name)",
+        to_attrs=lambda given: {"maxlen": given.get("maxlen", -1), "out_dtype": canonical(given["dtype"])},
+    ),
+)
 def _sequence_mask(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     wanted, dtype = op.attr("maxlen"), torch_dtype(op.attr("out_dtype"))
 

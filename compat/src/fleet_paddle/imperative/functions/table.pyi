@@ -1,174 +1,12 @@
 """Made from rows; `make docs` writes this stub."""
+# ruff: noqa: E501  (one line for each function)
+# fmt: off
 
 from typing import Any, TypeVar
 
 from fleet_paddle.imperative.tensor import Tensor
 
-__all__ = [
-    "abs",
-    "acos",
-    "add",
-    "add_n",
-    "addmm",
-    "all",
-    "allclose",
-    "any",
-    "arange",
-    "argmax",
-    "argmin",
-    "argsort",
-    "asin",
-    "assign",
-    "atan",
-    "bernoulli",
-    "bmm",
-    "broadcast_shape",
-    "broadcast_to",
-    "cast",
-    "ceil",
-    "cholesky",
-    "chunk",
-    "clip",
-    "clone",
-    "concat",
-    "conj",
-    "cos",
-    "cosh",
-    "crop",
-    "cross",
-    "cumsum",
-    "diag",
-    "dist",
-    "divide",
-    "dot",
-    "empty",
-    "empty_like",
-    "equal",
-    "equal_all",
-    "erf",
-    "exp",
-    "expand",
-    "expand_as",
-    "eye",
-    "flatten",
-    "flatten_",
-    "flip",
-    "floor",
-    "floor_divide",
-    "floor_mod",
-    "full",
-    "full_like",
-    "gather",
-    "gather_nd",
-    "greater_equal",
-    "greater_than",
-    "histogram",
-    "imag",
-    "increment",
-    "index_sample",
-    "index_select",
-    "inverse",
-    "is_empty",
-    "is_tensor",
-    "isclose",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "kron",
-    "less_equal",
-    "less_than",
-    "linspace",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logsumexp",
-    "masked_select",
-    "matmul",
-    "max",
-    "maximum",
-    "mean",
-    "median",
-    "min",
-    "minimum",
-    "mm",
-    "mod",
-    "multinomial",
-    "multiplex",
-    "multiply",
-    "mv",
-    "nonzero",
-    "norm",
-    "normal",
-    "not_equal",
-    "numel",
-    "ones",
-    "ones_like",
-    "pow",
-    "prod",
-    "rand",
-    "randint",
-    "randn",
-    "randperm",
-    "rank",
-    "real",
-    "reciprocal",
-    "remainder",
-    "reshape",
-    "reshape_",
-    "roll",
-    "round",
-    "rsqrt",
-    "scale",
-    "scatter",
-    "scatter_",
-    "scatter_nd",
-    "scatter_nd_add",
-    "shape",
-    "shard_index",
-    "sign",
-    "sin",
-    "sinh",
-    "slice",
-    "sort",
-    "split",
-    "sqrt",
-    "square",
-    "squeeze",
-    "squeeze_",
-    "stack",
-    "standard_normal",
-    "stanh",
-    "std",
-    "strided_slice",
-    "subtract",
-    "sum",
-    "t",
-    "tan",
-    "tanh",
-    "tanh_",
-    "tile",
-    "to_tensor",
-    "topk",
-    "trace",
-    "transpose",
-    "tril",
-    "triu",
-    "unbind",
-    "uniform",
-    "unique",
-    "unsqueeze",
-    "unsqueeze_",
-    "unstack",
-    "var",
-    "where",
-    "zeros",
-    "zeros_like",
-]
+__all__ = ['abs', 'acos', 'add', 'add_n', 'addmm', 'all', 'allclose', 'any', 'arange', 'argmax', 'argmin', 'argsort', 'asin', 'assign', 'atan', 'bernoulli', 'bmm', 'broadcast_shape', 'broadcast_to', 'cast', 'ceil', 'cholesky', 'chunk', 'clip', 'clone', 'concat', 'conj', 'cos', 'cosh', 'crop', 'cross', 'cumsum', 'diag', 'dist', 'divide', 'dot', 'empty', 'empty_like', 'equal', 'equal_all', 'erf', 'exp', 'expand', 'expand_as', 'eye', 'flatten', 'flatten_', 'flip', 'floor', 'floor_divide', 'floor_mod', 'full', 'full_like', 'gather', 'gather_nd', 'greater_equal', 'greater_than', 'histogram', 'imag', 'increment', 'index_sample', 'index_select', 'inverse', 'is_empty', 'is_tensor', 'isclose', 'isfinite', 'isinf', 'isnan', 'kron', 'less_equal', 'less_than', 'linspace', 'log', 'log10', 'log1p', 'log2', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logsumexp', 'masked_select', 'matmul', 'max', 'maximum', 'mean', 'median', 'min', 'minimum', 'mm', 'mod', 'multinomial', 'multiplex', 'multiply', 'mv', 'nonzero', 'norm', 'normal', 'not_equal', 'numel', 'ones', 'ones_like', 'pow', 'prod', 'rand', 'randint', 'randn', 'randperm', 'rank', 'real', 'reciprocal', 'remainder', 'reshape', 'reshape_', 'roll', 'round', 'rsqrt', 'scale', 'scatter', 'scatter_', 'scatter_nd', 'scatter_nd_add', 'shape', 'shard_index', 'sign', 'sin', 'sinh', 'slice', 'sort', 'split', 'sqrt', 'square', 'squeeze', 'squeeze_', 'stack', 'standard_normal', 'stanh', 'std', 'strided_slice', 'subtract', 'sum', 't', 'tan', 'tanh', 'tanh_', 'tile', 'to_tensor', 'topk', 'trace', 'transpose', 'tril', 'triu', 'unbind', 'uniform', 'unique', 'unsqueeze', 'unsqueeze_', 'unstack', 'var', 'where', 'zeros', 'zeros_like']
 
 X = TypeVar("X")
 
@@ -190,9 +28,7 @@ def addmm(input: X, x: X, y: X, beta: float = 1.0, alpha: float = 1.0, name: str
 def all(x: X, axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
     """Whether all are true, over some dimensions or over all."""
 
-def allclose(
-    x: X, y: X, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False, name: str | None = None
-) -> X:
+def allclose(x: X, y: X, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False, name: str | None = None) -> X:
     """Whether |x - y| <= atol + rtol * |y|, everywhere."""
 
 def any(x: X, axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
@@ -201,10 +37,10 @@ def any(x: X, axis: Any = None, keepdim: bool = False, name: str | None = None) 
 def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, name: str | None = None) -> Tensor:
     """From `start`, or 0, up to but not including `end`."""
 
-def argmax(x: X, axis: Any = None, keepdim: bool = False, dtype: Any = "int64", name: str | None = None) -> X:
+def argmax(x: X, axis: Any = None, keepdim: bool = False, dtype: Any = 'int64', name: str | None = None) -> X:
     """The place of the greatest value."""
 
-def argmin(x: X, axis: Any = None, keepdim: bool = False, dtype: Any = "int64", name: str | None = None) -> X:
+def argmin(x: X, axis: Any = None, keepdim: bool = False, dtype: Any = 'int64', name: str | None = None) -> X:
     """The place of the least value."""
 
 def argsort(x: X, axis: Any = -1, descending: bool = False, name: str | None = None) -> X:
@@ -369,9 +205,7 @@ def is_empty(x: X, name: str | None = None) -> X:
 def is_tensor(x: Any) -> bool:
     """Whether it is a tensor, or a variable of a program."""
 
-def isclose(
-    x: X, y: X, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False, name: str | None = None
-) -> X:
+def isclose(x: X, y: X, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False, name: str | None = None) -> X:
     """Where |x - y| <= atol + rtol * |y|."""
 
 def isfinite(x: X, name: str | None = None) -> X:
@@ -467,7 +301,7 @@ def mv(x: X, vec: X, name: str | None = None) -> X:
 def nonzero(x: Any, as_tuple: bool = False) -> Any:
     """The places of elements that are not 0, a row each; with `as_tuple` a column for each dimension."""
 
-def norm(x: X, p: Any = "fro", axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
+def norm(x: X, p: Any = 'fro', axis: Any = None, keepdim: bool = False, name: str | None = None) -> X:
     """The length of vectors, by default the Frobenius norm of all elements."""
 
 def normal(mean: float = 0.0, std: float = 1.0, shape: Any = None, name: str | None = None) -> Tensor:
@@ -500,7 +334,7 @@ def randint(low: int = 0, high: Any = None, shape: Any = (1,), dtype: Any = None
 def randn(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """Normally distributed numbers of mean 0 and deviation 1."""
 
-def randperm(n: Any, dtype: Any = "int64", name: str | None = None) -> Tensor:
+def randperm(n: Any, dtype: Any = 'int64', name: str | None = None) -> Tensor:
     """The numbers from 0 to n - 1, mixed."""
 
 def rank(input: X) -> X:
@@ -530,14 +364,7 @@ def round(x: X, name: str | None = None) -> X:
 def rsqrt(x: X, name: str | None = None) -> X:
     """1 / sqrt(x)."""
 
-def scale(
-    x: X,
-    scale: Any = 1.0,
-    bias: float = 0.0,
-    bias_after_scale: bool = True,
-    act: str | None = None,
-    name: str | None = None,
-) -> X:
+def scale(x: X, scale: Any = 1.0, bias: float = 0.0, bias_after_scale: bool = True, act: str | None = None, name: str | None = None) -> X:
     """scale * x + bias, or scale * (x + bias); then `act`, the name of one of `nn.functional`."""
 
 def scatter(x: X, index: X, updates: X, overwrite: bool = True, name: str | None = None) -> X:
@@ -645,20 +472,10 @@ def triu(x: X, diagonal: int = 0, name: str | None = None) -> X:
 def unbind(input: Any, axis: Any = 0) -> Any:
     """The entries along a dimension."""
 
-def uniform(
-    shape: Any, dtype: Any = None, min: float = -1.0, max: float = 1.0, seed: int = 0, name: str | None = None
-) -> Tensor:
+def uniform(shape: Any, dtype: Any = None, min: float = -1.0, max: float = 1.0, seed: int = 0, name: str | None = None) -> Tensor:
     """Numbers spread evenly over [min, max); with a `seed` the same each time."""
 
-def unique(
-    x: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: Any = None,
-    dtype: Any = "int64",
-    name: str | None = None,
-) -> Any:
+def unique(x: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None, dtype: Any = 'int64', name: str | None = None) -> Any:
     """The distinct values in order; if asked for, where each is first, which each element is, how many of each."""
 
 def unsqueeze(x: X, axis: Any, name: str | None = None) -> X:

@@ -15,10 +15,8 @@ from fleet_paddle.imperative.nn import (
     functional,
     image,
     initializer,
-    loss,
     loss_special,
     norm,
-    pooling,
     recurrent,
     table,
     transformer,
@@ -33,10 +31,8 @@ from fleet_paddle.imperative.nn.distance import *
 from fleet_paddle.imperative.nn.dropout import *
 from fleet_paddle.imperative.nn.image import *
 from fleet_paddle.imperative.nn.layer import Flatten, Identity, Layer, LayerList, ParameterList, Sequential
-from fleet_paddle.imperative.nn.loss import *
 from fleet_paddle.imperative.nn.loss_special import *
 from fleet_paddle.imperative.nn.norm import *
-from fleet_paddle.imperative.nn.pooling import *
 from fleet_paddle.imperative.nn.recurrent import *
 from fleet_paddle.imperative.nn.table import *
 from fleet_paddle.imperative.nn.transformer import *
@@ -63,10 +59,8 @@ __all__ += conv.__all__
 __all__ += distance.__all__
 __all__ += dropout.__all__
 __all__ += image.__all__
-__all__ += loss.__all__
 __all__ += loss_special.__all__
 __all__ += norm.__all__
-__all__ += pooling.__all__
 __all__ += recurrent.__all__
 __all__ += table.__all__
 __all__ += transformer.__all__

@@ -16,10 +16,10 @@ from fleet.static.variable import Variable
 from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn import programs
-from fleet_paddle.imperative.nn.functional.norm import channels_are_last, remember
-from fleet_paddle.imperative.nn.functional.window import back, to_first
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.rows.norm import channels_are_last, remember
+from fleet_paddle.rows.window import back, to_first
 
 __all__ = ["BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "SyncBatchNorm"]
 
@@ -50,8 +50,9 @@ class _BatchNorm(Layer, OwnBatchNorm):
         name: str | None = None,
         *,
         names: tuple[str | None, str | None] = (None, None),
+        dtype: Any = None,
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, dtype)
         kind = type(self).__name__
         self._format = self.formats[0] if data_format is None else data_format
         if self._format not in self.formats:
@@ -72,7 +73,7 @@ class _BatchNorm(Layer, OwnBatchNorm):
         if programs.are_meant():
             made = self.create_parameter([self.num_features], ParamAttr(name, Constant(first), trainable=False))
         else:
-            made = creation.full([self.num_features], first)
+            made = creation.full([self.num_features], first, self._dtype)
             made.name = name
         self.register_buffer(place, made)
 
@@ -155,9 +156,9 @@ class BatchNorm(_BatchNorm):
     ) -> None:
         of_kept = True if is_test or use_global_stats else False if trainable_statistics else None
         names = (moving_mean_name, moving_variance_name)
-        super().__init__(num_channels, momentum, epsilon, param_attr, bias_attr, data_layout, of_kept, names=names)
-        if creation.dtype_of(dtype) not in (torch.float32, creation.dtype_of(None)):
-            raise NotSupportedError(f"BatchNorm: dtype must be that of new floats, got {dtype!r}; set_default_dtype()")
+        kind = None if creation.dtype_of(dtype) is torch.float32 else dtype  # the default: that of new floats
+        settings = (momentum, epsilon, param_attr, bias_attr, data_layout, of_kept)
+        super().__init__(num_channels, *settings, names=names, dtype=kind)
         if in_place:
             raise NotSupportedError("BatchNorm: in_place is not built; leave it out")
         self._act = None if act is None else getattr(F, act, None)

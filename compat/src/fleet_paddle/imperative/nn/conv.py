@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -11,9 +10,9 @@ import torch
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static.initializer import Normal
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.functional.window import Sizes, each
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.tensor import Tensor
+from fleet_paddle.rows.window import FORMATS, Sizes, each
 
 __all__ = ["Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose"]
 
@@ -26,19 +25,24 @@ class _Convolution(Layer):
     rank: ClassVar[int]
     weight: Any
 
-    def make(self, kernel_size: Sizes, shape: tuple[int, int], channels: tuple[int, int], groups: int) -> list[int]:
-        """The shape of the filter, after a look at the number of groups."""
+    def make(
+        self, channels: tuple[int, int], shape: list[int], kernel: Sizes, groups: int, attrs: tuple[Any, Any]
+    ) -> None:
+        """Make filter and bias; `shape` is that of the filter without its sizes, `channels` those in and out."""
         kind = type(self).__name__
         if groups < 1 or any(one % groups for one in channels):
             raise UsageError(f"{kind}: groups must divide {channels[0]} and {channels[1]} channels, got {groups}")
-        return [*shape, *each(f"{kind}: kernel_size", kernel_size, self.rank)]
-
-    def filled(self, shape: list[int], weight_attr: Any, bias_attr: Any, outputs: int, default: Any) -> None:
-        """Make filter and bias."""
-        self.weight = self.create_parameter(shape, weight_attr, default_initializer=default)
+        sides = each(f"{kind}: kernel_size", kernel, self.rank)
+        self.weight = self.create_parameter(
+            [*shape, *sides], attrs[0], default_initializer=self.first(math.prod(sides) * channels[0])
+        )
         if self.weight is None:
-            raise UsageError(f"{type(self).__name__}: weight_attr must not be False; a weight is what the layer is")
-        self.bias = self.create_parameter([outputs], bias_attr, is_bias=True)
+            raise UsageError(f"{kind}: weight_attr must not be False; a weight is what the layer is")
+        self.bias = self.create_parameter([channels[1]], attrs[1], is_bias=True)
+
+    def first(self, fan_in: int) -> Any:
+        """What fills a filter unless its attribute says so; None is what fills any weight."""
+        return Normal(0.0, math.sqrt(2.0 / fan_in))
 
     def extra_repr(self) -> str:
         return f"filter={list(self.weight.shape)}"
@@ -49,9 +53,6 @@ class _Forward(_Convolution):
 
     Other modes of padding than zeros take the values from the input.
     """
-
-    function: ClassVar[Callable[..., Tensor]]
-    formats: ClassVar[tuple[str, str]]
 
     def __init__(
         self,
@@ -71,13 +72,10 @@ class _Forward(_Convolution):
         kind = type(self).__name__
         if padding_mode not in _MODES:
             raise UsageError(f"{kind}: padding_mode must be one of {', '.join(_MODES)}, got {padding_mode!r}")
-        shape = self.make(
-            kernel_size, (out_channels, in_channels // max(groups, 1)), (in_channels, out_channels), groups
-        )
-        spread = math.sqrt(2.0 / (math.prod(shape[2:]) * in_channels))
-        self.filled(shape, weight_attr, bias_attr, out_channels, Normal(0.0, spread))
+        shape = [out_channels, in_channels // max(groups, 1)]
+        self.make((in_channels, out_channels), shape, kernel_size, groups, (weight_attr, bias_attr))
         self._padding_mode, self._around = _MODES[padding_mode], None
-        self._format = data_format or self.formats[0]
+        self._format = data_format or FORMATS[self.rank][0]
         if padding_mode != "zeros":
             if isinstance(padding, str):
                 raise NotSupportedError(f"{kind}: padding {padding!r} takes padding_mode 'zeros'; give numbers")
@@ -88,32 +86,12 @@ class _Forward(_Convolution):
     def forward(self, x: torch.Tensor) -> Tensor:
         if self._around is not None:
             x = F.pad(x, self._around, self._padding_mode, data_format=self._format)
-        return type(self).function(x, self.weight, self.bias, *self._settings)
-
-
-class Conv1D(_Forward):
-    """A convolution of sequences, [batch, channels, length]."""
-
-    rank, function, formats = 1, staticmethod(F.conv1d), ("NCL", "NLC")
-
-
-class Conv2D(_Forward):
-    """A convolution of images, [batch, channels, height, width]."""
-
-    rank, function, formats = 2, staticmethod(F.conv2d), ("NCHW", "NHWC")
-
-
-class Conv3D(_Forward):
-    """A convolution of volumes, [batch, channels, depth, height, width]."""
-
-    rank, function, formats = 3, staticmethod(F.conv3d), ("NCDHW", "NDHWC")
+        made: Tensor = _FORWARD[self.rank](x, self.weight, self.bias, *self._settings)
+        return made
 
 
 class _Transposed(_Convolution):
     """A transposed convolution: the filter is [in_channels, out_channels / groups, sizes...]."""
-
-    function: ClassVar[Callable[..., Tensor]]
-    formats: ClassVar[tuple[str, str]]
 
     def __init__(
         self,
@@ -130,28 +108,46 @@ class _Transposed(_Convolution):
         data_format: str | None = None,
     ) -> None:
         super().__init__()
-        shape = self.make(
-            kernel_size, (in_channels, out_channels // max(groups, 1)), (in_channels, out_channels), groups
-        )
-        self.filled(shape, weight_attr, bias_attr, out_channels, None)
-        self._settings = {
-            "stride": stride,
-            "padding": padding,
-            "output_padding": output_padding,
-            "dilation": dilation,
-            "groups": groups,
-            "data_format": data_format or self.formats[0],
-        }
+        shape = [in_channels, out_channels // max(groups, 1)]
+        self.make((in_channels, out_channels), shape, kernel_size, groups, (weight_attr, bias_attr))
+        self._window = (stride, padding, output_padding)
+        self._settings = {"dilation": dilation, "groups": groups, "data_format": data_format or FORMATS[self.rank][0]}
+
+    def first(self, fan_in: int) -> Any:  # noqa: ARG002
+        return None
 
     def forward(self, x: torch.Tensor, output_size: Any = None) -> Tensor:
-        settings = self._settings if output_size is None else {**self._settings, "output_padding": 0}
-        return type(self).function(x, self.weight, self.bias, output_size=output_size, **settings)
+        window = self._window if output_size is None else (*self._window[:2], 0)
+        made: Tensor = _BACK[self.rank](x, self.weight, self.bias, *window, output_size=output_size, **self._settings)
+        return made
+
+
+_FORWARD: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_BACK: dict[int, Any] = {1: F.conv1d_transpose, 2: F.conv2d_transpose, 3: F.conv3d_transpose}
+
+
+class Conv1D(_Forward):
+    """A convolution of sequences, [batch, channels, length]."""
+
+    rank = 1
+
+
+class Conv2D(_Forward):
+    """A convolution of images, [batch, channels, height, width]."""
+
+    rank = 2
+
+
+class Conv3D(_Forward):
+    """A convolution of volumes, [batch, channels, depth, height, width]."""
+
+    rank = 3
 
 
 class Conv1DTranspose(_Transposed):
-    """A transposed convolution of sequences."""
+    """A transposed convolution of sequences; `groups` comes before `dilation`, as 2.0 has it here alone."""
 
-    rank, function, formats = 1, staticmethod(F.conv1d_transpose), ("NCL", "NLC")
+    rank = 1
 
     def __init__(
         self,
@@ -163,21 +159,20 @@ class Conv1DTranspose(_Transposed):
         output_padding: Sizes = 0,
         groups: int = 1,
         dilation: Sizes = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str | None = None,
+        *attrs: Any,
+        **named: Any,
     ) -> None:
-        window = (kernel_size, stride, padding, output_padding, dilation)
-        super().__init__(in_channels, out_channels, *window, groups, weight_attr, bias_attr, data_format)
+        window = (kernel_size, stride, padding, output_padding)
+        super().__init__(in_channels, out_channels, *window, dilation, groups, *attrs, **named)
 
 
 class Conv2DTranspose(_Transposed):
     """A transposed convolution of images."""
 
-    rank, function, formats = 2, staticmethod(F.conv2d_transpose), ("NCHW", "NHWC")
+    rank = 2
 
 
 class Conv3DTranspose(_Transposed):
     """A transposed convolution of volumes."""
 
-    rank, function, formats = 3, staticmethod(F.conv3d_transpose), ("NCDHW", "NDHWC")
+    rank = 3

@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as plain_F  # noqa: N812 - ours is called F
 
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.functional.vectors import pairwise_distance
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.of_function import FunctionLayer
-from fleet_paddle.imperative.tensor import Tensor
+from fleet_paddle.imperative.tensor import Tensor, own
 
-__all__ = ["Bilinear", "CosineSimilarity", "PairwiseDistance"]
+__all__ = ["Bilinear", "PairwiseDistance"]
 
 
-class CosineSimilarity(FunctionLayer):
-    """The cosine of the angle between vectors."""
-
-    function, inputs = staticmethod(F.cosine_similarity), 2
+def _pairwise_distance(
+    x: torch.Tensor, y: torch.Tensor, p: float = 2.0, epsilon: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    return own(plain_F.pairwise_distance(x, y, p, epsilon, keepdim))
 
 
 class PairwiseDistance(FunctionLayer):
     """The p-norm of x - y + epsilon along the last dimension."""
 
-    function, inputs = staticmethod(pairwise_distance), 2
+    function, inputs = staticmethod(_pairwise_distance), 2
 
 
 class Bilinear(Layer):

@@ -4,65 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from fleet.errors import UsageError
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.layer import Layer
-from fleet_paddle.imperative.tensor import Tensor
+from fleet_paddle.imperative.nn.of_function import FunctionLayer
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout2D", "Dropout3D"]
 
 
-class Dropout(Layer):
-    """While training, each value is zero with chance `p`."""
+class _Dropout(FunctionLayer):
+    """While training, each of something is zero with probability `p`."""
 
-    def __init__(
-        self, p: float = 0.5, axis: Any = None, mode: str = "upscale_in_train", name: str | None = None
-    ) -> None:
-        super().__init__(name)
-        _check(self, p)
-        self.p, self.axis, self.mode = p, axis, mode
+    p: float
 
-    def forward(self, x: torch.Tensor) -> Tensor:
-        return F.dropout(x, self.p, self.axis, self.training, self.mode)
+    def __init__(self, *settings: Any, **named: Any) -> None:
+        super().__init__(*settings, **named)
+        if not 0 <= self.p <= 1:
+            raise UsageError(f"{type(self).__name__}: p must be from 0 to 1, got {self.p}")
 
 
-class _Channels(Layer):
-    """While training, each of something is zero with chance `p`."""
+class Dropout(_Dropout):
+    """While training, each value is zero with probability `p`."""
 
-    def __init__(self, p: float = 0.5, data_format: str | None = None, name: str | None = None) -> None:
-        super().__init__(name)
-        _check(self, p)
-        self.p, self._format = p, {} if data_format is None else {"data_format": data_format}
+    function = staticmethod(F.dropout)
 
 
-class Dropout2D(_Channels):
-    """While training, each channel of each image is zero with chance `p`."""
+class Dropout2D(_Dropout):
+    """While training, each channel of each image is zero with probability `p`."""
 
-    def forward(self, x: torch.Tensor) -> Tensor:
-        return F.dropout2d(x, self.p, self.training, **self._format)
-
-
-class Dropout3D(_Channels):
-    """While training, each channel of each volume is zero with chance `p`."""
-
-    def forward(self, x: torch.Tensor) -> Tensor:
-        return F.dropout3d(x, self.p, self.training, **self._format)
+    function = staticmethod(F.dropout2d)
 
 
-class AlphaDropout(Layer):
-    """While training, each value has selu's lowest with chance `p`; mean and variance stay what they were."""
+class Dropout3D(_Dropout):
+    """While training, each channel of each volume is zero with probability `p`."""
 
-    def __init__(self, p: float = 0.5, name: str | None = None) -> None:
-        super().__init__(name)
-        _check(self, p)
-        self.p = p
-
-    def forward(self, x: torch.Tensor) -> Tensor:
-        return F.alpha_dropout(x, self.p, self.training)
+    function = staticmethod(F.dropout3d)
 
 
-def _check(layer: Layer, p: float) -> None:
-    if not 0 <= p <= 1:
-        raise UsageError(f"{type(layer).__name__}: p must be from 0 to 1, got {p}")
+class AlphaDropout(_Dropout):
+    """While training, each value has selu's lowest with probability `p`; mean and variance stay what they were."""
+
+    function = staticmethod(F.alpha_dropout)

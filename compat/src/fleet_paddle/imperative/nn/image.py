@@ -1,4 +1,4 @@
-"""Images of other sizes, as layers: padding, more or fewer pixels, windows as columns."""
+"""Images of other sizes, as layers: padding, more or fewer pixels."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ import torch
 
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.layer import Layer
-from fleet_paddle.imperative.nn.of_function import FunctionLayer
 from fleet_paddle.imperative.tensor import Tensor
 
 __all__ = [
     "Pad1D",
     "Pad2D",
     "Pad3D",
-    "PixelShuffle",
-    "Unfold",
-    "Upsample",
     "UpsamplingBilinear2D",
     "UpsamplingNearest2D",
 ]
@@ -48,12 +44,6 @@ class Pad3D(_Pad):
     """More values on each side of volumes, [batch, channels, depth, height, width]."""
 
 
-class Upsample(FunctionLayer):
-    """Another size, or that many times the size."""
-
-    function = staticmethod(F.interpolate)
-
-
 class UpsamplingNearest2D(Layer):
     """Another size: each pixel is the nearest one of the input."""
 
@@ -75,15 +65,3 @@ class UpsamplingBilinear2D(UpsamplingNearest2D):
     ) -> None:
         super().__init__(size, scale_factor, data_format, name)
         self._settings = (size, scale_factor, "bilinear", True, 0, data_format)
-
-
-class Unfold(FunctionLayer):
-    """Every window of an image as a column."""
-
-    function = staticmethod(F.unfold)
-
-
-class PixelShuffle(FunctionLayer):
-    """Channels become pixels."""
-
-    function = staticmethod(F.pixel_shuffle)

@@ -9,20 +9,13 @@ import torch
 from fleet.errors import UsageError
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.layer import Layer
-from fleet_paddle.imperative.nn.of_function import FunctionLayer
 from fleet_paddle.imperative.tensor import Tensor
 
-__all__ = ["CTCLoss", "HSigmoidLoss", "MarginRankingLoss"]
-
-
-class MarginRankingLoss(FunctionLayer):
-    """By how much one fails to exceed the other by the margin."""
-
-    function, inputs = staticmethod(F.margin_ranking_loss), 3
+__all__ = ["CTCLoss", "HSigmoidLoss"]
 
 
 class CTCLoss(Layer):
-    """-log of the chance that scores [time, batch, classes] spell the labels; see `functional.ctc_loss`."""
+    """-log of the probability that scores [time, batch, classes] spell the labels; see `functional.ctc_loss`."""
 
     def __init__(self, blank: int = 0, reduction: str = "mean") -> None:
         super().__init__()

@@ -12,12 +12,11 @@ import torch.nn.functional as plain_F  # noqa: N812 - ours is called F
 from fleet.errors import UsageError
 from fleet.static.initializer import Constant, Normal
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.functional.norm import channels_are_last
-from fleet_paddle.imperative.nn.functional.window import back, to_first
 from fleet_paddle.imperative.nn.layer import Layer
-from fleet_paddle.imperative.nn.of_function import FunctionLayer
 from fleet_paddle.imperative.nn.of_tensors import refuse_programs
 from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.rows.norm import channels_are_last
+from fleet_paddle.rows.window import back, to_first
 
 __all__ = [
     "GroupNorm",
@@ -25,7 +24,6 @@ __all__ = [
     "InstanceNorm2D",
     "InstanceNorm3D",
     "LayerNorm",
-    "LocalResponseNorm",
     "SpectralNorm",
 ]
 
@@ -125,12 +123,6 @@ class InstanceNorm3D(_InstanceNorm):
     """Instance norm of [batch, channels, depth, height, width]."""
 
     formats = ("NCDHW", "NDHWC")
-
-
-class LocalResponseNorm(FunctionLayer):
-    """x divided by a power of the mean square of neighbouring channels."""
-
-    function = staticmethod(F.local_response_norm)
 
 
 class SpectralNorm(Layer):

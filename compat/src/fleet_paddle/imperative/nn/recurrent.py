@@ -12,10 +12,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static.initializer import Uniform
 from fleet_paddle.imperative.creation import dtype_of
-from fleet_paddle.imperative.nn.functional.window import plain
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.of_tensors import refuse_programs
 from fleet_paddle.imperative.place import current
+from fleet_paddle.rows.window import plain
 
 __all__ = ["GRU", "LSTM", "SimpleRNN"]
 
@@ -115,25 +115,11 @@ class GRU(_Recurrent, nn.GRU):  # type: ignore[misc]
 
 
 class SimpleRNN(_Recurrent, nn.RNN):  # type: ignore[misc]
-    """tanh or relu of the weighted input and state."""
+    """tanh or relu of the weighted input and state; `activation` says which, and comes after `dropout`."""
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        direction: str = "forward",
-        time_major: bool = False,
-        dropout: float = 0.0,
-        activation: str = "tanh",
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
-        name: str | None = None,
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, *settings: Any, **named: Any) -> None:
+        first, others = settings[:4], settings[4:]
+        activation = others[0] if others else named.pop("activation", "tanh")
         if activation not in ("tanh", "relu"):
             raise UsageError(f"SimpleRNN: activation must be tanh or relu, got {activation!r}")
-        attrs = (weight_ih_attr, weight_hh_attr, bias_ih_attr, bias_hh_attr)
-        settings = (num_layers, direction, time_major, dropout)
-        super().__init__(input_size, hidden_size, *settings, *attrs, name, nonlinearity=activation)
+        super().__init__(input_size, hidden_size, *first, *others[1:], **named, nonlinearity=activation)

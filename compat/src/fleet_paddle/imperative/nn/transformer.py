@@ -105,14 +105,7 @@ class TransformerDecoderLayer(_Block):
 
     attentions = 2
 
-    def forward(
-        self,
-        tgt: torch.Tensor,
-        memory: torch.Tensor,
-        tgt_mask: torch.Tensor | None = None,
-        memory_mask: torch.Tensor | None = None,
-        cache: Any = None,
-    ) -> Any:
+    def forward(self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, cache: Any = None) -> Any:
         first, second = (None, None) if cache is None else cache
         made, after = self.around(1, tgt, lambda x: self.self_attn(x, x, x, tgt_mask, first))
         made, fixed = self.around(2, made, lambda x: self.cross_attn(x, memory, memory, memory_mask, second))
@@ -130,8 +123,8 @@ class _Stack(Layer):
     layers: Any
     norm: Any
 
-    def put(self, layer: Any, number: int, norm: Any) -> None:
-        """Make the layers."""
+    def __init__(self, layer: Any, number: int, norm: Any) -> None:
+        super().__init__()
         self.layers = LayerList([layer, *(type(layer)(**layer._config) for _ in range(number - 1))])
         self.num_layers, self.norm = number, norm
 
@@ -152,8 +145,7 @@ class TransformerEncoder(_Stack):
     """Encoder layers one after the other, and a norm after them."""
 
     def __init__(self, encoder_layer: Any, num_layers: int, norm: Any = None) -> None:
-        super().__init__()
-        self.put(encoder_layer, num_layers, norm)
+        super().__init__(encoder_layer, num_layers, norm)
 
     def forward(self, src: torch.Tensor, src_mask: torch.Tensor | None = None, cache: Any = None) -> Any:
         return self.through(src, (src_mask,), cache)
@@ -167,17 +159,9 @@ class TransformerDecoder(_Stack):
     """Decoder layers one after the other, and a norm after them."""
 
     def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
-        super().__init__()
-        self.put(decoder_layer, num_layers, norm)
+        super().__init__(decoder_layer, num_layers, norm)
 
-    def forward(
-        self,
-        tgt: torch.Tensor,
-        memory: torch.Tensor,
-        tgt_mask: torch.Tensor | None = None,
-        memory_mask: torch.Tensor | None = None,
-        cache: Any = None,
-    ) -> Any:
+    def forward(self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, cache: Any = None) -> Any:
         return self.through(tgt, (memory, tgt_mask, memory_mask), cache)
 
     def gen_cache(self, memory: torch.Tensor, do_zip: bool = False) -> list[Any]:
@@ -217,14 +201,7 @@ class Transformer(Layer):
             TransformerDecoderLayer(*settings, *many), num_decoder_layers, LayerNorm(d_model)
         )
 
-    def forward(
-        self,
-        src: torch.Tensor,
-        tgt: torch.Tensor,
-        src_mask: torch.Tensor | None = None,
-        tgt_mask: torch.Tensor | None = None,
-        memory_mask: torch.Tensor | None = None,
-    ) -> Any:
+    def forward(self, src: Any, tgt: Any, src_mask: Any = None, tgt_mask: Any = None, memory_mask: Any = None) -> Any:
         return self.decoder(tgt, self.encoder(src, src_mask), tgt_mask, memory_mask)
 
     def generate_square_subsequent_mask(self, length: Any) -> Tensor:

@@ -9,7 +9,10 @@ import torch
 
 from fleet.errors import UsageError
 
-_FORMATS = {1: ("NCL", "NCW", "NLC", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
+KINDS = {1: "sequence", 2: "image", 3: "volume"}
+"""What has so many dimensions beside its batch and its channels."""
+FORMATS = {1: ("NCL", "NCW", "NLC", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
+"""Where the channels may be; the first is what is meant without a word."""
 
 Sizes = int | list[int] | tuple[int, ...]
 """A size for every dimension, or one for each."""
@@ -20,8 +23,8 @@ Sides = list[tuple[int, int]]
 
 def is_last(what: str, data_format: str, rank: int) -> bool:
     """Whether the channels are the last dimension of `rank`-dimensional images."""
-    if data_format not in _FORMATS[rank]:
-        raise UsageError(f"{what}: data_format must be {' or '.join(_FORMATS[rank])}, got {data_format!r}")
+    if data_format not in FORMATS[rank]:
+        raise UsageError(f"{what}: data_format must be {' or '.join(FORMATS[rank])}, got {data_format!r}")
     return data_format.endswith("C")
 
 
@@ -83,3 +86,11 @@ def equal_sides(both: Sides) -> list[int] | None:
 def flat(both: Sides) -> list[int]:
     """As torch's pad has it: the last dimension first."""
     return [number for pair in reversed(both) for number in pair]
+
+
+def wide(size: Any, across: int) -> Any:
+    """The size of something as long as a sequence says, and `across` high; words stay."""
+    if isinstance(size, str):
+        return size
+    numbers = [size] if isinstance(size, int) else list(size)
+    return [across] * len(numbers) + numbers

@@ -1,0 +1,38 @@
+"""Rows of activations that no definition of an operator can say: those in place, and `prelu`, which takes a weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody calls it
+
+from fleet.static.variable import Variable
+from fleet_paddle.imperative.state import dtype_of
+from fleet_paddle.rows.called import called
+from fleet_paddle.rows.function import function
+
+
+def _softmax_in_place(x: torch.Tensor, axis: int, dtype: Any) -> torch.Tensor:
+    return x.copy_(torch.softmax(x, axis, dtype=None if dtype is None else dtype_of(dtype)))
+
+
+def _prelu_of_variables(x: Variable, weight: Variable, name: str | None) -> Variable:
+    layer = called("prelu", name)
+    inputs = {"X": layer.variable(x, "x"), "Alpha": layer.variable(weight, "weight")}
+    return layer.apply("prelu", inputs, {"mode": "all" if weight.shape == (1,) else "channel"}, x.dtype)
+
+
+FUNCTIONS = [
+    function("F.relu_(x, name)", "`relu`, in place.", torch.relu_, None),
+    function("F.tanh_(x, name)", "`tanh`, in place.", torch.tanh_, None),
+    function("F.elu_(x, alpha=1.0, name)", "`elu`, in place.", lambda x, alpha: F.elu(x, alpha, inplace=True), None),
+    function("F.softmax_(x, axis=-1, dtype=None, name)", "`softmax`, in place.", _softmax_in_place, None),
+    function(
+        "F.prelu(x, weight, name)",
+        "x where it is positive, weight * x elsewhere; the weight is one number, or one for each channel.",
+        lambda x, weight: F.prelu(x, torch.reshape(weight, (-1,))),
+        _prelu_of_variables,
+        num_operands=2,
+    ),
+]

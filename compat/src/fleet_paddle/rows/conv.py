@@ -1,0 +1,141 @@
+"""Rows of convolutions of sequences, images and volumes, and of the transposed ones, which go the other way."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody calls it
+
+from fleet.errors import NotSupportedError, UsageError
+from fleet.static import layers
+from fleet.static.layers import windows
+from fleet.static.ops.conv import is_channel_last
+from fleet.static.variable import Variable
+from fleet_paddle.imperative.creation import sizes
+from fleet_paddle.rows.called import called
+from fleet_paddle.rows.function import Function, function
+from fleet_paddle.rows.window import FORMATS, KINDS, back, each, equal_sides, flat, is_last, sides, to_first, wide
+
+T = torch.Tensor
+
+_FORWARD: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_TRANSPOSED: dict[int, Any] = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+def _conv(
+    rank: int, x: T, weight: T, bias: T | None, stride: Any, padding: Any, dilation: Any, groups: int, layout: str
+) -> T:
+    what = f"conv{rank}d"
+    last = is_last(what, layout, rank)
+    if type(padding) is int and not last:
+        made: T = _FORWARD[rank](x, weight, bias, stride, padding, dilation, groups)
+        return made
+    image = to_first(x, last)
+    around = sides(what, padding, last, image.shape[2:], weight.shape[2:], stride, dilation)
+    pads = equal_sides(around)
+    if pads is None:
+        image, pads = F.pad(image, flat(around)), [0] * rank
+    return back(_FORWARD[rank](image, weight, bias, stride, pads, dilation, groups), last)
+
+
+def _conv_of_variables(
+    rank: int, x: Variable, weight: Variable, bias: Variable | None, stride: Any, padding: Any, *settings: Any
+) -> Variable:
+    dilation, groups, data_format, name = settings
+    type = f"conv{rank}d"
+    layer = called(type, name)
+    _, shape = windows.channels_and_sizes(layer, x, rank, data_format)
+    kernel = list(layer.variable(weight, "weight").shape[2:])
+    strides = windows.each(layer, stride, rank, "stride", 1)
+    dilations = windows.each(layer, dilation, rank, "dilation", 1)
+    way = padding.upper() if isinstance(padding, str) else padding
+    attrs = {
+        "strides": strides,
+        "paddings": windows.paddings(layer, way, shape, kernel, strides, dilations),
+        "dilations": dilations,
+        "groups": int(groups),
+        "data_format": data_format,
+    }
+    out = layer.temporary(x.dtype)
+    layer.op(type, {"Input": x, "Filter": weight}, {"Output": out}, attrs)
+    if bias is None:
+        return out
+    axis = out.ndim - 1 if is_channel_last(data_format) else 1
+    return layer.apply("elementwise_add", {"X": out, "Y": bias}, {"axis": axis}, out.dtype)
+
+
+def _conv1d_of_variables(x: Variable, weight: Variable, bias: Variable | None, *settings: Any) -> Variable:
+    """That of images of height 1."""
+    stride, padding, dilation, groups, data_format, name = settings
+    if data_format != "NCL":
+        raise NotSupportedError(f"conv1d: data_format must be 'NCL' for a variable, got {data_format!r}; transpose it")
+    images, filters = layers.unsqueeze(x, [2]), layers.unsqueeze(weight, [2])
+    window = (wide(stride, 1), wide(padding, 0), wide(dilation, 1))
+    return layers.squeeze(_conv_of_variables(2, images, filters, bias, *window, groups, "NCHW", name), [2])
+
+
+def _transposed(rank: int, x: T, weight: T, bias: T | None, stride: Any, padding: Any, *settings: Any) -> T:
+    output_padding, dilation, groups, output_size, data_format = settings
+    what = f"conv{rank}d_transpose"
+    last = is_last(what, data_format, rank)
+    image = to_first(x, last)
+    if isinstance(padding, str) and padding.upper() == "SAME":
+        raise NotSupportedError(f"{what}: padding 'SAME' is not built; give numbers")
+    around = sides(what, padding, last, image.shape[2:], weight.shape[2:], stride, dilation)
+    steps, rates, extra = (each(what, one, rank) for one in (stride, dilation, output_padding))
+    if output_size is not None:
+        wanted = each(f"{what}: output_size", sizes(output_size), rank)
+        least = [
+            (size - 1) * step - before - after + rate * (side - 1) + 1
+            for size, step, rate, side, (before, after) in zip(
+                image.shape[2:], steps, rates, weight.shape[2:], around, strict=True
+            )
+        ]
+        extra = [one - fewest for one, fewest in zip(wanted, least, strict=True)]
+        if any(not 0 <= more < step for more, step in zip(extra, steps, strict=True)):
+            most = [fewest + step - 1 for fewest, step in zip(least, steps, strict=True)]
+            raise UsageError(f"{what}: output_size must be from {least} to {most}, got {wanted}")
+    pads = equal_sides(around)
+    made = _TRANSPOSED[rank](image, weight, bias, steps, pads or [0] * rank, extra, groups, rates)
+    if pads is None:
+        for dim, (before, after) in enumerate(around, 2):
+            made = torch.narrow(made, dim, before, made.shape[dim] - before - after)
+    return back(made, last)
+
+
+def _transposed_by_groups(rank: int, *given: Any) -> T:
+    """The same with `groups` before `dilation`, as 2.0 has it for sequences and volumes."""
+    *before, groups, dilation, output_size, data_format = given
+    return _transposed(rank, *before, dilation, groups, output_size, data_format)
+
+
+def _forward_row(rank: int) -> Function:
+    return function(
+        f"F.conv{rank}d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, "
+        f"data_format={FORMATS[rank][0]!r}, name)",
+        f"A convolution of {KINDS[rank]}s; the filter is [out_channels, in_channels / groups, sizes...].",
+        partial(_conv, rank),
+        _conv1d_of_variables if rank == 1 else partial(_conv_of_variables, rank),
+        num_operands=2,
+    )
+
+
+def _transposed_row(rank: int) -> Function:
+    order = "dilation=1, groups=1" if rank == 2 else "groups=1, dilation=1"
+    return function(
+        f"F.conv{rank}d_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, {order}, "
+        f"output_size=None, data_format={FORMATS[rank][0]!r}, name)",
+        f"""A transposed convolution of {KINDS[rank]}s: the filter is [in_channels, out_channels / groups, sizes...].
+
+    Several output sizes have the same input size: `output_padding` says how many more there are than the fewest, or
+    `output_size` says how many there are.
+    """,
+        partial(_transposed if rank == 2 else _transposed_by_groups, rank),
+        None,
+        num_operands=2,
+    )
+
+
+FUNCTIONS = [row(rank) for row in (_forward_row, _transposed_row) for rank in (1, 2, 3)]

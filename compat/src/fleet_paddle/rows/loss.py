@@ -1,0 +1,253 @@
+"""Rows of losses: of what a model says and what is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody calls it
+
+from fleet.errors import NotSupportedError, UsageError
+from fleet.static import layers
+from fleet.static.layers.helper import Layer
+from fleet.static.variable import Variable
+from fleet_paddle.rows.function import function
+
+T = torch.Tensor
+
+
+def checked(reduction: str, *also: str) -> str:
+    """The same; UsageError if it is no reduction."""
+    known = ("mean", "sum", *also, "none")
+    if reduction not in known:
+        raise UsageError(f"reduction must be {', '.join(known[:-1])} or none, got {reduction!r}")
+    return reduction
+
+
+def reduced(loss: T, reduction: str) -> T:
+    """The mean, the sum, or all of them."""
+    checked(reduction)
+    return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
+
+
+def reduced_variable(loss: Variable, reduction: str, name: str | None) -> Variable:
+    """The same of a variable."""
+    checked(reduction)
+    if reduction == "none":
+        return loss
+    return layers.reduce_mean(loss, name=name) if reduction == "mean" else layers.reduce_sum(loss, name=name)
+
+
+def _like(input: T, label: T) -> T:
+    """Labels of another shape are spread as arithmetic would; torch warns of it, and a user here means it."""
+    return label if label.shape == input.shape else label.expand_as(input)
+
+
+def _cross_entropy(
+    input: T, label: T, weight: T | None, ignore: int, reduction: str, soft_label: bool, axis: int, use_softmax: bool
+) -> T:
+    checked(reduction)
+    scores = torch.log_softmax(input, axis) if use_softmax else torch.log(input)
+    scores = scores.movedim(axis, 1) if scores.dim() > 1 else scores
+    if soft_label:
+        target = label.movedim(axis, 1) if label.dim() > 1 else label
+        if weight is not None:
+            target = target * weight.view(-1, *[1] * (target.dim() - 2))
+        return reduced(-(target * scores).sum(min(1, scores.dim() - 1)), reduction)
+    has_last = label.dim() == input.dim() and label.size(axis) == 1
+    hard = label.squeeze(axis) if has_last else label
+    made = F.nll_loss(scores, hard.long(), weight, ignore_index=ignore, reduction=reduction)
+    if reduction == "mean" and (made.is_cuda or bool(torch.isnan(made))):  # looking would stop the GPU
+        made = torch.where((hard == ignore).all(), made.new_zeros(()), made)
+    return made.unsqueeze(axis) if has_last and reduction == "none" else made
+
+
+def _with_axis(label: Variable, like: Variable, soft_label: bool, axis: int) -> Variable:
+    """A label of classes that lacks the dimension `axis` gets it."""
+    is_flat = not soft_label and label.ndim == like.ndim - 1
+    return layers.unsqueeze(label, axis % like.ndim) if is_flat else label
+
+
+def _cross_entropy_of_variables(
+    input: Variable,
+    label: Variable,
+    weight: Variable | None,
+    ignore: int,
+    reduction: str,
+    soft_label: bool,
+    axis: int,
+    use_softmax: bool,
+    name: str | None,
+) -> Variable:
+    if not use_softmax and axis not in (-1, input.ndim - 1):
+        raise NotSupportedError("cross_entropy: axis must be the last without use_softmax for a variable; transpose it")
+    if weight is not None and soft_label:
+        raise NotSupportedError("cross_entropy: weight with soft_label is not built for a variable; scale the label")
+    target = _with_axis(label, input, soft_label, axis)
+    if use_softmax:
+        loss = layers.softmax_with_cross_entropy(input, target, soft_label, ignore, axis=axis)
+    else:
+        loss = layers.cross_entropy(input, target, soft_label, ignore)
+    counts = not soft_label and (weight is not None or reduction == "mean")
+    share = _share(target, weight, ignore, loss.dtype) if counts else None
+    if weight is not None and share is not None:
+        loss = layers.elementwise_mul(loss, share)
+    if reduction == "mean" and share is not None:
+        total = layers.clip(layers.reduce_sum(share), 1e-12, float("inf"))
+        return layers.elementwise_div(layers.reduce_sum(loss), total, name=name)
+    if reduction == "none" and (target is not label or soft_label) and input.ndim > 1:
+        loss = layers.squeeze(loss, [axis % input.ndim])
+    return reduced_variable(loss, reduction, name)
+
+
+def _share(label: Variable, weight: Variable | None, ignore: int, dtype: str) -> Variable:
+    """How much each label counts in a mean."""
+    ignored = layers.fill_constant([1], label.dtype, ignore)
+    counts = layers.cast(layers.not_equal(label, ignored), dtype)
+    if weight is None:
+        return counts
+    known = layers.elementwise_mul(label, layers.cast(counts, label.dtype))
+    return layers.elementwise_mul(layers.gather_nd(weight, layers.unsqueeze(known, [label.ndim])), counts)
+
+
+def _with_softmax(logits: T, label: T, soft_label: bool, ignore: int, _: bool, return_softmax: bool, axis: int) -> Any:
+    loss = _cross_entropy(logits, label, None, ignore, "none", soft_label, axis, True)
+    loss = loss if loss.dim() == logits.dim() else loss.unsqueeze(axis)
+    return (loss, torch.softmax(logits, axis)) if return_softmax else loss
+
+
+def _nll_of_variables(
+    input: Variable, label: Variable, weight: Variable | None, ignore: int, reduction: str, name: str | None
+) -> Variable:
+    layer = Layer("nll_loss")
+    inputs = {"X": layer.variable(input), "Label": layer.variable(label, "label")}
+    loss = layer.apply("nll_loss", inputs, {"ignore_index": ignore}, input.dtype)
+    share = _share(label, weight, ignore, loss.dtype) if weight is not None or reduction == "mean" else None
+    if weight is not None and share is not None:
+        loss = layers.elementwise_mul(loss, share)
+    if reduction == "mean" and share is not None:
+        return layers.elementwise_div(layers.reduce_sum(loss), layers.reduce_sum(share), name=name)
+    return reduced_variable(loss, reduction, name)
+
+
+def _binary_of_variables(
+    input: Variable, label: Variable, weight: Variable | None, reduction: str, name: str | None
+) -> Variable:
+    layer = Layer("bce_loss")
+    inputs = {"X": layer.variable(input), "Label": layer.variable(label, "label")}
+    loss = layer.apply("bce_loss", inputs, {}, input.dtype)
+    return reduced_variable(loss if weight is None else loss * weight, reduction, name)
+
+
+def _logits_of_variables(
+    logit: Variable, label: Variable, weight: Any, reduction: str, pos_weight: Any, name: str | None
+) -> Variable:
+    if pos_weight is None:
+        loss = layers.sigmoid_cross_entropy_with_logits(logit, label)
+    else:
+        of_ones, of_zeros = layers.softplus(-logit) * label * pos_weight, layers.softplus(logit) * (1.0 - label)
+        loss = of_ones + of_zeros
+    return reduced_variable(loss if weight is None else loss * weight, reduction, name)
+
+
+def _divergence(input: T, label: T, reduction: str) -> T:
+    if checked(reduction, "batchmean") == "mean":
+        return F.kl_div(input, label, reduction="none").mean()
+    return F.kl_div(input, label, reduction=reduction)
+
+
+FUNCTIONS = [
+    function(
+        "F.square_error_cost(input, label)",
+        "(input - label) squared, element by element.",
+        lambda input, label: torch.square(input - label),
+        layers.square_error_cost,
+        num_operands=2,
+    ),
+    function(
+        "F.mse_loss(input, label, reduction='mean', name)",
+        "The squared error: its mean, its sum, or all of it.",
+        lambda input, label, reduction: F.mse_loss(input, _like(input, label), reduction=checked(reduction)),
+        lambda x, y, reduction, name: reduced_variable(layers.square_error_cost(x, y), reduction, name),
+        "MSELoss",
+        2,
+    ),
+    function(
+        "F.l1_loss(input, label, reduction='mean', name)",
+        "The absolute error.",
+        lambda input, label, reduction: F.l1_loss(input, _like(input, label), reduction=checked(reduction)),
+        lambda x, y, reduction, name: reduced_variable(layers.abs(x - y), reduction, name),
+        "L1Loss",
+        2,
+    ),
+    function(
+        "F.smooth_l1_loss(input, label, reduction='mean', delta=1.0, name)",
+        "Half the squared error, from `delta` on growing no faster than the error.",
+        lambda input, label, reduction, delta: F.huber_loss(input, label, checked(reduction), delta),
+        lambda x, y, reduction, delta, name: reduced_variable(layers.huber_loss(x, y, delta), reduction, name),
+        "SmoothL1Loss",
+        2,
+    ),
+    function(
+        "F.cross_entropy(input, label, weight=None, ignore_index=-100, reduction='mean', soft_label=False, axis=-1, "
+        "use_softmax=True, name)",
+        """-log of the probability of each label, where `input` are scores, or probabilities without `use_softmax`.
+
+    A label may have a size of 1 along `axis`, or lack that dimension. With `soft_label` it is a distribution over the
+    classes. `weight` has a number for each class, and a mean is then the weighted one. Without a reduction the losses
+    have the label's shape. The mean over labels that are all ignored is 0.
+    """,
+        _cross_entropy,
+        _cross_entropy_of_variables,
+        "CrossEntropyLoss",
+        2,
+    ),
+    function(
+        "F.softmax_with_cross_entropy(logits, label, soft_label=False, ignore_index=-100, numeric_stable_mode=True, "
+        "return_softmax=False, axis=-1)",
+        "The cross entropy of each row, of shape [rows, 1]; with `return_softmax` the probabilities too.",
+        _with_softmax,
+        lambda logits, label, soft_label, *settings: layers.softmax_with_cross_entropy(
+            logits, _with_axis(label, logits, soft_label, settings[-1]), soft_label, *settings
+        ),
+        num_operands=2,
+    ),
+    function(
+        "F.nll_loss(input, label, weight=None, ignore_index=-100, reduction='mean', name)",
+        "-input at each label, where `input` are logarithms of probabilities.",
+        lambda input, label, weight, ignore, reduction: F.nll_loss(
+            input, label.long(), weight, ignore_index=ignore, reduction=checked(reduction)
+        ),
+        _nll_of_variables,
+        "NLLLoss",
+        2,
+    ),
+    function(
+        "F.binary_cross_entropy(input, label, weight=None, reduction='mean', name)",
+        "The cross entropy of probabilities in [0, 1].",
+        lambda input, label, weight, reduction: F.binary_cross_entropy(
+            input, label, weight, reduction=checked(reduction)
+        ),
+        _binary_of_variables,
+        "BCELoss",
+        2,
+    ),
+    function(
+        "F.binary_cross_entropy_with_logits(logit, label, weight=None, reduction='mean', pos_weight=None, name)",
+        "The cross entropy of sigmoid(logit) and label; `pos_weight` scales that of labels of 1.",
+        lambda logit, label, weight, reduction, pos_weight: F.binary_cross_entropy_with_logits(
+            logit, label, weight, reduction=checked(reduction), pos_weight=pos_weight
+        ),
+        _logits_of_variables,
+        "BCEWithLogitsLoss",
+        2,
+    ),
+    function(
+        "F.kl_div(input, label, reduction='mean', name)",
+        "The divergence of `label` from exp(input); reduction mean, sum, none or batchmean.",
+        _divergence,
+        layers.kldiv_loss,
+        "KLDivLoss",
+        2,
+    ),
+]

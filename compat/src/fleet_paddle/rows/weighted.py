@@ -1,0 +1,86 @@
+"""Rows of what layers with a weight do: products, rows of a table; and `one_hot`, rows of the identity."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody calls it
+
+from fleet.static import layers
+from fleet.static.variable import Variable
+from fleet_paddle.programs.composed import one_hot_v2
+from fleet_paddle.rows.called import called
+from fleet_paddle.rows.function import function
+
+T = torch.Tensor
+
+
+def _linear(x: T, weight: T, bias: T | None) -> T:
+    return F.linear(x, weight.T, bias) if bias is None or x.dim() != 2 else torch.addmm(bias, x, weight)
+
+
+def _linear_of_variables(x: Variable, weight: Variable, bias: Variable | None, name: str | None) -> Variable:
+    layer = called("linear")
+    given = layer.variable(x, "x"), layer.variable(weight, "weight")
+    # One matrix of all rows, as a fully connected layer has it: what is fused, sent and served is the same then.
+    product = (
+        layers.mul(*given, x_num_col_dims=x.ndim - 1, name=name) if x.ndim > 1 else layers.matmul(*given, name=name)
+    )
+    if bias is None:
+        return product
+    return layer.apply("elementwise_add", {"X": product, "Y": bias}, {"axis": x.ndim - 1}, product.dtype)
+
+
+def _embedding(x: T, weight: T, padding_idx: int | None, sparse: bool) -> T:
+    made = F.embedding(x, weight, padding_idx, sparse=sparse)
+    if padding_idx is None:
+        return made
+    return made.masked_fill((x == padding_idx % len(weight)).unsqueeze(-1), 0)
+
+
+def _embedding_of_variables(
+    x: Variable, weight: Variable, padding_idx: int | None, sparse: bool, name: str | None
+) -> Variable:
+    layer = called("embedding", name)
+    inputs = {"W": layer.variable(weight, "weight"), "Ids": layer.variable(x, "x")}
+    rows = weight.shape[0]
+    padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else rows + padding_idx
+    if padding_idx is not None and not 0 <= padding < rows:
+        raise layer.error(f"padding_idx must be from {-rows} to {rows - 1}, got {padding_idx}")
+    attrs = {"is_sparse": bool(sparse), "is_distributed": False, "padding_idx": padding}
+    return layer.apply("lookup_table_v2", inputs, attrs, weight.dtype)
+
+
+def _bilinear(x1: T, x2: T, weight: T, bias: T | None) -> T:
+    made = torch.einsum("bi,oij,bj->bo", x1, weight, x2)
+    return made if bias is None else made + bias
+
+
+FUNCTIONS = [
+    function(
+        "F.linear(x, weight, bias=None, name)",
+        "x times weight, which is [in, out], plus bias.",
+        _linear,
+        _linear_of_variables,
+        num_operands=2,
+    ),
+    function(
+        "F.embedding(x, weight, padding_idx=None, sparse=False, name)",
+        "The rows of `weight` for the ids in `x`; that of `padding_idx` reads as zeros and is not trained.",
+        _embedding,
+        _embedding_of_variables,
+        num_operands=2,
+    ),
+    function(
+        "F.bilinear(x1, x2, weight, bias=None, name)",
+        "x1 times each matrix of weight, which is [out, in1, in2], times x2, plus bias.",
+        _bilinear,
+        None,
+        num_operands=3,
+    ),
+    function(
+        "F.one_hot(x, num_classes, name)",
+        "A 1 at the place of each label, as floats; the shape of the result is that of `x`, and [num_classes].",
+        lambda x, num_classes: F.one_hot(x.long(), num_classes).float(),
+        lambda x, num_classes, name: one_hot_v2(x, num_classes),
+    ),
+]

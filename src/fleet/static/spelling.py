@@ -17,13 +17,10 @@ _BETWEEN = re.compile(r", (?![^(]*\))")
 """What is between parameters; commas of a default that is a tuple are not."""
 _TYPES = {
     "act": "str | None",
-    "axis": "Any",
-    "dim": "Any",
-    "dtype": "Any",
     "name": "str | None",
-    "out": "Any",
-    "p": "Any",
-    "cond": "Any",
+    **dict.fromkeys(("axis", "dim", "dtype", "out", "p", "cond"), "Any"),
+    **dict.fromkeys(("stride", "padding", "dilation", "output_padding"), "Any"),
+    **dict.fromkeys(("strides", "paddings", "dilations"), "Any"),
 }
 """Types of parameters that their defaults do not tell."""
 

@@ -249,7 +249,7 @@ def test_padding_reads_as_zeros_and_a_mean_over_nothing_is_zero() -> None:
         (lambda: nn.Conv2D(3, 4, 3, groups=2), UsageError, "groups must divide 3 and 4 channels, got 2"),
         (lambda: nn.Dropout(1.5), UsageError, "p must be from 0 to 1"),
         (lambda: nn.BatchNorm2D(2, data_format="NCL"), UsageError, "data_format must be NCHW or NHWC, got 'NCL'"),
-        (lambda: nn.functional.conv2d(paddle.ones([1]), None, data_format="NHCW"), UsageError, "got 'NHCW'"),  # type: ignore[arg-type]
+        (lambda: nn.functional.conv2d(paddle.ones([1]), None, data_format="NHCW"), UsageError, "got 'NHCW'"),
         (lambda: nn.functional.dropout(paddle.ones([1]), mode="x"), UsageError, "mode must be upscale_in_train"),
     ],
 )

@@ -16,20 +16,10 @@ _PARAMETER = re.compile(r"(?P<name>\w+)(->(?P<attribute>\w+))?(=(?P<default>.+))
 _BETWEEN = re.compile(r", (?![^(]*\))")
 """What is between parameters; commas of a default that is a tuple are not."""
 _TYPES = {
-    "act": "str | None",
-    "axis": "Any",
-    "dim": "Any",
-    "dtype": "Any",
-    "name": "str | None",
-    "out": "Any",
-    "p": "Any",
-    "cond": "Any",
-    "num_or_sections": "Any",
-    "padding_value": "Any",
-    "scale": "Any",
-    "shape": "Any",
-    "start": "Any",
-    "step": "Any",
+    **dict.fromkeys(("act", "name"), "str | None"),
+    **dict.fromkeys(("axis", "cond", "dim", "dtype", "out", "p", "scale", "shape", "start", "step"), "Any"),
+    **dict.fromkeys(("dilation", "num_or_sections", "output_padding", "padding", "padding_value", "stride"), "Any"),
+    **dict.fromkeys(("dilations", "paddings", "strides"), "Any"),
 }
 """Types of parameters that their defaults do not tell."""
 

@@ -41,7 +41,7 @@ def test_cross_entropy_with_soft_labels() -> None:
 def test_softmax_with_cross_entropy_with_soft_labels() -> None:
     label = torch.from_numpy(RNG.uniform(size=(6, 5)))  # need not add up to 1
 
-    def build(x: Variable) -> Variable:
+    def build(x: Variable) -> Any:
         return layers.softmax_with_cross_entropy(x, layers.assign(label.numpy()), soft_label=True)
 
     check(build, {"x": LOGITS}, lambda x: -(label * x.log_softmax(1)).sum(1, keepdim=True))

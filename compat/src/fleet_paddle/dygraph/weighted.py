@@ -16,7 +16,7 @@ from fleet.static.ops.gru import matrices
 from fleet_paddle.dygraph.layer import Layer, activation, whole
 from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import own
 from fleet_paddle.rows.window import Sizes
 
 _conv2d_transpose = computed("conv2d_transpose", layers.conv2d_transpose)
@@ -90,7 +90,7 @@ class Embedding(_Weighted, nn.Embedding):
         self.num_embeddings, self.embedding_dim = size
         self.weight = self.make_weight(size, param_attr)
 
-    def forward(self, input: torch.Tensor) -> Tensor:
+    def forward(self, input: torch.Tensor) -> Any:
         return F.embedding(input, self.weight, self.padding_idx, self.sparse)
 
     def extra_repr(self) -> str:
@@ -202,7 +202,7 @@ class PRelu(_Weighted):
         self._mode = mode
         self.weight = self.make_weight(shape, param_attr, Constant(1.0))
 
-    def forward(self, input: torch.Tensor) -> Tensor:
+    def forward(self, input: torch.Tensor) -> Any:
         factor = self.weight.view(1, -1, *[1] * (input.dim() - 2)) if self._mode == "channel" else self.weight
         return own(torch.where(input > 0, input, input * factor))
 

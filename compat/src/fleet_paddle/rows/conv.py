@@ -105,10 +105,10 @@ def _transposed(rank: int, x: T, weight: T, bias: T | None, stride: Any, padding
     return back(made, last)
 
 
-def _transposed_by_groups(rank: int, *given: Any) -> T:
+def _transposed_by_groups(rank: int, x: T, weight: T, bias: T | None, stride: Any, padding: Any, *settings: Any) -> T:
     """The same with `groups` before `dilation`, as 2.0 has it for sequences and volumes."""
-    *before, groups, dilation, output_size, data_format = given
-    return _transposed(rank, *before, dilation, groups, output_size, data_format)
+    output_padding, groups, dilation, *others = settings
+    return _transposed(rank, x, weight, bias, stride, padding, output_padding, dilation, groups, *others)
 
 
 def _forward_row(rank: int) -> Function:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -131,6 +132,9 @@ def _largest_of_variables(x: Variable, output_size: Any, return_mask: bool, name
     return _adaptive(x, output_size, "max", "NCHW", name)
 
 
+_OF_VARIABLES: dict[int, Callable[..., Variable]] = {1: _mean1d_of_variables, 2: _mean2d_of_variables}
+
+
 def _rows(rank: int) -> list[Function]:
     """The four pools of one number of dimensions; those of sequences take no format."""
     kind, layout = window.KINDS[rank], "" if rank == 1 else f"data_format={window.FORMATS[rank][0]!r}, "
@@ -150,7 +154,7 @@ def _rows(rank: int) -> list[Function]:
             f"F.avg_pool{rank}d({given}, {how}{layout}name)",
             f"The mean of each window of {kind}s; with `exclusive` zeros of the padding do not count.",
             _mean1d if rank == 1 else partial(_mean, rank),
-            {1: _mean1d_of_variables, 2: _mean2d_of_variables}.get(rank),
+            _OF_VARIABLES.get(rank),
             f"AvgPool{rank}D",
         ),
         function(

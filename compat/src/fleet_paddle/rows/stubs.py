@@ -30,10 +30,12 @@ def of_classes() -> str:
     lines = ["from typing import Any", "", "from fleet_paddle.imperative.nn.of_function import FunctionLayer", ""]
     lines += [_listed(one.layer for one in found)]
     for one in found:
-        settings = [parameter.typed for parameter in one.spelling.parameters[one.num_operands :]]
+        given = [each for each in one.spelling.parameters[one.num_operands :] if each.name != "training"]
+        settings = [each.typed for each in given]
         lines += [
             f"class {one.layer}(FunctionLayer):",
             f'    """{one.doc}"""',
+            *(f"    {each.name}: {each.kind}" for each in given if each.name != "name"),
             f"    def __init__({', '.join(['self', *settings])}) -> None: ...",
         ]
     return _HEAD + "\n".join(lines) + "\n"

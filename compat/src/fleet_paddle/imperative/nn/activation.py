@@ -9,7 +9,6 @@ import torch
 from fleet.static.initializer import Constant
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.layer import Layer
-from fleet_paddle.imperative.tensor import Tensor
 
 __all__ = ["PReLU"]
 
@@ -23,5 +22,5 @@ class PReLU(Layer):
         super().__init__(name)
         self._weight = self.create_parameter([num_parameters], weight_attr, default_initializer=Constant(init))
 
-    def forward(self, x: torch.Tensor) -> Tensor:
+    def forward(self, x: torch.Tensor) -> Any:
         return F.prelu(x, self._weight)

@@ -43,5 +43,5 @@ class Bilinear(Layer):
         self.weight: Any = self.create_parameter([out_features, in1_features, in2_features], weight_attr)
         self.bias: Any = self.create_parameter([1, out_features], bias_attr, is_bias=True)
 
-    def forward(self, x1: torch.Tensor, x2: torch.Tensor) -> Tensor:
+    def forward(self, x1: torch.Tensor, x2: torch.Tensor) -> Any:
         return F.bilinear(x1, x2, self.weight, self.bias)

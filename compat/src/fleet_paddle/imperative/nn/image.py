@@ -8,7 +8,6 @@ import torch
 
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.layer import Layer
-from fleet_paddle.imperative.tensor import Tensor
 
 __all__ = [
     "Pad1D",
@@ -28,7 +27,7 @@ class _Pad(Layer):
         super().__init__(name)
         self._settings = (padding, mode, value, data_format)
 
-    def forward(self, x: torch.Tensor) -> Tensor:
+    def forward(self, x: torch.Tensor) -> Any:
         return F.pad(x, *self._settings)
 
 
@@ -53,7 +52,7 @@ class UpsamplingNearest2D(Layer):
         super().__init__(name)
         self._settings = (size, scale_factor, "nearest", False, 0, data_format)
 
-    def forward(self, x: torch.Tensor) -> Tensor:
+    def forward(self, x: torch.Tensor) -> Any:
         return F.interpolate(x, *self._settings)
 
 

@@ -9,7 +9,6 @@ import torch
 from fleet.errors import UsageError
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.layer import Layer
-from fleet_paddle.imperative.tensor import Tensor
 
 __all__ = ["CTCLoss", "HSigmoidLoss"]
 
@@ -28,7 +27,7 @@ class CTCLoss(Layer):
         input_lengths: torch.Tensor,
         label_lengths: torch.Tensor,
         norm_by_times: bool = False,
-    ) -> Tensor:
+    ) -> Any:
         given = (log_probs, labels, input_lengths, label_lengths)
         return F.ctc_loss(*given, self.blank, self.reduction, norm_by_times)
 
@@ -57,9 +56,7 @@ class HSigmoidLoss(Layer):
         self.weight: Any = self.create_parameter([nodes, feature_size], weight_attr)
         self.bias: Any = self.create_parameter([nodes, 1], bias_attr, is_bias=True)
 
-    def forward(
-        self, input: torch.Tensor, label: torch.Tensor, path_table: Any = None, path_code: Any = None
-    ) -> Tensor:
+    def forward(self, input: torch.Tensor, label: torch.Tensor, path_table: Any = None, path_code: Any = None) -> Any:
         if self._is_custom != (path_table is not None):
             raise UsageError("HSigmoidLoss: path_table and path_code are given with is_custom=True, and only then")
         given = (input, label, self._num_classes, self.weight, self.bias)

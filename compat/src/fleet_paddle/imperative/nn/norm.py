@@ -14,7 +14,7 @@ from fleet.static.initializer import Constant, Normal
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.of_tensors import refuse_programs
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import own
 from fleet_paddle.rows.norm import channels_are_last
 from fleet_paddle.rows.window import back, to_first
 
@@ -47,7 +47,7 @@ class LayerNorm(Layer):
         self.weight = self.create_parameter(self._shape, weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter(self._shape, bias_attr, is_bias=True)
 
-    def forward(self, input: torch.Tensor) -> Tensor:
+    def forward(self, input: torch.Tensor) -> Any:
         return F.layer_norm(input, self._shape, self.weight, self.bias, self._epsilon)
 
 
@@ -72,7 +72,7 @@ class GroupNorm(Layer):
         self.weight = self.create_parameter([num_channels], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_channels], bias_attr, is_bias=True)
 
-    def forward(self, input: torch.Tensor) -> Tensor:
+    def forward(self, input: torch.Tensor) -> Any:
         groups, epsilon, data_format = self._settings
         last = channels_are_last("GroupNorm", data_format, input.dim())
         made = plain_F.group_norm(to_first(input, last), groups, self.weight, self.bias, epsilon)
@@ -103,7 +103,7 @@ class _InstanceNorm(Layer):
         self.scale = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
 
-    def forward(self, input: torch.Tensor) -> Tensor:
+    def forward(self, input: torch.Tensor) -> Any:
         return F.instance_norm(input, None, None, self.scale, self.bias, True, 0.9, self._epsilon, self._format)
 
 
@@ -143,7 +143,7 @@ class SpectralNorm(Layer):
             made.stop_gradient = True
             setattr(self, name, made)
 
-    def forward(self, x: torch.Tensor) -> Tensor:
+    def forward(self, x: torch.Tensor) -> Any:
         matrix = torch.flatten(torch.movedim(x, self._dim, 0), 1)
         with torch.no_grad():
             for _ in range(self._rounds):

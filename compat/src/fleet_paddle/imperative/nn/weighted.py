@@ -10,7 +10,6 @@ from torch import nn
 from fleet.errors import UsageError
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.layer import Layer
-from fleet_paddle.imperative.tensor import Tensor
 
 __all__ = ["Embedding", "Linear"]
 
@@ -30,7 +29,7 @@ class Linear(Layer):
         self.weight = _weight(self, [in_features, out_features], weight_attr)
         self.bias = self.create_parameter([out_features], bias_attr, is_bias=True)
 
-    def forward(self, input: torch.Tensor) -> Tensor:
+    def forward(self, input: torch.Tensor) -> Any:
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -67,7 +66,7 @@ class Embedding(Layer, nn.Embedding):
             with torch.no_grad():
                 self.weight[self.padding_idx] = 0
 
-    def forward(self, x: torch.Tensor) -> Tensor:
+    def forward(self, x: torch.Tensor) -> Any:
         return F.embedding(x, self.weight, self.padding_idx, self.sparse)
 
     def extra_repr(self) -> str:

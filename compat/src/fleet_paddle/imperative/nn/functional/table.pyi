@@ -32,13 +32,13 @@ def affine_grid(theta: X, out_shape: Any, align_corners: bool = True, name: str 
 def alpha_dropout(x: X, p: Any = 0.5, training: bool = True, name: str | None = None) -> X:
     """While training, each value has selu's lowest with probability `p`; mean and variance stay what they were."""
 
-def avg_pool1d(x: X, kernel_size: Any, stride: Any = None, padding: int = 0, exclusive: bool = True, ceil_mode: bool = False, name: str | None = None) -> X:
+def avg_pool1d(x: X, kernel_size: Any, stride: Any = None, padding: Any = 0, exclusive: bool = True, ceil_mode: bool = False, name: str | None = None) -> X:
     """The mean of each window of sequences; with `exclusive` zeros of the padding do not count."""
 
-def avg_pool2d(x: X, kernel_size: Any, stride: Any = None, padding: int = 0, ceil_mode: bool = False, exclusive: bool = True, divisor_override: Any = None, data_format: str = 'NCHW', name: str | None = None) -> X:
+def avg_pool2d(x: X, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, exclusive: bool = True, divisor_override: Any = None, data_format: str = 'NCHW', name: str | None = None) -> X:
     """The mean of each window of images; with `exclusive` zeros of the padding do not count."""
 
-def avg_pool3d(x: X, kernel_size: Any, stride: Any = None, padding: int = 0, ceil_mode: bool = False, exclusive: bool = True, divisor_override: Any = None, data_format: str = 'NCDHW', name: str | None = None) -> X:
+def avg_pool3d(x: X, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, exclusive: bool = True, divisor_override: Any = None, data_format: str = 'NCDHW', name: str | None = None) -> X:
     """The mean of each window of volumes; with `exclusive` zeros of the padding do not count."""
 
 def batch_norm(x: X, running_mean: X, running_var: X, weight: Any = None, bias: Any = None, training: bool = False, momentum: float = 0.9, epsilon: float = 1e-05, data_format: str = 'NCHW', use_global_stats: Any = None, name: str | None = None) -> X:
@@ -58,30 +58,30 @@ def binary_cross_entropy(input: X, label: X, weight: Any = None, reduction: str 
 def binary_cross_entropy_with_logits(logit: X, label: X, weight: Any = None, reduction: str = 'mean', pos_weight: Any = None, name: str | None = None) -> X:
     """The cross entropy of sigmoid(logit) and label; `pos_weight` scales that of labels of 1."""
 
-def conv1d(x: X, weight: X, bias: Any = None, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1, data_format: str = 'NCL', name: str | None = None) -> X:
+def conv1d(x: X, weight: X, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, data_format: str = 'NCL', name: str | None = None) -> X:
     """A convolution of sequences; the filter is [out_channels, in_channels / groups, sizes...]."""
 
-def conv1d_transpose(x: X, weight: X, bias: Any = None, stride: int = 1, padding: int = 0, output_padding: int = 0, groups: int = 1, dilation: int = 1, output_size: Any = None, data_format: str = 'NCL', name: str | None = None) -> X:
+def conv1d_transpose(x: X, weight: X, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1, output_size: Any = None, data_format: str = 'NCL', name: str | None = None) -> X:
     """A transposed convolution of sequences: the filter is [in_channels, out_channels / groups, sizes...].
 
     Several output sizes have the same input size: `output_padding` says how many more there are than the fewest, or
     `output_size` says how many there are.
     """
 
-def conv2d(x: X, weight: X, bias: Any = None, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1, data_format: str = 'NCHW', name: str | None = None) -> X:
+def conv2d(x: X, weight: X, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, data_format: str = 'NCHW', name: str | None = None) -> X:
     """A convolution of images; the filter is [out_channels, in_channels / groups, sizes...]."""
 
-def conv2d_transpose(x: X, weight: X, bias: Any = None, stride: int = 1, padding: int = 0, output_padding: int = 0, dilation: int = 1, groups: int = 1, output_size: Any = None, data_format: str = 'NCHW', name: str | None = None) -> X:
+def conv2d_transpose(x: X, weight: X, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, dilation: Any = 1, groups: int = 1, output_size: Any = None, data_format: str = 'NCHW', name: str | None = None) -> X:
     """A transposed convolution of images: the filter is [in_channels, out_channels / groups, sizes...].
 
     Several output sizes have the same input size: `output_padding` says how many more there are than the fewest, or
     `output_size` says how many there are.
     """
 
-def conv3d(x: X, weight: X, bias: Any = None, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1, data_format: str = 'NCDHW', name: str | None = None) -> X:
+def conv3d(x: X, weight: X, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, data_format: str = 'NCDHW', name: str | None = None) -> X:
     """A convolution of volumes; the filter is [out_channels, in_channels / groups, sizes...]."""
 
-def conv3d_transpose(x: X, weight: X, bias: Any = None, stride: int = 1, padding: int = 0, output_padding: int = 0, groups: int = 1, dilation: int = 1, output_size: Any = None, data_format: str = 'NCDHW', name: str | None = None) -> X:
+def conv3d_transpose(x: X, weight: X, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1, output_size: Any = None, data_format: str = 'NCDHW', name: str | None = None) -> X:
     """A transposed convolution of volumes: the filter is [in_channels, out_channels / groups, sizes...].
 
     Several output sizes have the same input size: `output_padding` says how many more there are than the fewest, or
@@ -202,13 +202,13 @@ def log_softmax(x: X, axis: Any = -1, dtype: Any = None, name: str | None = None
 def margin_ranking_loss(input: X, other: X, label: X, margin: float = 0.0, reduction: str = 'mean', name: str | None = None) -> X:
     """By how much `input` fails to exceed `other` by the margin, where the label is 1; the reverse where it is -1."""
 
-def max_pool1d(x: X, kernel_size: Any, stride: Any = None, padding: int = 0, return_mask: bool = False, ceil_mode: bool = False, name: str | None = None) -> X:
+def max_pool1d(x: X, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, name: str | None = None) -> X:
     """The greatest value of each window of sequences; with `return_mask` also where it was."""
 
-def max_pool2d(x: X, kernel_size: Any, stride: Any = None, padding: int = 0, return_mask: bool = False, ceil_mode: bool = False, data_format: str = 'NCHW', name: str | None = None) -> X:
+def max_pool2d(x: X, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, data_format: str = 'NCHW', name: str | None = None) -> X:
     """The greatest value of each window of images; with `return_mask` also where it was."""
 
-def max_pool3d(x: X, kernel_size: Any, stride: Any = None, padding: int = 0, return_mask: bool = False, ceil_mode: bool = False, data_format: str = 'NCDHW', name: str | None = None) -> X:
+def max_pool3d(x: X, kernel_size: Any, stride: Any = None, padding: Any = 0, return_mask: bool = False, ceil_mode: bool = False, data_format: str = 'NCDHW', name: str | None = None) -> X:
     """The greatest value of each window of volumes; with `return_mask` also where it was."""
 
 def maxout(x: X, groups: Any, axis: Any = 1, name: str | None = None) -> X:
@@ -305,7 +305,7 @@ def temporal_shift(x: X, seg_num: Any, shift_ratio: float = 0.25, name: str | No
 def thresholded_relu(x: X, threshold: float = 1.0, name: str | None = None) -> X:
     """x where it is above `threshold`, 0 elsewhere."""
 
-def unfold(x: X, kernel_sizes: Any, strides: int = 1, paddings: int = 0, dilations: int = 1, name: str | None = None) -> X:
+def unfold(x: X, kernel_sizes: Any, strides: Any = 1, paddings: Any = 0, dilations: Any = 1, name: str | None = None) -> X:
     """Every window of an image as a column; `paddings` is a number, two, or those of top, left, bottom and right."""
 
 def upsample(x: X, size: Any = None, scale_factor: Any = None, mode: str = 'nearest', align_corners: bool = False, align_mode: int = 0, data_format: str = 'NCHW', name: str | None = None) -> X:

@@ -100,7 +100,7 @@ def test_two_jobs_at_once_do_not_collide(tmp_path: Path) -> None:
     for folder in folders:
         folder.mkdir()
     arguments = ["--nproc_per_node", 2, "--device", "cpu", script(tmp_path, ALL_REDUCE)]
-    with RunningJob(arguments, folders[0]) as first, RunningJob(arguments, folders[1]) as second:
+    with RunningJob(arguments, folders[0], warm=True) as first, RunningJob(arguments, folders[1], warm=True) as second:
         assert [first.finish().code, second.finish().code] == [0, 0]
 
 
@@ -211,7 +211,7 @@ def test_values_that_differ_are_refused_on_every_worker(tmp_path: Path) -> None:
             print(error)
         """,
     )
-    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", train, cwd=tmp_path)
+    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", train, cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
     expected = "in the worker world: rank 0: float64 [1] sum; rank 1: float64 [2] sum\n"
     for text in (result.out, (tmp_path / "log/workerlog.1").read_text()):
@@ -258,8 +258,7 @@ def test_a_script_whose_name_looks_like_an_option(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["::1", "localhost"])
 def test_one_machine_by_another_name(tmp_path: Path, host: str) -> None:
-    result = fleetrun(
-        "--ips", host, "--nproc_per_node", 2, "--device", "cpu", script(tmp_path, ALL_REDUCE), cwd=tmp_path
-    )
+    arguments = ("--ips", host, "--nproc_per_node", 2, "--device", "cpu", script(tmp_path, ALL_REDUCE))
+    result = fleetrun(*arguments, cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
     assert result.out.endswith("worker 0 of 2: total 3\n")

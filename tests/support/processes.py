@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
-
-import psutil
 
 MARK = "FLEET_TEST_MARK"
 
@@ -33,9 +32,22 @@ def marked_processes(mark: str, known: Collection[int] = ()) -> dict[int, str]:
 
 
 def listening_ports() -> set[int]:
-    """The ports this process listens on."""
-    connections = psutil.Process().net_connections(kind="tcp")
-    return {connection.laddr.port for connection in connections if connection.status == psutil.CONN_LISTEN}
+    """The ports this process listens on, asked of its sockets: the system's own list takes milliseconds a test."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            copy = os.dup(int(name))
+        except OSError:  # closed by now
+            continue
+        if not stat.S_ISSOCK(os.fstat(copy).st_mode):
+            os.close(copy)
+            continue
+        with socket.socket(fileno=copy) as one:
+            if one.family in (socket.AF_INET, socket.AF_INET6) and one.getsockopt(
+                socket.SOL_SOCKET, socket.SO_ACCEPTCONN
+            ):
+                found.add(int(one.getsockname()[1]))
+    return found
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float, what: str) -> None:

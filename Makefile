@@ -10,7 +10,7 @@ SEEDS ?= ../shared/seeds
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup demo demo-collective demo-static test test-cpp test-seeds check format proto docs fuzz bench coverage sanitize pythons clean
+.PHONY: FORCE help setup demo demo-collective demo-static test test-all test-cpp test-seeds check format proto docs fuzz bench coverage sanitize pythons clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,18 +57,23 @@ demo-static: setup  ## Train a click model as a static program, with 2 servers a
 	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/static_ctr.py
 
 # Two halves side by side, divided so that they take about as long: most tests keep one core busy, or wait.
-SECOND_HALF := tests/multi tests/e2e tests/gpu
+SECOND_HALF := tests/multi tests/e2e tests/fault tests/gpu
 FIRST_HALF := compat/tests $(filter-out $(SECOND_HALF) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+FIRST_LOG := build/test-first-half.log
 
-test: setup test-cpp  ## Run every test
-	@mkdir -p build; \
-	$(BIN)/python -m pytest -p no:cacheprovider $(FIRST_HALF) >build/test-first-half.log 2>&1 & first=$$!; \
+test: setup test-cpp  ## Run the tests; of long sweeps a sample
+	@mkdir -p build; begin=$$(date +%s); \
+	$(BIN)/python -m pytest -p no:cacheprovider $(SELECT) $(FIRST_HALF) >$(FIRST_LOG) 2>&1 & first=$$!; \
 	trap 'kill $$first 2>/dev/null' EXIT; \
-	echo "the other half runs beside this one: see build/test-first-half.log, shown at the end"; \
-	$(BIN)/python -m pytest $(SECOND_HALF); second=$$?; \
+	echo "the other half runs beside this one: see $(FIRST_LOG), shown at the end"; \
+	$(BIN)/python -m pytest $(SELECT) $(SECOND_HALF); second=$$?; end=$$(date +%s); \
 	wait $$first; first=$$?; trap - EXIT; \
-	cat build/test-first-half.log; \
+	cat $(FIRST_LOG); \
+	echo "the half shown above took $$(($$(stat -c %Y $(FIRST_LOG)) - begin)) s, the one before it $$((end - begin)) s"; \
 	test $$first = 0 && test $$second = 0
+
+test-all: SELECT := -m ""
+test-all: test  ## Run every test, with the sweeps of which `make test` runs a sample
 
 test-cpp: setup  ## Run the tests of the C++ core alone
 	@$(BIN)/cmake -S . -B $(CPP_BUILD) -G Ninja -DFLEET_BUILD_PYTHON=OFF -DFLEET_BUILD_TESTS=ON -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) >/dev/null
@@ -115,6 +120,7 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/collective.py --json benchmarks/results/collective.json
 	$(BIN)/python benchmarks/slow_link.py --json benchmarks/results/slow_link.json
 	$(BIN)/python benchmarks/static.py --json benchmarks/results/static.json
+	$(BIN)/python benchmarks/calls.py --json benchmarks/results/calls.json
 
 # What runs in this process alone: of what a job's processes run, nothing would be counted.
 coverage: setup  ## Show which lines of src/fleet the tests in one process leave out

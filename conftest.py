@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from support import warm
 from support.processes import MARK, listening_ports, marked_processes, process_ids
 
 # What may take a moment to disappear: a killed process until its parent or init has reaped it.
@@ -30,6 +32,12 @@ def pytest_configure() -> None:
     os.environ.setdefault("FLEET_VERIFY_PROGRAMS", "1")  # for the processes that tests start, too
 
 
+def pytest_collection_finish() -> None:
+    """Let torch compute in one thread: how a sum is cut among threads changes its last bits, and cores are shared."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+
+
 def our_threads() -> set[threading.Thread]:
     return {one for one in threading.enumerate() if one.name not in THEIR_THREADS}
 
@@ -47,7 +55,7 @@ def nothing_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     finally:
         os.environ.pop(MARK)
     deadline = time.monotonic() + PATIENCE_S
-    while (left := marked_processes(mark, running)) and time.monotonic() < deadline:
+    while (left := marked_processes(mark, running) | warm.left_behind()) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not left, f"processes left behind: {left}"
     while (new := our_threads() - threads) and time.monotonic() < deadline:

@@ -26,7 +26,7 @@ Feed = dict[str, Any]
 
 
 def network() -> tuple[Variable, Variable, list[Variable]]:
-    """The loss, the chance of a click, and the variables that a record is fed to, in the order of a line."""
+    """The loss, the probability of a click, and the variables that a record is fed to, in the order of a line."""
     click = static.data("click", [None, 1])
     user = static.data("user", [None, 1], "int64")
     ads = static.data("ads", [None, 1], "int64", lod_level=1)  # any number of them
@@ -40,7 +40,7 @@ def network() -> tuple[Variable, Variable, list[Variable]]:
 
 def main(args: argparse.Namespace) -> None:
     fleet.init()
-    loss, chance, record = network()
+    loss, probability, record = network()
     fleet.distributed_optimizer(static.optimizer.Adagrad(0.1)).minimize(loss)
     if fleet.is_server():
         return fleet.run_server()
@@ -62,7 +62,7 @@ def main(args: argparse.Namespace) -> None:
             fleet.main_program, shown, fetch_list=[loss], fetch_info=[f"epoch {epoch} loss"], print_period=50
         )
     own = dataset(record, [unseen]).batches(fleet.worker_index(), fleet.worker_num())
-    score = auc(executor, evaluation, chance, own)
+    score = auc(executor, evaluation, probability, own)
     if fleet.is_first_worker():
         rows = sum(table["rows"] for server in fleet.server_stats() for table in server["tables"].values())
         print(f"{fleet.worker_num()} worker(s), {rows} rows, AUC on unseen records {score:.3f}")
@@ -81,11 +81,11 @@ def dataset(record: list[Variable], files: list[str]) -> fleet.data.InMemoryData
     return made
 
 
-def auc(executor: static.Executor, evaluation: static.Program, chance: Variable, batches: Iterable[Feed]) -> float:
+def auc(executor: static.Executor, evaluation: static.Program, probability: Variable, batches: Iterable[Feed]) -> float:
     """How well a program tells clicks from the rest, in the batches of all workers."""
     metric = fleet.metrics.AUC()
     for batch in batches:
-        (scores,) = executor.run(evaluation, feed=batch, fetch_list=[chance], return_numpy=False)
+        (scores,) = executor.run(evaluation, feed=batch, fetch_list=[probability], return_numpy=False)
         metric.update(scores, torch.from_numpy(batch["click"]))
     return fleet.metrics.AUC.from_state(fleet.util.all_reduce(metric.state())).compute()
 

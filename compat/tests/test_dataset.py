@@ -21,11 +21,11 @@ from fleet_paddle.dataset import (
     common,
     conll05,
     criteo,
-    home,
     imdb,
     imikolov,
     mnist,
     movielens,
+    original_files,
     uci_housing,
     wmt16,
 )
@@ -35,7 +35,7 @@ from fleet_paddle.reader import batch
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FLEET_DATA_HOME", str(tmp_path))
-    monkeypatch.setattr(home, "_said", set())
+    monkeypatch.setattr(original_files, "_said", set())
     return tmp_path
 
 

@@ -202,7 +202,7 @@ def test_optimizers_refuse_what_they_cannot_do() -> None:
         optimizer.Adam()
     mode.enable_static()
     with pytest.raises(UsageTypeError, match="SGD: weight_decay must be a number, L1Decay or L2Decay, got 'much'"):
-        optimizer.SGD(weight_decay="much")  # type: ignore[arg-type]
+        optimizer.SGD(weight_decay="much")
     with pytest.raises(NotSupportedError, match="apply_decay_param_fun is not built for programs"):
         optimizer.AdamW(apply_decay_param_fun=bool)
 

@@ -6,9 +6,8 @@ import json
 import re
 import runpy
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import pytest
 from fleet import static
 from fleet.net import Hold
 from fleet_paddle.imperative import state
-from support.jobs import clean_environ
+from support.jobs import Process, clean_environ, running
 
 SCRIPTS = Path(__file__).parent / "scripts"
 LIMIT_S = 180.0
@@ -52,28 +51,19 @@ def losses(text: str, pattern: str) -> list[float]:
 
 
 @contextmanager
-def started(arguments: Sequence[object], folder: Path, **environ: str) -> Iterator[subprocess.Popen[str]]:
+def started(
+    arguments: Sequence[object], folder: Path, environ: Mapping[str, str] | None = None, *, warm: bool = False
+) -> Iterator[Process]:
     """A process that does not outlive the block, whatever happens there."""
     own = {"FLEET_DEVICE": "cpu", "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
-    process = subprocess.Popen(
-        [str(argument) for argument in arguments],
-        cwd=folder,
-        env={**clean_environ(), **own, **environ},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
+    with running(arguments, folder, {**clean_environ(), **own, **(environ or {})}, warm=warm) as process:
         yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
-def finished(process: subprocess.Popen[str]) -> str:
-    text, _ = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 0, text
-    return text
+def finished(process: Process) -> str:
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, out + err
+    return out + err
 
 
 @pytest.mark.usefixtures("alone")
@@ -101,7 +91,7 @@ def test_a_script_of_one_process(name: str, pattern: str, capfd: pytest.CaptureF
 @pytest.mark.usefixtures("alone")
 def test_two_workers_and_two_servers_are_one_process_with_the_whole_batch(tmp_path: Path) -> None:
     command = ["-m", "paddle.distributed.launch_ps", "--worker_num", 2, "--server_num", 2, SCRIPTS / "three_models.py"]
-    with started([sys.executable, *command, tmp_path], tmp_path) as job:
+    with started([sys.executable, *command, tmp_path], tmp_path, warm=True) as job:
         script: Any = runpy.run_path(str(SCRIPTS / "three_models.py"))
         named, total = script["build"]()
         static.optimizer.SGD(0.05).minimize(total)
@@ -132,9 +122,10 @@ def test_workers_without_servers(tmp_path: Path) -> None:
 @pytest.mark.timeout(LIMIT_S + 60)
 def test_a_server_and_a_worker_of_mpi(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()  # a short path: Open MPI keeps sockets there
-    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environ = dict.fromkeys(("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT"), "1")
+    environ["TMPDIR"] = str(tmp_path / "t")
     command = [MPIRUN, "--oversubscribe", "-np", 2, sys.executable, SCRIPTS / "mpi_pair.py"]
-    with started(command, tmp_path, TMPDIR=str(tmp_path / "t"), PRTE_ALLOW_RUN_AS_ROOT="1", **as_root) as job:
+    with started(command, tmp_path, environ) as job:
         text = finished(job)
     assert "Server listening on" in text
     losses(text, r"step \d+ loss ([0-9.]+)")
@@ -150,7 +141,7 @@ def test_processes_that_were_started_by_hand(tmp_path: Path, servers: int) -> No
         # The name of a job says that the port is held, here.
         roles = [{"ROLE": "SERVER", "OWN": endpoint, "FLEET_JOB_ID": "test"} for endpoint in endpoints[:servers]]
         roles += [{"ROLE": "WORKER" if servers else "ALONE", "INDEX": str(index)} for index in (0, 1)]
-        running = [stack.enter_context(started(command, tmp_path, **common, **role)) for role in roles]
+        running = [stack.enter_context(started(command, tmp_path, common | role, warm=True)) for role in roles]
         texts = [finished(process) for process in running]
     for index, text in enumerate(texts[servers:]):
         losses(text, rf"worker {index} step \d+ loss ([0-9.]+)")

@@ -14,7 +14,7 @@ from support.jobs import fleetrun
 
 @pytest.mark.timeout(300)
 def test_two_workers_equal_one(tmp_path: Path) -> None:
-    result = fleetrun("--gpus=0,1", job.__file__, "after", cwd=tmp_path, environ={"FLEET_DEVICE": "cpu"})
+    result = fleetrun("--gpus=0,1", job.__file__, "after", cwd=tmp_path, environ={"FLEET_DEVICE": "cpu"}, warm=True)
     assert result.code == 0, result.err
     for index in range(2):
         log = (tmp_path / "log" / f"workerlog.{index}").read_text()

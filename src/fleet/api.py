@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from fleet.collective.util import Util
     from fleet.runtime.module_job import ModuleJob
     from fleet.runtime.pairs import Pairs
-    from fleet.runtime.programs.asked import Strategy as ProgramStrategy
     from fleet.runtime.programs.optimizer import ProgramOptimizer
+    from fleet.runtime.programs.strategy_options import Strategy as ProgramStrategy
     from fleet.static.optimizer import Optimizer as StaticOptimizer
     from fleet.static.program import Program
 
@@ -103,7 +103,7 @@ class Fleet(ServerCalls):
             )
 
     def _end(self) -> None:
-        """The script ends. `shutdown` says no word to servers, so workers of programs take leave before."""
+        """Runs when the script ends. `shutdown` tells servers nothing, so workers of programs take leave first."""
         if self._programs is not None:
             self._programs.leave()
         self.shutdown()
@@ -116,7 +116,7 @@ class Fleet(ServerCalls):
         if self._util is not None:
             self._util.close()
         if self._is_collective:
-            from fleet.collective.quiet import let_gloo_rest
+            from fleet.collective.gloo_threads import let_gloo_rest
 
             let_gloo_rest()
         if self._group is not None:
@@ -161,7 +161,7 @@ class Fleet(ServerCalls):
         """The model to train.
 
         In a collective job it comes back as a DistributedModel: on `fleet.device`, with the parameters of worker 0,
-        its gradients averaged over the workers as the strategy says. Beside servers it comes back as it is; its
+        its gradients averaged over the workers as the strategy says. With servers it comes back as it is; its
         `fleet.nn` modules get their tables in `init_worker`.
         """
         if self._is_collective:
@@ -185,7 +185,7 @@ class Fleet(ServerCalls):
         One of `fleet.static.optimizer` comes back with a `minimize(loss)` that makes the program of the loss this
         worker's part of the job.
 
-        Beside servers it sends gradients there, where `optimizer`'s rule is applied: torch.optim's SGD, Adagrad, Adam,
+        With servers it sends gradients there, where `optimizer`'s rule is applied: torch.optim's SGD, Adagrad, Adam,
         AdamW, Adamax and RMSprop work, with all their arguments. Learning-rate schedules may be made of either
         optimizer. A strategy given here replaces the one of `init`.
         """

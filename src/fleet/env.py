@@ -23,7 +23,7 @@ Environ = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Variable(Generic[T]):
+class EnvVariable(Generic[T]):
     """One environment variable: its name, how its text becomes a value, and what it is for."""
 
     name: str
@@ -48,7 +48,7 @@ class Variable(Generic[T]):
         return (os.environ if environ is None else environ).get(self.name, "").strip() or None
 
     def is_set(self, environ: Environ | None = None) -> bool:
-        """Whether the variable is there at all, be it empty: some programs read something into that."""
+        """Whether the variable is set at all, even to an empty text, which means something to some programs."""
         return self.name in (os.environ if environ is None else environ)
 
     def put(self, value: str) -> None:
@@ -63,20 +63,20 @@ class Variable(Generic[T]):
         return value
 
 
-_TABLE: dict[str, Variable[object]] = {}
+_TABLE: dict[str, EnvVariable[object]] = {}
 
 
-def _add(name: str, parse: Callable[[str], T], kind: str, doc: str, secret: bool = False) -> Variable[T]:
-    variable = Variable(name, parse, kind, doc, secret)
+def _add(name: str, parse: Callable[[str], T], kind: str, doc: str, secret: bool = False) -> EnvVariable[T]:
+    variable = EnvVariable(name, parse, kind, doc, secret)
     _TABLE[name] = variable  # type: ignore[assignment]
     return variable
 
 
-def _text(name: str, doc: str) -> Variable[str]:
+def _text(name: str, doc: str) -> EnvVariable[str]:
     return _add(name, str, "text", doc)
 
 
-def _secret(name: str, doc: str) -> Variable[str]:
+def _secret(name: str, doc: str) -> EnvVariable[str]:
     """A word that no message ever shows; it must fit into a header of a request, hence plain ASCII."""
 
     def parse(text: str) -> str:
@@ -87,7 +87,7 @@ def _secret(name: str, doc: str) -> Variable[str]:
     return _add(name, parse, "printable ASCII text", doc, secret=True)
 
 
-def _count(name: str, doc: str) -> Variable[int]:
+def _count(name: str, doc: str) -> EnvVariable[int]:
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit()):
             raise ValueError(text)
@@ -96,7 +96,7 @@ def _count(name: str, doc: str) -> Variable[int]:
     return _add(name, parse, "a whole number >= 0", doc)
 
 
-def _seconds(name: str, doc: str) -> Variable[float]:
+def _seconds(name: str, doc: str) -> EnvVariable[float]:
     def parse(text: str) -> float:
         value = float(text)
         if not 0 < value < float("inf"):
@@ -106,7 +106,7 @@ def _seconds(name: str, doc: str) -> Variable[float]:
     return _add(name, parse, "a number of seconds > 0", doc)
 
 
-def _choice(name: str, choices: tuple[str, ...], doc: str, also: tuple[str, ...] = ()) -> Variable[str]:
+def _choice(name: str, choices: tuple[str, ...], doc: str, also: tuple[str, ...] = ()) -> EnvVariable[str]:
     """`also`: words that are understood but not offered, so that the reader can say why it refuses them."""
 
     def parse(text: str) -> str:
@@ -117,7 +117,7 @@ def _choice(name: str, choices: tuple[str, ...], doc: str, also: tuple[str, ...]
     return _add(name, parse, "one of " + ", ".join(choices), doc)
 
 
-def variables() -> Iterator[Variable[object]]:
+def variables() -> Iterator[EnvVariable[object]]:
     """The whole table, in the order it is written."""
     return iter(_TABLE.values())
 

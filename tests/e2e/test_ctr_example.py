@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from support.jobs import LIMIT_S, clean_environ, fleetrun
+from support.jobs import fleetrun, python
 
 pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).parents[2]
@@ -19,21 +17,12 @@ FOLDER = ROOT / "examples" / "ctr"
 
 def alone(script: str, *arguments: object, cwd: Path) -> str:
     """Run a script of the example in one process."""
-    done = subprocess.run(
-        [sys.executable, FOLDER / script, *map(str, arguments)],
-        cwd=cwd,
-        env={**clean_environ(), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return python(FOLDER / script, *arguments, cwd=cwd, warm=True)
 
 
 def together(*arguments: object, cwd: Path) -> str:
     """Run train.py on two servers and two workers."""
-    result = fleetrun("--server_num", 2, "--worker_num", 2, FOLDER / "train.py", *arguments, cwd=cwd)
+    result = fleetrun("--server_num", 2, "--worker_num", 2, FOLDER / "train.py", *arguments, cwd=cwd, warm=True)
     assert result.code == 0, result.err
     assert "WARNING" not in result.err
     return result.out

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from support.jobs import LIMIT_S, clean_environ, fleetrun, script
+from support.jobs import fleetrun, python, script
 
 pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).parents[2]
@@ -21,27 +19,13 @@ def readme_block(language: str) -> str:
     return str(blocks[0])
 
 
-def python(path: Path) -> str:
-    """Run a script by itself, in its own folder."""
-    done = subprocess.run(
-        [sys.executable, path],
-        cwd=path.parent,
-        env={**clean_environ(), "OMP_NUM_THREADS": "1"},  # the machine may be busy with other tests
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("num_servers", [0, 2])
 def test_the_readme_program_learns_and_saves(tmp_path: Path, num_servers: int) -> None:
     train = script(tmp_path, readme_block("python"))
     if num_servers == 0:
-        output = python(train)
+        output = python(train, cwd=tmp_path)
     else:
-        result = fleetrun("--server_num", num_servers, "--worker_num", 2, train, cwd=tmp_path)
+        result = fleetrun("--server_num", num_servers, "--worker_num", 2, train, cwd=tmp_path, warm=True)
         assert result.code == 0, result.err
         output = result.out
     found = re.search(r"mean loss over the workers: ([0-9.]+), saved in (.+)", output)
@@ -57,13 +41,14 @@ def test_the_readme_program_is_short() -> None:
 
 def test_a_program_without_fleet_reads_the_model_for_serving(tmp_path: Path) -> None:
     program = readme_block("python").replace("save_persistables('checkpoint')", "save_inference_model('model')")
-    python(script(tmp_path, program))
+    python(script(tmp_path, program), cwd=tmp_path, warm=True)
     check = "\nassert len(row_of) == 1000 and row_of[999].shape == (8,) and weight.shape == (32, 24), len(row_of)"
-    python(script(tmp_path, readme_block("py") + check, "serve.py"))
+    python(script(tmp_path, readme_block("py") + check, "serve.py"), cwd=tmp_path, warm=True)
 
 
 def test_the_quickstart_separates_the_spirals(tmp_path: Path) -> None:
-    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", ROOT / "examples/quickstart/train.py", cwd=tmp_path)
+    train = ROOT / "examples/quickstart/train.py"
+    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", train, cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
     assert "training 1500/1500" in result.out
     found = re.search(r"2 worker\(s\), loss [0-9.]+, accuracy on unseen points ([0-9.]+)", result.out)
@@ -73,7 +58,7 @@ def test_the_quickstart_separates_the_spirals(tmp_path: Path) -> None:
 
 def test_the_static_network_learns_collectively(tmp_path: Path) -> None:
     train = ROOT / "examples/static_mlp.py"
-    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", train, "--mode", "collective", cwd=tmp_path)
+    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", train, "--mode", "collective", cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
     found = re.search(r"collective, 2 worker\(s\): loss [0-9.]+, accuracy on unseen points ([0-9.]+)", result.out)
     assert found is not None, result.out
@@ -81,7 +66,8 @@ def test_the_static_network_learns_collectively(tmp_path: Path) -> None:
 
 
 def test_the_static_click_model_learns_beside_servers(tmp_path: Path) -> None:
-    result = fleetrun("--server_num", 2, "--worker_num", 2, ROOT / "examples/static_ctr.py", cwd=tmp_path)
+    train = ROOT / "examples/static_ctr.py"
+    result = fleetrun("--server_num", 2, "--worker_num", 2, train, cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
     found = re.search(r"2 worker\(s\), 2500 rows, AUC on unseen records ([0-9.]+)", result.out)
     assert found is not None, result.out

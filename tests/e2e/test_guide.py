@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from support.jobs import LIMIT_S, clean_environ, fleetrun, script
+from support.jobs import fleetrun, python, script
 
 pytestmark = pytest.mark.timeout(300)
 DOCS = Path(__file__).parents[2] / "docs"
@@ -23,20 +21,11 @@ def program(page: str) -> str:
 def test_the_guide_runs(tmp_path: Path, num_servers: int) -> None:
     guide = script(tmp_path, program("parameter_server.md"), "guide.py")
     if num_servers:
-        result = fleetrun("--server_num", num_servers, "--worker_num", 2, guide, cwd=tmp_path)
+        result = fleetrun("--server_num", num_servers, "--worker_num", 2, guide, cwd=tmp_path, warm=True)
         assert result.code == 0, result.err
         output = result.out
     else:
-        done = subprocess.run(
-            [sys.executable, guide],
-            cwd=tmp_path,
-            env={**clean_environ(), "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-        )
-        assert done.returncode == 0, done.stderr
-        output = done.stdout
+        output = python(guide, cwd=tmp_path, warm=True)
     losses = [float(loss) for loss in re.findall(r"loss ([0-9.]+)", output)]
     assert len(losses) == 2
     assert losses[-1] < 0.2

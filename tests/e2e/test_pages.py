@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from support.jobs import LIMIT_S, clean_environ, script
+from support.jobs import python, script
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
@@ -24,14 +22,6 @@ PAGES = {
 @pytest.mark.parametrize("page", PAGES)
 def test_the_page_runs(page: str, tmp_path: Path) -> None:
     program = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL))
-    done = subprocess.run(
-        [sys.executable, script(tmp_path, program)],
-        env={**clean_environ(), "FLEET_DEVICE": "cpu", "OMP_NUM_THREADS": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stderr
+    said = python(script(tmp_path, program), cwd=tmp_path, environ={"FLEET_DEVICE": "cpu"}, warm=True)
     for words in PAGES[page]:
-        assert words in done.stdout
+        assert words in said

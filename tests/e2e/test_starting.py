@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
 
 from fleet.net import Hold
 from support.hosts import two_hosts, why_not
-from support.jobs import LIMIT_S, RunningJob, clean_environ, script
+from support.jobs import LIMIT_S, Process, RunningJob, clean_environ, running, script
 
 pytestmark = pytest.mark.timeout(300)
 README = Path(__file__).parents[2] / "README.md"
@@ -28,22 +26,10 @@ def program(tmp_path: Path) -> Path:
     return script(tmp_path, found[1])
 
 
-@contextmanager
-def started(*command: object, cwd: Path, environ: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+def started(*command: object, cwd: Path, environ: dict[str, str]) -> AbstractContextManager[Process]:
     """A process that is ended, whatever the test does."""
-    process = subprocess.Popen(
-        [sys.executable, *map(str, command)],
-        cwd=cwd,
-        env={**clean_environ(), "OMP_NUM_THREADS": "1", **environ},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    variables = {**clean_environ(), "OMP_NUM_THREADS": "1", **environ}
+    return running([sys.executable, *command], cwd, variables, warm=False)
 
 
 def test_by_hand(tmp_path: Path, program: Path) -> None:
@@ -66,7 +52,7 @@ def test_by_hand(tmp_path: Path, program: Path) -> None:
             stack.enter_context(started(program, cwd=tmp_path, environ=environ | {"PADDLE_TRAINER_ID": str(index)}))
             for index in range(2)
         ]
-        outputs = [worker.communicate(timeout=LIMIT_S)[0] for worker in workers]
+        outputs = ["".join(worker.communicate(timeout=LIMIT_S)) for worker in workers]
         assert [worker.returncode for worker in workers] == [0, 0], outputs
         assert re.search(LEARNED, outputs[0]), outputs[0]
         assert [server.wait(timeout=LIMIT_S) for server in servers] == [0, 0]  # by themselves: every worker has left

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fleet.checkpoint import (
-    Block,
+    BlockForm,
     Manifest,
     begin,
     check_files,
@@ -48,7 +48,7 @@ def save(folder, version):
         table.rows["values"][:] = version
         pieces += checkpoint.save_table(
             table, "ads", writing, server, 2, dtype="float32", rule="adam", piece_bytes=4000)
-    block = checkpoint.Block("w", 0, 50, 50, "sgd")
+    block = checkpoint.BlockForm("w", 0, 50, 50, "sgd")
     values = np.full(50, version, np.float32)
     pieces += checkpoint.save_dense(
         writing, 0, 2, [checkpoint.BlockData(block, values, (), np.zeros(0, np.float32))])
@@ -86,7 +86,7 @@ def check(folder: Path) -> int:
     table = FakeTable()
     assert load_table(table, manifest, where, "ads", 0, 1, dtype="float32", rule="adam") == 300
     assert (table.rows["values"] == manifest.version).all()
-    (block,) = load_dense(manifest, where, [Block("w", 0, 50, 50, "sgd")])
+    (block,) = load_dense(manifest, where, [BlockForm("w", 0, 50, 50, "sgd")])
     assert (block.values == manifest.version).all()
     return manifest.version
 

@@ -5,9 +5,9 @@ Workers are `Fleet` objects in threads of this process, servers are real ones, h
 
 from __future__ import annotations
 
+import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -29,10 +29,11 @@ from fleet.ps import client
 from fleet.ps.client import Gradients
 from fleet.ps.grpc_server import GrpcServer
 from fleet.ps.service import Service
-from support.jobs import script
+from support.jobs import running, script
 from support.processes import wait_until
 from support.proxy import Cut, cutting
 from support.serving import REAL, server_process
+from support.sweeps import sweep
 from support.training import LIMIT_S, dense_of, in_threads, joined, rows_of, served, started, strategy
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 NUM_STEPS = 20
+MODES = ["sync", "async", "half", "geo"]
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +75,8 @@ class Losing(Service):
 
 def cuts(seed: int) -> Callable[[], Cut]:
     """Connections that last for a few calls, ending on the way there or back."""
-    chance = random.Random(seed)
-    return lambda: Cut(chance.choice(("up", "down")), chance.randrange(1000, 8000))
+    rng = random.Random(seed)
+    return lambda: Cut(rng.choice(("up", "down")), rng.randrange(1000, 8000))
 
 
 def train_all(
@@ -166,7 +168,7 @@ def test_a_server_that_is_down_at_the_start_is_named(monkeypatch: pytest.MonkeyP
                 pass
 
 
-@pytest.mark.parametrize("mode", ["sync", "async", "half", "geo"])
+@pytest.mark.parametrize("mode", sweep(MODES, sample=lambda mode: mode in ("sync", "geo")))
 def test_a_server_that_is_killed_is_named_by_its_workers(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with served() as ([endpoint], _), server_process(REAL, token=None) as server:
         with joined([endpoint, server.endpoint], strategy=strategy(mode)) as one:
@@ -180,7 +182,7 @@ def test_a_server_that_is_killed_is_named_by_its_workers(mode: str, monkeypatch:
                 one.fleet.stop_worker()
 
 
-@pytest.mark.parametrize("mode", ["sync", "async", "half", "geo"])
+@pytest.mark.parametrize("mode", sweep(MODES, sample=lambda mode: mode in ("async", "half")))
 def test_a_server_that_hangs_is_named(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "GRACE_S", 0.2)
     with server_process(REAL, token=None) as server, joined([server.endpoint], strategy=strategy(mode)) as one:
@@ -233,29 +235,30 @@ LOST = """
 def test_a_worker_that_is_killed_is_named_to_those_that_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    is_gone, both = threading.Event(), threading.Barrier(2)
+
     def work(index: int) -> str:
         with joined([endpoint], index, 3) as one:
-            one.train(1)  # all three are there; from now on six seconds are ample
-            here.wait(LIMIT_S)
+            one.train(5)
+            assert is_gone.wait(LIMIT_S)
+            both.wait(LIMIT_S)
             with pytest.raises(DeadlineError) as caught:
-                one.train(1, 10)
+                one.train(5, 10)
             assert one.stats()[0]["version"] == 5  # it still serves
             return str(caught.value)
 
-    here = threading.Barrier(2, lambda: monkeypatch.setenv("FLEET_STEP_TIMEOUT_S", "6"))
     with served() as ([endpoint], _):
         text = LOST.format(tests=str(Path(__file__).parents[1]), endpoint=str(endpoint))
-        lost = subprocess.Popen([sys.executable, script(tmp_path, text)], cwd=tmp_path)
-        try:
+        with running([sys.executable, script(tmp_path, text)], tmp_path, os.environ, warm=True) as lost:
             wait_until((tmp_path / "began").exists, LIMIT_S, "the worker to begin")
             waiting = started(lambda: work(0), lambda: work(2))
             wait_until((tmp_path / "trained").exists, LIMIT_S, "the worker to train")
-        finally:
             lost.kill()
-            lost.wait()
+        monkeypatch.setenv("FLEET_STEP_TIMEOUT_S", "2")
+        is_gone.set()
         for each in waiting:
             assert each.result(LIMIT_S) == (
-                f"server {endpoint}: waited 6 s for step 5: no gradients from worker 1. Is it slow or gone? "
+                f"server {endpoint}: waited 2 s for step 5: no gradients from worker 1. Is it slow or gone? "
                 "FLEET_STEP_TIMEOUT_S sets how long to wait"
             )
 

@@ -108,8 +108,8 @@ class Fuzz:
 
     def _raw(self, number: int, end: float) -> None:
         """Bytes on the port: random ones, frames without sense, and good calls that are damaged."""
-        chance = random.Random(number)
-        method = chance.choice(wire.METHODS)
+        rng = random.Random(number)
+        method = rng.choice(wire.METHODS)
         header, tensors = right(method, self._caller)
         good = b"".join(
             [
@@ -121,16 +121,16 @@ class Fuzz:
         for _ in range(BATCH):
             if time.monotonic() > end:
                 return
-            place = chance.randrange(len(good))
+            place = rng.randrange(len(good))
             frames = [
-                raw_http2.frame(chance.randrange(12), chance.randrange(256), chance.randrange(5), chance.randbytes(30))
+                raw_http2.frame(rng.randrange(12), rng.randrange(256), rng.randrange(5), rng.randbytes(30))
                 for _ in range(5)
             ]
-            sent = chance.choice(
+            sent = rng.choice(
                 [
-                    chance.randbytes(chance.randrange(1, 5000)),
+                    rng.randbytes(rng.randrange(1, 5000)),
                     raw_http2.settings() + b"".join(frames),
-                    good[:place] + chance.randbytes(chance.randrange(6)) + good[place + 3 :],
+                    good[:place] + rng.randbytes(rng.randrange(6)) + good[place + 3 :],
                 ]
             )
             with suppress(OSError), raw_http2.connection(self._server.endpoint) as raw:

@@ -16,8 +16,8 @@ def test_ids_on_a_gpu() -> None:
     reader = Reader(["padded", "plain", "any"], [6, 6, 0], [3, -1, -1], gpu)
     given = [torch.tensor(ids, device=gpu) for ids in ([[0], [3], [5]], [[3], [4]], [[-(2**40)]])]
     padded, plain, anywhere = reader.read(given)
-    assert [ids.asked.tolist() for ids in (padded, plain, anywhere)] == [[0, 5], [3, 4], [-(2**40)]]
-    assert all(ids.asked.device.type == "cpu" for ids in (padded, plain, anywhere))
+    assert [ids.real.tolist() for ids in (padded, plain, anywhere)] == [[0, 5], [3, 4], [-(2**40)]]
+    assert all(ids.real.device.type == "cpu" for ids in (padded, plain, anywhere))
     assert padded.spread(torch.ones(2, 1, device=gpu)).tolist() == [[1.0], [0.0], [1.0]]
     assert padded.picked(torch.arange(3.0, device=gpu)[:, None]).tolist() == [[0.0], [2.0]]
     given[1][0] = 6

@@ -45,9 +45,9 @@ TRAIN = """
 
     def batches():
         for step in range(first, last):
-            chance = torch.Generator().manual_seed(1000 * step + fleet.worker_index())
-            ids = torch.randint(0, 200, (64, 3), generator=chance)
-            x = torch.randn(64, 2, generator=chance)
+            generator = torch.Generator().manual_seed(1000 * step + fleet.worker_index())
+            ids = torch.randint(0, 200, (64, 3), generator=generator)
+            x = torch.randn(64, 2, generator=generator)
             yield ids.to(device), x.to(device), ((ids % 7).sum(1) > 9).float().to(device)
 
     torch.manual_seed(fleet.worker_index())

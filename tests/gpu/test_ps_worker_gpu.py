@@ -57,10 +57,10 @@ def job(model: nn.Module, mode: str = "sync") -> Iterator[torch.optim.Optimizer]
 
 
 def batch(step: int) -> tuple[dict[str, torch.Tensor | tuple[torch.Tensor, torch.Tensor]], torch.Tensor, torch.Tensor]:
-    chance = torch.Generator().manual_seed(step)
-    user, item, seen = (torch.randint(0, 50, (size,), generator=chance) for size in (BATCH, BATCH, 3 * BATCH))
+    generator = torch.Generator().manual_seed(step)
+    user, item, seen = (torch.randint(0, 50, (size,), generator=generator) for size in (BATCH, BATCH, 3 * BATCH))
     offsets = torch.arange(0, 3 * BATCH, 3)
-    x = torch.randn(BATCH, 2, generator=chance)
+    x = torch.randn(BATCH, 2, generator=generator)
     return {"user": user, "item": item, "seen": (seen, offsets)}, x, (user < 25).float()
 
 

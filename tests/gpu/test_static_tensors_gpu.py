@@ -58,8 +58,8 @@ def test_a_layer_is_the_same_and_waits_for_nothing(name: str) -> None:
 
 
 def test_metrics_count_on_the_gpu() -> None:
-    chance = np.array([[0.9], [0.8], [0.3], [0.6]], np.float32)
-    feed = {"x": np.concatenate([1 - chance, chance], 1), "label": np.array([[1], [0], [0], [1]])}
+    probability = np.array([[0.9], [0.8], [0.3], [0.6]], np.float32)
+    feed = {"x": np.concatenate([1 - probability, probability], 1), "label": np.array([[1], [0], [0], [1]])}
     with building(CUDAPlace(0)) as built:
         x, label = fed("x", [-1, 2]), fed("label", [-1, 1], "int64")
         total, last, _ = layers.auc(x, label)

@@ -49,9 +49,9 @@ def say(server: ServerProcess, *pieces: bytes, timeout_s: float = 1.0) -> bytes:
 
 
 def test_random_bytes(server: ServerProcess) -> None:
-    chance = random.Random(1)
+    rng = random.Random(1)
     for size in (1, 8, 9, 24, 100, 5000, 1_000_000):
-        say(server, chance.randbytes(size), timeout_s=0.2)
+        say(server, rng.randbytes(size), timeout_s=0.2)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_messages_that_claim_to_be_huge(server: ServerProcess, token: str | None
 
 
 def test_frames_without_sense(server: ServerProcess) -> None:
-    chance = random.Random(2)
+    rng = random.Random(2)
     for _ in range(50):
         frames = [
-            raw_http2.frame(chance.randrange(12), chance.randrange(256), chance.randrange(9), chance.randbytes(20))
+            raw_http2.frame(rng.randrange(12), rng.randrange(256), rng.randrange(9), rng.randbytes(20))
             for _ in range(20)
         ]
         say(server, raw_http2.settings(), *frames, timeout_s=0.02)
@@ -129,12 +129,12 @@ def test_slow_callers_do_not_keep_others_waiting(server: ServerProcess) -> None:
 
 @pytest.mark.parametrize("method", wire.METHODS)
 def test_garbage_with_the_token(server: ServerProcess, method: str) -> None:
-    chance = random.Random(method)
+    rng = random.Random(method)
     valid = wire.encode(f"{method}Request", getattr(ps_pb2, f"{method}Request").Header(), [b"x" * 40])
     garbage = [b"\xff" * 40, b"\x12\xff\xff\xff\xff\x0f", b"\x0a\x7f", b"\x12\x00" * 200_000, b"\x0b" * 100]
     for _ in range(30):
-        place = chance.randrange(len(valid))
-        garbage += [chance.randbytes(place + 1), valid[:place] + chance.randbytes(3) + valid[place + 3 :]]
+        place = rng.randrange(len(valid))
+        garbage += [rng.randbytes(place + 1), valid[:place] + rng.randbytes(3) + valid[place + 3 :]]
     allowed = {grpc.StatusCode.OK, grpc.StatusCode.ABORTED, grpc.StatusCode.INTERNAL, grpc.StatusCode.DEADLINE_EXCEEDED}
     if method == "Leave":
         garbage = garbage[:5]  # what is understood ends the toy

@@ -10,7 +10,6 @@ import pytest
 
 from support.collective_job import run_cases
 from support.jobs import fleetrun, script
-from support.parity import one_torch_thread
 from support.programs_collective import CASES, STEPS
 from support.programs_models import MODELS, train_here
 
@@ -21,8 +20,7 @@ TOLERANCE = 1e-5
 def test_collective_training_equals_one_process(tmp_path: Path) -> None:
     """Five programs, by `fleet.distributed_optimizer` and by nccl2 mode; averages of parameters once by each."""
     got = run_cases("support.programs_collective", list(CASES), 2, tmp_path)
-    with one_torch_thread():
-        expected = {name: train_here(build(), STEPS) for name, build in MODELS.items()}
+    expected = {name: train_here(build(), STEPS) for name, build in MODELS.items()}
     for case, name in CASES.items():
         assert isinstance(got[case][0], list), got[case]
         np.testing.assert_allclose(np.mean(got[case], 0), expected[name], rtol=TOLERANCE, err_msg=case)
@@ -100,7 +98,7 @@ elif fleet.is_worker():
 
 def test_a_job_without_init_worker_and_stop_worker_ends_by_itself(tmp_path: Path) -> None:
     arguments = ["--server_num", 2, "--worker_num", 2, "--quiet", script(tmp_path, TRAIN)]
-    result = fleetrun(*arguments, cwd=tmp_path, environ={"OMP_NUM_THREADS": "1"})
+    result = fleetrun(*arguments, cwd=tmp_path, environ={"OMP_NUM_THREADS": "1"}, warm=True)
     assert result.code == 0, result.err
     for worker in range(2):
         losses = json.loads((tmp_path / f"worker.{worker}").read_text())

@@ -38,6 +38,8 @@ TRAIN = """
     model = fleet.distributed_model(nn.Sequential(embedding, nn.Linear(4, 1)))
     optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters()))
     if fleet.is_server():
+        with open(f"server.{{fleet.server_index()}}", "w") as file:
+            file.write(f"{{os.getpid()}}\\n")
         fleet.init_server()
         fleet.run_server()
         sys.exit()
@@ -62,7 +64,7 @@ def train(folder: Path, steps: int = 10, before: str = "width = 4") -> Path:
 
 
 def test_a_job_of_fleetrun(tmp_path: Path) -> None:
-    result = fleetrun("--server_num", 2, "--worker_num", 2, train(tmp_path), cwd=tmp_path)
+    result = fleetrun("--server_num", 2, "--worker_num", 2, train(tmp_path), cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
     assert "rows 34" in (tmp_path / "log/workerlog.0").read_text()  # 17 of each worker
     for index in range(2):
@@ -71,13 +73,10 @@ def test_a_job_of_fleetrun(tmp_path: Path) -> None:
 
 def test_kill_9_of_a_server_ends_the_job_and_is_its_cause(tmp_path: Path) -> None:
     environ = {"FLEET_RPC_TIMEOUT_S": "20"}
-    with RunningJob(["--server_num", 2, "--worker_num", 2, train(tmp_path, 10**6)], tmp_path, environ) as job:
+    arguments = ["--server_num", 2, "--worker_num", 2, train(tmp_path, 10**6)]
+    with RunningJob(arguments, tmp_path, environ, warm=True) as job:
         workers = [int(job.read(f"step.{index}")) for index in range(2)]
-        server = next(
-            int(folder.name)
-            for folder in Path("/proc").iterdir()
-            if folder.name.isdigit() and is_server(folder, job.pid, 1)
-        )
+        server = int(job.read("server.1"))
         os.kill(server, signal.SIGKILL)
         result = job.finish()
     assert result.code == 137
@@ -85,20 +84,9 @@ def test_kill_9_of_a_server_ends_the_job_and_is_its_cause(tmp_path: Path) -> Non
     assert not any(exists(pid) for pid in workers)
 
 
-def is_server(process: Path, launcher: int, index: int) -> bool:
-    """Whether a process is this server of this launcher."""
-    try:
-        environ = (process / "environ").read_bytes().split(b"\0")
-        parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return False
-    is_one = b"TRAINING_ROLE=PSERVER" in environ and f"PADDLE_PSERVER_ID={index}".encode() in environ
-    return is_one and parent == launcher
-
-
 def test_workers_that_disagree_end_the_job_with_the_reason(tmp_path: Path) -> None:
     path = train(tmp_path, before="width = 4 + (fleet.is_worker() and fleet.worker_index())")
-    result = fleetrun("--server_num", 1, "--worker_num", 2, path, cwd=tmp_path)
+    result = fleetrun("--server_num", 1, "--worker_num", 2, path, cwd=tmp_path, warm=True)
     assert result.code == 1
     assert re.search(
         r"server 127.0.0.1:\d+: worker [01] does not agree with the job: table 'ads': width is [45] here, [45] in the",

@@ -16,7 +16,7 @@ import pytest
 
 from fleet.errors import RoleError
 from fleet.net import is_loopback, local_addresses
-from fleet.roles.mpi_world import World
+from fleet.roles.mpi_world import MpiWorld
 from support.jobs import LIMIT_S
 
 BESIDE = Path(sys.executable).with_name("mpirun")
@@ -209,7 +209,7 @@ def test_ranks_on_two_machines_hold_a_port_others_can_reach() -> None:
     """The one thing here that one machine cannot show: the other rank's answer is made up."""
     if all(is_loopback(address) for address in local_addresses()):
         pytest.skip("this machine has no network besides loopback")
-    world = World(0, 2, lambda text: [text, "10.0.0.2:6170"], ["node-1", "node-2"])
+    world = MpiWorld(0, 2, lambda text: [text, "10.0.0.2:6170"], ["node-1", "node-2"])
     hold, endpoints = world.hold_ports(is_mine=True)
     assert hold is not None
     with hold:
@@ -219,6 +219,6 @@ def test_ranks_on_two_machines_hold_a_port_others_can_reach() -> None:
 
 
 def test_a_rank_without_a_port_stops_all_ranks() -> None:
-    world = World(0, 2, lambda text: [text, "!no address"], ["node-1", "node-1"])
+    world = MpiWorld(0, 2, lambda text: [text, "!no address"], ["node-1", "node-1"])
     with pytest.raises(RoleError, match="MPI rank 1 on node-1 found no port: no address"):
         world.hold_ports(is_mine=True)

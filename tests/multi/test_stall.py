@@ -41,7 +41,7 @@ with open(f"pid.{me}", "w") as file:
     train = folder / "train.py"
     train.write_text(head + body)
     arguments = ["--nproc_per_node", 2, "--device", "cpu", train]
-    return RunningJob(arguments, folder, {"FLEET_STALL_TIMEOUT_S": "5", "TEST_LIMIT_S": str(timeout_s)})
+    return RunningJob(arguments, folder, {"FLEET_STALL_TIMEOUT_S": "5", "TEST_LIMIT_S": str(timeout_s)}, warm=True)
 
 
 def logs(folder: Path) -> list[str]:

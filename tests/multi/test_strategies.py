@@ -74,7 +74,8 @@ def test_what_is_loaded_stays(seen: Seen) -> None:
 
 
 def test_divided_models(seen: Seen) -> None:
-    assert max(same(seen, "looks_between_backward_and_step").values()) < 1e-5
+    for worker in seen["looks_between_backward_and_step"]:  # each looks at a batch of its own
+        assert max(worker.values()) < 1e-5
     assert same(seen, "attention_is_divided") > 0.0
 
 

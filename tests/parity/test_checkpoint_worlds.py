@@ -29,7 +29,8 @@ def one_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def run(plan: str, num_workers: int, folder: Path, *options: object) -> tuple[str, list[dict[str, Any]]]:
     """What the job told on the terminal, and what each worker reports."""
     program = Path(checkpoint_job.__file__)
-    done = fleetrun("--nproc_per_node", num_workers, "--device", "cpu", *options, program, plan, folder, cwd=folder)
+    where = ("--nproc_per_node", num_workers, "--device", "cpu")
+    done = fleetrun(*where, *options, program, plan, folder, cwd=folder, warm=True)
     assert done.code == 0, done.err
     return done.err, [json.loads((folder / f"{plan}.{worker}.json").read_text()) for worker in range(num_workers)]
 

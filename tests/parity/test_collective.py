@@ -10,7 +10,7 @@ from support.collective_job import LIMIT_S, run_cases
 from support.collective_parity import CASES, MORE
 
 LIMIT = 1e-5
-"""Relative, at every one of 50 steps."""
+"""Relative, at every one of 50 steps, or 20 of four workers."""
 
 
 @pytest.mark.timeout(LIMIT_S + 20)

@@ -27,6 +27,7 @@ def test_processes_equal_threads(num_servers: int, num_workers: int, rule: str, 
         cwd=tmp_path,
         environ={"PYTHONPATH": str(script.parents[1])},
         limit_s=LIMIT_S,
+        warm=True,
     )
     assert result.code == 0, result.err
     curves = [json.loads((tmp_path / f"worker{index}.json").read_text()) for index in range(num_workers)]

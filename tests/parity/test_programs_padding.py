@@ -80,7 +80,7 @@ def test_padding_takes_no_row_of_the_ceiling() -> None:
 def test_rows_and_gradients_of_the_others(ids: list[int], asked: list[int], places: list[int] | None) -> None:
     reader = Reader(["t"], [IDS], [PADDING], torch.device("cpu"))
     (read,) = reader.read([torch.tensor(ids, dtype=torch.int64)])
-    assert read.asked.tolist() == asked
+    assert read.real.tolist() == asked
     assert (None if read.places is None else read.places.tolist()) == places
     rows: Any = torch.ones(len(asked), 2)
     assert read.spread(rows).tolist() == [[float(one != PADDING)] * 2 for one in ids]

@@ -26,7 +26,7 @@ from fleet.collective.model import DistributedModel
 from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import FleetError
 from fleet.runtime.pairs import Pairs
-from fleet.runtime.training import board
+from fleet.runtime.training import save_store
 from fleet.runtime.training.checkpoint import Checkpoint
 
 NUM_STEPS, SAVED_AT, BATCH = 5, 3, 4
@@ -266,7 +266,7 @@ PLANS: dict[str, list[Any]] = {
 
 def main(plan: str, folder: Path) -> None:
     torch.set_num_threads(1)
-    board.MAX_NOTE = 1000  # accounts travel in several pieces
+    save_store.MAX_NOTE = 1000  # accounts travel in several pieces
     fleet.init(is_collective=True)
     report = {}
     for part in PLANS[plan]:

@@ -31,6 +31,7 @@ def run_cases(
         cwd=folder,
         environ={"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"},
         limit_s=LIMIT_S,
+        warm="cpu" in where,
     )
     assert result.code == 0, result.err
     workers = [json.loads((folder / f"worker{index}.json").read_text()) for index in range(num_workers)]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fleet.collective.modes.local_sgd import LocalSGD
+from fleet.collective.modes.local_sgd import LocalSGDPolicy
 from fleet.optim import Lamb, Lars
 from support.collective_cases import alone, gap, network, pair, start, steps, strategy_of, train, worst
 
@@ -24,7 +24,7 @@ def adaptive() -> dict[str, Any]:
     fields = {"adaptive_localsgd": True, "adaptive_localsgd_configs": {"init_k_steps": 4, "begin_step": 1}}
     here, model, optimizer = pair(strategy_of(**fields))
     mode = model.step_state.policy
-    assert isinstance(mode, LocalSGD)
+    assert isinstance(mode, LocalSGDPolicy)
     intervals = []
     for _ in range(6):
         steps(here, model, optimizer, 1)

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from support.processes import wait_until
+from support.warm import WarmProcess
 
 FLEETRUN = (sys.executable, "-m", "fleet.launch")
 # A job that takes longer than this is stuck, also on a machine that does ten other things.
@@ -37,8 +38,48 @@ def script(folder: Path, text: str, name: str = "train.py") -> Path:
     return path
 
 
+Process = subprocess.Popen[str] | WarmProcess
+
+
+def start(command: Sequence[object], cwd: Path, environ: Mapping[str, str], *, warm: bool) -> Process:
+    """A process whose output is kept: with a new interpreter or, `warm`, forked with its imports behind it."""
+    if warm:
+        return WarmProcess(command, cwd, environ)
+    return subprocess.Popen(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextlib.contextmanager
+def running(command: Sequence[object], cwd: Path, environ: Mapping[str, str], *, warm: bool) -> Iterator[Process]:
+    """The same; it does not outlive the block, whatever happens there."""
+    process = start(command, cwd, environ, warm=warm)
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def end(process: Process) -> None:
+    """Kill it if it still runs, and let go of its output."""
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+    if isinstance(process, WarmProcess):
+        process.close()
+
+
 class RunningJob:
-    """A fleetrun in the background. Scripts talk to tests through files in the working folder."""
+    """A fleetrun in the background. Scripts talk to tests through files in the working folder.
+
+    A `warm` one and its processes are forked with their imports behind them (`support.warm`).
+    """
 
     def __init__(
         self,
@@ -46,18 +87,12 @@ class RunningJob:
         cwd: Path,
         environ: Mapping[str, str] | None = None,
         prefix: Sequence[str] = (),
+        warm: bool = False,
     ) -> None:
         self.cwd = cwd
         self._started = time.monotonic()
-        self._process = subprocess.Popen(
-            [*prefix, *FLEETRUN, *map(str, arguments)],
-            cwd=cwd,
-            env={**clean_environ(), **(environ or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        command, environ = [*prefix, *FLEETRUN, *map(str, arguments)], {**clean_environ(), **(environ or {})}
+        self._process = start(command, cwd, environ, warm=warm)
         self.pid = self._process.pid
 
     def __enter__(self) -> RunningJob:
@@ -65,9 +100,7 @@ class RunningJob:
 
     def __exit__(self, *_: object) -> None:
         """End the job whatever the test did; its own guard then ends the rest."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.communicate()
+        end(self._process)
 
     def read(self, name: str) -> str:
         """What a script has written to a file of the working folder, once it is there and complete."""
@@ -97,7 +130,7 @@ class RunningJob:
             self._process.kill()
             out, err = self._process.communicate()
             raise AssertionError(f"the job did not end within {limit_s} s\n{out}\n{err}") from None
-        return Result(self._process.returncode, out, err, time.monotonic() - self._started)
+        return Result(self._process.wait(), out, err, time.monotonic() - self._started)
 
 
 def clean_environ() -> dict[str, str]:
@@ -112,8 +145,23 @@ def clean_environ() -> dict[str, str]:
 
 
 def fleetrun(
-    *arguments: object, cwd: Path, environ: Mapping[str, str] | None = None, limit_s: float = LIMIT_S
+    *arguments: object,
+    cwd: Path,
+    environ: Mapping[str, str] | None = None,
+    limit_s: float = LIMIT_S,
+    warm: bool = False,
 ) -> Result:
     """Run a job to its end."""
-    with RunningJob(arguments, cwd, environ) as job:
+    with RunningJob(arguments, cwd, environ, warm=warm) as job:
         return job.finish(limit_s)
+
+
+def python(
+    *command: object, cwd: Path, environ: Mapping[str, str] | None = None, limit_s: float = LIMIT_S, warm: bool = False
+) -> str:
+    """Run a script by itself, in one thread since the machine may be busy with other tests; what it printed."""
+    variables = {**clean_environ(), "OMP_NUM_THREADS": "1", **(environ or {})}
+    with running([sys.executable, *command], cwd, variables, warm=warm) as process:
+        out, err = process.communicate(timeout=limit_s)
+    assert process.returncode == 0, err
+    return out

@@ -24,7 +24,7 @@ def softened(shape: tuple[int, ...]) -> Any:
     return weights / weights.sum(-1, keepdims=True)
 
 
-CHANCE, TRUTH = RNG.uniform(0.05, 0.95, (6, 1)), RNG.integers(0, 2, (6, 1)).astype(np.float64)
+PROBABILITY, TRUTH = RNG.uniform(0.05, 0.95, (6, 1)), RNG.integers(0, 2, (6, 1)).astype(np.float64)
 SIGNS = TRUTH * 2 - 1
 LEFT, RIGHT = normal(6, 1), normal(6, 1)
 WEIGHTS = RNG.uniform(0.5, 2.0, (6, 5))
@@ -68,7 +68,7 @@ LOSS_CASES: list[tuple[str, dict[str, Any], Build, Build]] = [
     ("mse_loss", {"x": LEFT, "y": RIGHT}, layers.mse_loss, lambda x, y: ((x - y) ** 2).mean().view(1)),
     (
         "log_loss",
-        {"x": CHANCE},
+        {"x": PROBABILITY},
         lambda x: layers.log_loss(x, _constant(TRUTH), 1e-3),
         lambda x: -torch.from_numpy(TRUTH) * (x + 1e-3).log() - (1 - torch.from_numpy(TRUTH)) * (1 - x + 1e-3).log(),
     ),

@@ -6,8 +6,7 @@ the same for all, and N workers share each of them evenly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -114,14 +113,3 @@ RULES: dict[str, Callable[[nn.Module], Optimizer]] = {
 def worst_error(found: Sequence[float], expected: Sequence[float]) -> float:
     """The largest relative difference of two curves."""
     return max(abs(one - other) / abs(other) for one, other in zip(found, expected, strict=True))
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """How a sum is cut among threads changes its last bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -22,6 +22,8 @@ WIDTH, HIDDEN, BATCH, SIGNAL = 8, 32, 500, 3.0
 NUM_WORKERS, NUM_BATCHES, NUM_HELD_OUT = 2, 100, 20
 """Batches per worker."""
 DENSE_LR, TABLE_LR = 5e-4, 0.2
+TABLE_EPS = 1e-6
+"""Large enough that a gradient of nothing but rounding, in a row's first step, is no step of +lr or -lr."""
 INITIALIZER = fleet.initializers.Uniform(-0.01, 0.01)
 
 

@@ -38,11 +38,23 @@ def main() -> None:
 def train(num_batches: int | None) -> dict[str, object]:
     import torch  # not in servers, which start in a tenth of the time without it
 
-    from support.parity_ctr import DENSE_LR, INITIALIZER, TABLE_LR, WIDTH, Clicks, auc_of, held_out, loss_of, stream
+    from support.parity_ctr import (
+        DENSE_LR,
+        INITIALIZER,
+        TABLE_EPS,
+        TABLE_LR,
+        WIDTH,
+        Clicks,
+        auc_of,
+        held_out,
+        loss_of,
+        stream,
+    )
 
     torch.set_num_threads(1)
     torch.manual_seed(fleet.worker_index())
-    rows = fleet.nn.Embedding(WIDTH, table="ids", rule=fleet.rules.Adagrad(lr=TABLE_LR), initializer=INITIALIZER)
+    rule = fleet.rules.Adagrad(lr=TABLE_LR, eps=TABLE_EPS)
+    rows = fleet.nn.Embedding(WIDTH, table="ids", rule=rule, initializer=INITIALIZER)
     model = fleet.distributed_model(Clicks(rows))
     optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=DENSE_LR))
     fleet.init_worker()

@@ -27,7 +27,7 @@ def saved(folder: Path) -> Arrays:
         data = checkpoint.load_dense(
             manifest,
             where,
-            [checkpoint.Block(parameter, 0, size, size, blocks[0].rule, blocks[0].arrays, blocks[0].scalars)],
+            [checkpoint.BlockForm(parameter, 0, size, size, blocks[0].rule, blocks[0].arrays, blocks[0].scalars)],
         )[0]
         found[f"dense {parameter}, values"] = data.values
         found[f"dense {parameter}, scalars"] = data.scalars
@@ -51,8 +51,8 @@ def column(arrays: Arrays, table: str, name: str) -> dict[int, Any]:
     return dict(zip(keys.tolist(), np.asarray(arrays[f"table {table}, {name}"]), strict=True))
 
 
-def _blocks(manifest: checkpoint.Manifest) -> dict[str, list[checkpoint.Block]]:
-    found: dict[str, list[checkpoint.Block]] = {}
+def _blocks(manifest: checkpoint.Manifest) -> dict[str, list[checkpoint.BlockForm]]:
+    found: dict[str, list[checkpoint.BlockForm]] = {}
     for piece in manifest.dense:
         for block in piece.blocks:
             found.setdefault(block.parameter, []).append(block)

@@ -49,17 +49,17 @@ class Net(nn.Module):
 def first_model(seed: int = 0, **table: Any) -> Net:
     """A model whose dense parameters depend on the seed alone."""
     model = Net(**table)
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.uniform_(-0.5, 0.5, generator=chance)
+            parameter.uniform_(-0.5, 0.5, generator=generator)
     return model
 
 
 def batch(step: int, worker: int = 0, size: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
     """Ids [size, 3] and targets of one step of one worker; always the same."""
-    chance = torch.Generator().manual_seed(1000 * worker + step)
-    ids = torch.randint(0, NUM_IDS, (size, 3), generator=chance)
+    generator = torch.Generator().manual_seed(1000 * worker + step)
+    ids = torch.randint(0, NUM_IDS, (size, 3), generator=generator)
     return ids, (ids.sum(1) % 2).float()
 
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.checkpoint import (
-    Block,
     BlockData,
+    BlockForm,
     Manifest,
     begin,
     commit,
@@ -30,12 +30,14 @@ from fleet.errors import CheckpointError
 ADAM = state_form(lambda n: 2 * n + 1)
 
 
-def cut(parameter: str, size: int, ends: list[int], rule: str = "adam") -> list[Block]:
+def cut(parameter: str, size: int, ends: list[int], rule: str = "adam") -> list[BlockForm]:
     starts = [0, *ends]
-    return [Block(parameter, begin, end, size, rule, *ADAM) for begin, end in zip(starts, [*ends, size], strict=True)]
+    return [
+        BlockForm(parameter, begin, end, size, rule, *ADAM) for begin, end in zip(starts, [*ends, size], strict=True)
+    ]
 
 
-def numbered(block: Block, step: float = 5.0) -> BlockData:
+def numbered(block: BlockForm, step: float = 5.0) -> BlockData:
     values = np.arange(block.begin, block.end, dtype=np.float32)
     columns = tuple(values + 1000 * (number + 1) for number in range(block.arrays))
     return BlockData(block, values, columns, np.full(block.scalars, step, np.float32))
@@ -90,7 +92,7 @@ def test_a_buffer_of_blocks_is_cut_and_joined() -> None:
 
 def test_a_buffer_without_state_or_blocks() -> None:
     none = np.zeros(0, np.float32)
-    block = Block("a", 0, 2, 2, "sgd")
+    block = BlockForm("a", 0, 2, 2, "sgd")
     (part,) = split_buffer([block], np.ones(2, np.float32), none)
     assert [array.tolist() for array in join_buffer([part])] == [[1, 1], []]
     assert split_buffer([], none, none) == []
@@ -145,21 +147,21 @@ def test_only_needed_pieces_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (Block("v", 0, 10, 10, "adam", *ADAM), "has no dense parameter 'v'"),
-        (Block("w", 0, 10, 20, "adam", *ADAM), "'w' does not fit .*: its number of elements is 20 here and 10 in"),
-        (Block("w", 0, 10, 10, "adamw", *ADAM), "its rule is 'adamw' here and 'adam' in the checkpoint"),
-        (Block("w", 0, 10, 10, "adam", 3, 1), "its rule's state per element is 3 here and 2 in"),
-        (Block("w", 0, 10, 10, "adam", 2, 0), "its rule's state per block is 0 here and 1 in"),
+        (BlockForm("v", 0, 10, 10, "adam", *ADAM), "has no dense parameter 'v'"),
+        (BlockForm("w", 0, 10, 20, "adam", *ADAM), "'w' does not fit .*: its number of elements is 20 here and 10 in"),
+        (BlockForm("w", 0, 10, 10, "adamw", *ADAM), "its rule is 'adamw' here and 'adam' in the checkpoint"),
+        (BlockForm("w", 0, 10, 10, "adam", 3, 1), "its rule's state per element is 3 here and 2 in"),
+        (BlockForm("w", 0, 10, 10, "adam", 2, 0), "its rule's state per block is 0 here and 1 in"),
     ],
 )
-def test_what_does_not_fit_is_refused(tmp_path: Path, wanted: Block, message: str) -> None:
+def test_what_does_not_fit_is_refused(tmp_path: Path, wanted: BlockForm, message: str) -> None:
     manifest = save(tmp_path / "c", [[numbered(block) for block in cut("w", 10, [])]])
     with pytest.raises(CheckpointError, match=message):
         load_dense(manifest, tmp_path / "c", [wanted])
 
 
 def test_a_block_that_is_not_as_it_says_is_not_saved(tmp_path: Path) -> None:
-    block = Block("w", 0, 3, 3, "sgd")
+    block = BlockForm("w", 0, 3, 3, "sgd")
     none = np.zeros(0, np.float32)
     for values in (np.zeros(2, np.float32), np.zeros(3)):
         with pytest.raises(CheckpointError, match=r"parameter 'w': w\[0:3\].values should be float32\[3\]"):

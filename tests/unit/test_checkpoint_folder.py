@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fleet.checkpoint import (
-    Block,
     BlockData,
+    BlockForm,
     InferenceIndex,
     Manifest,
     abort,
@@ -24,7 +24,7 @@ from fleet.checkpoint import (
 )
 from fleet.errors import CheckpointError
 
-BLOCK = Block("w", 0, 3, 3, "sgd")
+BLOCK = BlockForm("w", 0, 3, 3, "sgd")
 NONE = np.zeros(0, np.float32)
 
 

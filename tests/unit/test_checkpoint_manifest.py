@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.checkpoint import Block, DensePiece, FileInfo, Manifest, TableForm, TablePiece
+from fleet.checkpoint import BlockForm, DensePiece, FileInfo, Manifest, TableForm, TablePiece
 from fleet.errors import CheckpointError, FleetError
 
 FORM = TableForm(4, "bfloat16", "adam", 9, False)
@@ -19,7 +19,7 @@ def table_piece(server: int, first: int, last: int, table: str = "ads", form: Ta
 
 
 def dense_piece(server: int, *spans: tuple[int, int], size: int = 10) -> DensePiece:
-    blocks = tuple(Block("w", begin, end, size, "adam", 2, 1) for begin, end in spans)
+    blocks = tuple(BlockForm("w", begin, end, size, "adam", 2, 1) for begin, end in spans)
     return DensePiece(FileInfo(f"dense-{server}", 1, 2), server, blocks)
 
 

@@ -13,7 +13,7 @@ from fleet import _native
 from fleet.checkpoint import (
     InferenceIndex,
     Manifest,
-    Table,
+    TableLike,
     begin,
     commit,
     export_table,
@@ -125,7 +125,7 @@ def test_an_inference_copy_holds_what_a_pull_gives(tmp_path: Path, form: dict[st
 
 
 def test_the_native_table_is_a_table() -> None:
-    table: Table = make(FORMS["adam"])
+    table: TableLike = make(FORMS["adam"])
     assert table.num_shards == 64
 
 

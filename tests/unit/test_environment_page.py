@@ -22,7 +22,7 @@ def test_every_variable_of_the_table_is_read_somewhere() -> None:
     fleet, root = Path(env.__file__).parent, PAGE.parents[1]
     sources = [*fleet.rglob("*.py"), *(root / "compat" / "src").rglob("*.py")]
     code = "".join(path.read_text() for path in sources if path.name != "env.py")
-    attributes = [name for name, value in vars(env).items() if isinstance(value, env.Variable)]
+    attributes = [name for name, value in vars(env).items() if isinstance(value, env.EnvVariable)]
     assert len(attributes) == len(list(env.variables()))
     read = set(re.findall(r"\benv\.(\w+)", code))
     assert [name for name in attributes if name not in read] == []
@@ -50,7 +50,7 @@ def test_an_empty_variable_can_be_told_from_one_that_is_not_there() -> None:
         (env.FLEET_INIT_TIMEOUT_S, "inf"),
     ],
 )
-def test_a_malformed_value_names_the_variable_and_the_rule(variable: env.Variable[object], text: str) -> None:
+def test_a_malformed_value_names_the_variable_and_the_rule(variable: env.EnvVariable[object], text: str) -> None:
     with pytest.raises(VariableError) as caught:
         variable.get({variable.name: text})
     assert str(caught.value) == f"{variable.name} must be {variable.kind}, got {text!r}"

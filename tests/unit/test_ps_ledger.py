@@ -9,7 +9,7 @@ import pytest
 from fleet.errors import CommunicationError, NotReadyError
 from fleet.ps.ledger import Ledger
 from fleet.ps.rounds import Rounds
-from fleet.ps.update import Update
+from fleet.ps.update import PushedUpdate
 
 
 def take(ledger: Ledger, sequence: int, worker: int = 0, incarnation: int = 1) -> bool:
@@ -95,8 +95,8 @@ def test_a_worker_that_has_not_declared_is_refused(ledger: Ledger) -> None:
             refused()
 
 
-def update(worker: int, step: int = 0) -> Update:
-    return Update(worker, step, (), (), ())
+def update(worker: int, step: int = 0) -> PushedUpdate:
+    return PushedUpdate(worker, step, (), (), ())
 
 
 def test_a_step_is_complete_when_all_that_are_present_have_pushed() -> None:

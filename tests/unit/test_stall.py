@@ -8,7 +8,7 @@ import pytest
 
 from fleet.collective.stall.flight import Operation, Status, first_pending
 from fleet.collective.stall.progress import Progress
-from fleet.collective.stall.report import Findings, Outcome, judge, notice, report
+from fleet.collective.stall.report import Findings, StallOutcome, judge, notice, report
 from fleet.collective.stall.state import Stall, State, stall_from_json, state_from_json, to_json
 
 STALL = Stall(
@@ -124,9 +124,9 @@ def test_a_stack_that_many_share_is_shown_once() -> None:
 def test_what_travels_arrives() -> None:
     assert stall_from_json(to_json(STALL)) == STALL
     assert state_from_json(to_json(LATE)) == LATE
-    outcome = Outcome.of(findings(waiting(0), LATE), 60)
+    outcome = StallOutcome.of(findings(waiting(0), LATE), 60)
     assert (outcome.behind, outcome.num_answers) == ((1,), 2)
-    assert Outcome.from_json(outcome.to_json()) == outcome
+    assert StallOutcome.from_json(outcome.to_json()) == outcome
 
 
 KEY = ("recorder", "0")

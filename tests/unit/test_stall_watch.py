@@ -6,9 +6,12 @@ import atexit
 import linecache
 import logging
 import os
+import runpy
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -17,7 +20,7 @@ import torch.distributed as dist
 
 from fleet.collective.stall import flight, leaving, state, watch
 from fleet.collective.stall.mailbox import Mailbox
-from fleet.collective.stall.report import EXIT_CODE, Findings, Outcome, report
+from fleet.collective.stall.report import EXIT_CODE, Findings, StallOutcome, report
 from fleet.collective.stall.state import Stall, look_around
 from fleet.collective.stall.watch import StallWatch
 from fleet.errors import CommunicationError
@@ -58,7 +61,7 @@ def test_a_report_that_cannot_be_written_does_not_keep_the_process(
     monkeypatch.setattr(watch, "os", SimpleNamespace(write=full, _exit=leave))
     monkeypatch.setattr(watch, "exit_within", [].append)
     with pytest.raises(Ended) as caught:
-        watcher._end(Outcome("a collective has stalled", (), num_answers=1))
+        watcher._end(StallOutcome("a collective has stalled", (), num_answers=1))
     assert caught.value.args == (EXIT_CODE,)
 
 
@@ -81,7 +84,7 @@ def test_a_process_that_hangs_while_it_reports_ends_all_the_same(
     monkeypatch.setattr(watch, "flush", hang)
     watcher._answer_s = -4.9
     with pytest.raises(Ended):
-        watcher._end(Outcome("a collective has stalled", (), num_answers=1))
+        watcher._end(StallOutcome("a collective has stalled", (), num_answers=1))
     assert codes == [EXIT_CODE]
 
 
@@ -95,6 +98,16 @@ def test_a_file_system_that_hangs_costs_the_code_and_not_the_place(monkeypatch: 
         over.set()
     assert found.where.startswith(f"{os.path.basename(__file__)}:")
     assert found.where.endswith(" in test_a_file_system_that_hangs_costs_the_code_and_not_the_place")
+
+
+def test_the_line_of_a_worker_is_the_users_though_torch_is_borrowed_from_elsewhere(tmp_path: Path) -> None:
+    borrowed = tmp_path / "system" / "site-packages" / "distributed.py"
+    borrowed.parent.mkdir(parents=True)
+    borrowed.write_text("def wait(look):\n    return look()\n")
+    wait = runpy.run_path(str(borrowed))["wait"]
+    found = wait(partial(look_around, 0, STALL, [], None, quiet_s=0.0))
+    assert any(line.startswith(f"{borrowed}:2 in wait") for line in found.stack)
+    assert found.where.startswith(f"{os.path.basename(__file__)}:")
 
 
 def test_at_the_end_of_the_interpreter_the_last_word_is_still_said(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,13 +19,13 @@ import torch.distributed as dist
 from torch import nn
 
 import fleet
-from fleet.checkpoint import Steps, TrainingManifest
+from fleet.checkpoint import StepFolders, TrainingManifest
 from fleet.errors import CheckpointError, CommunicationError, NotSupportedError, UsageError, UsageTypeError
-from fleet.runtime.training import board, random_states, trees
+from fleet.runtime.training import random_states, save_store, trees
 
 # Before there is a process group: functions of torch that are imported later keep it as the default of an argument.
 from fleet.runtime.training.checkpoint import Checkpoint
-from fleet.runtime.training.shares import Shares
+from fleet.runtime.training.write_share import WriteShare
 
 
 @pytest.fixture(autouse=True)
@@ -258,15 +258,15 @@ def test_a_checkpoint_is_there_whatever_becomes_of_the_old_ones(
         raise OSError("the file system is read-only")
 
     monkeypatch.setattr(logging.getLogger("fleet"), "propagate", True)
-    monkeypatch.setattr(Steps, "prune", refuse)
+    monkeypatch.setattr(StepFolders, "prune", refuse)
     saved(tmp_path)
-    assert Steps(tmp_path).complete() == [3]
+    assert StepFolders(tmp_path).complete() == [3]
     assert "old checkpoints stay" in caplog.text
 
 
 def test_a_long_account_travels_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board, "MAX_NOTE", 4)
-    notes = board.Board(dist.HashStore(), "a run")
+    monkeypatch.setattr(save_store, "MAX_NOTE", 4)
+    notes = save_store.SaveStore(dist.HashStore(), "a run")
     for text in ("", "four", "\N{SNOWMAN} and more"):
         assert notes.get_long("account/1", notes.put_long("account/1", text)) == text
     with pytest.raises(CommunicationError, match="has lost a part of account/1"):
@@ -281,7 +281,7 @@ def test_the_newest_are_kept_and_found_after_a_crash(tmp_path: Path) -> None:
     for step in (4, 5, 6):
         run.checkpoint.save(step)
     run.checkpoint.wait()
-    assert Steps(tmp_path).complete() == [6, 5]
+    assert StepFolders(tmp_path).complete() == [6, 5]
     # A save that died half way, and one that died between its last two renames.
     (tmp_path / ".step-00000008.writing-00000000").mkdir()
     os.rename(tmp_path / "step-00000006", tmp_path / ".step-00000006.writing-11111111")
@@ -308,7 +308,7 @@ def test_a_save_that_fails_in_the_background_is_told_by_the_next_one(tmp_path: P
         run.checkpoint.save(5)
     run.checkpoint.save(5)
     run.checkpoint.close()
-    assert Steps(tmp_path).complete() == [5, 3]
+    assert StepFolders(tmp_path).complete() == [5, 3]
 
 
 def test_mistakes(tmp_path: Path) -> None:
@@ -359,10 +359,10 @@ def test_every_element_is_written_once(num_workers: int, tmp_path: Path) -> None
     tensors |= {"model/d": torch.zeros(300_000, dtype=torch.float64), "model/e": torch.zeros(5, 5)}
     spans, sizes = [], []
     for worker in range(num_workers):
-        shares = Shares(worker, num_workers)
+        share = WriteShare(worker, num_workers)
         for key, tensor in tensors.items():
-            shares.add(key, tensor)
-        copies = shares.copies()
+            share.add(key, tensor)
+        copies = share.copies()
         sizes.append(sum(one.bits.nbytes for one in copies))
         spans += [one.span for one in copies]
     assert max(sizes) - min(sizes) <= 1000

@@ -11,7 +11,7 @@ from fleet_paddle.imperative import get_rank, get_world_size
 def distributed_batch_reader(batch_reader: Callable[[], Iterable[Any]]) -> Callable[[], Iterator[Any]]:
     """Batch r, r + n, ... of `batch_reader()` for worker r of n; what is left for fewer workers is left out."""
 
-    def own() -> Iterator[Any]:
+    def batches_of_this_worker() -> Iterator[Any]:
         rank, count = get_rank(), get_world_size()
         mine = None
         for place, batch in enumerate(batch_reader()):
@@ -20,4 +20,4 @@ def distributed_batch_reader(batch_reader: Callable[[], Iterable[Any]]) -> Calla
             if place % count == count - 1:
                 yield mine
 
-    return own
+    return batches_of_this_worker

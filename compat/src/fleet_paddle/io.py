@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ from torch.utils import data
 
 from fleet.errors import NotSupportedError
 from fleet.static.executor.place import device_of
-from fleet.static.reader import DataLoader as _OfGenerators
+from fleet.static.reader import DataLoader as OfPrograms
+from fleet.static.reader import GeneratorLoader
 from fleet_paddle import mode
 from fleet_paddle.generated import GeneratedTensors
 from fleet_paddle.imperative.place import current
@@ -24,6 +27,7 @@ from fleet_paddle.sampling import (
     SequenceSampler,
     WeightedRandomSampler,
 )
+from fleet_paddle.taking import Taking
 
 ChainDataset = data.ChainDataset
 ConcatDataset = data.ConcatDataset
@@ -75,71 +79,49 @@ class ComposeDataset(data.Dataset[Any]):
         return tuple(field for one in samples for field in (one if isinstance(one, list | tuple) else [one]))
 
 
-class DataLoader(data.DataLoader[Any]):
+class DataLoader(Taking, data.DataLoader[Any]):
     """Batches of a dataset as tensors, in lists, or in dicts where samples are; arrays of a `collate_fn` become them.
 
     They come on the first of `places`, or where new tensors are made. `use_buffer_reader` and `use_shared_memory` say
     how they travel, and torch does it its own way.
     """
 
-    from_dataset = staticmethod(_OfGenerators.from_dataset)
+    from_dataset = staticmethod(OfPrograms.from_dataset)
 
-    def __init__(
-        self,
-        dataset: Any,
-        feed_list: Any = None,
-        places: Any = None,
-        return_list: bool = True,
-        batch_sampler: Any = None,
-        batch_size: int | None = 1,
-        shuffle: bool = False,
-        drop_last: bool = False,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
-        num_workers: int = 0,
-        use_buffer_reader: bool = True,  # noqa: ARG002
-        use_shared_memory: bool = True,  # noqa: ARG002
-        timeout: float = 0,
-        worker_init_fn: Callable[[int], None] | None = None,
-        persistent_workers: bool = False,
-    ) -> None:
-        if feed_list is not None or not return_list:
+    takes = (
+        "dataset, feed_list=None, places=None, return_list=True, batch_sampler=None, batch_size=1, shuffle=False, "
+        "drop_last=False, collate_fn=None, num_workers=0, use_buffer_reader=True, use_shared_memory=True, timeout=0, "
+        "worker_init_fn=None, persistent_workers=False"
+    )
+
+    def take(self, given: dict[str, Any]) -> None:
+        """torch's loader takes what is not Paddle's own."""
+        if given.pop("feed_list") is not None or not given.pop("return_list"):
             raise NotSupportedError(
                 "DataLoader: feed_list and return_list=False are for programs; use DataLoader.from_generator(feed_list)"
             )
+        places = given.pop("places")
         place = places[0] if isinstance(places, list | tuple) else places
         self._place = None if place is None else device_of(place)
-        common: dict[str, Any] = {
-            "collate_fn": collate_fn,
-            "num_workers": num_workers,
-            "timeout": timeout,
-            "worker_init_fn": worker_init_fn,
-            "persistent_workers": persistent_workers,
-        }
-        if batch_sampler is not None:
-            super().__init__(dataset, batch_sampler=batch_sampler, **common)
+        del given["use_buffer_reader"], given["use_shared_memory"]
+        if given["batch_sampler"] is not None:
+            del given["batch_size"], given["shuffle"], given["drop_last"]
         else:
-            super().__init__(dataset, batch_size=batch_size, shuffle=shuffle or None, drop_last=drop_last, **common)
+            given["shuffle"] = given["shuffle"] or None
+        data.DataLoader.__init__(self, **given)
 
     @staticmethod
-    def from_generator(
-        feed_list: Any = None,
-        capacity: int | None = None,
-        use_double_buffer: bool = True,
-        iterable: bool = True,
-        return_list: bool = False,
-        use_multiprocess: bool = False,
-        drop_last: bool = True,
-    ) -> Any:
+    @wraps(GeneratorLoader)
+    def from_generator(*args: Any, **named: Any) -> Any:
         """A loader of a generator's batches: for the variables of a program, or, without any, lists of tensors."""
-        if feed_list or mode.is_static():
-            return _OfGenerators.from_generator(
-                feed_list, capacity, use_double_buffer, iterable, return_list, use_multiprocess, drop_last
-            )
-        if not iterable or use_multiprocess:
+        given = signature(GeneratorLoader).bind(*args, **named).arguments
+        if given.get("feed_list") or mode.is_static():
+            return GeneratorLoader(*args, **named)
+        if not given.get("iterable", True) or given.get("use_multiprocess"):
             raise NotSupportedError(
                 "from_generator: iterable=False is for programs and use_multiprocess is not built; leave them out"
             )
-        return GeneratedTensors(capacity)
+        return GeneratedTensors(given.get("capacity"))
 
     def __call__(self) -> Iterator[Any]:
         """`for batch in loader():` means the same as `for batch in loader:`."""

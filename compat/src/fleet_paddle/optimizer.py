@@ -3,138 +3,29 @@
 Given `parameters` that are tensors it is one of `imperative.optimizer`; without, or with those of a program, of
 `fleet.static.optimizer`.
 """
-# ruff: noqa: N802  (named like the classes that they make; arguments are passed on by name)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 from fleet.static import optimizer as of_programs
 from fleet.static.regularizer import L2Decay
+from fleet.static.spelling import Spelling
 from fleet.static.variable import Parameter, Penalty
 from fleet_paddle import mode
 from fleet_paddle.imperative import optimizer as of_tensors
 from fleet_paddle.rates import follow
 
-Parameters = Iterable[Any] | None
 Decay = float | Penalty | None
 
 
-def SGD(
-    learning_rate: Any = 0.001,
-    parameters: Parameters = None,
-    weight_decay: Decay = None,
-    grad_clip: Any = None,
-    name: str | None = None,
-) -> Any:
-    """w = w - lr * g"""
-    return _make("SGD", locals())
-
-
-def Momentum(
-    learning_rate: Any = 0.001,
-    momentum: float = 0.9,
-    parameters: Parameters = None,
-    use_nesterov: bool = False,
-    weight_decay: Decay = None,
-    grad_clip: Any = None,
-    name: str | None = None,
-) -> Any:
-    """v = momentum * v + g, w = w - lr * v"""
-    return _make("Momentum", locals())
-
-
-def Adagrad(
-    learning_rate: Any,
-    epsilon: float = 1e-6,
-    parameters: Parameters = None,
-    weight_decay: Decay = None,
-    grad_clip: Any = None,
-    name: str | None = None,
-    initial_accumulator_value: float = 0.0,
-) -> Any:
-    """s = s + g^2, w = w - lr * g / (sqrt(s) + epsilon)"""
-    return _make("Adagrad", locals())
-
-
-def Adam(
-    learning_rate: Any = 0.001,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-8,
-    parameters: Parameters = None,
-    weight_decay: Decay = None,
-    grad_clip: Any = None,
-    name: str | None = None,
-    lazy_mode: bool = False,
-) -> Any:
-    """torch's Adam."""
-    return _make("Adam", locals())
-
-
-def AdamW(
-    learning_rate: Any = 0.001,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-8,
-    parameters: Parameters = None,
-    weight_decay: float = 0.01,
-    apply_decay_param_fun: Callable[[str], bool] | None = None,
-    grad_clip: Any = None,
-    name: str | None = None,
-    lazy_mode: bool = False,
-) -> Any:
-    """torch's AdamW."""
-    return _make("AdamW", locals())
-
-
-def Adamax(
-    learning_rate: Any = 0.001,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-8,
-    parameters: Parameters = None,
-    weight_decay: Decay = None,
-    grad_clip: Any = None,
-    name: str | None = None,
-) -> Any:
-    """torch's Adamax."""
-    return _make("Adamax", locals())
-
-
-def RMSProp(
-    learning_rate: Any,
-    rho: float = 0.95,
-    epsilon: float = 1e-6,
-    momentum: float = 0.0,
-    centered: bool = False,
-    parameters: Parameters = None,
-    weight_decay: Decay = None,
-    grad_clip: Any = None,
-    name: str | None = None,
-) -> Any:
-    """torch's RMSprop, whose alpha is `rho`."""
-    return _make("RMSProp", locals())
-
-
-def Lamb(
-    learning_rate: Any = 0.001,
-    lamb_weight_decay: float = 0.01,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-6,
-    parameters: Parameters = None,
-    grad_clip: Any = None,
-    exclude_from_weight_decay_fn: Callable[[Any], bool] | None = None,
-    name: str | None = None,
-) -> Any:
-    """Adam whose step follows the norms of weights and direction."""
-    return _make("Lamb", locals())
-
-
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum", "RMSProp"]
+def _either(kind: str) -> Callable[..., Any]:
+    """A function with the signature of the optimizer of tensors, which makes that or the one of programs."""
+    of_its_kind = getattr(of_tensors, kind)
+    spelled = Spelling.parse(f"{kind}({of_its_kind.takes})")
+    return spelled.function(f"return make({kind!r}, locals())", {"make": _make}, of_its_kind.__doc__, __name__)
 
 
 def _make(kind: str, given: dict[str, Any]) -> Any:
@@ -182,3 +73,15 @@ def _penalty(kind: str, decay: Decay) -> Penalty | None:
     if isinstance(decay, bool) or not isinstance(decay, int | float):
         raise UsageTypeError(f"{kind}: weight_decay must be a number, L1Decay or L2Decay, got {decay!r}")
     return L2Decay(decay)
+
+
+SGD = _either("SGD")
+Momentum = _either("Momentum")
+Adagrad = _either("Adagrad")
+Adam = _either("Adam")
+AdamW = _either("AdamW")
+Adamax = _either("Adamax")
+RMSProp = _either("RMSProp")
+Lamb = _either("Lamb")
+
+__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum", "RMSProp"]

@@ -10,6 +10,7 @@ from torch.utils import data
 
 from fleet.errors import UsageError
 from fleet_paddle.imperative import get_rank, get_world_size
+from fleet_paddle.taking import Taking
 
 RandomSampler = data.RandomSampler
 SequenceSampler = data.SequentialSampler
@@ -45,27 +46,25 @@ class BatchSampler(data.BatchSampler):
         super().__init__(sampler, batch_size, drop_last)
 
 
-class DistributedBatchSampler:
+class DistributedBatchSampler(Taking):
     """Lists of places of this worker's part: as many on every worker, the first ones again where they do not divide.
 
     With `shuffle` every pass has another order, the same on all workers; `set_epoch` says which is next.
     """
 
-    def __init__(
-        self,
-        dataset: Any,
-        batch_size: int,
-        num_replicas: int | None = None,
-        rank: int | None = None,
-        shuffle: bool = False,
-        drop_last: bool = False,
-    ) -> None:
-        if batch_size < 1:
-            raise UsageError(f"DistributedBatchSampler: batch_size must be >= 1, got {batch_size}")
-        count = get_world_size() if num_replicas is None else num_replicas
-        index = get_rank() if rank is None else rank
-        self.batch_size, self.drop_last = batch_size, drop_last
-        self.sampler: Any = data.distributed.DistributedSampler(dataset, count, index, shuffle=shuffle)
+    takes = "dataset, batch_size, num_replicas=None, rank=None, shuffle=False, drop_last=False"
+    batch_size: int
+    drop_last: bool
+
+    def take(self, given: dict[str, Any]) -> None:
+        self.batch_size, self.drop_last = given["batch_size"], given["drop_last"]
+        if self.batch_size < 1:
+            raise UsageError(f"DistributedBatchSampler: batch_size must be >= 1, got {self.batch_size}")
+        count, index = given["num_replicas"], given["rank"]
+        count, index = get_world_size() if count is None else count, get_rank() if index is None else index
+        self.sampler: Any = data.distributed.DistributedSampler(
+            given["dataset"], count, index, shuffle=given["shuffle"]
+        )
 
     def __iter__(self) -> Iterator[list[int]]:
         places = list(self.sampler)

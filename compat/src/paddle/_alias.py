@@ -92,6 +92,13 @@ def alias(
     own.__dict__["__dir__"] = lambda: sorted({*own.__dict__, *names.table()})
 
 
+def same_as(module: str, other: str) -> None:
+    """Give a module the names of another: version 1.x had them in two places."""
+    importlib.import_module(other)
+    table = TABLES[other]
+    alias(module, table.homes, renamed=table.renamed, parts=table.parts, refused=table.refused, live=table.live)
+
+
 def resolve(target: str) -> object:
     """The value of `module:name`, or the module."""
     home, _, name = target.partition(":")

@@ -326,10 +326,10 @@ def test_the_other_parts_of_fleet_take_them_for_torchs() -> None:
     [
         (lambda _: optimizer.SGD(0.1), UsageError, "parameters must be what to train"),
         (lambda w: optimizer.SGD(-1, parameters=[w]), UsageError, "learning_rate must be >= 0, got -1"),
-        (lambda w: optimizer.SGD("fast", parameters=[w]), UsageTypeError, "learning_rate must be a number"),  # type: ignore[arg-type]
+        (lambda w: optimizer.SGD("fast", parameters=[w]), UsageTypeError, "learning_rate must be a number"),
         (lambda w: optimizer.AdamW(0.1, parameters=[w], weight_decay=L1Decay(0.1)), UsageError, "must be a number or"),
-        (lambda w: optimizer.SGD(0.1, [w], "x"), UsageTypeError, "weight_decay must be a number, L1Decay or L2Decay"),  # type: ignore[arg-type]
-        (lambda w: optimizer.SGD(0.1, [w], grad_clip=1.0), UsageTypeError, "grad_clip must be one of nn.ClipGradBy"),  # type: ignore[arg-type]
+        (lambda w: optimizer.SGD(0.1, [w], "x"), UsageTypeError, "weight_decay must be a number, L1Decay or L2Decay"),
+        (lambda w: optimizer.SGD(0.1, [w], grad_clip=1.0), UsageTypeError, "grad_clip must be one of nn.ClipGradBy"),
         (lambda _: lr.ReduceOnPlateau(0.1, mode="least"), UsageError, "mode must be one of min, max, got 'least'"),
         (lambda _: lr.StepDecay(0.1, 2).set_state_dict({}), UsageError, "the state has no last_epoch"),
         (lambda _: amp.GradScaler(decr_ratio=2.0), UsageError, "decr_ratio between 0 and 1, got 2.0 and 2.0"),

@@ -9,17 +9,17 @@
     load_table(...), load_dense(...)
 
 An inference copy is the same with `InferenceIndex`, `export_table` and `export_dense`. The checkpoints of a training
-run without servers are `Steps`: tensors in spans (`write_spans`, `map_spans`) and a `TrainingManifest`, which is made
-of the `Account` of each worker.
+run without servers are `StepFolders`: tensors in spans (`write_spans`, `map_spans`) and a `TrainingManifest`, which is
+made of the `Account` of each worker.
 """
 
 from fleet.checkpoint.buffers import BlockData, join_buffer, split_buffer, state_form
 from fleet.checkpoint.dense import load_dense, save_dense
 from fleet.checkpoint.export import export_dense, export_table
 from fleet.checkpoint.files import FileInfo, check_file
-from fleet.checkpoint.folder import abort, begin, check_files, commit, find, read_manifest
+from fleet.checkpoint.folder import abort, begin, check_files, commit, find, read_manifest, saving
 from fleet.checkpoint.forms import (
-    Block,
+    BlockForm,
     DensePiece,
     Piece,
     TableForm,
@@ -39,15 +39,15 @@ from fleet.checkpoint.inference import (
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import read_piece, write_piece
 from fleet.checkpoint.spans import DTYPES, Form, Span, SpanData, SpanPiece, map_spans, write_spans
-from fleet.checkpoint.steps import Steps
-from fleet.checkpoint.tables import Table, load_table, save_table
+from fleet.checkpoint.steps import StepFolders
+from fleet.checkpoint.tables import TableLike, load_table, save_table
 from fleet.checkpoint.training import Account, TrainingManifest
 
 __all__ = [
     "DTYPES",
     "Account",
-    "Block",
     "BlockData",
+    "BlockForm",
     "DenseArray",
     "DensePiece",
     "FileInfo",
@@ -59,9 +59,9 @@ __all__ = [
     "Span",
     "SpanData",
     "SpanPiece",
-    "Steps",
-    "Table",
+    "StepFolders",
     "TableForm",
+    "TableLike",
     "TablePart",
     "TablePiece",
     "TrainingManifest",
@@ -86,6 +86,7 @@ __all__ = [
     "read_piece",
     "save_dense",
     "save_table",
+    "saving",
     "split_buffer",
     "state_form",
     "write_piece",

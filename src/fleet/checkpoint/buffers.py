@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fleet.checkpoint.forms import Block
+from fleet.checkpoint.forms import BlockForm
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 
@@ -18,7 +18,7 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 class BlockData:
     """A block with its values, the arrays of its state (one float per element each) and the state's scalars."""
 
-    block: Block
+    block: BlockForm
     values: Floats
     arrays: tuple[Floats, ...]
     scalars: Floats
@@ -33,7 +33,7 @@ def state_form(state_width: Callable[[int], int]) -> tuple[int, int]:
     return arrays, state_width(1) - arrays
 
 
-def split_buffer(blocks: Sequence[Block], values: Floats, state: Floats) -> list[BlockData]:
+def split_buffer(blocks: Sequence[BlockForm], values: Floats, state: Floats) -> list[BlockData]:
     """Blocks that lie one after the other in one buffer with one state, as views.
 
     The state is `arrays` times as many floats as there are values, then the scalars, which all blocks share.

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fleet.checkpoint.buffers import BlockData
-from fleet.checkpoint.forms import Block, DensePiece
+from fleet.checkpoint.forms import BlockForm, DensePiece
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import Arrays, read_piece, write_piece
 from fleet.checkpoint.tables import PIECE_BYTES
@@ -40,12 +40,12 @@ def save_dense(
     return pieces
 
 
-def load_dense(manifest: Manifest, folder: Path, blocks: Sequence[Block]) -> list[BlockData]:
+def load_dense(manifest: Manifest, folder: Path, blocks: Sequence[BlockForm]) -> list[BlockData]:
     """The wanted blocks, in their order, put together from whatever blocks were saved; each piece is read once.
 
     Where the parts of a block have unequal scalars, those of the longest part (of several, the first) are taken.
     """
-    saved: dict[str, list[tuple[Block, int]]] = {}
+    saved: dict[str, list[tuple[BlockForm, int]]] = {}
     for number, piece in enumerate(manifest.dense):
         for block in piece.blocks:
             saved.setdefault(block.parameter, []).append((block, number))
@@ -69,7 +69,7 @@ def load_dense(manifest: Manifest, folder: Path, blocks: Sequence[Block]) -> lis
 class _Copy:
     """What two blocks have in common, on its way from the saved one into the wanted one."""
 
-    found: Block
+    found: BlockForm
     into: BlockData
     with_scalars: bool = False
 
@@ -111,7 +111,7 @@ def _cut(data: BlockData, length: int) -> Iterator[BlockData]:
         yield BlockData(block, data.values[span], tuple(array[span] for array in data.arrays), data.scalars)
 
 
-def _key(block: Block, what: str) -> str:
+def _key(block: BlockForm, what: str) -> str:
     return f"{block.parameter}[{block.begin}:{block.end}].{what}"
 
 
@@ -129,7 +129,7 @@ def _read(folder: Path, piece: DensePiece) -> Arrays:
     return tensors
 
 
-def _check_tensors(tensors: Arrays, block: Block, where: str) -> None:
+def _check_tensors(tensors: Arrays, block: BlockForm, where: str) -> None:
     expected = {_key(block, f"state{number}"): len(block) for number in range(block.arrays)}
     expected |= {_key(block, "values"): len(block), _key(block, "scalars"): block.scalars}
     for key, length in expected.items():
@@ -139,7 +139,7 @@ def _check_tensors(tensors: Arrays, block: Block, where: str) -> None:
             raise CheckpointError(f"{where}: {key} should be float32[{length}], found {found}")
 
 
-def _check_wanted(block: Block, saved: Sequence[Block], folder: Path) -> None:
+def _check_wanted(block: BlockForm, saved: Sequence[BlockForm], folder: Path) -> None:
     if not saved:
         raise CheckpointError(f"{folder} has no dense parameter {block.parameter!r}; load it into the model it is from")
     for found in saved:
@@ -152,11 +152,11 @@ def _check_wanted(block: Block, saved: Sequence[Block], folder: Path) -> None:
                 )
 
 
-def _empty(block: Block) -> BlockData:
+def _empty(block: BlockForm) -> BlockData:
     columns = tuple(np.zeros(len(block), np.float32) for _ in range(block.arrays))
     return BlockData(block, np.zeros(len(block), np.float32), columns, np.zeros(block.scalars, np.float32))
 
 
-def _overlap(one: Block, other: Block) -> int:
+def _overlap(one: BlockForm, other: BlockForm) -> int:
     """How many elements two blocks of one parameter have in common."""
     return max(0, min(one.end, other.end) - max(one.begin, other.begin))

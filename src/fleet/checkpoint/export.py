@@ -16,14 +16,14 @@ import numpy.typing as npt
 from fleet.checkpoint.files import Bytes, FileInfo, why_not_written, write_all, write_file
 from fleet.checkpoint.inference import DenseArray, TablePart
 from fleet.checkpoint.names import file_name_of
-from fleet.checkpoint.tables import PIECE_BYTES, Table, shard_groups
+from fleet.checkpoint.tables import PIECE_BYTES, TableLike, shard_groups
 from fleet.errors import CheckpointError
 
 _BATCH_BYTES = 16 << 20
 
 
 def export_table(
-    table: Table,
+    table: TableLike,
     name: str,
     folder: Path,
     server: int,

@@ -39,6 +39,7 @@ class FileInfo:
     crc32: int
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return {"name": self.name, "size_bytes": self.size_bytes, "crc32": self.crc32}
 
     @classmethod
@@ -77,7 +78,7 @@ def write_file(path: Path, parts: Iterable[Bytes], size_bytes: int, name: str | 
 
 
 def write_all(file: FileIO, chunk: memoryview) -> int:
-    """Write every byte, though the system may take fewer at a time; how many."""
+    """Write every byte, though the system may take fewer at a time; returns how many."""
     done = 0
     while done < len(chunk):
         done += file.write(chunk[done:])

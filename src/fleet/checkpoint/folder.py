@@ -20,26 +20,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, TypeVar
+from typing import TypeVar
 
-from fleet.checkpoint.files import FileInfo, check_size, read_file, reading, sync_folder, write_file
+from fleet.checkpoint.contents import Contents
+from fleet.checkpoint.files import check_size, read_file, reading, sync_folder, write_file
 from fleet.checkpoint.manifest import Manifest
 from fleet.errors import CheckpointError
-
-
-class Contents(Protocol):
-    """What the last file of a folder says: a checkpoint's manifest, or the index of an inference copy."""
-
-    FILE: ClassVar[str]
-    WHAT: ClassVar[str]
-
-    @property
-    def files(self) -> tuple[FileInfo, ...]: ...
-    def check(self, where: str) -> None: ...
-    def to_text(self) -> str: ...
-    @classmethod
-    def from_text(cls, text: str | bytes, where: str) -> Self: ...
-
 
 C = TypeVar("C", bound=Contents)
 
@@ -83,6 +69,17 @@ def commit(writing: Path, folder: str | os.PathLike[str], contents: Contents, *,
             sync_folder(path)
         _put_in_place(writing, folder)
     return folder
+
+
+@contextmanager
+def saving(folder: str | os.PathLike[str], contents: type[Contents] = Manifest) -> Iterator[Path]:
+    """`begin`, and `abort` if what writes there fails; the block commits."""
+    writing = begin(folder, contents)
+    try:
+        yield writing
+    except BaseException:
+        abort(writing)
+        raise
 
 
 def abort(writing: Path) -> None:

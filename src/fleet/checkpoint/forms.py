@@ -22,15 +22,17 @@ class TableForm:
     dtype: str
     """Of the values: float32, float16 or bfloat16."""
     rule: str
-    """Its name: rules with as much state still mean other things by it."""
+    """Its name: rules with equally much state may give it other meanings."""
     state_width: int
     has_clicks: bool
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return dict(vars(self))
 
     @classmethod
     def from_json(cls, fields: Fields) -> TableForm:
+        """The form that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         dtype = fields.text("dtype")
         if dtype not in DTYPES:
             raise CheckpointError(f"{fields.where} is damaged: unknown dtype {dtype!r}")
@@ -60,10 +62,12 @@ class TablePiece:
     form: TableForm
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return {"kind": self.kind, **vars(self), "file": self.file.to_json(), "form": self.form.to_json()}
 
     @classmethod
     def from_json(cls, fields: Fields) -> TablePiece:
+        """The piece that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         num_shards = fields.integer("num_shards", 1)
         last = fields.integer("last_shard", 1, num_shards)
         return cls(
@@ -80,7 +84,7 @@ class TablePiece:
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockForm:
     """Elements begin to end - 1 of a flattened dense parameter, and the shape of its rule's state.
 
     The state is `arrays` floats per element and `scalars` floats per block.
@@ -99,10 +103,12 @@ class Block:
         return self.end - self.begin
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return dict(vars(self))
 
     @classmethod
-    def from_json(cls, fields: Fields) -> Block:
+    def from_json(cls, fields: Fields) -> BlockForm:
+        """The block that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         size = fields.integer("size")
         end = fields.integer("end", 0, size)
         return cls(
@@ -123,18 +129,20 @@ class DensePiece:
     kind: ClassVar[str] = "dense"
     file: FileInfo
     server: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[BlockForm, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         blocks = [block.to_json() for block in self.blocks]
         return {"kind": self.kind, "file": self.file.to_json(), "server": self.server, "blocks": blocks}
 
     @classmethod
     def from_json(cls, fields: Fields) -> DensePiece:
+        """The piece that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         return cls(
             FileInfo.from_json(Fields(fields.table("file"), fields.where)),
             fields.integer("server"),
-            tuple(Block.from_json(item) for item in fields.objects("blocks")),
+            tuple(BlockForm.from_json(item) for item in fields.objects("blocks")),
         )
 
 

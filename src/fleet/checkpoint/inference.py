@@ -14,21 +14,18 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fleet._version import __version__
+from fleet.checkpoint.contents import Contents, refuse_doubles
 from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo, read_file
 from fleet.checkpoint.folder import find, read_contents
-from fleet.checkpoint.manifest import check_format
 from fleet.errors import CheckpointError
 
 
@@ -44,10 +41,12 @@ class TablePart:
     values: FileInfo
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return {**vars(self), "keys": self.keys.to_json(), "values": self.values.to_json()}
 
     @classmethod
     def from_json(cls, fields: Fields) -> TablePart:
+        """The part that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         return cls(
             fields.text("table"),
             fields.integer("server"),
@@ -67,10 +66,12 @@ class DenseArray:
     file: FileInfo
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return {"parameter": self.parameter, "shape": list(self.shape), "file": self.file.to_json()}
 
     @classmethod
     def from_json(cls, fields: Fields) -> DenseArray:
+        """The array that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         file = FileInfo.from_json(Fields(fields.table("file"), fields.where))
         return cls(fields.text("parameter"), fields.integers("shape"), file)
 
@@ -86,33 +87,27 @@ def parts_from_text(text: str, where: str) -> tuple[TablePart, ...]:
 
 
 @dataclass(frozen=True)
-class InferenceIndex:
+class InferenceIndex(Contents):
     """What an inference copy holds, in which files."""
 
     FILE: ClassVar[str] = "inference.json"
     WHAT: ClassVar[str] = "inference copy"
     FORMAT: ClassVar[str] = "fleet-inference"
-    FORMAT_VERSION: ClassVar[int] = 1
 
     version: int
     num_servers: int
     tables: tuple[TablePart, ...]
     dense: tuple[DenseArray, ...] = ()
-    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    fleet_version: str = __version__
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
+        """Keys and values of all tables, then the dense parameters."""
         parts = (file for part in self.tables for file in (part.keys, part.values))
         return (*parts, *(array.file for array in self.dense))
 
     def check(self, where: str) -> None:
-        """Raise a CheckpointError that names the first thing missing or doubled."""
-        names = Counter([file.name for file in self.files])
-        names.update(f"parameter {array.parameter}" for array in self.dense)
-        for name, count in names.items():
-            if count > 1:
-                raise CheckpointError(f"{where} names {name} {count} times")
+        parameters = (f"parameter {array.parameter}" for array in self.dense)
+        refuse_doubles((*(file.name for file in self.files), *parameters), where)
         for table in sorted({part.table for part in self.tables}):
             own = [part for part in self.tables if part.table == table]
             if sorted(part.server for part in own) != list(range(self.num_servers)):
@@ -121,35 +116,22 @@ class InferenceIndex:
             if len({part.width for part in own}) > 1:
                 raise CheckpointError(f"{where}: servers disagree about the width of table {table!r}")
 
-    def to_text(self) -> str:
-        return json.dumps(
-            {
-                "format": self.FORMAT,
-                "format_version": self.FORMAT_VERSION,
-                "fleet_version": self.fleet_version,
-                "created": self.created,
-                "version": self.version,
-                "num_servers": self.num_servers,
-                "tables": [part.to_json() for part in self.tables],
-                "dense": [array.to_json() for array in self.dense],
-            },
-            indent=1,
-        )
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "num_servers": self.num_servers,
+            "tables": [part.to_json() for part in self.tables],
+            "dense": [array.to_json() for array in self.dense],
+        }
 
     @classmethod
-    def from_text(cls, text: str | bytes, where: str) -> InferenceIndex:
-        fields = parse_json(text, where)
-        check_format(fields, cls.FORMAT, cls.FORMAT_VERSION)
-        index = cls(
-            version=fields.integer("version"),
-            num_servers=fields.integer("num_servers", 1),
-            tables=tuple(TablePart.from_json(item) for item in fields.objects("tables")),
-            dense=tuple(DenseArray.from_json(item) for item in fields.objects("dense")),
-            created=fields.text("created"),
-            fleet_version=fields.text("fleet_version"),
-        )
-        index.check(where)
-        return index
+    def read(cls, fields: Fields) -> dict[str, Any]:
+        return {
+            "version": fields.integer("version"),
+            "num_servers": fields.integer("num_servers", 1),
+            "tables": tuple(TablePart.from_json(item) for item in fields.objects("tables")),
+            "dense": tuple(DenseArray.from_json(item) for item in fields.objects("dense")),
+        }
 
 
 class Inference(NamedTuple):

@@ -6,29 +6,25 @@ sizes stand here and nowhere else; file names are for people.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, ClassVar
 
-from fleet._version import __version__
-from fleet.checkpoint.fields import Fields, parse_json
+from fleet.checkpoint.contents import Contents, refuse_doubles
+from fleet.checkpoint.fields import Fields
 from fleet.checkpoint.files import FileInfo
-from fleet.checkpoint.forms import Block, DensePiece, Piece, TablePiece, read_pieces
+from fleet.checkpoint.forms import BlockForm, DensePiece, Piece, TablePiece, read_pieces
 from fleet.errors import CheckpointError
 
 
 @dataclass(frozen=True)
-class Manifest:
+class Manifest(Contents):
     """A checkpoint: its pieces, and what somebody needs to know who loads it."""
 
     FILE: ClassVar[str] = "manifest.json"
     WHAT: ClassVar[str] = "checkpoint"
     FORMAT: ClassVar[str] = "fleet-checkpoint"
-    FORMAT_VERSION: ClassVar[int] = 1
 
     version: int
     """Steps, or pushes, that the saved state has seen."""
@@ -40,11 +36,10 @@ class Manifest:
     """Anything else that the caller wants back, as JSON."""
     others: tuple[FileInfo, ...] = ()
     """Files of the caller's own, which belong to the checkpoint."""
-    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    fleet_version: str = __version__
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
+        """The files of all pieces, then the caller's own."""
         return (*(piece.file for piece in self.pieces), *self.others)
 
     @property
@@ -58,6 +53,7 @@ class Manifest:
 
     @property
     def dense(self) -> tuple[DensePiece, ...]:
+        """The pieces with dense parameters."""
         return tuple(piece for piece in self.pieces if isinstance(piece, DensePiece))
 
     def rows(self, table: str) -> int:
@@ -65,59 +61,31 @@ class Manifest:
         return sum(piece.rows for piece in self.tables[table])
 
     def check(self, where: str) -> None:
-        """Raise a CheckpointError that names the first thing missing or doubled."""
-        for name, count in Counter(file.name for file in self.files).items():
-            if count > 1:
-                raise CheckpointError(f"{where} names piece {name} {count} times")
+        refuse_doubles((f"piece {file.name}" for file in self.files), where)
         for table, pieces in self.tables.items():
             _check_table(where, table, pieces, self.num_servers)
         _check_dense(where, [block for piece in self.dense for block in piece.blocks])
 
-    def to_text(self) -> str:
-        return json.dumps(
-            {
-                "format": self.FORMAT,
-                "format_version": self.FORMAT_VERSION,
-                "fleet_version": self.fleet_version,
-                "created": self.created,
-                "version": self.version,
-                "num_servers": self.num_servers,
-                "job": self.job,
-                "extra": self.extra,
-                "pieces": [piece.to_json() for piece in self.pieces],
-                **({"others": [file.to_json() for file in self.others]} if self.others else {}),
-            },
-            indent=1,
-        )
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "num_servers": self.num_servers,
+            "job": self.job,
+            "extra": self.extra,
+            "pieces": [piece.to_json() for piece in self.pieces],
+            **({"others": [file.to_json() for file in self.others]} if self.others else {}),
+        }
 
     @classmethod
-    def from_text(cls, text: str | bytes, where: str) -> Manifest:
-        fields = parse_json(text, where)
-        check_format(fields, cls.FORMAT, cls.FORMAT_VERSION)
-        manifest = cls(
-            version=fields.integer("version"),
-            num_servers=fields.integer("num_servers", 1),
-            pieces=read_pieces(fields),
-            job=fields.table("job"),
-            extra=fields.table("extra"),
-            others=tuple(map(FileInfo.from_json, fields.objects("others"))) if "others" in fields.value else (),
-            created=fields.text("created"),
-            fleet_version=fields.text("fleet_version"),
-        )
-        manifest.check(where)
-        return manifest
-
-
-def check_format(fields: Fields, name: str, version: int) -> None:
-    """Refuse what is not ours or newer than we are."""
-    if fields.value.get("format") != name:
-        raise CheckpointError(f"{fields.where} is not Fleet's: its format is not {name!r}")
-    if (found := fields.integer("format_version")) != version:
-        writer = fields.value.get("fleet_version", "unknown")
-        raise CheckpointError(
-            f"{fields.where} has format version {found}, written by fleet {writer}; this fleet {__version__} reads "
-            f"version {version}; use the fleet that wrote it"
-        )
+    def read(cls, fields: Fields) -> dict[str, Any]:
+        return {
+            "version": fields.integer("version"),
+            "num_servers": fields.integer("num_servers", 1),
+            "pieces": read_pieces(fields),
+            "job": fields.table("job"),
+            "extra": fields.table("extra"),
+            "others": tuple(map(FileInfo.from_json, fields.objects("others"))) if "others" in fields.value else (),
+        }
 
 
 def _check_table(where: str, table: str, pieces: Sequence[TablePiece], num_servers: int) -> None:
@@ -144,7 +112,7 @@ def _check_table(where: str, table: str, pieces: Sequence[TablePiece], num_serve
             raise CheckpointError(f"{where} misses shard {at} of table {table!r} from server {server}")
 
 
-def _check_dense(where: str, blocks: Sequence[Block]) -> None:
+def _check_dense(where: str, blocks: Sequence[BlockForm]) -> None:
     ordered = sorted(blocks, key=lambda block: (block.parameter, block.begin, block.end))
     for parameter, found in groupby(ordered, lambda block: block.parameter):
         own = list(found)

@@ -47,6 +47,7 @@ class Form:
 
     @property
     def code(self) -> str:
+        """What safetensors calls the type: `F32`, `BF16`, ..."""
         return DTYPES[self.dtype][0]
 
     @property
@@ -58,10 +59,12 @@ class Form:
         return f"{self.dtype}{list(self.shape)}"
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return {"dtype": self.dtype, "shape": list(self.shape)}
 
     @classmethod
     def from_json(cls, fields: Fields) -> Form:
+        """The form that `to_json` wrote; CheckpointError if a field is missing or unknown."""
         dtype = fields.text("dtype")
         if dtype not in DTYPES:
             raise CheckpointError(f"{fields.where} is damaged: unknown dtype {dtype!r}")
@@ -89,11 +92,13 @@ class SpanPiece:
     spans: tuple[Span, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         spans = [[span.key, span.begin, span.end] for span in self.spans]
         return {"file": self.file.to_json(), "worker": self.worker, "spans": spans}
 
     @classmethod
     def from_json(cls, fields: Fields) -> SpanPiece:
+        """The piece that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         spans = []
         for item in fields.items("spans"):
             if not (isinstance(item, list) and len(item) == 3 and isinstance(item[0], str)):

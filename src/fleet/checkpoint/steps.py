@@ -17,13 +17,14 @@ log = logging.getLogger(__name__)
 _NAME = re.compile(r"step-(\d{8,18})|\.step-(\d{8,18})\.(?:writing|old|trash)-[0-9a-f]{8}")
 
 
-class Steps:
+class StepFolders:
     """A folder of checkpoints. Other things may lie in it too; they are never touched."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(os.path.realpath(folder))
 
     def path(self, step: int) -> Path:
+        """The folder of a step's checkpoint, whether it is there or not."""
         return self.folder / f"step-{step:08}"
 
     def complete(self) -> list[int]:
@@ -51,6 +52,7 @@ class Steps:
         return begin(self.path(step), TrainingManifest)
 
     def commit(self, writing: Path, manifest: TrainingManifest) -> Path:
+        """Put what was written in its place, as the checkpoint of the manifest's step; returns its folder."""
         return commit(writing, self.path(manifest.step), manifest)
 
     def prune(self, keep: int) -> None:

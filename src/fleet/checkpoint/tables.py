@@ -18,7 +18,7 @@ from fleet.errors import CheckpointError
 PIECE_BYTES = 256 << 20
 
 
-class Table(Protocol):
+class TableLike(Protocol):
     """What this package needs of a table; `fleet._native.Table` has it."""
 
     @property
@@ -37,7 +37,7 @@ class Table(Protocol):
 
 
 def save_table(
-    table: Table,
+    table: TableLike,
     name: str,
     folder: Path,
     server: int,
@@ -67,7 +67,7 @@ def save_table(
     return pieces
 
 
-def shard_groups(table: Table, piece_bytes: int) -> list[tuple[int, int]]:
+def shard_groups(table: TableLike, piece_bytes: int) -> list[tuple[int, int]]:
     """Ranges of shards that hold about `piece_bytes` each; keys are hashed, so shards are about equal."""
     num_shards = table.num_shards
     size = max(1, min(num_shards, piece_bytes * num_shards // max(1, table.memory_bytes)))
@@ -75,7 +75,7 @@ def shard_groups(table: Table, piece_bytes: int) -> list[tuple[int, int]]:
 
 
 def load_table(
-    table: Table,
+    table: TableLike,
     manifest: Manifest,
     folder: Path,
     name: str,
@@ -85,7 +85,7 @@ def load_table(
     dtype: str,
     rule: str,
 ) -> int:
-    """Replace what a table holds by its rows in a checkpoint that belong to `server`; how many those are.
+    """Replace what a table holds by its rows in a checkpoint that belong to `server`; returns how many.
 
     Only pieces that can hold such rows are read. Nothing changes if the form differs or a piece is missing or too
     short; if a piece turns out damaged later, the table is left empty, never half full.
@@ -115,7 +115,9 @@ def may_share_keys(saved: int, num_saved: int, server: int, num_servers: int) ->
     return saved * num_servers < (server + 1) * num_saved and server * num_saved < (saved + 1) * num_servers
 
 
-def _load_piece(table: Table, folder: Path, piece: TablePiece, server: int, num_servers: int, num_saved: int) -> int:
+def _load_piece(
+    table: TableLike, folder: Path, piece: TablePiece, server: int, num_servers: int, num_saved: int
+) -> int:
     path = folder / piece.file.name
     rows = read_piece(path, piece.file)
     _check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")

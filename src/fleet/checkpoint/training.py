@@ -7,16 +7,13 @@ the job, `workers` has what each worker alone knew. This package does not look i
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fleet._version import __version__
+from fleet.checkpoint.contents import Contents, refuse_doubles
 from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo
-from fleet.checkpoint.manifest import check_format
 from fleet.checkpoint.spans import Form, SpanPiece, check_cover
 from fleet.errors import CheckpointError
 
@@ -33,6 +30,7 @@ class Account:
     """By name; an object that several workers give is put together from what each has of it."""
 
     def to_text(self) -> str:
+        """The account as JSON, which `from_text` reads."""
         return json.dumps(
             {
                 "step": self.step,
@@ -45,19 +43,20 @@ class Account:
 
     @classmethod
     def from_text(cls, text: str, where: str) -> Account:
+        """The account that `to_text` wrote, checked; `where` names the sender in errors."""
         fields = parse_json(text, where)
         pieces = tuple(SpanPiece.from_json(item) for item in fields.objects("pieces"))
         return cls(fields.integer("step"), _read_forms(fields), pieces, fields.table("own"), fields.table("shared"))
 
 
 @dataclass(frozen=True)
-class TrainingManifest:
+class TrainingManifest(Contents):
     """A training checkpoint: its tensors and their pieces, and what is no tensor."""
 
     FILE: ClassVar[str] = "manifest.json"
     WHAT: ClassVar[str] = "training checkpoint"
     FORMAT: ClassVar[str] = "fleet-training-checkpoint"
-    FORMAT_VERSION: ClassVar[int] = 1
+    STYLE: ClassVar[Mapping[str, Any]] = {"allow_nan": False}
 
     step: int
     forms: Mapping[str, Form]
@@ -65,8 +64,6 @@ class TrainingManifest:
     shared: dict[str, Any]
     workers: tuple[dict[str, Any], ...]
     """What each worker alone knew, by its index."""
-    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    fleet_version: str = __version__
 
     @classmethod
     def of(cls, accounts: Sequence[Account]) -> TrainingManifest:
@@ -90,52 +87,38 @@ class TrainingManifest:
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
+        """The files of all pieces."""
         return tuple(piece.file for piece in self.pieces)
 
     @property
     def size_bytes(self) -> int:
+        """The size of all files together."""
         return sum(file.size_bytes for file in self.files)
 
     def check(self, where: str) -> None:
-        """Raise a CheckpointError that names the first thing missing or doubled."""
-        for name, count in Counter(file.name for file in self.files).items():
-            if count > 1:
-                raise CheckpointError(f"{where} names piece {name} {count} times")
+        if not self.workers:
+            raise CheckpointError(f"{where} is damaged: nobody has written it")
+        refuse_doubles((f"piece {file.name}" for file in self.files), where)
         check_cover(self.forms, self.pieces, where)
 
-    def to_text(self) -> str:
-        return json.dumps(
-            {
-                "format": self.FORMAT,
-                "format_version": self.FORMAT_VERSION,
-                "fleet_version": self.fleet_version,
-                "created": self.created,
-                "step": self.step,
-                "shared": self.shared,
-                "workers": list(self.workers),
-                "tensors": _forms_to_json(self.forms),
-                "pieces": [piece.to_json() for piece in self.pieces],
-            },
-            allow_nan=False,
-        )
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "shared": self.shared,
+            "workers": list(self.workers),
+            "tensors": _forms_to_json(self.forms),
+            "pieces": [piece.to_json() for piece in self.pieces],
+        }
 
     @classmethod
-    def from_text(cls, text: str | bytes, where: str) -> TrainingManifest:
-        fields = parse_json(text, where)
-        check_format(fields, cls.FORMAT, cls.FORMAT_VERSION)
-        manifest = cls(
-            step=fields.integer("step"),
-            forms=_read_forms(fields),
-            pieces=tuple(SpanPiece.from_json(item) for item in fields.objects("pieces")),
-            shared=fields.table("shared"),
-            workers=tuple(item.value for item in fields.objects("workers")),
-            created=fields.text("created"),
-            fleet_version=fields.text("fleet_version"),
-        )
-        if not manifest.workers:
-            raise CheckpointError(f"{where} is damaged: nobody has written it")
-        manifest.check(where)
-        return manifest
+    def read(cls, fields: Fields) -> dict[str, Any]:
+        return {
+            "step": fields.integer("step"),
+            "forms": _read_forms(fields),
+            "pieces": tuple(SpanPiece.from_json(item) for item in fields.objects("pieces")),
+            "shared": fields.table("shared"),
+            "workers": tuple(item.value for item in fields.objects("workers")),
+        }
 
 
 def _forms_to_json(forms: Mapping[str, Form]) -> dict[str, Any]:

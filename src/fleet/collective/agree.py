@@ -17,7 +17,7 @@ Entry = list[Any]
 
 
 def world() -> World:
-    """The workers, for bookkeeping."""
+    """The world of all workers, for small messages between them."""
     group = dist.group.WORLD if dist.is_initialized() else None
     return Alone() if group is None or group.size() == 1 else GlooWorld(group, "worker")
 

@@ -41,7 +41,7 @@ class LossScale:
         device: torch.device,
         more: float = 1.0,
     ) -> bool:
-        """Divide the gradients by the factor (and multiply by `more`); whether one of them is not finite.
+        """Divide the gradients by the factor (and multiply by `more`); returns whether one is not finite.
 
         `agree` makes the flag equal on workers that hold different parts of the gradients.
         """
@@ -56,7 +56,7 @@ class LossScale:
         return bool(flag)
 
     def update(self, has_overflowed: bool) -> None:
-        """A step was made, or left out because it overflowed."""
+        """Adapt the factor after a step that was made, or was left out because it overflowed."""
         rule = self.rule
         if not rule.use_dynamic_loss_scaling:
             return
@@ -71,9 +71,11 @@ class LossScale:
                 self.factor, self._clean = grown if grown < 1e38 else self.factor, 0
 
     def state_dict(self) -> dict[str, float]:
+        """The factor, and how many clean and overflowed steps it has counted."""
         return {"factor": self.factor, "clean": self._clean, "overflowed": self._overflowed}
 
     def load_state_dict(self, state: dict[str, float]) -> None:
+        """Go on with what `state_dict` gave."""
         self.factor = float(state["factor"])
         self._clean, self._overflowed = int(state["clean"]), int(state["overflowed"])
 

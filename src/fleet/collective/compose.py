@@ -109,18 +109,18 @@ def make_sync_policy(
 
 
 def _local(module: nn.Module, strategy: DistributedStrategy, num_workers: int, buckets: Buckets) -> SyncPolicy:
-    from fleet.collective.modes.local_sgd import Interval, LocalSGD
+    from fleet.collective.modes.local_sgd import Interval, LocalSGDPolicy
 
     if strategy.localsgd:
         local = strategy.localsgd_configs
         interval = Interval(local.k_steps, local.begin_step, buckets.size_bytes, buckets.dtype)
-        return LocalSGD(module, num_workers, interval)
+        return LocalSGDPolicy(module, num_workers, interval)
     if strategy.adaptive_localsgd:
-        from fleet.collective.modes.adaptive import AdaptiveLocalSGD
+        from fleet.collective.modes.adaptive import AdaptiveLocalSGDPolicy
 
         adaptive = strategy.adaptive_localsgd_configs
         interval = Interval(adaptive.init_k_steps, adaptive.begin_step, buckets.size_bytes, buckets.dtype)
-        return AdaptiveLocalSGD(module, num_workers, interval)
+        return AdaptiveLocalSGDPolicy(module, num_workers, interval)
     from fleet.collective.modes.post_local import Outer, PostLocal
 
     post = strategy.post_local_configs

@@ -1,4 +1,4 @@
-"""Bytes from every worker to every worker, each pair its own: what an all-gather would send to everybody."""
+"""All-to-all of bytes: what each worker sends to each, where an all-gather would send all of it to everybody."""
 
 from __future__ import annotations
 

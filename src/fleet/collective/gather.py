@@ -1,4 +1,4 @@
-"""`all_gather`: equal tensors of all workers in one, under the name that this torch has for it."""
+"""`all_gather`: tensors of one shape from all workers, as one tensor; versions of torch name it differently."""
 
 from __future__ import annotations
 

@@ -25,6 +25,6 @@ class Merge:
         return 1.0 / self.k_steps if self.avg else 1.0
 
     def add(self) -> bool:
-        """One more batch has run backward; whether it is time to update."""
+        """Count one more batch that has run backward; returns whether it is time to update."""
         self.count = (self.count + 1) % self.k_steps
         return self.count == 0

@@ -72,11 +72,11 @@ class DistributedModel(nn.Module):
         self._is_pure = chosen.amp and configs.use_pure_bf16
         if self._is_pure:
             module = module.to(torch.bfloat16)
-        self._precision: precision.Precision | None = None
+        self._precision: precision.HalfPrecision | None = None
         if chosen.amp and not self._is_pure:
             precision.keep_single(module, configs.custom_black_varnames, device.type)
             named = configs.custom_white_list, configs.custom_black_list
-            self._precision = precision.Precision(chosen.amp_dtype, device.type, *named)
+            self._precision = precision.HalfPrecision(chosen.amp_dtype, device.type, *named)
         if strategy.recompute:
             again = strategy.recompute_configs
             lists = None if self._precision is None else self._precision.lists
@@ -84,7 +84,7 @@ class DistributedModel(nn.Module):
         return module
 
     def known_parameters(self) -> set[int]:
-        """Ids of the parameters, those of now and those it was made with."""
+        """`id()` of every parameter that it has now or was made with."""
         alive = {id(old()) for old in self._originals if old() is not None}
         return alive | {id(parameter) for parameter in self.module.parameters()}
 
@@ -129,7 +129,7 @@ class DistributedModel(nn.Module):
         return self._compiled[id(call)]
 
     def scale_loss(self, loss: torch.Tensor) -> torch.Tensor:
-        """The loss to call `backward()` on: scaled up for float16, else as it is. Never divided by the workers."""
+        """The loss to call `backward()` on: scaled up for float16, else as it is. Never divided by their number."""
         return self.step_state.see_loss(loss)
 
     def apply_collective_grads(self) -> None:
@@ -148,7 +148,7 @@ class DistributedModel(nn.Module):
 
     @contextmanager
     def join(self) -> Iterator[None]:
-        """Inside, workers may have different numbers of batches; who has no more takes part until nobody has.
+        """Inside, workers may have different numbers of batches; one that has run out takes part until all have.
 
         The mean of a step is over the workers that have data. Afterwards all workers have the same parameters and the
         same optimizer state.

@@ -17,11 +17,12 @@ from fleet.collective.model import DistributedModel
 from fleet.collective.step import StepState
 from fleet.collective.worlds import dtype_name
 from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
-from fleet.optim.spelling import Spelling
+from fleet.optim.closure import loss_of
+from fleet.optim.paddle_methods import PaddleMethods
 from fleet.strategy import DistributedStrategy
 
 
-class CollectiveOptimizer(Spelling, Optimizer):
+class CollectiveOptimizer(PaddleMethods, Optimizer):
     """Stands for a torch optimizer: same param_groups, so learning-rate schedules and changes work as usual.
 
     `step()` merges, unscales and clips what backward left, updates the parameters and lets the workers come together
@@ -51,18 +52,21 @@ class CollectiveOptimizer(Spelling, Optimizer):
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """The user's optimizer's own list: what changes there changes here."""
         return self.users.param_groups
 
     @property
     def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+        """The user's optimizer's own."""
         return self.users.defaults
 
     @property
     def state(self) -> Any:  # type: ignore[override]
+        """The user's optimizer's own; with sharding the state is in `inner`."""
         return self.users.state
 
     def link(self, model: DistributedModel) -> None:
-        """The model whose parameters this trains is there."""
+        """Bind to the model whose parameters this trains."""
         state = model.step_state
         names = {parameter: name for name, parameter in model.module.named_parameters()}
         self.users = replace_optimizer(self.users, self._strategy, names)
@@ -79,10 +83,7 @@ class CollectiveOptimizer(Spelling, Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters, or wait for more batches if gradients are merged."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = loss_of(closure)
         state = self._linked
         if state is None:
             raise NotReadyError("this optimizer has no model; call fleet.distributed_model() with the one it trains")
@@ -103,7 +104,7 @@ class CollectiveOptimizer(Spelling, Optimizer):
         return [one.grad for one in self.parameters if one.grad is not None]
 
     def _finish(self, state: StepState) -> bool:
-        """Scale and clip what backward left; whether it overflowed."""
+        """Scale and clip what backward left; returns whether it overflowed."""
         strategy = self._strategy
         factor = state.merge.factor
         if strategy.gradient_scale_configs.scale_strategy != "avg":

@@ -19,7 +19,7 @@ class Bucket(Protocol):
     def parameters(self) -> list[Tensor]: ...
 
 
-class OwnBucket:
+class OwnBucket(Bucket):
     """Copies of the gradients of some parameters, of one dtype and device, one after the other."""
 
     def __init__(self, params: Sequence[Tensor]) -> None:

@@ -18,7 +18,7 @@ from fleet.errors import StrategyError
 HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
-class Precision:
+class HalfPrecision:
     """Runs a model in half precision where that is safe; what it returns is float32 again."""
 
     def __init__(
@@ -71,7 +71,7 @@ class _Lists(TorchFunctionMode):
 
 
 def cast(values: Any, dtype: torch.dtype) -> Any:
-    """Every tensor of fractions inside `values` as another type."""
+    """Every floating-point tensor inside `values`, as another type."""
 
     def one(value: Any) -> Any:
         return value.to(dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value

@@ -37,8 +37,8 @@ def open_store(who: Identity) -> dist.Store:
     listener = net.listen(_listening_endpoint(endpoint)) if is_master else None
     started = time.monotonic()
     deadline = started + timeout_s()
-    if not is_master:
-        _wait_for_host(endpoint, deadline)
+    if not is_master and not _is_there(endpoint, deadline):
+        raise _nobody_there(endpoint, started)
     try:
         store = dist.TCPStore(
             endpoint.host,
@@ -50,16 +50,15 @@ def open_store(who: Identity) -> dist.Store:
             master_listen_fd=None if listener is None else listener.detach(),
         )
     except (dist.DistError, RuntimeError) as error:
-        waited_s = time.monotonic() - started
-        raise DeadlineError(f"waited {waited_s:.0f} s for worker 0 at {endpoint}; {_remedy(endpoint)}") from error
+        raise _nobody_there(endpoint, started) from error
     store.set_timeout(default_pg_timeout)  # from here on it serves the groups, whose wait is not ours to limit
     return dist.PrefixStore(f"fleet/{_attempt()}", store)
 
 
-def _wait_for_host(endpoint: Endpoint, deadline: float) -> None:
-    """Return when worker 0 listens, or when the time is up: then the store says what is wrong.
+def _is_there(endpoint: Endpoint, deadline: float) -> bool:
+    """Whether worker 0 listens before the time is up.
 
-    The store would wait too, but a first attempt that comes too early costs it half a second.
+    The store would wait too, but a first attempt that comes too early costs it half a second, and its last one six.
     """
     while time.monotonic() < deadline:
         try:
@@ -67,7 +66,13 @@ def _wait_for_host(endpoint: Endpoint, deadline: float) -> None:
         except OSError:
             time.sleep(_RETRY_S)
         else:
-            return
+            return True
+    return False
+
+
+def _nobody_there(endpoint: Endpoint, started: float) -> DeadlineError:
+    waited_s = time.monotonic() - started
+    return DeadlineError(f"waited {waited_s:.0f} s for worker 0 at {endpoint}; {_remedy(endpoint)}")
 
 
 def _attempt() -> int:

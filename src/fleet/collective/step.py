@@ -44,7 +44,7 @@ class StepState:
         self._num_bad_losses = 0
 
     def require_optimizer(self) -> None:
-        """Training would go wrong if the optimizer is not Fleet's and the strategy needs it."""
+        """NotReadyError if the strategy needs an optimizer of Fleet's and the model has none yet."""
         if self.optimizer is None and self._needs_optimizer:
             raise NotReadyError(
                 "this strategy changes what a step does; pass the optimizer of this model through "
@@ -52,6 +52,7 @@ class StepState:
             )
 
     def see_loss(self, loss: torch.Tensor) -> torch.Tensor:
+        """Remember the loss of this batch; returns it multiplied by the loss scale, if there is one."""
         self.loss = loss.detach()
         if self.scale is None:
             return loss
@@ -80,7 +81,7 @@ class StepState:
         self.has_run = False
 
     def unscale_(self, gradients: list[torch.Tensor], more: float) -> bool:
-        """Take the loss scale out of the gradients; whether they overflowed, so that the step is left out."""
+        """Take the loss scale out of the gradients; returns whether they overflowed and the step is to be left out."""
         assert self.scale is not None
         if not self._is_loss_scaled:
             raise UsageError(
@@ -114,6 +115,7 @@ class StepState:
 
     @contextmanager
     def join(self) -> Iterator[None]:
+        """Inside, workers may have different numbers of batches; see `DistributedModel.join`."""
         if self.num_workers == 1:
             yield
             return

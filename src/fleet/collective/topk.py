@@ -100,7 +100,7 @@ class TopK:
         return self._optimizer
 
     def advance(self) -> None:
-        """A step was made."""
+        """Go on to the next step of the ramp."""
         self.step += 1
 
     def reduce_now(self, params: Iterable[Tensor]) -> None:
@@ -227,7 +227,7 @@ class TopK:
         return state
 
     def load_state_dict(self, states: Sequence[Mapping[str, Tensor]], index: int) -> None:
-        """Take over what all workers of a job had saved, of which there may have been another number."""
+        """Take over what the workers of an earlier job saved; there may have been more or fewer of them."""
         saved = share(states, self._num_workers, index)
         names = [key.removeprefix("sum.") for key in saved if key.startswith("sum.")]
         params = {name: param for param, name in self._names.items()}

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 
 from fleet.collective.modes.base import has_stepped
 from fleet.errors import NotSupportedError
-from fleet.optim.spelling import kind_of
+from fleet.optim.paddle_methods import kind_of
 from fleet.strategy import DistributedStrategy
 
 log = logging.getLogger(__name__)
@@ -51,19 +51,19 @@ def choose(strategy: DistributedStrategy, module: nn.Module, device: torch.devic
         )
     has_images = any(isinstance(one, _IMAGES) for one in module.modules())
 
-    def asked(name: str, suits: bool) -> bool:
+    def is_wanted(name: str, suits: bool) -> bool:
         """Whether the user wants it; who has said neither yes nor no leaves it to `auto`."""
         return bool(getattr(strategy, name)) if strategy.is_set(name) else auto and suits
 
-    auto_half = not strategy.amp and asked("amp", on_gpu and torch.cuda.is_bf16_supported())
+    auto_half = not strategy.amp and is_wanted("amp", on_gpu and torch.cuda.is_bf16_supported())
     dtype = torch.bfloat16 if auto_half or strategy.amp_configs.dtype == "bfloat16" else torch.float16
     tuning = Tuning(
         amp=strategy.amp or auto_half,
         amp_dtype=dtype,
-        compile=asked("compile", on_gpu and foreign is None),
-        channels_last=asked("channels_last", has_images),
-        fused_optimizer=asked("fused_optimizer", True) and not has_sparse_gradients(module),
-        benchmark_kernels=asked("cudnn_exhaustive_search", has_images),
+        compile=is_wanted("compile", on_gpu and foreign is None),
+        channels_last=is_wanted("channels_last", has_images),
+        fused_optimizer=is_wanted("fused_optimizer", True) and not has_sparse_gradients(module),
+        benchmark_kernels=is_wanted("cudnn_exhaustive_search", has_images),
     )
     if auto:
         log.info("strategy.auto on %s: %s", device, tuning)
@@ -99,7 +99,7 @@ def in_channels_last(values: Any) -> Any:
 
 
 def fuse(optimizer: Optimizer) -> bool:
-    """Let the optimizer update all its parameters in one kernel, if torch has one for it; whether it has."""
+    """Let the optimizer update all its parameters in one kernel, if torch has one for it; returns whether it has."""
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
     if kind_of(optimizer) not in _FUSED or has_stepped(optimizer) or not all(map(_can_be_fused, parameters)):
         return False

@@ -15,7 +15,7 @@ def count_of(name: str, value: object, least: int = 1) -> int:
 
 
 def seconds_of(name: str, value: object, above: float | None = None) -> float:
-    """A time; `above` excludes it and what is less, without it 0 is the least."""
+    """A number of seconds, greater than `above`; without it, at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UsageTypeError(f"{name} must be a number of seconds, got {value!r}")
     if not value < float("inf") or value < 0 or (above is not None and value <= above):

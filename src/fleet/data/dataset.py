@@ -68,20 +68,9 @@ class Dataset(ABC):
 
         `others` are settings that `update_settings` takes besides; those keep what they have if they are left out.
         """
-        self.update_settings(
-            batch_size=batch_size,
-            thread_num=thread_num,
-            use_var=use_var,
-            pipe_command=pipe_command,
-            input_type=input_type,
-            fs_name=fs_name,
-            fs_ugi=fs_ugi,
-            download_cmd=download_cmd,
-            data_feed_type=self._feed if data_feed_type is None else data_feed_type,
-            queue_num=queue_num,
-            pipe_timeout_s=pipe_timeout_s,
-            **others,
-        )
+        given = {name: value for name, value in locals().items() if name not in ("self", "others")}
+        given["data_feed_type"] = self._feed if data_feed_type is None else data_feed_type
+        self.update_settings(**given, **others)
 
     def update_settings(self, **settings: Any) -> None:
         """Change some settings, by the names that `init` (and `_init_distributed_settings`) have for them."""

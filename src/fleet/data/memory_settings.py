@@ -34,24 +34,17 @@ class MemorySettings(Dataset):
     def _init_distributed_settings(
         self,
         *,
-        merge_size: int = -1,
         parse_ins_id: bool = False,
         parse_content: bool = False,
+        merge_size: int = -1,
         fleet_send_batch_size: int = 8192,
         fleet_send_sleep_seconds: float = 0,
         fea_eval: bool = False,
         candidate_size: int = 10000,
     ) -> None:
-        """Make the settings of shuffles together; what is left out gets its default. `merge_size` above 0 needs ids."""
-        self.update_settings(
-            parse_ins_id=parse_ins_id,
-            parse_content=parse_content,
-            merge_size=merge_size,
-            fleet_send_batch_size=fleet_send_batch_size,
-            fleet_send_sleep_seconds=fleet_send_sleep_seconds,
-            candidate_size=candidate_size,
-            fea_eval=fea_eval,
-        )
+        """Make the settings of shuffles together; those left out get defaults. A positive `merge_size` needs ids."""
+        # Set in the order of the arguments: `merge_size` switches ids on.
+        self.update_settings(**{name: value for name, value in locals().items() if name != "self"})
 
     def set_parse_ins_id(self, parse_ins_id: bool) -> None:
         """Whether each line begins with `1 id`, an id that several lines may share."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fleet import _native
 from fleet.data.piped import Stop, opened
 from fleet.data.records import Column, Records
-from fleet.data.slots import Slot
+from fleet.data.slots import DataSlot
 from fleet.errors import UsageError
 
 CHUNK_BYTES = 4 << 20
@@ -22,7 +22,7 @@ LONGEST_LINE_BYTES = 1 << 30
 class Format:
     """How a file becomes records: through which command, with which slots, and what stands in front of them."""
 
-    slots: tuple[Slot, ...]
+    slots: tuple[DataSlot, ...]
     command: str = "cat"
     has_id: bool = False
     has_content: bool = False

@@ -44,7 +44,7 @@ class Stop:
         os.close(self.fd)
 
 
-class Text(Protocol):
+class ByteSource(Protocol):
     """Bytes to be read once, from the beginning."""
 
     def read_into(self, memory: memoryview) -> int:
@@ -52,7 +52,7 @@ class Text(Protocol):
 
 
 @contextmanager
-def opened(path: str, command: str, stop: Stop, timeout_s: float) -> Iterator[Text]:
+def opened(path: str, command: str, stop: Stop, timeout_s: float) -> Iterator[ByteSource]:
     """The text of a file. A command that is still running when the context is left is killed, with its children."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a named pipe would wait here for its writer

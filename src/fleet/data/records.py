@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fleet import _native
 from fleet.data.ragged import Batch, Ragged
-from fleet.data.slots import Slot
+from fleet.data.slots import DataSlot
 
 Index = npt.NDArray[np.int64]
 
@@ -56,7 +56,7 @@ class Column:
 class Records:
     """So many records; one column for each slot, and `ids` (hashes) where lines have them."""
 
-    slots: tuple[Slot, ...]
+    slots: tuple[DataSlot, ...]
     columns: list[Column]
     num: int
     ids: Index | None = None
@@ -91,8 +91,8 @@ class Records:
         return made
 
 
-def none_of(slots: tuple[Slot, ...], has_ids: bool) -> Records:
-    """No records."""
+def none_of(slots: tuple[DataSlot, ...], has_ids: bool) -> Records:
+    """Zero records of these slots."""
     text = np.empty(0, dtype=np.uint8)
     *_, ids, columns, _ = _native.parse_multislot(text, True, [slot.declared for slot in slots], has_ids)
     return Records(slots, [Column(*column) for column in columns], 0, ids)

@@ -29,7 +29,7 @@ def shard(
     Data with `__len__` and `__getitem__` (a tensor or array, a tuple of them, a list, a torch Dataset) is the whole
     data, the same on every worker: `batch_size` samples for each worker are taken step by step, in order or, with
     `shuffle`, in an order of `seed` and the epoch. Any other iterable (a DataLoader, an IterableDataset, a generator or
-    the function that makes one) is this worker's own stream of batches, and `batch_size` stays away.
+    the function that makes one) is this worker's own stream of batches, and `batch_size` is left out.
 
     `uneven` says what happens where samples or batches do not come out even: "pad" fills up with the first ones, "drop"
     leaves out what not all workers have, "join" adds and leaves out nothing: workers that have run out take part in the

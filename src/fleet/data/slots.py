@@ -17,7 +17,9 @@ class Var(Protocol):
     """What a dataset looks at in a variable of a program; any object with these four will do."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What the slot is called."""
+
     @property
     def dtype(self) -> Any:
         """`float32`, `float64` or `int64`, as text."""
@@ -32,7 +34,7 @@ class Var(Protocol):
 
 
 @dataclass(frozen=True)
-class Slot:
+class DataSlot:
     """One column: `shape` is a record's, without the batch; None for a ragged slot."""
 
     name: str
@@ -45,7 +47,7 @@ class Slot:
         return self.name, _TYPES[self.dtype], 0 if self.shape is None else math.prod(self.shape)
 
 
-def slots_of(use_var: Sequence[Var]) -> tuple[Slot, ...]:
+def slots_of(use_var: Sequence[Var]) -> tuple[DataSlot, ...]:
     """The slots that variables declare, in their order."""
     given: object = use_var
     if isinstance(given, str) or not isinstance(given, Sequence):
@@ -57,7 +59,7 @@ def slots_of(use_var: Sequence[Var]) -> tuple[Slot, ...]:
     return slots
 
 
-def _slot_of(var: Any, place: int) -> Slot:
+def _slot_of(var: Any, place: int) -> DataSlot:
     if missing := [part for part in ("name", "dtype", "shape", "lod_level") if not hasattr(var, part)]:
         raise UsageTypeError(
             f"use_var[{place}] must be a variable with name, dtype, shape and lod_level, got {type(var).__name__} "
@@ -76,9 +78,9 @@ def _slot_of(var: Any, place: int) -> Slot:
             f"slot {name!r} has shape {list(shape)}; it must begin with -1 for the batch, and the rest must be known"
         )
     if level == 0:
-        return Slot(name, dtype, shape[1:])
+        return DataSlot(name, dtype, shape[1:])
     if level != 1:
         raise NotSupportedError(f"slot {name!r} has lod_level {level}; a line can hold level 0 (dense) or 1 (ragged)")
     if math.prod(shape[1:]) != 1:
         raise UsageError(f"slot {name!r} is ragged and has shape {list(shape)}; its values are single: give [-1, 1]")
-    return Slot(name, dtype, None)
+    return DataSlot(name, dtype, None)

@@ -22,7 +22,7 @@ class Source(Protocol):
         """The samples at `indices` (int64, on the CPU) as one batch, which shares no memory with the data."""
 
 
-class Columns:
+class Columns(Source):
     """Tensors and arrays with a sample in each row. Rows are picked at once; numbers of numpy become tensors."""
 
     def __init__(self, columns: Sequence[Any], wrap: Callable[[list[Any]], Any]) -> None:
@@ -45,7 +45,7 @@ class Columns:
         return self._wrap([_rows(column, indices) for column in self._columns])
 
 
-class Items:
+class Items(Source):
     """Anything with `__len__` and `__getitem__`: its samples are picked one by one and collated."""
 
     def __init__(self, data: Any, collate: Collate | None) -> None:

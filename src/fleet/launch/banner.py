@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 
 from fleet.launch.options import Options
-from fleet.launch.plan import Plan
+from fleet.launch.plan import LaunchPlan
 
 _NAME_WIDTH, _GAP, _VALUE_WIDTH = 40, 2, 45
 _RULE_WIDTH = _NAME_WIDTH + _GAP + _VALUE_WIDTH
@@ -32,7 +32,7 @@ def variable_table(variables: Mapping[str, str]) -> str:
     return "\n".join([edge, row("Distributed Envs", "Value"), middle, *rows, edge])
 
 
-def start_line(plan: Plan) -> str:
+def start_line(plan: LaunchPlan) -> str:
     """How many processes start here, and whose variables the table shows."""
     return (
         f"Local start {len(plan.processes)} processes. First process distributed environment info (Only For Debug):\n"
@@ -40,7 +40,7 @@ def start_line(plan: Plan) -> str:
     )
 
 
-def dry_run_table(plan: Plan) -> str:
+def dry_run_table(plan: LaunchPlan) -> str:
     """Every process that would start, as an aligned table, and the command they share."""
     rows = [("process", "endpoint", "device", "log")]
     rows += [(process.name, process.endpoint, process.device, str(process.log_path)) for process in plan.processes]

@@ -85,6 +85,7 @@ class Child:
 
     @property
     def is_running(self) -> bool:
+        """Whether no exit has been noticed yet."""
         return self.status is None
 
     @property

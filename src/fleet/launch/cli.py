@@ -68,7 +68,7 @@ def _ips(_context: click.Context, _parameter: click.Parameter, text: str | None)
     return None if text is None else net.parse_hosts(text, "--ips")
 
 
-# Options of torchrun and of the original launcher that have another name or no need here.
+# Options of torchrun and of PaddlePaddle's launcher that have another name or no need here.
 _ELSEWHERE = {
     "__standalone": "not needed: ports come from the operating system, jobs never collide",
     "__rdzv_endpoint": "use --master HOST:PORT with --nnodes",

@@ -127,7 +127,7 @@ class Host:
                 self._tell(member, say="regroup", why=self._why)
 
     def _gather(self, why: str) -> None:
-        """Wait for everybody who lives, and for newcomers."""
+        """Wait for all machines that are still connected, and for newcomers."""
         now = time.monotonic()
         self._state = _State.GATHERING
         self._why = why

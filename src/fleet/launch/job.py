@@ -18,9 +18,9 @@ from fleet.launch.logs import open_log
 from fleet.launch.messages import JobOverError
 from fleet.launch.options import Options
 from fleet.launch.output import say
-from fleet.launch.plan import Plan, make_plan, sharing_note
+from fleet.launch.plan import LaunchPlan, make_plan, sharing_note
 from fleet.launch.team import Team
-from fleet.launch.watch import Attempt, Outcome, stopped_by
+from fleet.launch.watch import Attempt, RoundOutcome, stopped_by
 
 log = logging.getLogger("fleetrun")
 
@@ -33,7 +33,7 @@ class Job:
         self._job_id = job_id
         self._guard = watchman
         self._team = Team(own_token(), options.max_restart)
-        self._plan: Plan | None = None
+        self._plan: LaunchPlan | None = None
         """That of the round that runs, or ran last."""
         self._attempt: Attempt | None = None
         self._is_meeting = False
@@ -48,7 +48,7 @@ class Job:
             if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
                 signal.signal(number, self._on_signal)
         guard.adopt_orphans()
-        outcome: Outcome | None = None
+        outcome: RoundOutcome | None = None
         with ExitStack() as resources:
             resources.callback(self._team.close)
             while outcome is None or (not outcome.is_final and self._team.goes_on):
@@ -70,7 +70,7 @@ class Job:
         if self._attempt is not None:
             self._attempt.signalled(number)
 
-    def _run_round(self) -> Outcome:
+    def _run_round(self) -> RoundOutcome:
         with ExitStack() as holds:
             plan = self._meet(holds)
             # What lies in the folder of a machine that has just come is of another job.
@@ -89,10 +89,10 @@ class Job:
             log.error("%s", complaint)
         if self._signalled is not None and not outcome.is_final:
             self._team.failed(stopped_by(self._signalled, plan.layout.host))
-            return Outcome(outcome.code or 128 + self._signalled)
+            return RoundOutcome(outcome.code or 128 + self._signalled)
         return outcome
 
-    def _meet(self, holds: ExitStack) -> Plan:
+    def _meet(self, holds: ExitStack) -> LaunchPlan:
         """Meet the others for the next round; a signal ends the waiting at once, and for all once there was a round."""
         self._is_meeting = True
         try:
@@ -107,7 +107,7 @@ class Job:
         finally:
             self._is_meeting = False
 
-    def _tell_of(self, plan: Plan) -> None:
+    def _tell_of(self, plan: LaunchPlan) -> None:
         this = plan.layout.round
         if self._plan is None:
             announce(self._options, plan)
@@ -124,7 +124,7 @@ class Job:
             log.warning("%s: starting the job again with %s; this is no failure and is not counted", this.why, machines)
 
 
-def announce(options: Options, plan: Plan) -> None:
+def announce(options: Options, plan: LaunchPlan) -> None:
     """What is said before the first process starts, or a dry run shows what would."""
     if not options.quiet:
         say(banner.argument_block(options))

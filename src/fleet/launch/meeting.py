@@ -56,6 +56,7 @@ class Link:
         return self.session != ""
 
     def close(self) -> None:
+        """Leave the meeting point; the host, if it is here, ends as soon as everybody has been told."""
         self.line.close()
         if self.host is not None:
             self.host.close()

@@ -31,6 +31,7 @@ class Offer:
     """What must be the same on every machine, in words."""
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         return {
             "host": self.host,
             "servers": [str(endpoint) for endpoint in self.servers],
@@ -66,6 +67,7 @@ class NodeFailed:
     """The user stopped it: the job is not to be started again."""
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
         # How long ago, not when: machines need not agree on the time.
         age_s = time.time() - self.began_at
         return {"say": "failed", "what": self.what, "code": self.code, "age_s": age_s, "is_final": self.is_final}
@@ -137,6 +139,7 @@ class Line:
         return message
 
     def close(self) -> None:
+        """End the connection; whoever waits in `receive` wakes."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self._file.close()

@@ -23,6 +23,7 @@ class Nodes:
 
     @property
     def is_range(self) -> bool:
+        """Whether the number may change while the job runs."""
         return self.least < self.most
 
     @classmethod

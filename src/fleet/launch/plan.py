@@ -39,11 +39,12 @@ class ProcessPlan:
 
     @property
     def name(self) -> str:
+        """`worker 0`, `server 3`: as logs and reports call it."""
         return f"{self.role} {self.index}"
 
 
 @dataclass(frozen=True)
-class Plan:
+class LaunchPlan:
     """All processes of this machine, servers first, and the whole job they belong to."""
 
     processes: tuple[ProcessPlan, ...]
@@ -63,7 +64,7 @@ def refuse_mistakes(options: Options) -> None:
     check_folder(Path(options.log_dir))
 
 
-def make_plan(options: Options, team: Team, holds: ExitStack) -> Plan:
+def make_plan(options: Options, team: Team, holds: ExitStack) -> LaunchPlan:
     """Check the options against this machine, meet the others for the next round, and lay out this machine's processes.
 
     Its ports are left in `holds`. Any mistake is a FleetError of one line, and then nothing has been started.
@@ -144,7 +145,7 @@ def _refuse_range(options: Options) -> None:
         raise UsageError(f"--nnodes {options.nnodes} needs --master HOST:PORT, where machines come and go")
 
 
-def _collective_plan(options: Options, command: tuple[str, ...], team: Team, holds: ExitStack) -> Plan:
+def _collective_plan(options: Options, command: tuple[str, ...], team: Team, holds: ExitStack) -> LaunchPlan:
     num_gpus = 0 if options.device == "cpu" else devices.count_gpus()
     gpus = devices.assign_gpus(options, devices.visible_gpus(num_gpus))
     num_local = devices.num_local_workers(options, gpus)
@@ -191,10 +192,10 @@ def _collective_plan(options: Options, command: tuple[str, ...], team: Team, hol
     kind = "cpu" if gpus is None else "gpu"
     arguments = [name for name, given in (("--gpus", options.gpus), ("--ips", options.ips)) if given]
     headline = f"Run collective {kind} mode. gpu arguments:{arguments}, cuda count:{num_gpus}"
-    return Plan(tuple(processes), layout, headline)
+    return LaunchPlan(tuple(processes), layout, headline)
 
 
-def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: ExitStack) -> Plan:
+def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: ExitStack) -> LaunchPlan:
     gpus, server_gpus = _server_job_gpus(options)
     check_given(options, has_gpus=bool(gpus))
     layout = server_layout(options, team, holds)
@@ -238,7 +239,7 @@ def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: 
         processes.append(ProcessPlan("worker", index, str(endpoint), device, command, own | common, log_path))
     names = ("servers", "workers", "server_num", "worker_num")
     given = [f"--{name}" for name in names if getattr(options, name) is not None]
-    return Plan(tuple(processes), layout, f"Run parameter-server mode. pserver arguments:{given}")
+    return LaunchPlan(tuple(processes), layout, f"Run parameter-server mode. pserver arguments:{given}")
 
 
 def _server_job_gpus(options: Options) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -275,7 +276,7 @@ def _join(endpoints: tuple[net.Endpoint, ...]) -> str:
     return ",".join(map(str, endpoints))
 
 
-def sharing_note(plan: Plan) -> str | None:
+def sharing_note(plan: LaunchPlan) -> str | None:
     """A line to show when several workers share a GPU, which NCCL refuses."""
     counts = Counter(process.device for process in plan.processes if process.role == "worker")
     shared = [device for device, count in counts.items() if count > 1 and device != "cpu"]

@@ -55,7 +55,7 @@ def one_line(child: Child) -> str:
 
 
 def abort_line(children: Sequence[Child], num_workers: int) -> str:
-    """What scripts that read the original launcher's output look for; empty if no worker failed."""
+    """What scripts that read the output of PaddlePaddle's launcher look for; empty if no worker failed."""
     ranks = [child.plan.index for child in children if child.plan.role == "worker" and child.has_failed]
     if not ranks:
         return ""

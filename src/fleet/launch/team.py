@@ -34,7 +34,7 @@ class Round:
     restart: int
     """How often the job was started before."""
     num_failures: int
-    """How many of these starts were after a failure; a machine that came is none."""
+    """How many of these starts followed a failure; a machine that joined is not one."""
     why: str = ""
     """What ended the round before."""
     offers: tuple[Offer, ...] = ()
@@ -45,6 +45,7 @@ class Round:
 
     @property
     def num_nodes(self) -> int:
+        """How many machines take part."""
         return max(1, len(self.offers))
 
 

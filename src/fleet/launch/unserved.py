@@ -1,4 +1,4 @@
-"""Servers that ran a script without Fleet: a job that ends well, though no process had to do with another."""
+"""Servers that ran a script without Fleet: the job ends well, although its processes never talked to each other."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from fleet.launch.follow import Follower
 from fleet.launch.guard import Guard
 from fleet.launch.messages import AllDone, NodeFailed, Regroup
 from fleet.launch.output import write_within
-from fleet.launch.plan import Plan
+from fleet.launch.plan import LaunchPlan
 
 log = logging.getLogger("fleetrun")
 
@@ -51,7 +51,7 @@ Event = Child | Signalled | NodeFailed | Regroup | AllDone
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RoundOutcome:
     """How one attempt ended."""
 
     code: int
@@ -64,7 +64,7 @@ class Outcome:
 class Attempt:
     """Runs a plan to its end."""
 
-    def __init__(self, plan: Plan, logs: list[int], job_id: str, watchman: Guard) -> None:
+    def __init__(self, plan: LaunchPlan, logs: list[int], job_id: str, watchman: Guard) -> None:
         self._plan = plan
         self._logs = logs
         self._logs_from = [os.fstat(file).st_size for file in logs]  # logs of an earlier attempt are continued
@@ -79,7 +79,7 @@ class Attempt:
         self._was_signalled = True
         self._events.put(Signalled(number))
 
-    def run(self) -> Outcome:
+    def run(self) -> RoundOutcome:
         """Start everything, wait for the end, leave nothing."""
         followed = self._plan.followed
         shown_from = self._logs_from[self._plan.processes.index(followed)]
@@ -105,7 +105,7 @@ class Attempt:
         for child in self._children:
             child.when_it_exits(self._events.put)
 
-    def _watch(self) -> Outcome:
+    def _watch(self) -> RoundOutcome:
         team = self._plan.layout.team
         workers = [child for child in self._children if child.plan.role == "worker"]
         if not workers:
@@ -141,7 +141,7 @@ class Attempt:
     def _not_orphans(self) -> set[int]:
         return {self._guard.pid, *self._guard.elders}
 
-    def _obey(self, number: int) -> Outcome:
+    def _obey(self, number: int) -> RoundOutcome:
         name = signal.Signals(number).name
         running = self._running()
         for child in running:  # before a word: the terminal may take its time
@@ -149,14 +149,14 @@ class Attempt:
         log.warning("%s: stopping %d processes", name, len(running))
         self._plan.layout.team.failed(stopped_by(number, self._plan.layout.host))
         self._stop(number)
-        return Outcome(128 + number)
+        return RoundOutcome(128 + number)
 
-    def _regroup(self, event: Regroup) -> Outcome:
+    def _regroup(self, event: Regroup) -> RoundOutcome:
         log.warning("%s: stopping %d processes, to start again with it", event.why, len(self._running()))
         self._stop(signal.SIGTERM)
-        return Outcome(0, is_final=False)
+        return RoundOutcome(0, is_final=False)
 
-    def _finish(self) -> Outcome:
+    def _finish(self) -> RoundOutcome:
         if any(child.has_failed for child in self._children):
             return self._fail()
         if complaint := unserved.complaint(zip(self._children, self._logs_from, strict=True)):
@@ -174,9 +174,9 @@ class Attempt:
                 if server.status not in (0, -signal.SIGTERM, -signal.SIGKILL):
                     how = report.how_it_ended(server.status or 0)
                     log.warning("%s was told to stop: %s; see %s", server.plan.name, how, server.plan.log_path)
-        return Outcome(0)
+        return RoundOutcome(0)
 
-    def _fail(self, *elsewhere: NodeFailed) -> Outcome:
+    def _fail(self, *elsewhere: NodeFailed) -> RoundOutcome:
         """End the attempt over a failure here or on other machines; whichever began first is the cause."""
         heard: list[NodeFailed | Regroup] = list(elsewhere)
         # A child that has begun to end but is not gone may be the cause of what we saw; its exit comes in moments.
@@ -195,7 +195,7 @@ class Attempt:
         if any(_is_before(one, began_at) for one in heard):
             return _failed_elsewhere(heard, f"after it, on this machine: {text}")
         complaints = (text, report.abort_line(self._children, len(self._plan.layout.workers)))
-        return Outcome(exit_code(cause.status), tuple(filter(None, complaints)), is_final=_is_any_final(heard))
+        return RoundOutcome(exit_code(cause.status), tuple(filter(None, complaints)), is_final=_is_any_final(heard))
 
     def _stop(self, number: int) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""
@@ -248,7 +248,7 @@ class Attempt:
         self._guard.forget(child.pid)
         child.reap()
 
-    def _finish_following(self, follower: Follower, outcome: Outcome) -> None:
+    def _finish_following(self, follower: Follower, outcome: RoundOutcome) -> None:
         patience_s = None if outcome.code == 0 and outcome.is_final else PATIENCE_S
         is_shown = follower.finish(patience_s, lambda: self._was_signalled)
         if os.isatty(STDOUT):  # a progress bar that was killed leaves no cursor, and a line without an end
@@ -272,9 +272,9 @@ def _is_any_final(heard: list[NodeFailed | Regroup]) -> bool:
     return any(isinstance(one, NodeFailed) and one.is_final for one in heard)
 
 
-def _failed_elsewhere(heard: list[NodeFailed | Regroup], *more: str) -> Outcome:
+def _failed_elsewhere(heard: list[NodeFailed | Regroup], *more: str) -> RoundOutcome:
     if any(isinstance(one, Regroup) for one in heard):
-        return Outcome(0, is_final=False)
+        return RoundOutcome(0, is_final=False)
     cause = min((one for one in heard if isinstance(one, NodeFailed)), key=lambda failure: failure.began_at)
     what = f"the job failed on another machine: {cause.what}"
-    return Outcome(cause.code, (what, *more), is_final=_is_any_final(heard))
+    return RoundOutcome(cause.code, (what, *more), is_final=_is_any_final(heard))

@@ -45,6 +45,7 @@ class Slot:
 
     @property
     def request(self) -> TableRequest:
+        """The table that this slot wants."""
         return TableRequest(
             self.table or self.name,
             self.dim,

@@ -86,6 +86,7 @@ class SparseModule(nn.Module):
 
     @property
     def worker(self) -> Worker:
+        """The worker that looks up rows; NotReadyError before `fleet.init_worker()`."""
         if self._worker is None:
             raise NotReadyError(
                 f"{type(self).__name__} has no table yet; pass the model to fleet.distributed_model(), then call "

@@ -57,7 +57,7 @@ _failures: list[object] = []
 
 
 class _Exit(SystemExit):
-    """What sys.exit() raises. It notes an error when it dies below all frames: whoever catches one ends nothing."""
+    """What sys.exit() raises. It notes an error when deleted with no frame left: one that was caught ends nothing."""
 
     def __del__(self) -> None:
         is_last = sys._getframe().f_back is None and threading.current_thread() is threading.main_thread()

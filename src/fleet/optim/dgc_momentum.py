@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.optim import SGD, Optimizer
 
 from fleet.errors import UsageError
+from fleet.optim.closure import loss_of
 
 
 class DGCMomentum(Optimizer):
@@ -44,10 +45,7 @@ class DGCMomentum(Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = loss_of(closure)
         ready: dict[Tensor, Tensor] = {}
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight in self.compressed and weight.grad is not None]

@@ -17,6 +17,7 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from fleet.errors import UsageError
+from fleet.optim.closure import loss_of
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +40,7 @@ class Layerwise(Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; waits for no device."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = loss_of(closure)
         for group in self.param_groups:
             for weights, decayed in self._alike(group["params"]):
                 grads = [weight.grad for weight in weights if weight.grad is not None]

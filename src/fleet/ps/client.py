@@ -126,10 +126,11 @@ class Client:
 
     @property
     def num_servers(self) -> int:
+        """How many servers the job has."""
         return len(self.transports)
 
     def declare(self) -> tuple[bool, int]:
-        """Tell every server what is trained; whether dense parameters have values, and the version."""
+        """Tell every server what is trained; returns whether dense parameters have values, and the version."""
         deadline = time.monotonic() + rpc_timeout_s()
         while True:
             is_started, versions = self._declare_once()
@@ -250,7 +251,7 @@ class Client:
                 )
 
     def leave(self) -> None:
-        """Tell the servers that this worker has finished; those that are gone, because all have, need not be told."""
+        """Tell the servers that this worker has finished; those that are gone, as all workers are, need not be told."""
         for server, transport in enumerate(self.transports):
             header = ps_pb2.LeaveRequest.Header(caller=self.caller(server))
             try:

@@ -38,7 +38,7 @@ class DenseGroup(Protocol):
         ...
 
 
-class HostGroup:
+class HostGroup(DenseGroup):
     """In host memory, by the native rules."""
 
     def __init__(self, rule: str, args: Mapping[str, float], size: int) -> None:

@@ -1,4 +1,4 @@
-"""Dense parameters of a server on a GPU: values and state stay there, gradients come and values go."""
+"""Dense parameters of a server on a GPU: values and state stay there, gradients are sent to it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ Pushes count a key that has no row yet and drop its gradients. Admitted, it star
 from __future__ import annotations
 
 from fleet.errors import UsageError
-from fleet.ps.slips import says_what_was_meant
+from fleet.ps.argument_names import says_what_was_meant
 from fleet.ps.spec import EntrySpec, checked
 from fleet.strategy.check import Number, Text, Whole
 

@@ -9,7 +9,7 @@ import grpc
 
 from fleet.errors import CommunicationError, FleetError
 from fleet.ps.status import TOKEN_KEY, error_of
-from fleet.ps.transport import Answer
+from fleet.ps.transport import Answer, Transport
 from fleet.ps.wire import MAX_MESSAGE_BYTES, METHODS, SERVICE, Tensors, decode, encode
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 )
 
 
-class GrpcTransport:
+class GrpcTransport(Transport):
     """A connection to one server, opened by the first call and again whenever it was lost.
 
     Errors are those the server raised, or a CommunicationError; its `retryable` says whether it is worth another try.

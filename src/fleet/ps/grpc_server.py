@@ -101,7 +101,7 @@ class GrpcServer:
         self._health.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
 
     def stop(self, grace_s: float) -> bool:
-        """Take no more calls, give those that run so much time, then drop them; returns whether all have ended.
+        """Take no more calls, give running ones `grace_s` to end, then drop them; returns whether all have ended.
 
         After False a thread may still be busy inside the service.
         """

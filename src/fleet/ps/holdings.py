@@ -13,11 +13,11 @@ from fleet import _native
 from fleet.errors import NotReadyError, UsageError
 from fleet.ps.dense import DenseGroup, dense_group
 from fleet.ps.spec import JobSpec, TableSpec
-from fleet.ps.update import TableUpdate, Update
+from fleet.ps.update import PushedUpdate, TableUpdate
 
 
 def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
-    """The native table of a spec; with `rule` another one than the spec's, without arguments."""
+    """The native table of a spec; `rule`, if given, takes the place of the spec's and has no arguments."""
     try:
         return _native.Table(
             spec.name,
@@ -86,11 +86,23 @@ class Holdings:
                 group.restore(values, state)
             self.is_started = True
 
-    def apply(self, update: Update) -> int:
+    def shrink(self, table: str, **condition: Any) -> tuple[int, int]:
+        """Delete rows of a table, of all if it is "", by what the native table checks; how many, and how many stay."""
+        names = [spec.name for spec in self.job.tables]
+        if table and table not in names:
+            raise UsageError(f"there is no table {table!r}; the job declared {', '.join(map(repr, names)) or 'none'}")
+        chosen = [one for one in self.tables if table in ("", one.name)]
+        try:
+            deleted = sum(one.shrink(**condition) for one in chosen)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        return deleted, sum(map(len, chosen))
+
+    def apply(self, update: PushedUpdate) -> int:
         """Apply the gradients of one worker; how many rows and groups were skipped for a NaN or an Inf."""
         return self.apply_mean([update])
 
-    def apply_mean(self, updates: Sequence[Update]) -> int:
+    def apply_mean(self, updates: Sequence[PushedUpdate]) -> int:
         """Add the gradients of one step in the given order, take the mean over the updates and apply it once."""
         skipped = sum(
             self._apply_table(index, updates)
@@ -102,7 +114,7 @@ class Holdings:
         self.skipped += skipped
         return skipped
 
-    def _apply_table(self, index: int, updates: Sequence[Update]) -> int:
+    def _apply_table(self, index: int, updates: Sequence[PushedUpdate]) -> int:
         parts = [part for update in updates for part in update.tables if part.table == index]
         first = parts[0]
         done = self.tables[index].push(
@@ -118,7 +130,7 @@ class Holdings:
         )
         return done["skipped"]
 
-    def _apply_dense(self, updates: Sequence[Update], num_updates: int) -> int:
+    def _apply_dense(self, updates: Sequence[PushedUpdate], num_updates: int) -> int:
         skipped = 0
         with self._dense_lock:
             if not self.is_started:

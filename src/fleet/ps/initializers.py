@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from fleet.errors import UsageError
-from fleet.ps.slips import says_what_was_meant
+from fleet.ps.argument_names import says_what_was_meant
 from fleet.ps.spec import InitializerSpec, checked
 from fleet.strategy.check import Number
 
@@ -23,7 +23,7 @@ def Constant(value: float = 0.0) -> InitializerSpec:
 
 @says_what_was_meant
 def Uniform(low: float, high: float) -> InitializerSpec:
-    """Elements spread evenly between `low` and `high`."""
+    """Elements uniformly distributed between `low` and `high`."""
     low, high = (
         checked("initializer uniform", name, value, Number()) for name, value in (("low", low), ("high", high))
     )

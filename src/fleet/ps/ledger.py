@@ -40,7 +40,7 @@ class Ledger:
         self._refuse_others(worker, self._workers[worker], incarnation)
 
     def greet(self, worker: int, incarnation: int) -> bool:
-        """A worker has started; whether it is a new life of it. An older life is refused from now on."""
+        """Note that a worker has started; returns whether in a new life. Older lives are refused from now on."""
         entry = self._workers[worker]
         with entry.lock:
             if incarnation < entry.incarnation:

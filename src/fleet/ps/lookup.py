@@ -47,10 +47,12 @@ class Lookup:
 
     @property
     def table(self) -> int:
+        """The index of the table in the job's declaration."""
         return self.request.table
 
     @property
     def num_rows(self) -> int:
+        """How many distinct keys there are."""
         return len(self.route.grouped)
 
     def set_rows(self, rows: torch.Tensor, device: torch.device, with_grad: bool) -> None:
@@ -58,12 +60,12 @@ class Lookup:
         self.rows = upload(rows, device).requires_grad_(with_grad)
 
     def train(self, with_grad: bool) -> None:
-        """Whether a gradient is wanted; rows that came together with those of another module may say otherwise."""
+        """Set whether the rows get a gradient; they may have been pulled for a module that wanted it otherwise."""
         if self.rows is not None and self.rows.requires_grad != with_grad:
             self.rows.requires_grad_(with_grad)
 
     def gradients(self) -> torch.Tensor | None:
-        """Of the distinct rows, in host memory after `wait_for(rows.device)`; None if no gradient reached them."""
+        """Those of the distinct rows, in host memory after `wait_for(rows.device)`; None if none reached them."""
         if self.rows is None or self.rows.grad is None:
             return None
         grad = self.rows.grad

@@ -9,7 +9,8 @@ import torch
 from torch.optim import Optimizer
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.optim.spelling import Spelling
+from fleet.optim.closure import loss_of
+from fleet.optim.paddle_methods import PaddleMethods
 from fleet.ps.from_torch import check_unchanged
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from fleet.ps.worker import Worker
 
 
-class ServerOptimizer(Spelling, Optimizer):
+class ServerOptimizer(PaddleMethods, Optimizer):
     """Stands for a torch optimizer: same param_groups, so learning-rate schedules and `lr` changes work as usual.
 
     `step()` sends gradients to the servers, which apply the optimizer's rule; the learning rate of each group goes
@@ -50,7 +51,7 @@ class ServerOptimizer(Spelling, Optimizer):
         average: Callable[[torch.Tensor], None] | None,
         frozen: Sequence[tuple[str, torch.Tensor]] = (),
     ) -> None:
-        """What `fleet.init_worker()` found out.
+        """Take over what `fleet.init_worker()` found out.
 
         `dense_groups`: the param_group of each dense group on the servers. `table_groups`: tables that follow a
         param_group; `table_lrs`: tables with a rule of their own. `average`: dense gradients by all-reduce. `frozen`:
@@ -61,16 +62,13 @@ class ServerOptimizer(Spelling, Optimizer):
         self._frozen = frozen
 
     def unbind(self) -> None:
-        """The worker has stopped."""
+        """Let go of the worker, which has stopped."""
         self._worker = None
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Send the gradients; on return the model has the parameters of the next step."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = loss_of(closure)
         worker = self._worker
         if worker is None:
             raise NotReadyError(

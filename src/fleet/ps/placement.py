@@ -38,14 +38,14 @@ class Dispatcher(Protocol):
         ...
 
 
-class RoundRobin:
+class RoundRobin(Dispatcher):
     """One server after the other, over all blocks in order: the most even number of blocks."""
 
     def dispatch(self, names: Sequence[str], num_servers: int) -> Sequence[int]:
         return [index % num_servers for index in range(len(names))]
 
 
-class HashName:
+class HashName(Dispatcher):
     """CRC-32 of the block's name in UTF-8, modulo the number of servers: other parameters do not move it."""
 
     def dispatch(self, names: Sequence[str], num_servers: int) -> Sequence[int]:

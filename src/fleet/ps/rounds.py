@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.errors import CommunicationError
-from fleet.ps.update import Update
+from fleet.ps.update import PushedUpdate
 
 
 class Rounds:
@@ -15,11 +15,11 @@ class Rounds:
 
     def __init__(self, num_workers: int, version: int = 0) -> None:
         self._present = set(range(num_workers))
-        self._updates: dict[int, Update] = {}
+        self._updates: dict[int, PushedUpdate] = {}
         self.version = version
         """Number of steps that are complete; the step that is collected now."""
 
-    def add(self, update: Update) -> None:
+    def add(self, update: PushedUpdate) -> None:
         """Take a worker's gradients of the present step."""
         if update.step != self.version:
             raise CommunicationError(
@@ -29,29 +29,29 @@ class Rounds:
         self._updates[update.worker] = update
 
     def join(self, worker: int) -> None:
-        """A worker has started, maybe again: what its former life pushed of the present step does not count."""
+        """Let in a worker that has started, maybe again: what it pushed in a former life does not count."""
         self._updates.pop(worker, None)
         self._present.add(worker)
 
     def leave(self, worker: int) -> None:
-        """A worker has finished; steps go on without it. What it has pushed counts."""
+        """Let a worker go that has finished: steps go on without it, and what it has pushed counts."""
         self._present.discard(worker)
 
     def missing(self) -> list[int]:
         """The workers whose gradients of this step have not come."""
         return sorted(self._present - self._updates.keys())
 
-    def complete(self) -> list[Update] | None:
+    def complete(self) -> list[PushedUpdate] | None:
         """The updates of the present step if it is complete; then the next one begins when `advance` is called."""
         if self._updates and not self.missing():
             return [self._updates[worker] for worker in sorted(self._updates)]
         return None
 
     def drop(self) -> None:
-        """The present step could not be applied."""
+        """Forget the present step, which could not be applied."""
         self._updates.clear()
 
     def advance(self) -> None:
-        """The present step has been applied."""
+        """Begin the next step: the present one has been applied."""
         self._updates.clear()
         self.version += 1

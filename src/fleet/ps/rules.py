@@ -10,15 +10,17 @@ parameter needs a group of its own, on one server and uncut.
 >>> str(Adagrad(lr=0.05, per_row=True))
 'adagrad_row(eps=1e-10, initial_accumulator_value=0, lr=0.05, lr_decay=0, maximize=0, weight_decay=0)'
 """
-# ruff: noqa: N802  (named like the classes of torch.optim that they stand for)
+# ruff: noqa: ARG001, N802  (arguments are read by `_rule`; named like the classes of torch.optim that they stand for)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec
 
 from fleet.errors import UsageError
-from fleet.ps.slips import says_what_was_meant
+from fleet.ps.argument_names import says_what_was_meant
 from fleet.ps.spec import RuleSpec, checked
 from fleet.strategy.check import Check, Many, Number, Switch
 
@@ -37,6 +39,46 @@ CHECKS: dict[str, Check[float]] = {
     "lr_power": Number(least=-1, most=0),
 }
 
+P = ParamSpec("P")
+
+
+def _rule(name: str) -> Callable[[Callable[P, None]], Callable[P, RuleSpec]]:
+    """A constructor of the rule `name`, with the signature of the function below it and of what that was given.
+
+    The function itself only looks at what no argument tells alone; each is checked by its name.
+    """
+
+    def decorate(look: Callable[P, None]) -> Callable[P, RuleSpec]:
+        arguments = signature(look)
+        look.__annotations__["return"] = "RuleSpec"
+
+        @wraps(look)
+        def construct(*args: P.args, **kwargs: P.kwargs) -> RuleSpec:
+            look(*args, **kwargs)
+            given = arguments.bind(*args, **kwargs)
+            given.apply_defaults()
+            return _spec(name, **given.arguments)
+
+        return says_what_was_meant(construct)
+
+    return decorate
+
+
+def _spec(name: str, **args: Any) -> RuleSpec:
+    if "betas" in args:
+        args["beta1"], args["beta2"] = _betas(name, args.pop("betas"))
+    if args.pop("per_row", False):
+        name += "_row"
+    clean = {arg: checked(f"rule {name}", arg, value, CHECKS.get(arg, NOT_NEGATIVE)) for arg, value in args.items()}
+    return RuleSpec(name, tuple((arg, float(value)) for arg, value in clean.items()))
+
+
+def _betas(name: str, betas: Sequence[float]) -> tuple[float, ...]:
+    pair = checked(f"rule {name}", "betas", betas, Many(Number()))
+    if len(pair) != 2:
+        raise UsageError(f"rule {name}: betas must be two numbers, got {len(pair)}")
+    return pair
+
 
 @says_what_was_meant
 def SGD(
@@ -54,10 +96,10 @@ def SGD(
     if dampening != 0 or nesterov:
         name, value = ("nesterov", nesterov) if nesterov else ("dampening", dampening)
         raise UsageError(f"rule sgd: {name} needs a momentum, got {name}={value} and momentum=0; give one")
-    return _rule("sgd", lr=lr, weight_decay=weight_decay, maximize=maximize)
+    return _spec("sgd", lr=lr, weight_decay=weight_decay, maximize=maximize)
 
 
-@says_what_was_meant
+@_rule("momentum")
 def Momentum(
     lr: float = 0.001,
     momentum: float = 0.9,
@@ -66,23 +108,14 @@ def Momentum(
     nesterov: bool = False,
     *,
     maximize: bool = False,
-) -> RuleSpec:
+) -> None:
     """`torch.optim.SGD` with a momentum above 0."""
     checked("rule momentum", "momentum", momentum, Number(above=0))
     if nesterov and dampening != 0:
         raise UsageError(f"rule momentum: nesterov needs dampening 0, got {dampening}")
-    return _rule(
-        "momentum",
-        lr=lr,
-        momentum=momentum,
-        dampening=dampening,
-        weight_decay=weight_decay,
-        nesterov=nesterov,
-        maximize=maximize,
-    )
 
 
-@says_what_was_meant
+@_rule("adagrad")
 def Adagrad(
     lr: float = 0.01,
     lr_decay: float = 0.0,
@@ -92,20 +125,12 @@ def Adagrad(
     *,
     maximize: bool = False,
     per_row: bool = False,
-) -> RuleSpec:
+) -> None:
     """`torch.optim.Adagrad`. `per_row` keeps one sum for a whole row, of the mean of its squared gradients."""
-    return _rule(
-        "adagrad_row" if checked("rule adagrad", "per_row", per_row, Switch()) else "adagrad",
-        lr=lr,
-        lr_decay=lr_decay,
-        weight_decay=weight_decay,
-        initial_accumulator_value=initial_accumulator_value,
-        eps=eps,
-        maximize=maximize,
-    )
+    checked("rule adagrad", "per_row", per_row, Switch())
 
 
-@says_what_was_meant
+@_rule("decayed_adagrad")
 def DecayedAdagrad(
     lr: float = 0.01,
     decay: float = 0.95,
@@ -113,12 +138,11 @@ def DecayedAdagrad(
     weight_decay: float = 0.0,
     *,
     maximize: bool = False,
-) -> RuleSpec:
+) -> None:
     """Adagrad that forgets: a mean of squares that fades by `decay`, in place of their sum."""
-    return _rule("decayed_adagrad", lr=lr, decay=decay, eps=eps, weight_decay=weight_decay, maximize=maximize)
 
 
-@says_what_was_meant
+@_rule("adam")
 def Adam(
     lr: float = 0.001,
     betas: Sequence[float] = (0.9, 0.999),
@@ -128,13 +152,11 @@ def Adam(
     *,
     maximize: bool = False,
     decoupled_weight_decay: bool = False,
-) -> RuleSpec:
+) -> None:
     """`torch.optim.Adam`."""
-    decoupled = {"decoupled_weight_decay": decoupled_weight_decay}
-    return _adam("adam", lr, betas, eps, weight_decay, amsgrad, maximize, **decoupled)
 
 
-@says_what_was_meant
+@_rule("adamw")
 def AdamW(
     lr: float = 0.001,
     betas: Sequence[float] = (0.9, 0.999),
@@ -143,12 +165,11 @@ def AdamW(
     amsgrad: bool = False,
     *,
     maximize: bool = False,
-) -> RuleSpec:
+) -> None:
     """`torch.optim.AdamW`."""
-    return _adam("adamw", lr, betas, eps, weight_decay, amsgrad, maximize)
 
 
-@says_what_was_meant
+@_rule("adamax")
 def Adamax(
     lr: float = 0.002,
     betas: Sequence[float] = (0.9, 0.999),
@@ -156,13 +177,11 @@ def Adamax(
     weight_decay: float = 0.0,
     *,
     maximize: bool = False,
-) -> RuleSpec:
+) -> None:
     """`torch.optim.Adamax`: Adam over the largest gradient, which fades, in place of the root of their squares."""
-    args = _betas("adamax", betas)
-    return _rule("adamax", lr=lr, **args, eps=eps, weight_decay=weight_decay, maximize=maximize)
 
 
-@says_what_was_meant
+@_rule("rmsprop")
 def RMSprop(
     lr: float = 0.01,
     alpha: float = 0.99,
@@ -172,21 +191,11 @@ def RMSprop(
     centered: bool = False,
     *,
     maximize: bool = False,
-) -> RuleSpec:
+) -> None:
     """`torch.optim.RMSprop`."""
-    return _rule(
-        "rmsprop",
-        lr=lr,
-        alpha=alpha,
-        eps=eps,
-        weight_decay=weight_decay,
-        momentum=momentum,
-        centered=centered,
-        maximize=maximize,
-    )
 
 
-@says_what_was_meant
+@_rule("ftrl")
 def Ftrl(
     lr: float = 0.001,
     l1: float = 0.0,
@@ -196,21 +205,11 @@ def Ftrl(
     weight_decay: float = 0.0,
     *,
     maximize: bool = False,
-) -> RuleSpec:
+) -> None:
     """FTRL-Proximal (McMahan et al., 2013): `l1` makes weights exactly 0."""
-    return _rule(
-        "ftrl",
-        lr=lr,
-        l1=l1,
-        l2=l2,
-        lr_power=lr_power,
-        initial_accumulator_value=initial_accumulator_value,
-        weight_decay=weight_decay,
-        maximize=maximize,
-    )
 
 
-@says_what_was_meant
+@_rule("lars")
 def Lars(
     lr: float,
     momentum: float = 0.9,
@@ -220,21 +219,11 @@ def Lars(
     nesterov: bool = False,
     *,
     maximize: bool = False,
-) -> RuleSpec:
+) -> None:
     """`fleet.optim.Lars`: momentum whose rate is set by the norms of the weights and of their gradient."""
-    return _rule(
-        "lars",
-        lr=lr,
-        momentum=momentum,
-        coeff=coeff,
-        weight_decay=weight_decay,
-        eps=eps,
-        nesterov=nesterov,
-        maximize=maximize,
-    )
 
 
-@says_what_was_meant
+@_rule("lamb")
 def Lamb(
     lr: float = 0.001,
     betas: Sequence[float] = (0.9, 0.999),
@@ -242,39 +231,10 @@ def Lamb(
     weight_decay: float = 0.01,
     *,
     maximize: bool = False,
-) -> RuleSpec:
+) -> None:
     """`fleet.optim.Lamb`: Adam whose step is scaled by the norms of the weights and of its direction."""
-    args = _betas("lamb", betas)
-    return _rule("lamb", lr=lr, **args, eps=eps, weight_decay=weight_decay, maximize=maximize)
 
 
-@says_what_was_meant
-def Sum() -> RuleSpec:
+@_rule("sum")
+def Sum() -> None:
     """Adds what is pushed: the rule of servers in geo mode, where workers push differences."""
-    return _rule("sum")
-
-
-def _adam(
-    name: str,
-    lr: float,
-    betas: Sequence[float],
-    eps: float,
-    weight_decay: float,
-    amsgrad: bool,
-    maximize: bool,
-    **more: bool,
-) -> RuleSpec:
-    args = {**_betas(name, betas), **more}
-    return _rule(name, lr=lr, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize, **args)
-
-
-def _betas(name: str, betas: Sequence[float]) -> dict[str, float]:
-    pair = checked(f"rule {name}", "betas", betas, Many(Number()))
-    if len(pair) != 2:
-        raise UsageError(f"rule {name}: betas must be two numbers, got {len(pair)}")
-    return {"beta1": pair[0], "beta2": pair[1]}
-
-
-def _rule(name: str, **args: Any) -> RuleSpec:
-    clean = {arg: checked(f"rule {name}", arg, value, CHECKS.get(arg, NOT_NEGATIVE)) for arg, value in args.items()}
-    return RuleSpec(name, tuple((arg, float(value)) for arg, value in clean.items()))

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.errors import CommunicationError, DeadlineError, NotReadyError, UsageError
 from fleet.ps import storage
@@ -21,8 +21,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.rounds import Rounds
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.stats import Stats
-from fleet.ps.update import Update, read_dense, read_keys, read_update, refuse_nonfinite, table_spec
-from fleet.ps.wire import MAX_MESSAGE_BYTES
+from fleet.ps.update import PushedUpdate, read_dense, read_pull, read_push
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +34,14 @@ Answered = tuple["Message", "Tensors"]
 
 Opening = Callable[[JobSpec, int], "Sequence[NDArray[np.float32]] | None"]
 """Asked when the first worker declares a job, with the server's index: the first values of the dense groups, if any."""
+
+
+class _Taken(NamedTuple):
+    """What became of a push."""
+
+    is_new: bool
+    staleness: int
+    skipped: int
 
 
 class Service:
@@ -162,12 +169,11 @@ class Service:
 
     def _pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        keys = _keys_of(header.tables, tensors, holdings.job, f"pull of worker {header.caller.worker}")
+        keys = read_pull(header.tables, tensors, holdings.job, f"pull of worker {header.caller.worker}")
         version = self._wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=header.dense)
-        rows: list[Any] = [holdings.pull(table, part) for table, part in zip(header.tables, keys, strict=True)]
+        rows = self._pulled(holdings, header.tables, keys)
         if header.dense:
             rows += holdings.read_dense()
-        self._stats.count(pulls=1, pulled_rows=sum(map(len, keys)))
         return ps_pb2.PullReply.Header(version=version), rows
 
     def _wait_for(
@@ -209,58 +215,71 @@ class Service:
 
     def _push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        if header.is_delta != (holdings.job.mode == "geo"):
-            raise UsageError(
-                f"a job in {holdings.job.mode} mode takes {'differences' if not header.is_delta else 'gradients'} only"
-            )
-        who = f"push of worker {header.caller.worker}, step {header.step}"
-        num_pulls = len(header.pull_tables)
-        if num_pulls > len(tensors):
-            raise UsageError(f"{who}: {len(tensors)} tensors, too few for rows of {num_pulls} tables")
-        num_pushed = len(tensors) - num_pulls
-        keys = _keys_of(header.pull_tables, tensors[num_pushed:], holdings.job, who)
-        update = read_update(header, tensors[:num_pushed], holdings.job, holdings.server)
-        if holdings.job.nonfinite == "error":
-            refuse_nonfinite(update, holdings.job)
-        caller = header.caller
-        skipped = staleness = 0
-        with self._ledger.once(caller.worker, caller.incarnation, header.sequence) as is_new:
-            if is_new and holdings.job.mode == "sync":
-                skipped = self._collect(holdings, update)
-            elif is_new:
-                skipped = holdings.apply(update)
-                with self._changed:
-                    if update.tables or update.dense:
-                        staleness = max(0, self._rounds.version - header.pulled_version)
-                    self._rounds.version += 1
-                    self._changed.notify_all()
-        if is_new:
-            self._stats.pushed(update, staleness, skipped)
-        else:
-            self._stats.count(repeated_pushes=1)
+        update, keys = read_push(header, tensors, holdings.job, holdings.server)
+        taken = self._take(holdings, header, update)
         version = self._rounds.version
         if holdings.job.mode == "sync" and header.timeout_ms:
             version = self._wait_for(
-                holdings, caller, header.step + 1, header.timeout_ms, wants_dense=header.want_dense
+                holdings, header.caller, header.step + 1, header.timeout_ms, wants_dense=header.want_dense
             )
-        rows: list[Any] = []
-        if header.want_rows:
-            rows += [holdings.pull(part.table, part.keys) for part in update.tables]
-        if keys:
-            rows += [holdings.pull(table, part) for table, part in zip(header.pull_tables, keys, strict=True)]
-            self._stats.count(pulls=1, pulled_rows=sum(map(len, keys)))
-        if header.want_dense:
-            rows += holdings.read_dense()
+        rows = self._rows_after(holdings, header, update, keys)
         reply = ps_pb2.PushReply.Header(
             version=version,
-            was_repeated=not is_new,
-            staleness=staleness,
-            skipped=skipped,
+            was_repeated=not taken.is_new,
+            staleness=taken.staleness,
+            skipped=taken.skipped,
             rows=holdings.limited_rows(),
         )
         return reply, rows
 
-    def _collect(self, holdings: Holdings, update: Update) -> int:
+    def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> _Taken:
+        """Collect or apply a push, unless it was taken before, and count it."""
+        skipped = staleness = 0
+        with self._ledger.once(header.caller.worker, header.caller.incarnation, header.sequence) as is_new:
+            if is_new and holdings.job.mode == "sync":
+                skipped = self._collect(holdings, update)
+            elif is_new:
+                skipped = holdings.apply(update)
+                staleness = self._advance(update, header.pulled_version)
+        if is_new:
+            self._stats.pushed(update, staleness, skipped)
+        else:
+            self._stats.count(repeated_pushes=1)
+        return _Taken(is_new, staleness, skipped)
+
+    def _advance(self, update: PushedUpdate, pulled_version: int) -> int:
+        """Count a push that was applied by itself; how many others came since its worker pulled."""
+        staleness = 0
+        with self._changed:
+            if update.tables or update.dense:
+                staleness = max(0, self._rounds.version - pulled_version)
+            self._rounds.version += 1
+            self._changed.notify_all()
+        return staleness
+
+    def _rows_after(
+        self,
+        holdings: Holdings,
+        header: ps_pb2.PushRequest.Header,
+        update: PushedUpdate,
+        keys: Sequence[NDArray[np.int64]],
+    ) -> list[Any]:
+        """What a push wants back: the rows that it changed, those of `keys`, the dense parameters."""
+        rows: list[Any] = []
+        if header.want_rows:
+            rows += [holdings.pull(part.table, part.keys) for part in update.tables]
+        if keys:
+            rows += self._pulled(holdings, header.pull_tables, keys)
+        if header.want_dense:
+            rows += holdings.read_dense()
+        return rows
+
+    def _pulled(self, holdings: Holdings, tables: Sequence[int], keys: Sequence[NDArray[np.int64]]) -> list[Any]:
+        rows = [holdings.pull(table, part) for table, part in zip(tables, keys, strict=True)]
+        self._stats.count(pulls=1, pulled_rows=sum(map(len, keys)))
+        return rows
+
+    def _collect(self, holdings: Holdings, update: PushedUpdate) -> int:
         """Keep a push until its step is complete, and apply the step if this was the last."""
         with self._changed:
             self._refuse_failed()
@@ -318,38 +337,15 @@ class Service:
 
     def _shrink(self, header: ps_pb2.ShrinkRequest.Header, _: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        names = [spec.name for spec in holdings.job.tables]
-        if header.table and header.table not in names:
-            raise UsageError(
-                f"there is no table {header.table!r}; the job declared {', '.join(map(repr, names)) or 'none'}"
-            )
-        tables = [table for table in holdings.tables if header.table in ("", table.name)]
-        deleted = 0
-        for table in tables:
-            try:
-                deleted += table.shrink(
-                    now=self._stats.last_step & 0xFFFFFFFF,
-                    unseen_steps=min(header.unseen_steps, 0xFFFFFFFF),
-                    score_below=header.score_below if header.use_score else None,
-                    decay=header.decay,
-                )
-            except ValueError as error:
-                raise UsageError(str(error)) from None
-        return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=sum(map(len, tables))), ()
+        deleted, rows = holdings.shrink(
+            header.table,
+            now=self._stats.last_step & 0xFFFFFFFF,
+            unseen_steps=min(header.unseen_steps, 0xFFFFFFFF),
+            score_below=header.score_below if header.use_score else None,
+            decay=header.decay,
+        )
+        return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=rows), ()
 
     def _report(self, header: ps_pb2.StatsRequest.Header, _: Tensors) -> Answered:
         holdings = self._known(header.caller)
         return ps_pb2.StatsReply.Header(stats=self._stats.to_json(holdings, self._rounds.version)), ()
-
-
-def _keys_of(tables: Sequence[int], tensors: Tensors, job: JobSpec, who: str) -> list[NDArray[np.int64]]:
-    """The keys whose rows a request wants, checked: one tensor per table, and an answer that can be sent."""
-    if len(tables) != len(tensors):
-        raise UsageError(f"{who}: {len(tensors)} tensors of keys for {len(tables)} tables")
-    widths = [table_spec(job, table, who).width for table in tables]
-    keys = [read_keys(tensor, who) for tensor in tensors]
-    size = 4 * sum(len(part) * width for part, width in zip(keys, widths, strict=True))
-    if size > MAX_MESSAGE_BYTES:
-        most = MAX_MESSAGE_BYTES >> 20
-        raise UsageError(f"{who}: its rows take {size >> 20} MiB, an answer {most} at most; use smaller batches")
-    return keys

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fleet.ps.holdings import Holdings
-    from fleet.ps.update import Update
+    from fleet.ps.update import PushedUpdate
 
 
 class Stats:
@@ -29,8 +29,8 @@ class Stats:
             for name, increment in increments.items():
                 self._counts[name] += increment
 
-    def pushed(self, update: Update, staleness: int, skipped: int) -> None:
-        """A push was taken; `staleness` is the number of pushes between its pull and itself."""
+    def pushed(self, update: PushedUpdate, staleness: int, skipped: int) -> None:
+        """Count a push that was taken; `staleness` is the number of pushes between its pull and itself."""
         rows = sum(len(part.keys) for part in update.tables)
         self.count(pushes=1, pushed_rows=rows, skipped=skipped, stale_pushes=staleness > 0)
         with self._lock:

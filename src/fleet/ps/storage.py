@@ -26,7 +26,7 @@ def checked_folder(folder: str | Path) -> Path:
 
 
 def save(holdings: Holdings, folder: str, *, values_only: bool) -> str:
-    """Write this server's files into `folder`; an account of them as JSON. Tables are locked shard by shard."""
+    """Write this server's files into `folder`; returns an account of them as JSON. Tables are locked shard by shard."""
     path = Path(folder)
     if not _is_folder(path):
         raise CheckpointError(
@@ -96,7 +96,7 @@ def _by_group(holdings: Holdings) -> list[list[DenseBlock]]:
     ]
 
 
-def _block(holdings: Holdings, block: DenseBlock) -> checkpoint.Block:
+def _block(holdings: Holdings, block: DenseBlock) -> checkpoint.BlockForm:
     dense = holdings.job.dense
     spec = dense.groups[block.group]
     rule = _rule(holdings, spec.name)
@@ -104,7 +104,7 @@ def _block(holdings: Holdings, block: DenseBlock) -> checkpoint.Block:
         _native.Rule(rule, {} if rule != spec.name else dict(spec.args)).state_width
     )
     size = prod(dict(dense.shapes)[block.parameter])
-    return checkpoint.Block(block.parameter, block.begin, block.end, size, rule, arrays, scalars)
+    return checkpoint.BlockForm(block.parameter, block.begin, block.end, size, rule, arrays, scalars)
 
 
 def _blocks_with_data(holdings: Holdings) -> Sequence[checkpoint.BlockData]:

@@ -48,7 +48,7 @@ class Transport(Protocol):
         ...
 
 
-class LocalTransport:
+class LocalTransport(Transport):
     """A service in this process: the call runs inside `call`, without copies and without threads.
 
     The time limit of a call has no effect here: nothing can end the service but itself.

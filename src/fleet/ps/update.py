@@ -1,4 +1,4 @@
-"""The gradients of one push, read from a request and checked whole before anything is applied."""
+"""The gradients of one push and the keys of a pull, read from a request and checked whole before anything is done."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fleet import _native
 from fleet.errors import UsageError
 from fleet.ps.spec import JobSpec, TableSpec
+from fleet.ps.wire import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from fleet.ps.proto import ps_pb2
@@ -40,8 +41,8 @@ class TableUpdate:
 
 
 @dataclass(frozen=True)
-class Update:
-    """One push."""
+class PushedUpdate:
+    """The gradients of one push, checked."""
 
     worker: int
     step: int
@@ -51,9 +52,44 @@ class Update:
     lrs: tuple[float, ...]
 
 
-def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int) -> Update:
+def read_push(
+    header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int
+) -> tuple[PushedUpdate, list[NDArray[np.int64]]]:
+    """The push of a request and the keys whose rows it also wants; UsageError if the job does not take it."""
+    if header.is_delta != (job.mode == "geo"):
+        raise UsageError(f"a job in {job.mode} mode takes {'differences' if not header.is_delta else 'gradients'} only")
+    who = _who(header)
+    num_pulls = len(header.pull_tables)
+    if num_pulls > len(tensors):
+        raise UsageError(f"{who}: {len(tensors)} tensors, too few for rows of {num_pulls} tables")
+    num_pushed = len(tensors) - num_pulls
+    keys = read_pull(header.pull_tables, tensors[num_pushed:], job, who)
+    update = read_update(header, tensors[:num_pushed], job, server)
+    if job.nonfinite == "error":
+        refuse_nonfinite(update, job)
+    return update, keys
+
+
+def read_pull(tables: Sequence[int], tensors: Tensors, job: JobSpec, who: str) -> list[NDArray[np.int64]]:
+    """The keys whose rows a request wants, checked: one tensor per table, and an answer that can be sent."""
+    if len(tables) != len(tensors):
+        raise UsageError(f"{who}: {len(tensors)} tensors of keys for {len(tables)} tables")
+    widths = [table_spec(job, table, who).width for table in tables]
+    keys = [read_keys(tensor, who) for tensor in tensors]
+    size = 4 * sum(len(part) * width for part, width in zip(keys, widths, strict=True))
+    if size > MAX_MESSAGE_BYTES:
+        most = MAX_MESSAGE_BYTES >> 20
+        raise UsageError(f"{who}: its rows take {size >> 20} MiB, an answer {most} at most; use smaller batches")
+    return keys
+
+
+def _who(header: ps_pb2.PushRequest.Header) -> str:
+    return f"push of worker {header.caller.worker}, step {header.step}"
+
+
+def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int) -> PushedUpdate:
     """The push of a request; UsageError that names the worker, the table and the step if it does not fit the job."""
-    who = f"push of worker {header.caller.worker}, step {header.step}"
+    who = _who(header)
     rest = list(tensors)
     tables = []
     for entry in header.tables:
@@ -80,10 +116,10 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
     elif rest:
         raise UsageError(f"{who}: {len(rest)} tensors belong to nothing")
     lrs = tuple(_lr(lr, who) for lr in header.dense_lrs)
-    return Update(header.caller.worker, header.step, tuple(tables), dense, lrs)
+    return PushedUpdate(header.caller.worker, header.step, tuple(tables), dense, lrs)
 
 
-def refuse_nonfinite(update: Update, job: JobSpec) -> None:
+def refuse_nonfinite(update: PushedUpdate, job: JobSpec) -> None:
     """UsageError if a gradient is a NaN or an Inf."""
     who = f"worker {update.worker}, step {update.step}"
     for part in update.tables:

@@ -78,7 +78,7 @@ def encode(message_type: str, header: Message, tensors: Tensors) -> bytes:
 
 
 def decode(message_type: str, data: bytes) -> tuple[Message, list[memoryview]]:
-    """The header and the tensors of a message, which are read-only views of `data`; WireError if it is none.
+    """The header and the tensors of a message, which are read-only views of `data`; WireError if it is not one.
 
     Fields that are not known are skipped, as protobuf does, so that a later version may add some.
     """

@@ -69,7 +69,7 @@ class Worker:
         return lookups
 
     def prefetch(self, requests: Sequence[Request]) -> None:
-        """The ids of the next batch are known: find their keys, and pull them as soon as the mode allows."""
+        """Find the keys of the next batch's ids, and pull their rows as soon as the mode allows."""
         self._drop_unused()
         lookups = [self._make(request) for request in requests]
         self._ahead += lookups
@@ -79,7 +79,7 @@ class Worker:
             self.policy.pull(lookups)
 
     def end_prefetch(self) -> None:
-        """No more batches are known ahead."""
+        """Stop prefetching: no more batches are known ahead."""
         self.policy.expect_no_pull()
 
     def step(self, lrs: Sequence[float], table_lrs: Mapping[int, float], has_dense: bool = True) -> None:
@@ -128,7 +128,7 @@ class Worker:
         return is_finite
 
     def restart_at(self, version: int) -> None:
-        """The servers were given another state: rows and parameters that this worker has are out of date."""
+        """Start over: the servers were given another state, so this worker's rows and parameters are out of date."""
         self._ahead.clear()
         self._used.clear()
         self.policy.restart_at(version)

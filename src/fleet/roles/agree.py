@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from fleet.env import Environ, Variable
+from fleet.env import Environ, EnvVariable
 from fleet.errors import RoleError
 
 T = TypeVar("T")
 
 
-def agreed(spellings: Sequence[Variable[T]], environ: Environ | None) -> T | None:
+def agreed(spellings: Sequence[EnvVariable[T]], environ: Environ | None) -> T | None:
     """The value of whichever spelling is set, or None; RoleError names both if two differ."""
     found: tuple[str, T] | None = None
     for variable in spellings:

@@ -10,12 +10,14 @@ from fleet.net import Endpoint, refuse_duplicates
 
 
 def flag(name: str, value: object) -> bool:
+    """True or False; UsageTypeError for anything else."""
     if not isinstance(value, bool):
         raise UsageTypeError(f"{name} must be True or False, got {value!r}")
     return value
 
 
 def whole(name: str, value: object, *, least: int) -> int:
+    """A whole number of at least `least`; UsageTypeError or UsageError for anything else."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise UsageTypeError(f"{name} must be an int, got {value!r}")
     if value < least:
@@ -24,6 +26,7 @@ def whole(name: str, value: object, *, least: int) -> int:
 
 
 def endpoints(name: str, value: object) -> tuple[Endpoint, ...]:
+    """Parsed endpoints, at least one and each once; an error for anything else."""
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise UsageTypeError(f'{name} must be a list of "HOST:PORT" strings, got {value!r}')
     if not value:

@@ -76,6 +76,7 @@ class Identity:
 
     @property
     def num_servers(self) -> int:
+        """How many servers the job has."""
         return len(self.server_endpoints)
 
 
@@ -96,6 +97,7 @@ class RoleMaker(ABC):
 
     @property
     def identity(self) -> Identity:
+        """Who this process is; worked out when it is first asked for."""
         if self._identity is None:
             self._identity = self._generate()
         return self._identity
@@ -108,35 +110,43 @@ class RoleMaker(ABC):
         """Give back the ports this role maker holds; calling it again changes nothing."""
 
     def is_worker(self) -> bool:
+        """Whether this process trains."""
         return self.identity.role is Role.WORKER
 
     def is_server(self) -> bool:
+        """Whether this process holds parameters."""
         return self.identity.role is Role.SERVER
 
     def is_first_worker(self) -> bool:
+        """Whether this process is worker 0."""
         return self.is_worker() and self.identity.index == 0
 
     def worker_index(self) -> int:
-        """Index among the workers; on a server, the server's index (as in the original)."""
+        """Index among the workers; on a server, the server's index (as in PaddlePaddle)."""
         return self.identity.index
 
     def server_index(self) -> int:
-        """Index among the servers; on a worker, the worker's index (as in the original)."""
+        """Index among the servers; on a worker, the worker's index (as in PaddlePaddle)."""
         return self.identity.index
 
     def worker_num(self) -> int:
+        """Number of workers in the job."""
         return self.identity.num_workers
 
     def server_num(self) -> int:
+        """Number of servers in the job."""
         return self.identity.num_servers
 
     def get_trainer_endpoints(self) -> list[str]:
+        """HOST:PORT of every worker, by index."""
         return [str(endpoint) for endpoint in self.identity.worker_endpoints]
 
     def get_pserver_endpoints(self) -> list[str]:
+        """HOST:PORT of every server, by index."""
         return [str(endpoint) for endpoint in self.identity.server_endpoints]
 
     def to_string(self) -> str:
+        """Everything known about this process, on one line."""
         who = self.identity
         return (
             f"role: {who.role.name.lower()}, index: {who.index}, workers: {who.num_workers}, "

@@ -1,4 +1,4 @@
-"""The servers of a job, and which of them this process is, in each spelling the documents use.
+"""The servers of a job, and which of them this process is, in each spelling of PaddlePaddle's guides.
 
 PADDLE_PSERVERS_IP_PORT_LIST=10.0.0.1:6170,10.0.0.2:6170         PaddleCloud since 1.7, fleetrun
 PADDLE_PSERVERS=10.0.0.1,10.0.0.2  PADDLE_PORT=6170              before; or PADDLE_PORT=6170,6171
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet import env
-from fleet.env import Environ, Variable
+from fleet.env import Environ, EnvVariable
 from fleet.errors import RoleError, VariableError
 from fleet.net import Endpoint, parse_endpoints, parse_host, refuse_duplicates
 from fleet.roles.agree import agreed
@@ -43,7 +43,7 @@ def read_servers(environ: Environ | None) -> tuple[Endpoint, ...]:
     return found[names[0]] if names else ()
 
 
-def _join(hosts: Variable[str], text: str, ports: Variable[str], environ: Environ | None) -> tuple[Endpoint, ...]:
+def _join(hosts: EnvVariable[str], text: str, ports: EnvVariable[str], environ: Environ | None) -> tuple[Endpoint, ...]:
     names = [parse_host(part, hosts.name) for part in text.split(",")]
     numbers = ports.require(f"{hosts.name} names hosts and needs their port", environ).split(",")
     if len(numbers) == 1:

@@ -10,7 +10,7 @@ from fleet.roles.seat import Seat, seat_among
 
 
 class MPISymetricRoleMaker(RoleMaker):
-    """`mpirun -np 2 python train.py` makes one server and one worker. (The spelling is the original's.)
+    """`mpirun -np 2 python train.py` makes one server and one worker. (The spelling is PaddlePaddle's.)
 
     Every server's port, and the one where the workers meet, comes from the operating system and is held until
     `close()` or the end of the process, so that two jobs on one machine never collide. The first question, or

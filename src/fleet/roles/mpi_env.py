@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fleet import env
-from fleet.env import Environ, Variable
+from fleet.env import Environ, EnvVariable
 from fleet.errors import RoleError, VariableError
 from fleet.net import Hold
 from fleet.roles import mpi_world
@@ -21,10 +21,10 @@ from fleet.roles.seat import Seat, seat_among
 @dataclass(frozen=True)
 class _Launcher:
     name: str
-    index: Variable[int]
-    count: Variable[int]
-    local_rank: Variable[int]
-    num_local: Variable[int]
+    index: EnvVariable[int]
+    count: EnvVariable[int]
+    local_rank: EnvVariable[int]
+    num_local: EnvVariable[int]
 
 
 OPEN_MPI = _Launcher(

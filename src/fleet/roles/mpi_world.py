@@ -15,7 +15,7 @@ from fleet.net import LOOPBACK, Endpoint, Hold, outward_address
 _TEXT_BYTES = 1024
 
 
-class World(NamedTuple):
+class MpiWorld(NamedTuple):
     """The processes that one mpirun started."""
 
     rank: int
@@ -45,7 +45,7 @@ class World(NamedTuple):
         return LOOPBACK if len(set(self.machines)) == 1 else outward_address()
 
 
-def world() -> World:
+def world() -> MpiWorld:
     """Start MPI if need be; RoleError with the remedy where it is not installed."""
     try:
         from mpi4py import MPI
@@ -59,7 +59,7 @@ def world() -> World:
     def exchange(text: str) -> list[str]:
         return _exchange(comm, text)
 
-    return World(comm.Get_rank(), comm.Get_size(), exchange, exchange(MPI.Get_processor_name()))
+    return MpiWorld(comm.Get_rank(), comm.Get_size(), exchange, exchange(MPI.Get_processor_name()))
 
 
 def _exchange(comm: Any, text: str) -> list[str]:

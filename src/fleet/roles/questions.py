@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from fleet.errors import NotReadyError
 from fleet.roles.base import Identity, RoleMaker
+
+T = TypeVar("T")
+
+
+def _of_role(ask: Callable[[RoleMaker], T], doc: str) -> Callable[[Questions], T]:
+    """The method that asks the role maker of a job what `ask` asks any."""
+    name = ask.__name__
+
+    def answer(self: Questions) -> T:
+        found: T = getattr(self.role, name)()
+        return found
+
+    answer.__name__, answer.__qualname__, answer.__doc__ = name, f"Questions.{name}", doc
+    return answer
 
 
 class Questions:
@@ -14,6 +31,7 @@ class Questions:
 
     @property
     def role(self) -> RoleMaker:
+        """The role maker; NotReadyError before `init`."""
         if self._role_maker is None:
             raise NotReadyError("fleet is not initialised; call fleet.init() first")
         return self._role_maker
@@ -25,33 +43,17 @@ class Questions:
         """Whether this process knows who it is: after `init`, until `shutdown`."""
         return self._role_maker is not None
 
-    def is_first_worker(self) -> bool:
-        """Whether this process is worker 0."""
-        return self.role.is_first_worker()
-
-    def is_worker(self) -> bool:
-        """Whether this process trains."""
-        return self.role.is_worker()
-
-    def is_server(self) -> bool:
-        """Whether this process holds parameters."""
-        return self.role.is_server()
-
-    def worker_index(self) -> int:
-        """Index of this worker, from 0; on a server, the server's index (as in the original)."""
-        return self.role.worker_index()
-
-    def worker_num(self) -> int:
-        """Number of workers in the job."""
-        return self.role.worker_num()
-
-    def server_index(self) -> int:
-        """Index of this server, from 0; on a worker, the worker's index (as in the original)."""
-        return self.role.server_index()
-
-    def server_num(self) -> int:
-        """Number of servers in the job."""
-        return self.role.server_num()
+    is_first_worker = _of_role(RoleMaker.is_first_worker, "Whether this process is worker 0.")
+    is_worker = _of_role(RoleMaker.is_worker, "Whether this process trains.")
+    is_server = _of_role(RoleMaker.is_server, "Whether this process holds parameters.")
+    worker_index = _of_role(
+        RoleMaker.worker_index, "Index of this worker, from 0; on a server, the server's index (as in PaddlePaddle)."
+    )
+    worker_num = _of_role(RoleMaker.worker_num, "Number of workers in the job.")
+    server_index = _of_role(
+        RoleMaker.server_index, "Index of this server, from 0; on a worker, the worker's index (as in PaddlePaddle)."
+    )
+    server_num = _of_role(RoleMaker.server_num, "Number of servers in the job.")
 
     def worker_endpoints(self, to_string: bool = False) -> list[str] | str:
         """HOST:PORT of every worker, as a list or joined by commas."""

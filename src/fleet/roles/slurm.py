@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from fleet import env
-from fleet.env import Environ, Variable
+from fleet.env import Environ, EnvVariable
 from fleet.errors import RoleError, VariableError
 from fleet.net import Endpoint
 from fleet.roles.base import Identity, Rendezvous, Role
@@ -63,7 +63,7 @@ def _is_left_over(environ: Environ | None) -> bool:
     return has_other_tasks or has_other_name
 
 
-def _of_this_node(variable: Variable[str], expand: Callable[[str], list[T]], environ: Environ | None) -> T | None:
+def _of_this_node(variable: EnvVariable[str], expand: Callable[[str], list[T]], environ: Environ | None) -> T | None:
     """The entry of this machine in a list; None where it cannot be told, which `read` will complain about."""
     try:
         return expand(variable.require("", environ))[env.SLURM_NODEID.require("", environ)]

@@ -1,4 +1,4 @@
-"""The calls of `fleet` in a job beside servers: each chooses the job, of modules or of programs, and hands it over.
+"""The calls of `fleet` in a job with servers: each chooses the job, of modules or of programs, and hands it over.
 
 `fleet.api` imports this file, so torch and what needs it are imported when a call is made.
 """
@@ -46,7 +46,8 @@ class ServerCalls(Questions):
 
     @property
     @abstractmethod
-    def util(self) -> Util: ...
+    def util(self) -> Util:
+        """Collective calls for scripts: barrier, all_reduce, all_gather and files for each worker."""
 
     def _program_job(self) -> ProgramJob:
         if self._programs is not None:
@@ -65,7 +66,7 @@ class ServerCalls(Questions):
         return self._modules
 
     def _server_job(self) -> ServerJob:
-        """The job beside servers: of programs once an optimizer of programs was distributed, else of modules."""
+        """The job with servers: of programs once an optimizer of programs was distributed, else of modules."""
         return self._module_job() if self._programs is None else self._programs
 
     def _server_side(self) -> Servers:
@@ -128,7 +129,7 @@ class ServerCalls(Questions):
 
         job = self._server_job()
         worker = job.worker("fleet.load_model()")
-        take_over = job.read_own(dirname)
+        take_over = job.read_trainer_variables(dirname)
         rows = saving.load_together(worker, dirname, self._identity(), self.util)
         take_over()
         return rows

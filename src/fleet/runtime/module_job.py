@@ -1,4 +1,4 @@
-"""A job of torch modules beside servers: one model, one optimizer, and the worker that they are bound to."""
+"""A job of torch modules with servers: one model, one optimizer, and the worker that they are bound to."""
 
 from __future__ import annotations
 
@@ -39,9 +39,11 @@ class ModuleJob:
         self._optimizer: ServerOptimizer | None = None
 
     def add_model(self, model: nn.Module) -> None:
+        """Train this model; the last one given counts."""
         self._model = model
 
     def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
+        """The optimizer to train with, in the place of the user's: its step runs on the servers."""
         self._optimizer = ServerOptimizer(users)
         return self._optimizer
 
@@ -105,6 +107,6 @@ class ModuleJob:
         """Write values only, as plain numpy files."""
         return saving.export(self.worker("fleet.save_inference_model()"), *arguments, **named)
 
-    def read_own(self, dirname: Folder) -> Callable[[], None]:  # noqa: ARG002
+    def read_trainer_variables(self, dirname: Folder) -> Callable[[], None]:  # noqa: ARG002
         """Nothing: everything that a checkpoint of modules has is on the servers."""
         return lambda: None

@@ -33,6 +33,7 @@ class Pairs:
         self.optimizers: list[CollectiveOptimizer] = []
 
     def add_model(self, module: nn.Module) -> DistributedModel:
+        """The model to train in place of `module`; it is linked to the optimizer that has its parameters."""
         model = DistributedModel(module, self.strategy, self._num_workers, self._device)
         self.models.append(model)
         for optimizer in self.optimizers:
@@ -40,6 +41,7 @@ class Pairs:
         return model
 
     def add_optimizer(self, users: Optimizer) -> CollectiveOptimizer:
+        """The optimizer to train with in place of the user's; it is linked to the model that has its parameters."""
         optimizer = CollectiveOptimizer(users, self.strategy)
         self.optimizers.append(optimizer)
         for model in self.models:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleet import _native, checkpoint
 from fleet.ps.proto import ps_pb2
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SAVE_TIMEOUT_S = 3600.0
 
 Folder = str | PathLike[str]
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -38,21 +39,13 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
             "is loaded",
             folder,
         )
-    writing = checkpoint.begin(folder)
-    try:
-        texts = _write(worker, writing, values_only=False)
-        pieces = [piece for where, text in texts for piece in checkpoint.pieces_from_text(text, where)]
+    with checkpoint.saving(folder) as writing:
         manifest = checkpoint.Manifest(
-            version=_version(worker),
-            num_servers=worker.client.num_servers,
-            pieces=tuple(pieces),
+            *_written(worker, writing, checkpoint.pieces_from_text, values_only=False),
             job=json.loads(worker.client.job.to_json()),
             others=() if beside is None else tuple(beside(writing)),
         )
         return checkpoint.commit(writing, folder, manifest)
-    except BaseException:
-        checkpoint.abort(writing)
-        raise
 
 
 def _has_state(rule: RuleSpec) -> bool:
@@ -62,20 +55,10 @@ def _has_state(rule: RuleSpec) -> bool:
 def export(worker: Worker, folder: Folder) -> Path:
     """Write an inference copy: values only, as numpy files."""
     worker.policy.flush()
-    writing = checkpoint.begin(folder, checkpoint.InferenceIndex)
-    try:
-        texts = _write(worker, writing, values_only=True)
-        parts = [part for where, text in texts for part in checkpoint.parts_from_text(text, where)]
-        index = checkpoint.InferenceIndex(
-            version=_version(worker),
-            num_servers=worker.client.num_servers,
-            tables=tuple(parts),
-            dense=tuple(checkpoint.export_dense(writing, _dense_values(worker))),
-        )
-        return checkpoint.commit(writing, folder, index)
-    except BaseException:
-        checkpoint.abort(writing)
-        raise
+    with checkpoint.saving(folder, checkpoint.InferenceIndex) as writing:
+        about = _written(worker, writing, checkpoint.parts_from_text, values_only=True)
+        dense = tuple(checkpoint.export_dense(writing, _dense_values(worker)))
+        return checkpoint.commit(writing, folder, checkpoint.InferenceIndex(*about, dense))
 
 
 def load(worker: Worker, folder: Folder) -> int:
@@ -112,7 +95,7 @@ def shrink(
     score_below: float | None = None,
     decay: float = 0.0,
 ) -> int:
-    """Delete rows that nobody needs any more; how many."""
+    """Delete rows that nobody needs any more; returns how many."""
     replies = worker.client.ask(
         "Shrink",
         lambda server: ps_pb2.ShrinkRequest.Header(
@@ -135,8 +118,10 @@ def stats(worker: Worker) -> list[dict[str, Any]]:
     return [json.loads(reply.stats) for reply, _ in replies]
 
 
-def _write(worker: Worker, writing: Path, *, values_only: bool) -> list[tuple[str, str]]:
-    """Let all servers write; where each account comes from, and its text."""
+def _written(
+    worker: Worker, writing: Path, read: Callable[[str, str], Iterable[T]], *, values_only: bool
+) -> tuple[int, int, tuple[T, ...]]:
+    """Let all servers write; the version, the number of servers, and what `read` makes of the account of each."""
     replies = worker.client.ask(
         "Save",
         lambda server: ps_pb2.SaveRequest.Header(
@@ -144,10 +129,11 @@ def _write(worker: Worker, writing: Path, *, values_only: bool) -> list[tuple[st
         ),
         timeout_s=SAVE_TIMEOUT_S,
     )
-    return [
-        (f"server {transport.endpoint}", reply.pieces)
+    accounts = [
+        read(reply.pieces, f"server {transport.endpoint}")
         for transport, (reply, _) in zip(worker.client.transports, replies, strict=True)
     ]
+    return _version(worker), worker.client.num_servers, tuple(one for account in accounts for one in account)
 
 
 def _version(worker: Worker) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ServerJob(Protocol):
-    """What `Fleet` asks of a job beside servers: of modules (`ModuleJob`), or of programs (`ProgramJob`)."""
+    """What `Fleet` asks of a job with servers: of modules (`ModuleJob`), or of programs (`ProgramJob`)."""
 
     def init_worker(
         self, servers: Servers, strategy: DistributedStrategy, dispatcher: Dispatcher | Dispatch | None
@@ -31,7 +31,7 @@ class ServerJob(Protocol):
         """Send what is queued and leave the servers; nothing happens where this worker has not joined, or has left."""
 
     def worker(self, what: str) -> Worker:
-        """The worker that has joined the servers; NotReadyError, with `what` needs it, if there is none."""
+        """The worker that has joined the servers; NotReadyError, which names `what` needs it, if there is none."""
 
     def save_persistables(self, *arguments: Any) -> Path | None:
         """Write a checkpoint."""
@@ -42,7 +42,7 @@ class ServerJob(Protocol):
     def let_go(self) -> None:
         """Let the connections go without a word; what was not sent is lost."""
 
-    def read_own(self, dirname: str | PathLike[str]) -> Callable[[], None]:
+    def read_trainer_variables(self, dirname: str | PathLike[str]) -> Callable[[], None]:
         """What a checkpoint has that is not on servers, read and checked; a call of the result takes it over."""
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from fleet.static.program import Program
 
 Given = Variable | str | Sequence[Variable | str] | None
+Slots = Mapping[str, Given] | None
+Attrs = Mapping[str, Any] | None
 
 
 class Block:
@@ -102,13 +104,7 @@ class Block:
         return var
 
     def append_op(
-        self,
-        type: str,
-        inputs: Mapping[str, Given] | None = None,
-        outputs: Mapping[str, Given] | None = None,
-        attrs: Mapping[str, Any] | None = None,
-        *,
-        role: str | None = None,
+        self, type: str, inputs: Slots = None, outputs: Slots = None, attrs: Attrs = None, *, role: str | None = None
     ) -> Operator:
         """Add an operator at the end, after its arguments were checked and the shapes of its outputs found."""
         return self.insert_op(len(self.ops), type, inputs, outputs, attrs, role=role)
@@ -117,8 +113,8 @@ class Block:
         self,
         index: int,
         type: str,
-        inputs: Mapping[str, Given] | None = None,
-        outputs: Mapping[str, Given] | None = None,
+        inputs: Slots = None,
+        outputs: Slots = None,
         attrs: Mapping[str, Any] | None = None,
         *,
         role: str | None = None,
@@ -160,10 +156,11 @@ class Block:
 
     @property
     def parameters(self) -> list[Parameter]:
+        """The parameters of this block, in the order in which they were added."""
         return [var for var in self.vars.values() if isinstance(var, Parameter)]
 
     def all_parameters(self) -> list[Parameter]:
-        """`parameters`, as the reference calls them."""
+        """`parameters`, as PaddlePaddle calls them."""
         return self.parameters
 
 
@@ -172,7 +169,7 @@ def _nature(var: Variable) -> tuple[object, ...]:
     return type(var), var.shape, var.dtype, var.kind, var.lod, var.persistable, var.is_data, var.stop_gradient
 
 
-def _slots(type: str, given: Mapping[str, Given] | None) -> dict[str, list[str]]:
+def _slots(type: str, given: Slots) -> dict[str, list[str]]:
     slots: dict[str, list[str]] = {}
     for slot, values in (given or {}).items():
         if values is None:

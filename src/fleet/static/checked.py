@@ -27,7 +27,7 @@ MAX_NESTING = 32
 
 
 def add_note(program: Program, name: str, value: Any) -> None:
-    """A note, which is any JSON that is not too deep for whoever walks through it."""
+    """Add a note, which is any JSON that is not nested too deeply."""
     if name in program.notes:
         raise UsageError(f"note {name!r} stands twice")
     layer, depth = [value], 0

@@ -59,7 +59,7 @@ def joined(feeds: Sequence[Mapping[str, Any]], variables: Mapping[str, Variable]
 
 
 def copied(value: Any) -> Any:
-    """A value that stays as it is when whoever made it changes its own; numbers never do."""
+    """A copy of a value whose memory its maker may use again; numbers as they are."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, torch.Tensor):

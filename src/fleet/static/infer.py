@@ -28,6 +28,7 @@ class Infer:
         self.block = block
 
     def attr(self, name: str) -> Any:
+        """An attribute of the operator, or its default."""
         return self.op.attr(name)
 
     def has(self, slot: str) -> bool:
@@ -39,12 +40,15 @@ class Infer:
         return self.block.var(self.op.inputs[slot][index])
 
     def vars(self, slot: str) -> list[Variable]:
+        """The variables of an input slot; none if it was left out."""
         return [self.block.var(name) for name in self.op.input(slot)]
 
     def shape(self, slot: str, index: int = 0) -> Shape:
+        """The shape of a variable of an input slot; -1 is a size that a batch decides."""
         return self.var(slot, index).shape
 
     def dtype(self, slot: str, index: int = 0) -> str:
+        """The type of a variable's values in an input slot."""
         return self.var(slot, index).dtype
 
     def set(

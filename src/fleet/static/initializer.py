@@ -37,7 +37,7 @@ class Constant(Initializer):
 
 
 class Uniform(Initializer):
-    """Spread evenly between `low` and `high`."""
+    """Uniformly distributed between `low` and `high`."""
 
     def __init__(self, low: float = -1.0, high: float = 1.0, seed: int = 0) -> None:
         if not low < high:

@@ -72,7 +72,7 @@ def quoted(value: Any) -> str:
 
 
 def load_json(text: str) -> Any:
-    """The value of a JSON text; UsageError if it is none, or if readers could disagree about its value."""
+    """The value of a JSON text; UsageError if it is not JSON, or if readers could disagree about its value."""
     try:
         return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_distinct)
     except RecursionError:
@@ -119,15 +119,18 @@ class Cursor:
             at = match.end()
 
     def peek(self, ahead: int = 0) -> Token:
+        """The next token, or one further on, which stays; `END` behind the last."""
         index = self._next + ahead
         return self._tokens[index] if index < len(self._tokens) else END
 
     def take(self) -> Token:
+        """The next token, which is passed."""
         token = self.peek()
         self._next += 1
         return token
 
     def at_mark(self, mark: str) -> bool:
+        """Whether this mark comes next."""
         return self.peek() == ("mark", mark)
 
     def accept(self, mark: str) -> bool:
@@ -137,10 +140,12 @@ class Cursor:
         return found
 
     def expect(self, mark: str) -> None:
+        """Pass a mark; UsageError if something else comes next."""
         if not self.accept(mark):
             raise self.expected(repr(mark))
 
     def end(self, what: str = "the end of the line") -> None:
+        """UsageError if the line goes on."""
         if self.peek() is not END:
             raise self.expected(what)
 
@@ -155,6 +160,7 @@ class Cursor:
         raise self.expected(what)
 
     def integer(self, what: str) -> int:
+        """A whole number; `what` names it in the error if there is none."""
         token = self.peek()
         if token.kind != "word" or not _INTEGER.fullmatch(token.text):
             raise self.expected(what)
@@ -191,10 +197,12 @@ class Cursor:
         return found
 
     def expected(self, what: str) -> UsageError:
+        """The error about what comes next where `what` should."""
         token = self.peek()
         return self.error(f"expected {what}, got {'the end of the line' if token is END else shorten(token.text)}")
 
     def error(self, message: str) -> UsageError:
+        """A UsageError that begins with the number of the line."""
         return UsageError(f"line {self.number}: {message}")
 
     def _string(self) -> str:

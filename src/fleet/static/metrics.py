@@ -9,16 +9,15 @@ print(accuracy.eval())
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.metrics.roc import auc
+from fleet.metrics.precision_recall import TruePositives
+from fleet.metrics.roc import area_of, count_scores
 
 
 class MetricBase(ABC):
@@ -73,44 +72,30 @@ class CompositeMetric(MetricBase):
         return [metric.eval() for metric in self._metrics]
 
 
-class Precision(MetricBase):
-    """Of what was predicted to be 1, the share that is 1. Predictions are chances; 0.5 and more round to 1."""
-
+class _OfTwo(TruePositives, MetricBase):
     def __init__(self, name: str | None = None) -> None:
         super().__init__(name)
         self.reset()
 
-    def reset(self) -> None:
-        self.tp = self.fp = 0
-
     def update(self, preds: Any, labels: Any) -> None:
-        found, truth = _binary(self, preds, labels)
-        self.tp += int((found & truth).sum())
-        self.fp += int((found & ~truth).sum())
+        self.count(_numbers(self, "preds", preds), _numbers(self, "labels", labels), str(self))
 
     def eval(self) -> float:
-        """0 where nothing was predicted to be 1."""
-        return self.tp / (self.tp + self.fp) if self.tp + self.fp else 0.0
+        return self.share()
 
 
-class Recall(MetricBase):
-    """Of what is 1, the share that was predicted to be. Predictions are chances; 0.5 and more round to 1."""
+class Precision(_OfTwo):
+    """Of what was predicted to be 1, the share that is 1. Predictions are probabilities; 0.5 and more round to 1."""
 
-    def __init__(self, name: str | None = None) -> None:
-        super().__init__(name)
-        self.reset()
+    fp: int
+    wrong = "fp"
 
-    def reset(self) -> None:
-        self.tp = self.fn = 0
 
-    def update(self, preds: Any, labels: Any) -> None:
-        found, truth = _binary(self, preds, labels)
-        self.tp += int((found & truth).sum())
-        self.fn += int((~found & truth).sum())
+class Recall(_OfTwo):
+    """Of what is 1, the share that was predicted to be. Predictions are probabilities; 0.5 and more round to 1."""
 
-    def eval(self) -> float:
-        """0 where nothing is 1."""
-        return self.tp / (self.tp + self.fn) if self.tp + self.fn else 0.0
+    fn: int
+    wrong = "fn"
 
 
 class Accuracy(MetricBase):
@@ -138,7 +123,7 @@ class Accuracy(MetricBase):
 
 
 class Auc(MetricBase):
-    """Area under the ROC curve. Predictions are [rows, 2], the chance of 1 in the last column, or [rows, 1]."""
+    """Area under the ROC curve. Predictions are [rows, 2], the probability of 1 in the last column, or [rows, 1]."""
 
     def __init__(self, name: str | None = None, curve: str = "ROC", num_thresholds: int = 4095) -> None:
         super().__init__(name)
@@ -153,20 +138,12 @@ class Auc(MetricBase):
         self.counts = np.zeros((2, self._thresholds + 1), np.int64)
 
     def update(self, preds: Any, labels: Any) -> None:
-        scores = _numbers(self, "preds", preds)
-        scores = (scores[:, -1] if scores.ndim > 1 else scores).reshape(-1)
         truth = _numbers(self, "labels", labels).reshape(-1) != 0
-        _same(self, scores, truth)
-        if not ((scores >= 0) & (scores <= 1)).all():
-            raise UsageError(f"{self}: preds must be from 0 to 1, got {scores.min():g} to {scores.max():g}")
-        part = (scores * self._thresholds).astype(np.int64)
-        for side, chosen in enumerate((~truth, truth)):
-            self.counts[side] += np.bincount(part[chosen], minlength=self._thresholds + 1)
+        count_scores(self.counts, _numbers(self, "preds", preds), truth, str(self))
 
     def eval(self) -> float:
-        """The chance that a 1 scores higher than a 0, a tie counting half; 0 where either is missing."""
-        found = auc(*torch.from_numpy(self.counts))
-        return 0.0 if math.isnan(found) else found
+        """The probability that a 1 scores higher than a 0, a tie counting half; 0 where either is missing."""
+        return area_of(self.counts)
 
 
 def _numbers(metric: MetricBase, what: str, value: Any) -> npt.NDArray[Any]:
@@ -174,15 +151,3 @@ def _numbers(metric: MetricBase, what: str, value: Any) -> npt.NDArray[Any]:
     if array.dtype.kind not in "biuf" or not array.size:
         raise UsageTypeError(f"{metric}: {what} must be numbers, an array that was fetched, got {value!r}")
     return array
-
-
-def _binary(metric: MetricBase, preds: Any, labels: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    found = _numbers(metric, "preds", preds).reshape(-1) >= 0.5
-    truth = _numbers(metric, "labels", labels).reshape(-1) != 0
-    _same(metric, found, truth)
-    return found, truth
-
-
-def _same(metric: MetricBase, preds: npt.NDArray[Any], labels: npt.NDArray[Any]) -> None:
-    if len(preds) != len(labels):
-        raise UsageError(f"{metric}: preds and labels must be as many, got {len(preds)} and {len(labels)}")

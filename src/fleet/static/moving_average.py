@@ -1,4 +1,4 @@
-"""`ExponentialMovingAverage`: parameters as they were on average, which often guess better than the last ones.
+"""`ExponentialMovingAverage`: averages of parameters over the steps, which often predict better than the last values.
 
 SGD(0.1).minimize(loss)
 ema = ExponentialMovingAverage(0.999)

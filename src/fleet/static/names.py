@@ -1,4 +1,4 @@
-"""Names that do not clash: `fc_0`, `fc_1`, ..., counted for each stem, as the reference counts them."""
+"""Names that do not clash: `fc_0`, `fc_1`, ..., counted for each stem, as PaddlePaddle counts them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Names:
         self._counts: Counter[str] = Counter()
 
     def make(self, stem: str) -> str:
+        """The next name of a stem."""
         number = self._counts[stem]
         self._counts[stem] += 1
         return f"{self._prefix}{stem}_{number}"

@@ -128,7 +128,7 @@ def glu(input: Variable, dim: int = -1) -> Variable:
 def scaled_dot_product_attention(
     queries: Variable, keys: Variable, values: Variable, num_heads: int = 1, dropout_rate: float = 0.0
 ) -> Variable:
-    """Attention: for each query the mean of the values, weighed by how well their keys fit.
+    """Attention: for each query the mean of the values, weighted by how well their keys fit.
 
     All are [batch, length, width]. With several heads each is projected first, and each head sees a part of its width.
     """

@@ -99,6 +99,7 @@ class Operator:
             return {}
 
     def copy(self) -> Operator:
+        """An equal operator; changing one does not change the other."""
         return Operator(
             self.type,
             self.inputs,

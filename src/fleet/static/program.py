@@ -105,12 +105,15 @@ class Program:
     desc = Refused("print(program) shows it; to_json() and from_json() are a form to keep")
 
     def global_block(self) -> Block:
+        """Block 0, which the Executor runs."""
         return self.blocks[0]
 
     def current_block(self) -> Block:
+        """The block that layers add to."""
         return self.blocks[self._current]
 
     def block(self, index: int) -> Block:
+        """A block by its index."""
         return self.blocks[index]
 
     @staticmethod
@@ -120,6 +123,7 @@ class Program:
 
     @property
     def num_blocks(self) -> int:
+        """How many blocks it has, block 0 included."""
         return len(self.blocks)
 
     def create_block(self, parent: int = 0) -> Block:
@@ -130,10 +134,12 @@ class Program:
         return block
 
     def list_vars(self) -> Iterator[Variable]:
+        """The variables of all blocks."""
         for block in self.blocks:
             yield from block.vars.values()
 
     def all_parameters(self) -> list[Parameter]:
+        """The parameters of all blocks."""
         return [var for var in self.list_vars() if isinstance(var, Parameter)]
 
     def clone(self, for_test: bool = False) -> Program:

@@ -27,7 +27,10 @@ class EOFException(FleetError):  # noqa: N818 - the name that scripts catch
 
 
 class GeneratorLoader(Loader):
-    """Batches of a generator for the variables of `feed_list`; a batch is a feed, or with `return_list` its values."""
+    """Batches of a generator for the variables of `feed_list`; a batch is a feed, or with `return_list` its values.
+
+    See `Loader` for `drop_last`.
+    """
 
     def __init__(
         self,
@@ -36,8 +39,13 @@ class GeneratorLoader(Loader):
         use_double_buffer: bool = True,
         iterable: bool = True,
         return_list: bool = False,
+        use_multiprocess: bool = False,
         drop_last: bool = True,
     ) -> None:
+        if use_multiprocess:
+            raise NotSupportedError(
+                "use_multiprocess is not built; leave it out, or read files with train_from_dataset()"
+            )
         if not feed_list:
             raise UsageError("feed_list must name the variables that the generator gives values for, got nothing")
         super().__init__(capacity, use_double_buffer, drop_last)
@@ -88,6 +96,7 @@ class GeneratorLoader(Loader):
 
     @property
     def is_started(self) -> bool:
+        """Whether a pass runs that the program reads by itself."""
         return self._running is not None
 
     def read(self) -> Feed:
@@ -149,22 +158,7 @@ class DatasetLoader:
 class DataLoader:
     """Makes loaders."""
 
-    @staticmethod
-    def from_generator(
-        feed_list: Sequence[Variable] | None = None,
-        capacity: int | None = None,
-        use_double_buffer: bool = True,
-        iterable: bool = True,
-        return_list: bool = False,
-        use_multiprocess: bool = False,
-        drop_last: bool = True,
-    ) -> GeneratorLoader:
-        """A loader of a generator's batches; see `Loader` for `drop_last`."""
-        if use_multiprocess:
-            raise NotSupportedError(
-                "use_multiprocess is not built; leave it out, or read files with train_from_dataset()"
-            )
-        return GeneratorLoader(feed_list, capacity, use_double_buffer, iterable, return_list, drop_last)
+    from_generator = GeneratorLoader
 
     @staticmethod
     def from_dataset(dataset: Iterable[Feed], places: Any = None, drop_last: bool = True) -> DatasetLoader:

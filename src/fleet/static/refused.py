@@ -1,4 +1,4 @@
-"""Attributes that objects of the reference have and ours do not: reading one says what to use."""
+"""Attributes that objects of PaddlePaddle have and ours do not: reading one says what to use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program needs of whoever talks to other processes for it. This package knows no such process.
+"""What programs need of the code that talks to other processes for them; this package knows no such process.
 
 `fleet` itself, the package that lies above all others and is imported before any of them, says who provides it.
 """
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class RemoteWorker(Protocol):
     """The worker that keeps a scope's parameters together with servers; a scope has it from its first step on."""
 
-    def adopt(self, ops: Sequence[Operator], block: Block) -> list[Operator]:
-        """Operators of a program that may never have been cut: those that look up rows on servers ask for them."""
+    def with_server_lookups(self, ops: Sequence[Operator], block: Block) -> list[Operator]:
+        """The operators, with requests to servers in place of lookups: for a program that may never have been cut."""
 
     def stop(self) -> None:
         """Send what is queued and take leave; a second call does nothing."""
@@ -58,10 +58,10 @@ class Remote(Protocol):
         """A program of one process that leads to the targets, and a scope with the servers' values for it."""
 
     def with_tables(self, program: Program) -> Program:
-        """A trainer's program with a parameter for each of its tables besides."""
+        """A trainer's program, with a parameter added for each of its tables."""
 
-    def at_home(self, scope: Scope, wanted: Sequence[Variable]) -> Scope:
-        """A scope like this one, in which what is wanted and on servers is as they have it now."""
+    def gathered(self, scope: Scope, wanted: Sequence[Variable]) -> Scope:
+        """A copy of the scope, in which wanted variables that are on servers have the values that they have there."""
 
 
 _load: Callable[[], Remote] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TypedDict, TypeVar, Unpack
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.strategy.check import Check, Number, RefusedError, Switch, Whole
@@ -10,35 +10,36 @@ from fleet.strategy.check import Check, Number, RefusedError, Switch, Whole
 T = TypeVar("T")
 
 
-def number(
-    thing: str,
-    name: str,
-    value: object,
-    *,
-    least: float | None = None,
-    most: float | None = None,
-    above: float | None = None,
-    below: float | None = None,
-) -> float:
+class Bounds(TypedDict, total=False):
+    """Those of a number."""
+
+    least: float | None
+    most: float | None
+    above: float | None
+    below: float | None
+
+
+def number(thing: str, name: str, value: object, **bounds: Unpack[Bounds]) -> float:
     """A finite number within bounds; `above` and `below` exclude their bound.
 
     >>> number("Adam", "beta1", 0.9, least=0, below=1)
     0.9
     """
-    return _checked(thing, name, value, Number(least, most, above, below))
+    return checked(thing, name, value, Number(**bounds))
 
 
 def whole(thing: str, name: str, value: object, *, least: int | None = None) -> int:
     """An integer within bounds."""
-    return _checked(thing, name, value, Whole(least))
+    return checked(thing, name, value, Whole(least))
 
 
 def switch(thing: str, name: str, value: object) -> bool:
     """True or False."""
-    return _checked(thing, name, value, Switch())
+    return checked(thing, name, value, Switch())
 
 
-def _checked(thing: str, name: str, value: object, check: Check[T]) -> T:
+def checked(thing: str, name: str, value: object, check: Check[T]) -> T:
+    """What the check makes of the value; UsageError or UsageTypeError that names the thing and the setting."""
     try:
         return check(value)
     except RefusedError as refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageTypeError
@@ -13,6 +14,23 @@ from fleet.static.subscript import subscript
 
 if TYPE_CHECKING:
     from fleet.static.variable import Variable
+
+
+Sign = Callable[["Signs", Any], "Variable"]
+
+
+def _sign(op: str, is_reversed: bool = False) -> Sign:
+    """The method of a sign between variables."""
+
+    def sign(self: Signs, other: Any) -> Variable:
+        return combine(self, other, op, is_reversed)
+
+    return sign
+
+
+def _both_sides(op: str) -> tuple[Sign, Sign]:
+    """The methods of a sign at whose left the variable stands, and at whose right."""
+    return _sign(op), _sign(op, is_reversed=True)
 
 
 class Signs:
@@ -28,62 +46,20 @@ class Signs:
     def appender(self, kind: str) -> Appender:
         """What appends the operators of one sign, where layers append theirs."""
 
-    def __add__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_add")
-
-    def __radd__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_add", True)
-
-    def __sub__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_sub")
-
-    def __rsub__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_sub", True)
-
-    def __mul__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_mul")
-
-    def __rmul__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_mul", True)
-
-    def __truediv__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_div")
-
-    def __rtruediv__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_div", True)
-
-    def __pow__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_pow")
-
-    def __rpow__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_pow", True)
-
-    def __floordiv__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_floordiv")
-
-    def __rfloordiv__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_floordiv", True)
-
-    def __mod__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_mod")
-
-    def __rmod__(self, other: Any) -> Variable:
-        return combine(self, other, "elementwise_mod", True)
+    __add__, __radd__ = _both_sides("elementwise_add")
+    __sub__, __rsub__ = _both_sides("elementwise_sub")
+    __mul__, __rmul__ = _both_sides("elementwise_mul")
+    __truediv__, __rtruediv__ = _both_sides("elementwise_div")
+    __pow__, __rpow__ = _both_sides("elementwise_pow")
+    __floordiv__, __rfloordiv__ = _both_sides("elementwise_floordiv")
+    __mod__, __rmod__ = _both_sides("elementwise_mod")
+    __lt__ = _sign("less_than")
+    __le__ = _sign("less_equal")
+    __gt__ = _sign("greater_than")
+    __ge__ = _sign("greater_equal")
 
     def __neg__(self) -> Variable:
         return combine(self, -1.0, "elementwise_mul")
-
-    def __lt__(self, other: Any) -> Variable:
-        return combine(self, other, "less_than")
-
-    def __le__(self, other: Any) -> Variable:
-        return combine(self, other, "less_equal")
-
-    def __gt__(self, other: Any) -> Variable:
-        return combine(self, other, "greater_than")
-
-    def __ge__(self, other: Any) -> Variable:
-        return combine(self, other, "greater_equal")
 
     def __matmul__(self, other: Variable) -> Variable:
         layer = self.appender("matmul")

@@ -33,7 +33,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True)
-class Parameter:
+class CallParameter:
     """One parameter of a call; `default` is Python's text for it, None if the parameter must be given."""
 
     name: str
@@ -63,7 +63,7 @@ class Spelling:
 
     home: str
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[CallParameter, ...]
 
     @classmethod
     def parse(cls, text: str) -> Spelling:
@@ -75,7 +75,7 @@ class Spelling:
             match = _PARAMETER.fullmatch(one)
             assert match is not None, f"{text!r}: {one!r} is no parameter"
             own, default = match["name"], match["default"]
-            found.append(Parameter(own, match["attribute"] or own, "None" if one == "name" else default))
+            found.append(CallParameter(own, match["attribute"] or own, "None" if one == "name" else default))
         return cls(home, name, tuple(found))
 
     @property

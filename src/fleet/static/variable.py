@@ -64,10 +64,12 @@ class Variable(Signs):
 
     @property
     def lod_level(self) -> int:
+        """1 for a ragged variable, else 0."""
         return 0 if self.lod is None else 1
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self.shape)
 
     def settings(self) -> dict[str, Any]:

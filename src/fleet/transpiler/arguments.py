@@ -1,4 +1,4 @@
-"""The arguments of `transpile`, in every order that the documents have written them, as one frozen record.
+"""The arguments of `transpile`, in every order that versions of PaddlePaddle have had, as one frozen record.
 
     0.12   transpile(optimize_ops, params_grads, trainer_id, program, pservers, trainers, split_method, sync_mode)
     0.13   transpile(trainer_id, program, pservers, trainers, split_method, sync_mode)

@@ -91,7 +91,7 @@ class DistributeTranspilerConfig:
         self.__dict__["chosen"].add(name)
 
     def is_chosen(self, name: str) -> bool:
-        """Whether the user has set a field, be it to its default."""
+        """Whether the user has set a field, even to its default."""
         return name in self.__dict__["chosen"]
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from fleet.transpiler.arguments import Arguments
 from fleet.transpiler.rules import WHOLE, rule_of
 from fleet.transpiler.slicing import Piece, place
 from fleet.transpiler.tables import find_tables, table_of
-from fleet.transpiler.updates import Rate, Update, updates_of
+from fleet.transpiler.updates import ParameterUpdate, Rate, updates_of
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Plan(JsonForm):
 
     @property
     def tables(self) -> list[str]:
+        """The names of the tables, in order."""
         return [table.name for table in self.job.tables]
 
     @property
@@ -78,52 +79,56 @@ class Plan(JsonForm):
         return "\n".join(lines)
 
 
-def make_plan(program: Program, startup: Program, asked: Arguments) -> Plan:
+def make_plan(program: Program, startup: Program, arguments: Arguments) -> Plan:
     """What a trained program asks of the servers; UsageError if they cannot do it."""
     updates = updates_of(program)
     tables = find_tables(program)
-    _check(updates, asked)
+    _check(updates, arguments)
     in_tables = [update for update in updates if update.name in tables]
-    dense, rates = _dense([update for update in updates if update.name not in tables], program.global_block(), asked)
+    dense, rates = _dense(
+        [update for update in updates if update.name not in tables], program.global_block(), arguments
+    )
     return Plan(
         JobSpec(
-            asked.num_trainers,
-            max(1, len(asked.endpoints)),
-            str(asked.mode),
+            arguments.num_trainers,
+            max(1, len(arguments.endpoints)),
+            str(arguments.mode),
             tables=tuple(table_of(update, program, startup) for update in in_tables),
             dense=dense,
         ),
-        asked.endpoints,
-        asked.trainer_id,
+        arguments.endpoints,
+        arguments.trainer_id,
         rates,
         tuple(update.rate for update in in_tables),
-        asked.k_steps,
+        arguments.k_steps,
     )
 
 
-def _dense(updates: Sequence[Update], block: Block, asked: Arguments) -> tuple[DenseSpec, tuple[Rate, ...]]:
+def _dense(
+    updates: Sequence[ParameterUpdate], block: Block, arguments: Arguments
+) -> tuple[DenseSpec, tuple[Rate, ...]]:
     """Parameters with equal rules and rates share a group; those that are measured whole are alone in theirs."""
     groups: list[tuple[RuleSpec, Rate]] = []
     pieces = []
     for update in updates:
-        key = (rule_of(update.op, block, is_applied=asked.mode is not Mode.GEO), update.rate)
+        key = (rule_of(update.op, block, is_applied=arguments.mode is not Mode.GEO), update.rate)
         is_whole = key[0].name in WHOLE
         if is_whole or key not in groups:
             groups.append(key)
         group = len(groups) - 1 if is_whole else groups.index(key)
         pieces.append(Piece(update.name, update.parameter.shape, group, is_whole))
     shapes = tuple((piece.name, piece.shape) for piece in pieces)
-    spec = DenseSpec(tuple(rule for rule, _ in groups), shapes, place(pieces, asked))
+    spec = DenseSpec(tuple(rule for rule, _ in groups), shapes, place(pieces, arguments))
     return spec, tuple(rate for _, rate in groups)
 
 
-def _check(updates: Sequence[Update], asked: Arguments) -> None:
+def _check(updates: Sequence[ParameterUpdate], arguments: Arguments) -> None:
     seen: set[str] = set()
     for update in updates:
         if update.name in seen:
             raise UsageError(f"parameter {update.name!r} is trained by two optimizers; call minimize() once")
         seen.add(update.name)
-        if update.is_clipped and asked.mode is Mode.SYNC and asked.num_trainers > 1:
+        if update.is_clipped and arguments.mode is Mode.SYNC and arguments.num_trainers > 1:
             raise UsageError(
                 f"the gradient of {update.name!r} is clipped, and a mean of clipped gradients is not the clipped mean: "
                 'training would not equal that in one process; use config.mode = "nccl2", or sync_mode=False'

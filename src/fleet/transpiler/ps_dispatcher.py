@@ -27,6 +27,7 @@ class PSDispatcher(ABC):
 
     @property
     def eps(self) -> list[str]:
+        """The servers, as HOST:PORT."""
         return self._eps
 
     def reset(self) -> None:

@@ -29,6 +29,7 @@ class Share:
 
     @property
     def name(self) -> str:
+        """The parameter's name and the suffix."""
         return self.parameter + self.suffix
 
     def of(self, accumulator: str) -> str:

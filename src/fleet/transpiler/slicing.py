@@ -27,18 +27,18 @@ class Piece:
     """Whether its rule forbids cutting it."""
 
 
-def place(pieces: Sequence[Piece], asked: Arguments) -> tuple[DenseBlock, ...]:
+def place(pieces: Sequence[Piece], arguments: Arguments) -> tuple[DenseBlock, ...]:
     """Every parameter's blocks, in order, each on the server that the dispatcher gave it.
 
     Without slice_var_up parameters stay whole and keep their order: every process must find the same placement, and a
     shuffle would buy nothing for it.
     """
-    servers = asked.endpoints or ("this process",)
+    servers = arguments.endpoints or ("this process",)
     spans = [
-        cut(piece.shape, len(servers) if asked.slice_var_up and not piece.is_whole else 1, asked.min_block_size)
+        cut(piece.shape, len(servers) if arguments.slice_var_up and not piece.is_whole else 1, arguments.min_block_size)
         for piece in pieces
     ]
-    places = iter(_dispatched(pieces, spans, _Dispatcher(asked.split_method, servers)))
+    places = iter(_dispatched(pieces, spans, _Dispatcher(arguments.split_method, servers)))
     return tuple(
         DenseBlock(piece.name, begin, end, servers.index(next(places)), piece.group)
         for piece, spans_of in zip(pieces, spans, strict=True)
@@ -64,7 +64,7 @@ def _dispatched(
         shapes = [block_shape(piece.shape, begin, end) for begin, end in cuts]
         names = block_names(piece.name, len(cuts))
         parameters += [Variable(block, name, shape) for name, shape in zip(names, shapes, strict=True)]
-        # As the reference names them, but for the trainer's number: every process must ask the same.
+        # As PaddlePaddle names them, but for the trainer's number: every process must ask the same.
         grads = block_names(piece.name + GRAD, len(cuts))
         found += dispatcher.ask([Variable(block, name, shape) for name, shape in zip(grads, shapes, strict=True)])
     dispatcher.reset()

@@ -11,7 +11,7 @@ from fleet.static.operator import Operator
 from fleet.static.program import Program
 from fleet.static.variable import Parameter, Variable
 from fleet.transpiler.rules import rule_of
-from fleet.transpiler.updates import LOOKUPS, Update, is_update, updates_of
+from fleet.transpiler.updates import LOOKUPS, ParameterUpdate, is_update, updates_of
 
 
 def find_tables(program: Program) -> list[str]:
@@ -50,7 +50,7 @@ def find_tables(program: Program) -> list[str]:
     ]
 
 
-def table_of(update: Update, program: Program, startup: Program) -> TableSpec:
+def table_of(update: ParameterUpdate, program: Program, startup: Program) -> TableSpec:
     """The table of a parameter: its columns, first values, rule and entry.
 
     One that is distributed takes any ids, but only as many as it has rows; those of others are row numbers.
@@ -76,7 +76,7 @@ def _distributed(program: Program) -> set[str]:
     return lookups | {var.name for var in block.parameters if var.is_distributed}
 
 
-def _refuse_other_readers(update: Update, program: Program) -> None:
+def _refuse_other_readers(update: ParameterUpdate, program: Program) -> None:
     """A row's gradient goes to its server as it is; whoever else wants to see or change it cannot."""
     for op in program.global_block().ops:
         if update.raw in op.input_names and op is not update.op:

@@ -34,7 +34,7 @@ class DistributeTranspiler:
         self.config = DistributeTranspilerConfig() if config is None else config
         if not isinstance(self.config, DistributeTranspilerConfig):
             raise UsageTypeError(f"config must be a DistributeTranspilerConfig, got {type(config).__name__}")
-        self._asked: Arguments | None = None
+        self._arguments: Arguments | None = None
         self._plan: Plan | None = None
         self._has_waited = False
 
@@ -45,12 +45,12 @@ class DistributeTranspiler:
         trainers: how many there are, or, without servers, a comma list of their endpoints; sync_mode; current_endpoint:
         of this trainer, without servers; slice_var_up, split_method: as in the config.
         """
-        asked = read(args, named, self.config)
-        refuse_transpiled(asked.main)
-        origin = asked.main.clone(), asked.startup.clone()
+        arguments = read(args, named, self.config)
+        refuse_transpiled(arguments.main)
+        origin = arguments.main.clone(), arguments.startup.clone()
         plan = None
-        if asked.kind == "pserver":
-            plan = make_plan(*origin, asked)
+        if arguments.kind == "pserver":
+            plan = make_plan(*origin, arguments)
             started = {name for op in origin[1].global_block().ops for name in op.output_names}
             for name in plan.dense:
                 if name not in started:
@@ -59,22 +59,22 @@ class DistributeTranspiler:
             main, startup = for_trainer(*origin, plan)
         else:
             mode = self.config.collective_mode or "grad_allreduce"
-            report = f"{mode}, trainers {', '.join(asked.endpoints)}"
-            main, startup = for_collective(*origin, asked.endpoints, asked.trainer_id, mode)
+            report = f"{mode}, trainers {', '.join(arguments.endpoints)}"
+            main, startup = for_collective(*origin, arguments.endpoints, arguments.trainer_id, mode)
         if self.config.print_log:
             print(report, flush=True)
-        asked.main.become(main)
-        asked.startup.become(startup)
+        arguments.main.become(main)
+        arguments.startup.become(startup)
         self._main, self._startup = origin
-        self._asked, self._plan, self._has_waited = asked, plan, False
+        self._arguments, self._plan, self._has_waited = arguments, plan, False
 
     def get_trainer_program(self, wait_port: bool = True) -> Program:
         """The trainer's main program: the one that was given. Waits for the servers first, unless told not to."""
-        asked = self._ready()
+        arguments = self._ready()
         if wait_port and self.config.wait_port and self._plan is not None and not self._has_waited:
-            wait_for_ports(asked.endpoints)
+            wait_for_ports(arguments.endpoints)
             self._has_waited = True
-        return asked.main
+        return arguments.main
 
     def get_pserver_program(self, endpoint: str) -> Program:
         """The main program of a server."""
@@ -90,23 +90,23 @@ class DistributeTranspiler:
         """The startup program of a server: the given one, or that of `transpile`, cut to what the server holds."""
         if pserver_program is not None:
             self._check_served(pserver_program, endpoint)
-        asked = self._ready()
-        if startup_program is None or startup_program is asked.startup:  # that one is the trainer's by now
+        arguments = self._ready()
+        if startup_program is None or startup_program is arguments.startup:  # that one is the trainer's by now
             startup_program = self._original_startup()
         return self._server(endpoint, startup_program)[1]
 
     def _server(self, endpoint: str, startup: Program) -> tuple[Program, Program]:
-        asked = self._ready()
+        arguments = self._ready()
         if self._plan is None:
-            raise UsageError(f'config.mode = "{asked.kind}" has no servers; there is only get_trainer_program()')
-        return for_server(self._main, startup, self._plan, asked.endpoints.index(self._known(endpoint)))
+            raise UsageError(f'config.mode = "{arguments.kind}" has no servers; there is only get_trainer_program()')
+        return for_server(self._main, startup, self._plan, arguments.endpoints.index(self._known(endpoint)))
 
     def _known(self, endpoint: str) -> str:
-        asked = self._ready()
+        servers = self._ready().endpoints
         found = str(Endpoint.parse(endpoint))
-        if found not in asked.endpoints:
+        if found not in servers:
             raise UsageError(
-                f"{endpoint!r} is none of the servers {', '.join(asked.endpoints)}; give one of transpile's pservers"
+                f"{endpoint!r} is none of the servers {', '.join(servers)}; give one of transpile's pservers"
             )
         return found
 
@@ -122,6 +122,6 @@ class DistributeTranspiler:
         return self._startup
 
     def _ready(self) -> Arguments:
-        if self._asked is None:
+        if self._arguments is None:
             raise NotReadyError("call transpile() first")
-        return self._asked
+        return self._arguments

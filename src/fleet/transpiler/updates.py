@@ -29,7 +29,7 @@ class Rate(JsonForm):
 
 
 @dataclass(frozen=True)
-class Update:
+class ParameterUpdate:
     """One parameter and how it is trained."""
 
     op: Operator
@@ -42,10 +42,12 @@ class Update:
 
     @property
     def name(self) -> str:
+        """The parameter's name."""
         return self.parameter.name
 
     @property
     def is_clipped(self) -> bool:
+        """Whether a clip stands between backward and the update."""
         return self.gradient != self.raw
 
     @property
@@ -63,7 +65,7 @@ def is_update(op: Operator) -> bool:
     return bool(op.output("ParamOut"))
 
 
-def updates_of(program: Program) -> list[Update]:
+def updates_of(program: Program) -> list[ParameterUpdate]:
     """Every update, in the order of the program; UsageError if there is none."""
     block = program.global_block()
     found = [_update(op, block) for op in block.ops if is_update(op)]
@@ -72,13 +74,13 @@ def updates_of(program: Program) -> list[Update]:
     return found
 
 
-def _update(op: Operator, block: Block) -> Update:
+def _update(op: Operator, block: Block) -> ParameterUpdate:
     name, gradient = op.input("Param")[0], op.input("Grad")[0]
     raw = gradient
     while (writer := last_writer(raw, block)) is not None and writer.role == OPTIMIZE and writer.input_names:
         place = writer.output_names.index(raw)
         raw = writer.input_names[place if len(writer.input_names) == len(writer.output_names) else 0]
-    return Update(op, block.var(name), gradient, raw, _rate(op.input("LearningRate")[0], block))
+    return ParameterUpdate(op, block.var(name), gradient, raw, _rate(op.input("LearningRate")[0], block))
 
 
 def _rate(name: str, block: Block) -> Rate:

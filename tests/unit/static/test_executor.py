@@ -217,7 +217,7 @@ class Adopting:
         self.scale = scale
         self.stopped = 0
 
-    def adopt(self, ops: Sequence[Operator], block: Block) -> list[Operator]:  # noqa: ARG002
+    def with_server_lookups(self, ops: Sequence[Operator], block: Block) -> list[Operator]:  # noqa: ARG002
         changed = [op.copy() for op in ops]
         if self.scale is not None:
             changed[0].attrs["scale"] = self.scale

@@ -233,7 +233,7 @@ def test_threads_beside_servers_are_those_that_read() -> None:
             return iter([{"x": np.ones((2, 3), np.float32)}] * 3)
 
     class Trainer:
-        def adopt(self, ops: Any, block: Any) -> Any:  # noqa: ARG002
+        def with_server_lookups(self, ops: Any, block: Any) -> Any:  # noqa: ARG002
             return ops
 
         def stop(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from fleet import static
 from fleet.api import Fleet
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
-from fleet.runtime.programs import asked
+from fleet.runtime.programs import strategy_options
 from fleet.runtime.programs.trainer import Trainer
 from fleet.static import layers, optimizer
 from fleet.transpiler import DistributeTranspilerConfig
@@ -58,9 +58,9 @@ def test_a_config_chooses_the_mode_without_servers_too(fields: dict[str, Any], m
 )
 def test_a_strategy_that_does_not_fit_the_job(given: Any, is_collective: bool, says: str) -> None:
     with pytest.raises((UsageError, UsageTypeError), match=says):
-        asked.check(given, is_collective)
-    asked.check(config(mode="nccl2"), True)
-    asked.check(config(mode="collective", collective_mode="local_sgd"), True)
+        strategy_options.check(given, is_collective)
+    strategy_options.check(config(mode="nccl2"), True)
+    strategy_options.check(config(mode="collective", collective_mode="local_sgd"), True)
 
 
 def test_a_strategy_of_another_type_leaves_the_job_as_it_was() -> None:

@@ -36,8 +36,8 @@ def test_accuracy_refuses_labels_that_do_not_fit() -> None:
 
 def batch(size: int) -> dict[str, np.ndarray]:
     labels = RNG.integers(0, 2, (size, 1))
-    chance = np.clip(0.5 + 0.2 * (labels - 0.5) + RNG.normal(0, 0.2, (size, 1)), 0, 1).astype(np.float32)
-    return {"x": np.concatenate([1 - chance, chance], 1), "label": labels}
+    probability = np.clip(0.5 + 0.2 * (labels - 0.5) + RNG.normal(0, 0.2, (size, 1)), 0, 1).astype(np.float32)
+    return {"x": np.concatenate([1 - probability, probability], 1), "label": labels}
 
 
 def measured(**settings: object) -> tuple[Built, list[object], list[str]]:
@@ -101,8 +101,8 @@ def test_auc_begins_anew_when_set_to_zero() -> None:
 
 def test_area_under_precision_and_recall() -> None:
     built, outs, _ = measured(curve="PR", num_thresholds=10)
-    chance = np.array([0.95, 0.85, 0.75, 0.65, 0.55], np.float32)[:, None]
-    feed = {"x": np.concatenate([1 - chance, chance], 1), "label": np.array([[1], [0], [1], [1], [0]])}
+    probability = np.array([0.95, 0.85, 0.75, 0.65, 0.55], np.float32)[:, None]
+    feed = {"x": np.concatenate([1 - probability, probability], 1), "label": np.array([[1], [0], [1], [1], [0]])}
     assert built.run(feed, outs[0])[0].item() == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
 
 

@@ -66,8 +66,8 @@ def test_sizes_that_a_batch_decides() -> None:
 def test_sampling_id_draws_by_chance() -> None:
     with building() as built:
         out = layers.sampling_id(fed("x", [-1, 3]))
-    chances = np.array([[0, 1, 0], [0.5, 0, 0.5]] * 50, np.float32)
-    drawn = built.run({"x": chances}, out)[0]
+    probabilities = np.array([[0, 1, 0], [0.5, 0, 0.5]] * 50, np.float32)
+    drawn = built.run({"x": probabilities}, out)[0]
     assert set(drawn[::2].tolist()) == {1}
     assert set(drawn[1::2].tolist()) == {0, 2}
 

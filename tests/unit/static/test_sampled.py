@@ -20,13 +20,13 @@ from support.programs import building
 from support.static_ops import SEED, Tried, check, normal
 
 X, LABEL = normal(4, 3), np.array([[1], [0], [5], [6]])
-CHANCES = [0.1, 0.2, 0.1, 0.1, 0.2, 0.1, 0.2]
+PROBABILITIES = [0.1, 0.2, 0.1, 0.1, 0.2, 0.1, 0.2]
 
 
 SAMPLERS: dict[str, Any] = {
     "uniform": lambda classes: torch.full(classes.shape, 1 / 7, dtype=torch.float64),
     "log_uniform": lambda classes: torch.log1p(1 / (classes.double() + 1)) / math.log(8),
-    "custom_dist": lambda classes: torch.tensor(CHANCES, dtype=torch.float64)[classes],
+    "custom_dist": lambda classes: torch.tensor(PROBABILITIES, dtype=torch.float64)[classes],
 }
 
 
@@ -42,7 +42,7 @@ def test_nce(sampler: str, is_sparse: bool) -> None:
             weights,
             num_neg_samples=5,
             sampler=sampler,
-            custom_dist=CHANCES if sampler == "custom_dist" else None,
+            custom_dist=PROBABILITIES if sampler == "custom_dist" else None,
             is_sparse=is_sparse,
         ),
         feeds,
@@ -54,10 +54,11 @@ def test_nce(sampler: str, is_sparse: bool) -> None:
     classes = torch.from_numpy(drawn)
     np.testing.assert_array_equal(drawn[:, :1], LABEL)
     x, weight, bias = given
-    chance = torch.sigmoid((weight[classes] * x.unsqueeze(1)).sum(2) + bias[classes].squeeze(2))
+    probability = torch.sigmoid((weight[classes] * x.unsqueeze(1)).sum(2) + bias[classes].squeeze(2))
     noise = SAMPLERS[sampler](classes) * 5
     right = torch.arange(6) < 1
-    cost = -torch.where(right, chance / (chance + noise), noise / (chance + noise)).log().sum(1, keepdim=True)
+    shares = torch.where(right, probability / (probability + noise), noise / (probability + noise))
+    cost = -shares.log().sum(1, keepdim=True)
     cost = cost * torch.from_numpy(feeds["weights"])
     np.testing.assert_allclose(out, cost.detach())
     for one, slope in zip(found, torch.autograd.grad(cost, given, torch.from_numpy(slopes)), strict=True):
@@ -97,16 +98,16 @@ def test_sampled_softmax() -> None:
 
 def test_sampled_softmax_of_one_s_own_samples() -> None:
     drawn = np.concatenate([LABEL, np.array([[2, 3]] * 4)], 1)
-    feeds = {"logits": normal(4, 9), "label": LABEL, "drawn": drawn, "chances": np.full((4, 3), 0.5)}
+    feeds = {"logits": normal(4, 9), "label": LABEL, "drawn": drawn, "probabilities": np.full((4, 3), 0.5)}
 
-    def reference(logits: torch.Tensor, label: Any, drawn: torch.Tensor, chances: Any) -> torch.Tensor:
+    def reference(logits: torch.Tensor, label: Any, drawn: torch.Tensor, probabilities: Any) -> torch.Tensor:
         return functional.cross_entropy(
             logits.gather(1, drawn) + np.log(2), torch.zeros(4, dtype=torch.int64), reduction="none"
         ).unsqueeze(1)
 
     tried = Tried(
-        lambda logits, label, drawn, chances: sampled.sampled_softmax_with_cross_entropy(
-            logits, label, 2, 1, False, True, drawn, chances
+        lambda logits, label, drawn, probabilities: sampled.sampled_softmax_with_cross_entropy(
+            logits, label, 2, 1, False, True, drawn, probabilities
         ),
         feeds,
     )

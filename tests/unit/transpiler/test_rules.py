@@ -1,4 +1,4 @@
-"""Update operators and the rules of servers: the same numbers from both."""
+"""ParameterUpdate operators and the rules of servers: the same numbers from both."""
 
 from __future__ import annotations
 

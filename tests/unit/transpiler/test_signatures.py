@@ -23,7 +23,7 @@ def config(**fields: Any) -> DistributeTranspilerConfig:
     return made
 
 
-def asked(*args: Any, config: DistributeTranspilerConfig | None = None, **named: Any) -> Arguments:
+def parsed(*args: Any, config: DistributeTranspilerConfig | None = None, **named: Any) -> Arguments:
     return read(args, named, config or DistributeTranspilerConfig())
 
 
@@ -43,7 +43,7 @@ def asked(*args: Any, config: DistributeTranspilerConfig | None = None, **named:
     ],
 )  # fmt: skip
 def test_every_signature_says_the_same(args: tuple[Any, ...], named: dict[str, Any]) -> None:
-    found = asked(*args, **named)
+    found = parsed(*args, **named)
     assert (found.trainer_id, found.num_trainers, found.mode) == (1, 2, Mode.ASYNC)
     assert found.endpoints == ("10.0.0.1:6174", "10.0.0.2:6174")
     assert found.main is MAIN
@@ -52,21 +52,21 @@ def test_every_signature_says_the_same(args: tuple[Any, ...], named: dict[str, A
 
 
 def test_defaults() -> None:
-    found = asked([], [], pservers=SERVERS, trainers=2)  # as the guide of 0.12 calls it
+    found = parsed([], [], pservers=SERVERS, trainers=2)  # as the guide of 0.12 calls it
     assert (found.trainer_id, found.mode, found.split_method) == (0, Mode.SYNC, RoundRobin)
     assert found.main is default_main_program()
     assert found.startup is default_startup_program()
-    alone = asked(0)
+    alone = parsed(0)
     assert (alone.endpoints, alone.num_trainers) == (("127.0.0.1:6174",), 1)
-    assert asked(0, MAIN, SERVERS, 2, True, STARTUP).startup is STARTUP
+    assert parsed(0, MAIN, SERVERS, 2, True, STARTUP).startup is STARTUP
 
 
 def test_an_argument_beats_the_config() -> None:
     given = config(slice_var_up=True, split_method=HashName)
-    assert not asked(0, slice_var_up=False, config=given).slice_var_up
-    assert asked(0, split_method=RoundRobin, config=given).split_method is RoundRobin
-    assert asked(0, sync_mode=True, config=config(sync_mode=False)).mode is Mode.SYNC
-    assert asked(0, config=config(sync_mode=False)).mode is Mode.ASYNC
+    assert not parsed(0, slice_var_up=False, config=given).slice_var_up
+    assert parsed(0, split_method=RoundRobin, config=given).split_method is RoundRobin
+    assert parsed(0, sync_mode=True, config=config(sync_mode=False)).mode is Mode.SYNC
+    assert parsed(0, config=config(sync_mode=False)).mode is Mode.ASYNC
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_an_argument_beats_the_config() -> None:
     ],
 )
 def test_modes(fields: dict[str, Any], mode: Mode, k_steps: int) -> None:
-    found = asked(0, config=config(**fields))
+    found = parsed(0, config=config(**fields))
     assert (found.mode, found.k_steps) == (mode, k_steps)
 
 
 def test_without_servers() -> None:
-    found = asked(1, trainers=SERVERS, current_endpoint="10.0.0.2:6174", config=config(mode="nccl2"))
+    found = parsed(1, trainers=SERVERS, current_endpoint="10.0.0.2:6174", config=config(mode="nccl2"))
     assert (found.kind, found.endpoints, found.num_trainers, found.trainer_id) == (
         "nccl2", ("10.0.0.1:6174", "10.0.0.2:6174"), 2, 1,
     )  # fmt: skip
     local_sgd = config(mode="collective", collective_mode="local_sgd")
-    assert asked(0, trainers=SERVERS, config=local_sgd).kind == "collective"
+    assert parsed(0, trainers=SERVERS, config=local_sgd).kind == "collective"
 
 
 NCCL2 = {"mode": "nccl2"}
@@ -132,7 +132,7 @@ def test_bad_calls(
     args: tuple[Any, ...], named: dict[str, Any], fields: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        asked(*args, config=config(**fields), **named)
+        parsed(*args, config=config(**fields), **named)
 
 
 @pytest.mark.parametrize(

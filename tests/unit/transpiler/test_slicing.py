@@ -25,7 +25,9 @@ from fleet.transpiler.slicing import Piece, place
 PROGRAM = Program()
 
 
-def asked(num_servers: int = 2, method: Any = RoundRobin, *, is_cut: bool = True, min_block: int = 8192) -> Arguments:
+def arguments(
+    num_servers: int = 2, method: Any = RoundRobin, *, is_cut: bool = True, min_block: int = 8192
+) -> Arguments:
     endpoints = tuple(f"10.0.0.{index + 1}:6174" for index in range(num_servers))
     return Arguments(
         0, PROGRAM, PROGRAM, "pserver", endpoints, 2, slice_var_up=is_cut, min_block_size=min_block, split_method=method
@@ -52,7 +54,7 @@ def test_blocks_cover_every_parameter_as_documented(
     shapes: list[tuple[int, ...]], num_servers: int, min_block: int, method: type[PSDispatcher]
 ) -> None:
     pieces = [Piece(f"w_{index}", shape, 0) for index, shape in enumerate(shapes)]
-    blocks = place(pieces, asked(num_servers, method, min_block=min_block))
+    blocks = place(pieces, arguments(num_servers, method, min_block=min_block))
     check_cover([(piece.name, prod(piece.shape)) for piece in pieces], blocks)
     for piece in pieces:
         sizes = [block.end - block.begin for block in blocks if block.parameter == piece.name]
@@ -61,7 +63,7 @@ def test_blocks_cover_every_parameter_as_documented(
         assert [block.server for block in blocks] == [index % num_servers for index in range(len(blocks))]
     plan = Plan(
         JobSpec(2, num_servers, "sync", dense=DenseSpec((SGD(),), tuple((p.name, p.shape) for p in pieces), blocks)),
-        asked(num_servers).endpoints,
+        arguments(num_servers).endpoints,
         0,
         (),
         (),
@@ -74,10 +76,10 @@ def test_blocks_cover_every_parameter_as_documented(
 
 def test_whole_parameters_are_not_cut() -> None:
     pieces = [Piece("w", (100, 1000), 0, is_whole=True), Piece("v", (100, 1000), 0)]
-    assert [(b.parameter, b.end, b.server) for b in place(pieces, asked())] == [
+    assert [(b.parameter, b.end, b.server) for b in place(pieces, arguments())] == [
         ("w", 100_000, 0), ("v", 50_000, 1), ("v", 100_000, 0),
     ]  # fmt: skip
-    assert [(b.end, b.server) for b in place(pieces, asked(is_cut=False))] == [(100_000, 0), (100_000, 1)]
+    assert [(b.end, b.server) for b in place(pieces, arguments(is_cut=False))] == [(100_000, 0), (100_000, 1)]
 
 
 def test_dispatchers() -> None:
@@ -106,7 +108,7 @@ def test_a_dispatcher_of_the_users_own() -> None:
             return [self.eps[-1]] * len(varlist)
 
     pieces = [Piece("w", (100, 1000), 0), Piece("b", (5,), 0)]
-    assert {block.server for block in place(pieces, asked(method=Last))} == {1}
+    assert {block.server for block in place(pieces, arguments(method=Last))} == {1}
     assert seen == [
         ["w@GRAD.block0 [50, 1000]", "w@GRAD.block1 [50, 1000]"],
         ["b@GRAD [5]"],
@@ -116,7 +118,7 @@ def test_a_dispatcher_of_the_users_own() -> None:
     def round_robin(varlist: Sequence[Any], endpoints: Sequence[str]) -> list[str]:  # as 0.12 has them
         return [endpoints[len(var.name) % 2 and 0] for var in varlist]
 
-    assert [block.server for block in place(pieces, asked(method=round_robin))] == [0, 0, 0]
+    assert [block.server for block in place(pieces, arguments(method=round_robin))] == [0, 0, 0]
 
 
 def _by_name(varlist: Sequence[Any], endpoints: Sequence[str]) -> list[str]:
@@ -134,4 +136,4 @@ def _by_name(varlist: Sequence[Any], endpoints: Sequence[str]) -> list[str]:
 )
 def test_bad_dispatchers(method: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        place([Piece("w", (3,), 0)], asked(method=method))
+        place([Piece("w", (3,), 0)], arguments(method=method))

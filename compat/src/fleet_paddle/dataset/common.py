@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from fleet.errors import UsageError
-from fleet_paddle.dataset.home import folder
+from fleet_paddle.dataset.original_files import folder
 
 __all__ = ["DATA_HOME", "download", "md5file"]  # noqa: F822 - the first is made below
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from fleet.errors import UsageError
-from fleet_paddle.dataset.home import original
+from fleet_paddle.dataset.original_files import original
 from fleet_paddle.dataset.words import frequencies, made_up
 
 Reader = Callable[[], Iterator[tuple[list[int], ...]]]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fleet_paddle.dataset.home import original
+from fleet_paddle.dataset.original_files import original
 from fleet_paddle.dataset.words import UNKNOWN, count, dictionary, frequencies, made_up
 
 Sample = tuple[list[int], int]

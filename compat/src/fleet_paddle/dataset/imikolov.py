@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fleet.errors import UsageError
-from fleet_paddle.dataset.home import original
+from fleet_paddle.dataset.original_files import original
 from fleet_paddle.dataset.words import UNKNOWN, count, dictionary, frequencies, made_up
 
 Reader = Callable[[], Iterator[Any]]

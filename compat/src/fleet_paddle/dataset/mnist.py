@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.errors import UsageError
-from fleet_paddle.dataset.home import original
 from fleet_paddle.dataset.images import BLOCK, blocks
+from fleet_paddle.dataset.original_files import original
 
 Sample = tuple[npt.NDArray[np.float32], int]
 Reader = Callable[[], Iterator[Sample]]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fleet_paddle.dataset.home import original
+from fleet_paddle.dataset.original_files import original
 from fleet_paddle.dataset.words import frequencies, made_up
 
 __all__ = [

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.errors import UsageError
-from fleet_paddle.dataset.home import original
+from fleet_paddle.dataset.original_files import original
 
 Rows = npt.NDArray[np.float32]
 Sample = tuple[Rows, Rows]

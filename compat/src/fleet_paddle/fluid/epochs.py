@@ -10,8 +10,10 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.static.settings import number, switch, whole
-from fleet_paddle.fluid.rates import LearningRateDecay
+from fleet.static.settings import checked, number, whole
+from fleet.strategy.check import Check, Number, Switch, Whole
+from fleet_paddle.fluid.rates import Formula, LearningRateDecay
+from fleet_paddle.plateau import Plateau
 
 
 class EpochDecay(LearningRateDecay):
@@ -75,7 +77,7 @@ class LambdaDecay(EpochDecay):
         return self.base_lr * self.lr_lambda(self.epoch_num)
 
 
-class ReduceLROnPlateau(LearningRateDecay):
+class ReduceLROnPlateau(Plateau, Formula):
     """Times `decay_rate` when `step(loss)` has seen no better loss for more than `patience` calls.
 
     Better is lower, or with mode "max" higher, by `threshold`: of the best so far ("rel"), or as it is ("abs"). After a
@@ -83,36 +85,34 @@ class ReduceLROnPlateau(LearningRateDecay):
     """
 
     kept = ("learning_rate", "best_loss", "num_bad_epochs", "cooldown_counter", "epoch_num")
+    takes = (
+        "learning_rate, mode='min', decay_rate=0.1, patience=10, verbose=False, threshold=1e-4, threshold_mode='rel', "
+        "cooldown=0, min_lr=0, eps=1e-8, dtype='float32'"
+    )
 
-    def __init__(
-        self,
-        learning_rate: float,
-        mode: str = "min",
-        decay_rate: float = 0.1,
-        patience: int = 10,
-        verbose: bool = False,
-        threshold: float = 1e-4,
-        threshold_mode: str = "rel",
-        cooldown: int = 0,
-        min_lr: float = 0,
-        eps: float = 1e-8,
-        dtype: Any = "float32",
-    ) -> None:
-        super().__init__(0, 0, dtype)
-        own = "ReduceLROnPlateau"
-        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
-            raise UsageError(
-                f"{own}: mode must be min or max, threshold_mode rel or abs, got {mode!r} and {threshold_mode!r}"
-            )
-        self.mode, self.threshold_mode = mode, threshold_mode
-        self.learning_rate = number(own, "learning_rate", learning_rate, least=0)
-        self.decay_rate = number(own, "decay_rate", decay_rate, least=0, below=1)
-        self.patience, self.cooldown = whole(own, "patience", patience), whole(own, "cooldown", cooldown)
-        self.verbose = switch(own, "verbose", verbose)
-        self.threshold, self.eps = number(own, "threshold", threshold), number(own, "eps", eps)
-        self.min_lr = number(own, "min_lr", min_lr, least=0)
-        self.best_loss: float | None = None
-        self.num_bad_epochs = self.cooldown_counter = self.epoch_num = 0
+    learning_rate: float
+    decay_rate: float
+    verbose: bool
+    min_lr: float
+    eps: float
+
+    def take(self, given: dict[str, Any]) -> None:
+        self.mode, self.threshold_mode = given.pop("mode"), given.pop("threshold_mode")
+        self.check_modes()
+        self.epoch_num = 0
+        super().take({**given, "begin": 0, "step": 0})
+
+    def cleaned(self, name: str, value: Any) -> Any:
+        return checked("ReduceLROnPlateau", name, value, _OF_PLATEAU.get(name, Number()))
+
+    @property
+    def best_loss(self) -> float | None:
+        """The best one so far."""
+        return self.best
+
+    @best_loss.setter
+    def best_loss(self, value: float | None) -> None:
+        self.best = value
 
     def __call__(self) -> float:
         return self.learning_rate
@@ -121,29 +121,29 @@ class ReduceLROnPlateau(LearningRateDecay):
         """Count one loss, a number or a tensor of one; gives the rate."""
         if loss is None:
             return self.learning_rate
-        value = float(loss.item() if isinstance(loss, torch.Tensor) else loss)
         self.epoch_num += 1
-        if self.cooldown_counter > 0:
-            self.cooldown_counter -= 1
-        elif self.best_loss is None or self._is_better(value, self.best_loss):
-            self.best_loss, self.num_bad_epochs = value, 0
-        else:
-            self.num_bad_epochs += 1
-        if self.num_bad_epochs > self.patience:
+        if self.is_time(float(loss.item() if isinstance(loss, torch.Tensor) else loss)):
             self._reduce()
         return self.learning_rate
 
+    def margin(self, best: float) -> float:
+        return super().margin(abs(best))
+
     def _reduce(self) -> None:
-        self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         lower = max(self.learning_rate * self.decay_rate, self.min_lr)
         if self.learning_rate - lower > self.eps:
             if self.verbose:
                 print(f"Epoch {self.epoch_num}: reducing learning rate from {self.learning_rate} to {lower}.")
             self.learning_rate = lower
 
-    def _is_better(self, now: float, best: float) -> bool:
-        margin = abs(best) * self.threshold if self.threshold_mode == "rel" else self.threshold
-        return now < best - margin if self.mode == "min" else now > best + margin
 
+_OF_PLATEAU: dict[str, Check[Any]] = {
+    "learning_rate": Number(least=0),
+    "decay_rate": Number(least=0, below=1),
+    "patience": Whole(),
+    "cooldown": Whole(),
+    "verbose": Switch(),
+    "min_lr": Number(least=0),
+}
 
 __all__ = ["EpochDecay", "LambdaDecay", "MultiStepDecay", "ReduceLROnPlateau", "StepDecay"]

@@ -7,6 +7,8 @@ Each takes what the layer of its name takes; where version 1.8 lets a size be a 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -107,32 +109,24 @@ def gaussian_random(
     return own(made.normal_(mean, std, generator=generator))
 
 
-def uniform_random_batch_size_like(
-    input: torch.Tensor,
-    shape: Size,
-    dtype: Any = "float32",
-    input_dim_idx: int = 0,
-    output_dim_idx: int = 0,
-    min: float = -1.0,
-    max: float = 1.0,
-    seed: int = 0,
-) -> Tensor:
-    """`uniform_random` of this shape, but of the size of a dimension of `input` along one dimension."""
-    return uniform_random(_sizes_like(input, shape, input_dim_idx, output_dim_idx), dtype, min, max, seed)
+def _like(layer: Callable[..., Any], made_by: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """What the layer takes, but for tensors: that much of `made_by`, one size being that of the layer's input."""
+    arguments = signature(layer)
+
+    @wraps(layer)
+    def make(*args: Any, **named: Any) -> Tensor:
+        bound = arguments.bind(*args, **named)
+        bound.apply_defaults()
+        given = bound.arguments
+        input, shape = given.pop("input"), _sizes(given.pop("shape"))
+        shape[given.pop("output_dim_idx")] = input.size(given.pop("input_dim_idx"))
+        return made_by(shape, **given)
+
+    return make
 
 
-def gaussian_random_batch_size_like(
-    input: torch.Tensor,
-    shape: Size,
-    input_dim_idx: int = 0,
-    output_dim_idx: int = 0,
-    mean: float = 0.0,
-    std: float = 1.0,
-    seed: int = 0,
-    dtype: Any = "float32",
-) -> Tensor:
-    """`gaussian_random` of this shape, but of the size of a dimension of `input` along one dimension."""
-    return gaussian_random(_sizes_like(input, shape, input_dim_idx, output_dim_idx), mean, std, seed, dtype)
+uniform_random_batch_size_like = _like(layers.uniform_random_batch_size_like, uniform_random)
+gaussian_random_batch_size_like = _like(layers.gaussian_random_batch_size_like, gaussian_random)
 
 
 def dropout(
@@ -177,12 +171,6 @@ def _number(value: Any) -> Any:
 
 def _sizes(shape: Size) -> list[int]:
     return [int(one) for one in shape]
-
-
-def _sizes_like(input: torch.Tensor, shape: Size, input_dim: int, output_dim: int) -> list[int]:
-    sizes = _sizes(shape)
-    sizes[output_dim] = input.size(input_dim)
-    return sizes
 
 
 def _into(target: Tensor | None, made: Tensor) -> Tensor:

@@ -95,6 +95,7 @@ class OnTensors(_Optimizer):
         return pairs
 
     def apply_optimize(self, loss: Any, startup_program: Any, params_grads: Any) -> list[Any]:
+        """`apply_gradients`; with the loss of a program, first values go to `startup_program`."""
         if isinstance(loss, torch.Tensor):
             return self.apply_gradients(params_grads)
         return super().apply_optimize(loss, startup_program, params_grads)
@@ -120,6 +121,7 @@ class OnTensors(_Optimizer):
         return self._next_rate()
 
     def get_lr(self, scope: Any = None) -> float:
+        """The present learning rate, of tensors or of the programs of a scope."""
         return self.current_step_lr() if self._is_for_tensors else super().get_lr(scope)
 
     def set_lr(self, value: Any, scope: Any = None) -> None:

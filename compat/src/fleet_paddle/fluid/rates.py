@@ -11,11 +11,30 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from fleet.errors import UsageError
-from fleet.static.settings import number, whole
+from fleet.static.settings import checked, number, whole
+from fleet.strategy.check import Number
+from fleet_paddle.taking import Taking
+
+_POSITIVE = Number(above=0)
+_NOT_NEGATIVE = Number(least=0)
+_CHECKS: dict[str, Any] = {
+    "learning_rate": _NOT_NEGATIVE,
+    "end_learning_rate": _NOT_NEGATIVE,
+    "start_lr": _NOT_NEGATIVE,
+    "decay_steps": _POSITIVE,
+    "step_each_epoch": _POSITIVE,
+    "epochs": _POSITIVE,
+    "d_model": _POSITIVE,
+    "warmup_steps": _POSITIVE,
+    "staircase": bool,
+    "cycle": bool,
+}
+"""What settings of a name are everywhere; others are numbers."""
+
+_REST = "begin=0, step=1, dtype='float32'"
 
 
 class LearningRateDecay(ABC):
@@ -64,44 +83,49 @@ def _state(value: Any) -> Any:
     return value.state_dict() if isinstance(value, LearningRateDecay) else value
 
 
-class PiecewiseDecay(LearningRateDecay):
+class Formula(Taking, LearningRateDecay):
+    """A schedule that says in `takes` what its settings are; each is an attribute."""
+
+    def take(self, given: dict[str, Any]) -> None:
+        """Keep the settings, checked, and begin with those that every schedule has."""
+        LearningRateDecay.__init__(self, given.pop("begin"), given.pop("step"), given.pop("dtype"))
+        for name, value in given.items():
+            setattr(self, name, self.cleaned(name, value))
+
+    def cleaned(self, name: str, value: Any) -> Any:
+        """What is kept of an argument."""
+        return checked(type(self).__name__, name, value, _CHECKS.get(name, Number()))
+
+
+class PiecewiseDecay(Formula):
     """`values[0]` before step `boundaries[0]`, `values[1]` before `boundaries[1]`, ..., the last one afterwards."""
 
-    def __init__(
-        self, boundaries: Sequence[int], values: Sequence[float], begin: int, step: int = 1, dtype: Any = "float32"
-    ) -> None:
-        super().__init__(begin, step, dtype)
-        if len(values) != len(boundaries) + 1:
-            raise UsageError(
-                f"PiecewiseDecay: values must be one more than boundaries, got {len(values)} for {len(boundaries)}"
-            )
-        self.boundaries = list(boundaries)
-        self.values = [number("PiecewiseDecay", "values", one, least=0) for one in values]
+    takes = "boundaries, values, begin, step=1, dtype='float32'"
+    boundaries: list[int]
+    values: list[float]
+
+    def take(self, given: dict[str, Any]) -> None:
+        num_rates, num_ends = len(given["values"]), len(given["boundaries"])
+        if num_rates != num_ends + 1:
+            raise UsageError(f"PiecewiseDecay: values must be one more than boundaries, got {num_rates} for {num_ends}")
+        super().take(given)
+
+    def cleaned(self, name: str, value: Any) -> Any:
+        return [checked("PiecewiseDecay", name, one, _NOT_NEGATIVE if name == "values" else Number()) for one in value]
 
     def step(self) -> float:
         place = next((i for i, end in enumerate(self.boundaries) if self.step_num < end), -1)
         return self.values[place]
 
 
-class _Fading(LearningRateDecay):
+class _Fading(Formula):
     """What fades with step_num / decay_steps, of which `staircase` takes the whole part."""
 
-    def __init__(
-        self,
-        learning_rate: float,
-        decay_steps: int,
-        decay_rate: float,
-        staircase: bool = False,
-        begin: int = 0,
-        step: int = 1,
-        dtype: Any = "float32",
-    ) -> None:
-        super().__init__(begin, step, dtype)
-        own = type(self).__name__
-        self.learning_rate = number(own, "learning_rate", learning_rate, least=0)
-        self.decay_steps = number(own, "decay_steps", decay_steps, above=0)
-        self.decay_rate = number(own, "decay_rate", decay_rate)
-        self.staircase = bool(staircase)
+    takes = f"learning_rate, decay_steps, decay_rate, staircase=False, {_REST}"
+    learning_rate: float
+    decay_steps: float
+    decay_rate: float
+    staircase: bool
 
     @property
     def part(self) -> float:
@@ -131,26 +155,15 @@ class InverseTimeDecay(_Fading):
         return self.learning_rate / (1 + self.decay_rate * self.part)
 
 
-class PolynomialDecay(LearningRateDecay):
+class PolynomialDecay(Formula):
     """From `learning_rate` to `end_learning_rate` within `decay_steps`; with `cycle` again and again, each longer."""
 
-    def __init__(
-        self,
-        learning_rate: float,
-        decay_steps: int,
-        end_learning_rate: float = 0.0001,
-        power: float = 1.0,
-        cycle: bool = False,
-        begin: int = 0,
-        step: int = 1,
-        dtype: Any = "float32",
-    ) -> None:
-        super().__init__(begin, step, dtype)
-        own = "PolynomialDecay"
-        self.learning_rate = number(own, "learning_rate", learning_rate, least=0)
-        self.decay_steps = number(own, "decay_steps", decay_steps, above=0)
-        self.end_learning_rate = number(own, "end_learning_rate", end_learning_rate, least=0)
-        self.power, self.cycle = number(own, "power", power), bool(cycle)
+    takes = f"learning_rate, decay_steps, end_learning_rate=0.0001, power=1.0, cycle=False, {_REST}"
+    learning_rate: float
+    decay_steps: float
+    end_learning_rate: float
+    power: float
+    cycle: bool
 
     def step(self) -> float:
         steps, now = self.decay_steps, float(self.step_num)
@@ -160,44 +173,26 @@ class PolynomialDecay(LearningRateDecay):
         return float((self.learning_rate - self.end_learning_rate) * part**self.power + self.end_learning_rate)
 
 
-class CosineDecay(LearningRateDecay):
+class CosineDecay(Formula):
     """learning_rate / 2 * (cos(epoch * pi / epochs) + 1), the same for all steps of an epoch."""
 
-    def __init__(
-        self,
-        learning_rate: float,
-        step_each_epoch: int,
-        epochs: int,
-        begin: int = 0,
-        step: int = 1,
-        dtype: Any = "float32",
-    ) -> None:
-        super().__init__(begin, step, dtype)
-        self.learning_rate = number("CosineDecay", "learning_rate", learning_rate, least=0)
-        self.step_each_epoch = number("CosineDecay", "step_each_epoch", step_each_epoch, above=0)
-        self.epochs = number("CosineDecay", "epochs", epochs, above=0)
+    takes = f"learning_rate, step_each_epoch, epochs, {_REST}"
+    learning_rate: float
+    step_each_epoch: float
+    epochs: float
 
     def step(self) -> float:
         epoch = math.floor(self.step_num / self.step_each_epoch)
         return self.learning_rate * 0.5 * (math.cos(epoch * math.pi / self.epochs) + 1)
 
 
-class NoamDecay(LearningRateDecay):
+class NoamDecay(Formula):
     """learning_rate * d_model^-0.5 * min(n^-0.5, n * warmup_steps^-1.5) in step n, the first of which is 1."""
 
-    def __init__(
-        self,
-        d_model: float,
-        warmup_steps: float,
-        begin: int = 1,
-        step: int = 1,
-        dtype: Any = "float32",
-        learning_rate: float = 1.0,
-    ) -> None:
-        super().__init__(begin, step, dtype)
-        self.learning_rate = number("NoamDecay", "learning_rate", learning_rate, least=0)
-        self.d_model = number("NoamDecay", "d_model", d_model, above=0)
-        self.warmup_steps = number("NoamDecay", "warmup_steps", warmup_steps, above=0)
+    takes = "d_model, warmup_steps, begin=1, step=1, dtype='float32', learning_rate=1.0"
+    d_model: float
+    warmup_steps: float
+    learning_rate: float
 
     def step(self) -> float:
         rising = self.step_num * self.warmup_steps**-1.5
@@ -205,7 +200,7 @@ class NoamDecay(LearningRateDecay):
         return float(self.learning_rate * self.d_model**-0.5 * min(rising, falling))
 
 
-class LinearLrWarmup(LearningRateDecay):
+class LinearLrWarmup(Formula):
     """From `start_lr` to `end_lr` in a straight line of `warmup_steps`, then `learning_rate`, a schedule maybe.
 
     That schedule counts from the first step on.
@@ -213,22 +208,16 @@ class LinearLrWarmup(LearningRateDecay):
 
     kept = ("step_num", "learning_rate")
 
-    def __init__(
-        self,
-        learning_rate: Any,
-        warmup_steps: int,
-        start_lr: float,
-        end_lr: float,
-        begin: int = 1,
-        step: int = 1,
-        dtype: Any = "float32",
-    ) -> None:
-        super().__init__(begin, step, dtype)
-        own, is_schedule = "LinearLrWarmup", isinstance(learning_rate, LearningRateDecay)
-        self.learning_rate = learning_rate if is_schedule else number(own, "learning_rate", learning_rate, least=0)
-        self.warmup_steps = number(own, "warmup_steps", warmup_steps, above=0)
-        self.start_lr = number(own, "start_lr", start_lr, least=0)
-        self.end_lr = number(own, "end_lr", end_lr, above=self.start_lr)
+    takes = "learning_rate, warmup_steps, start_lr, end_lr, begin=1, step=1, dtype='float32'"
+    learning_rate: float | LearningRateDecay
+    warmup_steps: float
+    start_lr: float
+    end_lr: float
+
+    def cleaned(self, name: str, value: Any) -> Any:
+        if name == "end_lr":
+            return number("LinearLrWarmup", name, value, above=self.start_lr)
+        return value if isinstance(value, LearningRateDecay) else super().cleaned(name, value)
 
     def step(self) -> float:
         later = self.learning_rate() if isinstance(self.learning_rate, LearningRateDecay) else self.learning_rate

@@ -18,7 +18,8 @@ import numpy.typing as npt
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.metrics.roc import auc
+from fleet.metrics.precision_recall import TruePositives
+from fleet.metrics.roc import area_of, count_scores
 from fleet_paddle.imperative.operands import by_operand
 from fleet_paddle.imperative.tensor import Tensor, own
 
@@ -99,7 +100,7 @@ class Accuracy(Metric):
         return self._names
 
 
-class _OfTwo(Metric):
+class _OfTwo(TruePositives, Metric):
     """A measure of chances against labels of 0 and 1; chances of 0.5 and more say 1."""
 
     def __init__(self, name: str | None = None, *args: Any, **kwargs: Any) -> None:
@@ -111,45 +112,25 @@ class _OfTwo(Metric):
     def name(self) -> str:
         return self._name
 
-    def said_and_true(self, preds: Any, labels: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Both as bools, one for each sample."""
-        said = _numbers(self._name, preds).reshape(-1) >= 0.5
-        truth = _numbers(self._name, labels).reshape(-1) != 0
-        if len(said) != len(truth):
-            raise UsageError(f"{self._name}: preds and labels must be as many, got {len(said)} and {len(truth)}")
-        return said, truth
+    def update(self, preds: Any, labels: Any) -> None:
+        self.count(_numbers(self._name, preds), _numbers(self._name, labels), self._name)
+
+    def accumulate(self) -> float:
+        return self.share()
 
 
 class Precision(_OfTwo):
     """Of what was predicted to be 1, the share that is 1."""
 
-    def reset(self) -> None:
-        self.tp = self.fp = 0
-
-    def update(self, preds: Any, labels: Any) -> None:
-        said, truth = self.said_and_true(preds, labels)
-        self.tp += int((said & truth).sum())
-        self.fp += int((said & ~truth).sum())
-
-    def accumulate(self) -> float:
-        """0 where nothing was predicted to be 1."""
-        return self.tp / (self.tp + self.fp) if self.tp + self.fp else 0.0
+    fp: int
+    wrong = "fp"
 
 
 class Recall(_OfTwo):
     """Of what is 1, the share that was predicted to be."""
 
-    def reset(self) -> None:
-        self.tp = self.fn = 0
-
-    def update(self, preds: Any, labels: Any) -> None:
-        said, truth = self.said_and_true(preds, labels)
-        self.tp += int((said & truth).sum())
-        self.fn += int((~said & truth).sum())
-
-    def accumulate(self) -> float:
-        """0 where nothing is 1."""
-        return self.tp / (self.tp + self.fn) if self.tp + self.fn else 0.0
+    fn: int
+    wrong = "fn"
 
 
 class Auc(Metric):
@@ -167,21 +148,12 @@ class Auc(Metric):
         self._counts = np.zeros((2, self._thresholds + 1), np.int64)
 
     def update(self, preds: Any, labels: Any) -> None:
-        scores = _numbers(self._name, preds)
-        scores = (scores[:, -1] if scores.ndim > 1 else scores).reshape(-1)
         truth = _numbers(self._name, labels).reshape(-1) != 0
-        if len(scores) != len(truth):
-            raise UsageError(f"{self._name}: preds and labels must be as many, got {len(scores)} and {len(truth)}")
-        if not ((scores >= 0) & (scores <= 1)).all():
-            raise UsageError(f"{self._name}: preds must be from 0 to 1, got {scores.min():g} to {scores.max():g}")
-        part = (scores * self._thresholds).astype(np.int64)
-        for side, chosen in enumerate((~truth, truth)):
-            self._counts[side] += np.bincount(part[chosen], minlength=self._thresholds + 1)
+        count_scores(self._counts, _numbers(self._name, preds), truth, self._name)
 
     def accumulate(self) -> float:
         """The chance that a 1 scores higher than a 0, a tie counting half; 0 where either is missing."""
-        found = auc(*torch.from_numpy(self._counts))
-        return 0.0 if math.isnan(found) else found
+        return area_of(self._counts)
 
     def name(self) -> str:
         return self._name

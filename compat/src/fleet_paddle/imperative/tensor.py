@@ -59,10 +59,12 @@ class Tensor(torch.Tensor):
 
     @property
     def shape(self) -> Shape:  # type: ignore[override]
+        """The sizes, which compare and print as a list."""
         return Shape(_SHAPE(self))
 
     @property
     def grad(self) -> Any:
+        """What backward has left, as a Tensor; None before."""
         return own(_GRAD.__get__(self))
 
     @grad.setter

@@ -50,75 +50,86 @@ def wrap_methods(kind: type[torch.Tensor], own: Callable[[Any], Any]) -> None:
 
     Methods that `kind` has written itself stay. `own` gives the class to a tensor, or to those of a tuple or list.
     """
-
-    def giving(base: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(base)
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            made = base(self, *args, **kwargs)
-            if type(made) is _PLAIN:
-                made.__class__ = kind
-                return made
-            return own(made) if type(made) is not kind else made
-
-        return method
-
-    def giving_of_two(base: Callable[..., Any]) -> Callable[..., Any]:
-        """The same for operators, which are called most."""
-
-        def operator(self: Any, other: Any) -> Any:
-            made = base(self, other)
-            if type(made) is _PLAIN:
-                if made.dtype is WIDE:
-                    made = settled(made, self, other)
-                made.__class__ = kind
-            elif made is NotImplemented and isinstance(other, np.ndarray):
-                return operator(self, beside(self, other))
-            return made
-
-        return operator
-
-    def giving_item(base: Callable[..., Any]) -> Callable[..., Any]:
-        def operator(self: Any, index: Any) -> Any:
-            try:
-                made = base(self, index)
-            except (IndexError, ValueError) as refusal:
-                made = item_of(base, self, index, refusal)
-            if type(made) is _PLAIN:
-                made.__class__ = kind
-            return made
-
-        return operator
-
-    def rebinding(plain: Callable[..., Any], in_place: Callable[..., Any]) -> Callable[..., Any]:
-        """`x += 1` makes another tensor, as scripts expect; in code of torch or Fleet it changes this one, as there."""
-
-        def operator(self: Any, other: Any) -> Any:
-            return (in_place if MEANS_TORCH[_FRAME(1).f_code.co_filename] else plain)(self, other)
-
-        return operator
-
     names = [name for name in dir(torch.Tensor) if not name.startswith("_") and name not in _NO_TENSORS]
     for name in (*names, *(f"__{stem}__" for stem in _SIGNS)):
         base = getattr(torch.Tensor, name)
         if callable(base) and name not in vars(kind):
-            setattr(kind, name, giving(base))
+            setattr(kind, name, _giving(base, kind, own))
+    _wrap_operators(kind)
+    _wrap_properties(kind, own)
+
+
+def _wrap_operators(kind: type[torch.Tensor]) -> None:
     both_sides = [f"__{side}{stem}__" for stem in _OPERATORS for side in ("", "r")]
     for name in (*both_sides, *(f"__{stem}__" for stem in _COMPARISONS)):
         if hasattr(torch.Tensor, name):
-            setattr(kind, name, giving_of_two(getattr(torch.Tensor, name)))
+            setattr(kind, name, _giving_of_two(getattr(torch.Tensor, name), kind))
     for stem in _OPERATORS:
         if hasattr(torch.Tensor, f"__i{stem}__"):
-            in_place = giving_of_two(getattr(torch.Tensor, f"__i{stem}__"))
-            setattr(kind, f"__i{stem}__", rebinding(getattr(kind, f"__{stem}__"), in_place))
-    kind.__getitem__ = giving_item(torch.Tensor.__getitem__)  # type: ignore[method-assign]
+            in_place = _giving_of_two(getattr(torch.Tensor, f"__i{stem}__"), kind)
+            setattr(kind, f"__i{stem}__", _rebinding(getattr(kind, f"__{stem}__"), in_place))
+    kind.__getitem__ = _giving_item(torch.Tensor.__getitem__, kind)  # type: ignore[method-assign]
+    kind.__hash__ = torch.Tensor.__hash__  # type: ignore[method-assign]  # Python drops it where __eq__ is set
+
+
+def _wrap_properties(kind: type[torch.Tensor], own: Callable[[Any], Any]) -> None:
     # By torch's functions, since torch.compile cannot follow a property of a property.
-    kind.T = property(giving(_turned))  # type: ignore[assignment]
-    kind.mT = property(giving(lambda self: torch.transpose(self, -2, -1)))  # type: ignore[assignment]
+    kind.T = property(_giving(_turned, kind, own))  # type: ignore[assignment]
+    kind.mT = property(_giving(lambda self: torch.transpose(self, -2, -1), kind, own))  # type: ignore[assignment]
     for name in ("H", "mH", "real", "imag", "data"):
         side = getattr(torch._C.TensorBase, name)
         setter = side.__set__ if name in ("data", "real", "imag") else None
-        setattr(kind, name, property(giving(side.__get__), setter))
-    kind.__hash__ = torch.Tensor.__hash__  # type: ignore[method-assign]  # Python drops it where __eq__ is set
+        setattr(kind, name, property(_giving(side.__get__, kind, own), setter))
+
+
+def _giving(base: Callable[..., Any], kind: type[torch.Tensor], own: Callable[[Any], Any]) -> Callable[..., Any]:
+    @wraps(base)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = base(self, *args, **kwargs)
+        if type(made) is _PLAIN:
+            made.__class__ = kind
+            return made
+        return own(made) if type(made) is not kind else made
+
+    return method
+
+
+def _giving_of_two(base: Callable[..., Any], kind: type[torch.Tensor]) -> Callable[..., Any]:
+    """The same for operators, which are called most."""
+
+    def operator(self: Any, other: Any) -> Any:
+        made = base(self, other)
+        if type(made) is _PLAIN:
+            if made.dtype is WIDE:
+                made = settled(made, self, other)
+            made.__class__ = kind
+        elif made is NotImplemented and isinstance(other, np.ndarray):
+            return operator(self, beside(self, other))
+        return made
+
+    return operator
+
+
+def _giving_item(base: Callable[..., Any], kind: type[torch.Tensor]) -> Callable[..., Any]:
+    def operator(self: Any, index: Any) -> Any:
+        try:
+            made = base(self, index)
+        except (IndexError, ValueError) as refusal:
+            made = item_of(base, self, index, refusal)
+        if type(made) is _PLAIN:
+            made.__class__ = kind
+        return made
+
+    return operator
+
+
+def _rebinding(plain: Callable[..., Any], in_place: Callable[..., Any]) -> Callable[..., Any]:
+    """`x += 1` makes another tensor, as scripts expect; in code of torch or Fleet it changes this one, as there."""
+
+    def operator(self: Any, other: Any) -> Any:
+        return (in_place if MEANS_TORCH[_FRAME(1).f_code.co_filename] else plain)(self, other)
+
+    return operator
 
 
 def _turned(tensor: torch.Tensor) -> torch.Tensor:

@@ -11,13 +11,13 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
-from fleet.collective.modes.local_sgd import Interval, LocalSGD
+from fleet.collective.modes.local_sgd import Interval, LocalSGDPolicy
 from fleet.errors import UsageError
 
 LONGEST = 16
 
 
-class AdaptiveLocalSGD(LocalSGD):
+class AdaptiveLocalSGDPolicy(LocalSGDPolicy):
     """Next interval: sqrt(first interval x (lr0 loss) / (lr loss0)), rounded up, from 1 to 16.
 
     `loss` is the mean over the workers of the last one that `scale_loss` saw; loss0 and lr0 are those of the first

@@ -16,11 +16,12 @@ Call = Callable[..., Any]
 
 
 def has_stepped(optimizer: Optimizer) -> bool:
-    """Whether it has state from training; some have a first state from the beginning."""
+    """Whether an optimizer has state from training; some have an initial state before any step."""
     return any(float(state.get("step", 1)) > 0 for state in optimizer.state.values() if state)
 
 
 def refuse_stepped(optimizer: Optimizer, name: str) -> None:
+    """UsageError if an optimizer has state that the policy `name` would have to divide."""
     if has_stepped(optimizer):
         raise UsageError(
             f"this {type(optimizer).__name__} has state already, which {name} would have to divide; call "
@@ -53,7 +54,7 @@ class SyncPolicy:
         return self.module
 
     def expect(self, reduces: bool) -> None:
-        """Whether the backward of the next batch brings gradients together, or only adds to what is there."""
+        """Choose whether the next backward brings gradients together, or only adds to what is there."""
 
     def take(self, optimizer: Optimizer) -> Optimizer:
         """The optimizer that steps on this worker, in the place of the user's; it shares its param_groups."""
@@ -64,7 +65,7 @@ class SyncPolicy:
         return optimizer
 
     def to_clip(self, parameters: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Those whose gradients are gradients, and not steps that were clipped before they were sent."""
+        """The parameters whose gradients are still to be clipped, not those that were clipped before they were sent."""
         return parameters
 
     def reduce_now(self) -> None:
@@ -88,6 +89,7 @@ class SyncPolicy:
         yield
 
     def refuse_join(self, reason: str) -> NotSupportedError:
+        """The error to raise where `uneven="join"` cannot work, with the reason."""
         return NotSupportedError(f'uneven="join" does not go with {self.name}: {reason}; use "pad" or "drop"')
 
     def full_state_dict(self, state: dict[str, Any]) -> dict[str, Any]:
@@ -103,4 +105,4 @@ class SyncPolicy:
         return {}
 
     def load_state_dict(self, states: list[dict[str, torch.Tensor]], index: int) -> None:
-        """Take over what all workers of a job had saved, of which there may have been another number."""
+        """Take over what the workers of an earlier job saved; there may have been more or fewer of them."""

@@ -39,7 +39,7 @@ class DGC(ReduceGrad):
         return self._inner
 
     def to_clip(self, parameters: list[torch.Tensor]) -> list[torch.Tensor]:
-        """What comes compressed was clipped by each worker before it was sent."""
+        """Without those that come compressed, which each worker has clipped before sending."""
         assert self._inner is not None
         compressed = self._inner.compressed
         return [one for one in parameters if one not in compressed]

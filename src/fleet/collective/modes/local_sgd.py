@@ -27,8 +27,8 @@ class Interval:
     """What differences are cast to on the way; None sends parameters as they are."""
 
 
-class LocalSGD(SyncPolicy):
-    """Averages parameters, and buffers that are fractions, every k steps from `begin_step` on."""
+class LocalSGDPolicy(SyncPolicy):
+    """Averages parameters and floating-point buffers every k steps from `begin_step` on."""
 
     name = "localsgd"
     steps_alone = True
@@ -104,7 +104,7 @@ class LocalSGD(SyncPolicy):
         self._step = self._last = int(steps)
 
     def _average_with(self, is_training: bool) -> bool:
-        """Average over the workers that have trained since the last time; whether anybody still trains."""
+        """Average over the workers that have trained since the last time; returns whether anybody still trains."""
         has_news = float(self._step > self._last)
         counts = torch.tensor([has_news, float(is_training)])
         dist.all_reduce(counts)

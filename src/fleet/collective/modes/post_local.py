@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from fleet.collective.modes.base import Call
-from fleet.collective.modes.local_sgd import Interval, LocalSGD
+from fleet.collective.modes.local_sgd import Interval, LocalSGDPolicy
 from fleet.collective.modes.reduce_grad import ReduceGrad
 
 
@@ -27,7 +27,7 @@ class Outer:
     nesterov: bool = True
 
 
-class PostLocal(LocalSGD):
+class PostLocal(LocalSGDPolicy):
     """ReduceGrad up to `begin_step`; then every k steps the outer optimizer moves the anchor."""
 
     name = "post_local"

@@ -42,6 +42,7 @@ class Status:
 
     @property
     def is_pending(self) -> bool:
+        """Whether something was enqueued that is not done."""
         return self.enqueued > self.completed
 
 

@@ -47,6 +47,7 @@ class Mailbox:
             self._line.close()
 
     def put(self, key: str, value: str, limit_s: float | None = None) -> None:
+        """Set a value; what stood there is replaced."""
         self._call(lambda: self._store.set(key, value), limit_s)
 
     def put_last(self, key: str, value: str) -> None:

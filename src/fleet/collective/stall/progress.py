@@ -21,6 +21,7 @@ class Progress:
         self._longest_look_s = 2 * interval_s
 
     def look(self, now: Mapping[GroupKey, Status], elapsed_s: float) -> None:
+        """Take in how far each group is now, `elapsed_s` after the look before."""
         for key, status in now.items():
             moved = status != self._last.get(key)
             self._still_s[key] = 0.0 if moved else self._still_s[key] + min(elapsed_s, self._longest_look_s)
@@ -39,5 +40,5 @@ class Progress:
         return self._still_s.get(key, 0.0)
 
     def forget(self, key: GroupKey) -> None:
-        """What is pending in this group now is no wait; one that comes later may be."""
+        """Do not count what is pending in this group now as a wait; what comes later may be one."""
         self._past[key] = self._last[key]

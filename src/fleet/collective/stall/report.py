@@ -33,7 +33,7 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StallOutcome:
     """What every worker needs to end: the report, who did not come, and how many write the report."""
 
     text: str
@@ -41,14 +41,17 @@ class Outcome:
     num_answers: int
 
     @classmethod
-    def of(cls, findings: Findings, timeout_s: float) -> Outcome:
+    def of(cls, findings: Findings, timeout_s: float) -> StallOutcome:
+        """The outcome of what the workers said; `timeout_s` is how long the collective was allowed to take."""
         return cls(report(findings, timeout_s), judge(findings).behind, len(findings.states))
 
     def to_json(self) -> str:
+        """One line of JSON, which `from_json` reads."""
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Outcome:
+    def from_json(cls, text: str) -> StallOutcome:
+        """The outcome that `to_json` wrote."""
         found = json.loads(text)
         return cls(**{**found, "behind": tuple(found["behind"])})
 
@@ -66,6 +69,7 @@ class Verdict:
 
     @property
     def absent(self) -> tuple[int, ...]:
+        """Every member that did not come, in ascending order: late, silent, or no longer in the job."""
         return tuple(sorted((*self.behind, *self.silent, *self.left)))
 
 

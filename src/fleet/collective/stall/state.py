@@ -26,6 +26,8 @@ _LIBRARIES = (
     *(sysconfig.get_path(kind) for kind in ("stdlib", "purelib", "platlib")),
     *(str(Path(__file__).parents[2]), "<frozen"),
 )
+# What a virtual environment borrows lies elsewhere, in a folder of one of these names.
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 @dataclass(frozen=True)
@@ -70,15 +72,18 @@ class State:
 
 
 def to_json(value: Stall | State) -> str:
+    """One line of JSON, which `stall_from_json` or `state_from_json` reads."""
     return json.dumps(asdict(value))
 
 
 def stall_from_json(text: str) -> Stall:
+    """The stall that `to_json` wrote."""
     found = json.loads(text)
     return Stall(**{**found, "members": tuple(found["members"])})
 
 
 def state_from_json(text: str) -> State:
+    """The state that `to_json` wrote."""
     found = json.loads(text)
     return State(**{**found, "stack": tuple(found["stack"])})
 
@@ -111,11 +116,15 @@ def _whereabouts(waiting: Operation | None) -> tuple[tuple[str, ...], str]:
     main = frames.get(threading.main_thread().ident or 0)
     frame = frames.get(waiting.thread, main) if waiting is not None else main
     walked = list(_walk(frame))
-    own = next((one for one in walked if not one.f_code.co_filename.startswith(_LIBRARIES)), None)
+    own = next((one for one in walked if not _is_library(one.f_code.co_filename)), None)
     shown = walked[:NUM_FRAMES]
     code = _read_code({(one.f_code.co_filename, one.f_lineno) for one in (*shown, *([] if own is None else [own]))})
     stack = tuple(_line(one, one.f_code.co_filename, code) for one in reversed(shown))
     return stack, "" if own is None else _line(own, Path(own.f_code.co_filename).name, code)
+
+
+def _is_library(path: str) -> bool:
+    return path.startswith(_LIBRARIES) or not _INSTALLED.isdisjoint(Path(path).parts)
 
 
 def _walk(frame: FrameType | None) -> Iterable[FrameType]:

@@ -26,7 +26,7 @@ from fleet.collective.stall import flight
 from fleet.collective.stall.leaving import exit_within, flush
 from fleet.collective.stall.mailbox import RETRY_S, Mailbox
 from fleet.collective.stall.progress import Progress
-from fleet.collective.stall.report import EXIT_CODE, SILENCE, Findings, Outcome, notice
+from fleet.collective.stall.report import EXIT_CODE, SILENCE, Findings, StallOutcome, notice
 from fleet.collective.stall.state import Stall, State, look_around, stall_from_json, state_from_json, to_json
 from fleet.errors import CommunicationError
 from fleet.observe.ending import note_now
@@ -175,7 +175,7 @@ class StallWatch(threading.Thread):
                 if kind == "notice":
                     log.warning("%s", notice(findings, self._timeout_s))
                     return
-                outcome = Outcome.of(findings, self._timeout_s)
+                outcome = StallOutcome.of(findings, self._timeout_s)
                 self._mailbox.put(f"outcome/{number}", outcome.to_json())
             elif kind == "alarm":
                 outcome = self._await_outcome(number, stall)
@@ -204,18 +204,18 @@ class StallWatch(threading.Thread):
         found = self._mailbox.get_all([f"{what}/{one}" for one in workers])
         return {int(key.rpartition("/")[2]): value for key, value in found.items()}
 
-    def _await_outcome(self, number: int, stall: Stall) -> Outcome:
+    def _await_outcome(self, number: int, stall: Stall) -> StallOutcome:
         key = f"outcome/{number}"
         self._mailbox.wait([key], 2 * self._answer_s)
         text = self._mailbox.get(key)
         if text is None:
             return self._alone(stall, f"worker {stall.worker} should report and does not answer: {SILENCE}")
-        return Outcome.from_json(text)
+        return StallOutcome.from_json(text)
 
-    def _alone(self, stall: Stall, trouble: str) -> Outcome:
+    def _alone(self, stall: Stall, trouble: str) -> StallOutcome:
         """What can be said when the others cannot be asked."""
         states = {self._worker: self._state(stall)}
-        return Outcome.of(Findings(stall, states, left=set(), addresses={}, trouble=trouble), self._timeout_s)
+        return StallOutcome.of(Findings(stall, states, left=set(), addresses={}, trouble=trouble), self._timeout_s)
 
     def _state(self, stall: Stall) -> State:
         found = flight.operations()
@@ -224,7 +224,7 @@ class StallWatch(threading.Thread):
         quiet_s = max((self._progress.still_s(key) for key in keys), default=0.0)
         return look_around(self._worker, stall, found, waiting, quiet_s)
 
-    def _end(self, outcome: Outcome) -> NoReturn:
+    def _end(self, outcome: StallOutcome) -> NoReturn:
         """Report and end this process; nobody ends before all who answered have reported, for the first end ends all.
 
         Those who did not come note their end first: of several workers that fail, the first is named as the cause.

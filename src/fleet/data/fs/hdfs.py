@@ -57,12 +57,15 @@ class HDFSClient:
         return self.ls_dir(fs_path)[0]
 
     def is_exist(self, fs_path: str) -> bool:
+        """Whether there is a file or folder of this name."""
         return self._test("-e", fs_path)
 
     def is_dir(self, fs_path: str) -> bool:
+        """Whether the path is a folder."""
         return self._test("-d", fs_path)
 
     def is_file(self, fs_path: str) -> bool:
+        """Whether the path is there and is not a folder."""
         return self.is_exist(fs_path) and not self.is_dir(fs_path)
 
     def upload(self, local_path: str | PathLike[str], fs_path: str) -> None:
@@ -99,7 +102,7 @@ class HDFSClient:
         self._run("-mv", fs_src_path, fs_dst_path)
 
     def delete(self, fs_path: str) -> None:
-        """Delete a file, or a folder with all in it; one that is not there is no mistake."""
+        """Delete a file, or a folder with all in it; nothing happens if it is not there."""
         if self.is_exist(fs_path):
             self._run("-rm", "-r", fs_path)
 

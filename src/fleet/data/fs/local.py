@@ -33,12 +33,15 @@ class LocalFS:
         return self.ls_dir(fs_path)[0]
 
     def is_file(self, fs_path: Name) -> bool:
+        """Whether the path is there and is not a folder."""
         return Path(fs_path).is_file()
 
     def is_dir(self, fs_path: Name) -> bool:
+        """Whether the path is a folder."""
         return Path(fs_path).is_dir()
 
     def is_exist(self, fs_path: Name) -> bool:
+        """Whether there is a file or folder of this name."""
         return Path(fs_path).exists()
 
     def mkdirs(self, fs_path: Name) -> None:
@@ -69,7 +72,7 @@ class LocalFS:
         self.mv(fs_src_path, fs_dst_path)
 
     def delete(self, fs_path: Name) -> None:
-        """Delete a file, or a folder with all in it; one that is not there is no mistake."""
+        """Delete a file, or a folder with all in it; nothing happens if it is not there."""
         path = Path(fs_path)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -71,6 +71,7 @@ class PushPolicy(ABC):
 
     @property
     def num_groups(self) -> int:
+        """How many groups of dense parameters the servers hold."""
         return 0 if self._flat is None else len(self._client.job.dense.groups)
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
@@ -78,7 +79,7 @@ class PushPolicy(ABC):
         self._note(self._client.pull(lookups), lookups)
 
     def expect_no_pull(self) -> None:
-        """`fleet.prefetch` has come to its end."""
+        """Note that `fleet.prefetch` has ended: no pull comes ahead of its batch any more."""
         self.expects_pull = False
 
     def is_pending(self, lookup: Lookup) -> bool:
@@ -86,7 +87,7 @@ class PushPolicy(ABC):
         return id(lookup) in self._pending
 
     def forget(self, lookup: Lookup) -> None:
-        """The rows will not be used after all."""
+        """Drop lookups whose rows will not be used after all."""
         self._pending.pop(id(lookup), None)
 
     def finish(self, lookups: Sequence[Lookup], with_grad: bool) -> None:
@@ -120,7 +121,7 @@ class PushPolicy(ABC):
             self._load(dense, version)
 
     def restart_at(self, version: int) -> None:  # noqa: ARG002 - sync mode needs it
-        """The servers were given another state, of this version."""
+        """Start over: the servers were given another state, of this version."""
         self._pending.clear()
         self.refresh()
 

@@ -1,4 +1,4 @@
-"""`fleet.save_inference_model` of a program: what is on servers comes home, then it is one process's."""
+"""`fleet.save_inference_model` of a program: values are fetched from the servers, and one process can run it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The programs of a job in this process: those that `minimize` has made this worker's, and the trainers that run them.
 
-Beside servers the program is cut by the transpiler's passes; in a collective job all-reduces are put into it. A job of
+With servers the program is cut by the transpiler's passes; in a collective job all-reduces are put into it. A job of
 one process without servers has one inside it.
 """
 
@@ -16,9 +16,9 @@ from weakref import WeakSet
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.roles import Role
 from fleet.runtime import saving
-from fleet.runtime.programs import asked, running
-from fleet.runtime.programs.asked import Strategy
+from fleet.runtime.programs import running, strategy_options
 from fleet.runtime.programs.optimizer import ProgramOptimizer
+from fleet.runtime.programs.strategy_options import Strategy
 from fleet.runtime.programs.trainer import Trainer, jobs
 from fleet.static.executor.scope import Scope, global_scope, scope_guard
 from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
@@ -51,10 +51,12 @@ class ProgramJob:
 
     @property
     def main_program(self) -> Program:
+        """This worker's main program; NotReadyError before `minimize`."""
         return self._made(self._main, "fleet.main_program")
 
     @property
     def startup_program(self) -> Program:
+        """This worker's startup program; NotReadyError before `minimize`."""
         return self._made(self._startup, "fleet.startup_program")
 
     @property
@@ -70,7 +72,7 @@ class ProgramJob:
 
     def distribute(self, optimizer: Optimizer, strategy: Strategy) -> ProgramOptimizer:
         """An optimizer whose `minimize` distributes the program."""
-        asked.check(strategy, self._is_collective)
+        strategy_options.check(strategy, self._is_collective)
         return ProgramOptimizer(self, optimizer, strategy)
 
     def rewrite(self, main: Program, startup: Program, trained: Pair, strategy: Strategy) -> None:
@@ -85,7 +87,7 @@ class ProgramJob:
         self.origin, self._main, self._startup = trained[0], main, startup
 
     def _for_servers(self, trained: Pair, strategy: Strategy) -> Pair:
-        plan = make_plan(*trained, asked.for_servers(self._who, *trained, strategy))
+        plan = make_plan(*trained, strategy_options.for_servers(self._who, *trained, strategy))
         traffic = {}
         if isinstance(strategy, DistributedStrategy):
             if strategy.nonfinite_gradients == "skip" and plan.job.mode == Mode.GEO and plan.dense:
@@ -94,7 +96,7 @@ class ProgramJob:
                     "leave some of them out; use 'error', or another mode"
                 )
             plan = replace(plan, job=replace(plan.job, nonfinite=strategy.nonfinite_gradients))
-            traffic = {name: getattr(strategy.a_sync_configs, name) for name in asked.TRAFFIC}
+            traffic = {name: getattr(strategy.a_sync_configs, name) for name in strategy_options.TRAFFIC}
         made = for_trainer(*trained, plan)
         for program in made:
             program.notes[TRAFFIC_NOTE] = traffic
@@ -106,10 +108,10 @@ class ProgramJob:
             return trained
         # The workers have met in fleet.init(); where nobody has told their endpoints, numbers will do.
         endpoints = [str(endpoint) for endpoint in who.worker_endpoints] or list(map(str, range(who.num_workers)))
-        mode = "local_sgd" if asked.is_local_sgd(strategy) else "grad_allreduce"
+        mode = "local_sgd" if strategy_options.is_local_sgd(strategy) else "grad_allreduce"
         return for_collective(*trained, endpoints, who.index, mode)
 
-    # A worker's life beside servers.
+    # A worker's life with servers.
 
     def init_worker(
         self,
@@ -203,8 +205,8 @@ class ProgramJob:
             return save_inference_model(self, *arguments, **named)
         return saving.export(self.worker("fleet.save_inference_model()"), *arguments, **named)
 
-    def read_own(self, dirname: str | PathLike[str]) -> Callable[[], None]:
+    def read_trainer_variables(self, dirname: str | PathLike[str]) -> Callable[[], None]:
         """The trainer's own variables of a checkpoint, checked; a call of the result takes them over."""
-        from fleet.runtime.programs.own import own_of
+        from fleet.runtime.programs.trainer_variables import prepare_trainer_variables
 
-        return own_of(dirname, self.main_program, self.scope("fleet.load_model()"))
+        return prepare_trainer_variables(dirname, self.main_program, self.scope("fleet.load_model()"))

@@ -22,7 +22,7 @@ class Ids:
 
     count: int
     """Of all ids, padding included."""
-    asked: torch.Tensor
+    real: torch.Tensor
     """Those that are no padding, in host memory."""
     places: torch.Tensor | None
     """Where those are among all, on the device of the rows; None where there is no padding."""
@@ -51,7 +51,7 @@ class Shared:
         rows = self.lookup.rows
         assert rows is not None
         found = rows.detach().index_select(0, self.lookup.inverse)
-        parts = [found] if len(self._ids) == 1 else found.split([len(ids.asked) for ids in self._ids])
+        parts = [found] if len(self._ids) == 1 else found.split([len(ids.real) for ids in self._ids])
         return [ids.spread(part) for ids, part in zip(self._ids, parts, strict=True)]
 
     def add(self, grads: Sequence[torch.Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""`fleet.distributed_optimizer(optimizer)` over programs: what it adds to a program makes that this worker's.
+"""`fleet.distributed_optimizer` of programs: `minimize` makes the program of a loss this worker's part of the job.
 
 Everything happens on copies first, so that a program which cannot be distributed stays as it was.
 """
@@ -17,14 +17,14 @@ from fleet.static.variable import Parameter, Variable
 from fleet.transpiler.programs import refuse_cut
 
 if TYPE_CHECKING:
-    from fleet.runtime.programs.asked import Strategy
     from fleet.runtime.programs.job import ProgramJob
+    from fleet.runtime.programs.strategy_options import Strategy
 
 Made = tuple[list[Operator], ParamsGrads]
 
 
 class ProgramOptimizer:
-    """Stands for an optimizer of programs: whatever adds updates distributes the program, all else is its own."""
+    """Stands for an optimizer of programs: what adds updates also distributes the program, the rest is as it was."""
 
     def __init__(self, job: ProgramJob, inner: Optimizer, strategy: Strategy) -> None:
         self._job = job

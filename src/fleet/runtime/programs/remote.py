@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.runtime.programs import home, saving
+from fleet.runtime.programs import gather, saving
 from fleet.runtime.programs.kernels import make_kernel
 from fleet.static.remote import Remote
 
@@ -15,9 +15,9 @@ class Programs:
     load = staticmethod(saving.load)
     load_here = staticmethod(saving.load_here)
     refuse_to_load = staticmethod(saving.refuse_to_load)
-    for_inference = staticmethod(home.for_inference)
-    with_tables = staticmethod(home.with_tables)
-    at_home = staticmethod(home.at_home)
+    for_inference = staticmethod(gather.for_inference)
+    with_tables = staticmethod(gather.with_tables)
+    gathered = staticmethod(gather.gathered)
 
 
 programs: Remote = Programs()

@@ -44,7 +44,7 @@ def _at_exit() -> None:
 
 
 def leave() -> None:
-    """The process ends: one that did its work takes leave and loses nothing, one that failed says no word."""
+    """Leave all servers as the process ends: in order if it did its work, without a word if it failed."""
     is_failure = has_failed()
     for trainer in list(_running):
         _leave(trainer, is_failure)

@@ -16,9 +16,13 @@ import torch
 from fleet import checkpoint
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageError
 from fleet.runtime import saving
-from fleet.runtime.programs.own import own_of, read_own, write_own
 from fleet.runtime.programs.states import restore
 from fleet.runtime.programs.trainer import Trainer
+from fleet.runtime.programs.trainer_variables import (
+    prepare_trainer_variables,
+    read_trainer_variables,
+    write_trainer_variables,
+)
 from fleet.runtime.programs.values import values_of
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import Scope, global_scope
@@ -39,7 +43,7 @@ def save(executor: Executor, dirname: Folder, program: Program, filename: str | 
     _check(executor, filename)
     scope = global_scope()
     trainer = _joined(scope)
-    saving.save(trainer.worker, dirname, lambda folder: write_own(folder, program, scope))
+    saving.save(trainer.worker, dirname, lambda folder: write_trainer_variables(folder, program, scope))
 
 
 def load(executor: Executor, dirname: Folder, program: Program, filename: str | None = None) -> None:
@@ -55,7 +59,7 @@ def load(executor: Executor, dirname: Folder, program: Program, filename: str | 
         scope.model_dir = str(folder)
         return
     worker = Trainer.of(program, scope, executor.device).worker
-    take_over = own_of(folder, program, scope)
+    take_over = prepare_trainer_variables(folder, program, scope)
     if worker.client.job.num_workers == 1:
         saving.load(worker, folder)
     elif not _begins_with(worker, checkpoint.read_manifest(folder).version):
@@ -104,7 +108,7 @@ def load_here(executor: Executor, dirname: Folder, program: Program, filename: s
     folder = checkpoint.find(dirname)
     is_trained = any(is_update(op) for op in program.global_block().ops)
     restored = restore(program, folder, scope) if is_trained else values_of(program, folder, scope)
-    values = restored | read_own(folder)
+    values = restored | read_trainer_variables(folder)
     wanted = [var for var in program.list_vars() if var.persistable]
     for var in wanted:
         if var.name not in values:

@@ -15,7 +15,7 @@ from fleet.static.executor.scope import Scope
 from fleet.static.program import Program
 from fleet.strategy.mode import Mode
 from fleet.transpiler.rules import rule_of
-from fleet.transpiler.updates import Update, updates_of
+from fleet.transpiler.updates import ParameterUpdate, updates_of
 
 # Accumulators of an update operator in the order in which the native rule keeps them; a count comes last, as a scalar:
 # one for a dense block, one for every row of a table.
@@ -66,11 +66,13 @@ def restore(program: Program, folder: Path, scope: Scope) -> Values:
     return found
 
 
-def _from_dense(update: Update, kept: Kept, program: Program, manifest: checkpoint.Manifest, folder: Path) -> Values:
+def _from_dense(
+    update: ParameterUpdate, kept: Kept, program: Program, manifest: checkpoint.Manifest, folder: Path
+) -> Values:
     shape = update.parameter.shape
     size = prod(shape)
     arrays, scalars = checkpoint.state_form(kept.native.state_width)
-    wanted = checkpoint.Block(update.name, 0, size, size, kept.rule, arrays, scalars)
+    wanted = checkpoint.BlockForm(update.name, 0, size, size, kept.rule, arrays, scalars)
     (data,) = checkpoint.load_dense(manifest, folder, [wanted])
     found: Values = {update.name: data.values.reshape(shape)}
     for slot, array in zip(kept.slots, data.arrays, strict=True):
@@ -81,7 +83,9 @@ def _from_dense(update: Update, kept: Kept, program: Program, manifest: checkpoi
     return found
 
 
-def _read_table(found: Values, update: Update, kept: Kept, manifest: checkpoint.Manifest, folder: Path) -> None:
+def _read_table(
+    found: Values, update: ParameterUpdate, kept: Kept, manifest: checkpoint.Manifest, folder: Path
+) -> None:
     width = update.parameter.shape[1]
     arrays, scalars = checkpoint.state_form(kept.native.state_width)
     for rows in rows_of(update.parameter, manifest, folder, kept.rule):
@@ -94,8 +98,8 @@ def _read_table(found: Values, update: Update, kept: Kept, manifest: checkpoint.
             found[update.op.input(COUNT)[0]][keys] = rows["state"][:, arrays * width]
 
 
-def _begin(update: Update, native: _native.Rule, slots: Sequence[str], scope: Scope) -> Values:
-    """What rows are that servers never had."""
+def _begin(update: ParameterUpdate, native: _native.Rule, slots: Sequence[str], scope: Scope) -> Values:
+    """The values of rows that servers never had."""
     parameter = update.parameter
     found: Values = {parameter.name: first_values(parameter, scope)}
     state = native.start(1)

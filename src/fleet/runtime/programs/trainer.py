@@ -21,9 +21,9 @@ from fleet.ps.flat import FlatParameters
 from fleet.ps.lookup import Request
 from fleet.runtime.join import enter
 from fleet.runtime.programs import running
-from fleet.runtime.programs.adopted import adopted
 from fleet.runtime.programs.lookups import Ids, Shared
-from fleet.runtime.programs.own import read_own
+from fleet.runtime.programs.server_lookups import with_server_lookups
+from fleet.runtime.programs.trainer_variables import read_trainer_variables
 from fleet.runtime.servers import transports
 from fleet.static.notes import SERVERS_NOTE, TRAFFIC_NOTE
 from fleet.static.program import Program
@@ -119,6 +119,7 @@ class Trainer:
 
     @property
     def has_joined(self) -> bool:
+        """Whether it has joined the servers and not left them yet."""
         return self._worker is not None
 
     def _join(self) -> Worker:
@@ -145,7 +146,7 @@ class Trainer:
     def _load_own(self, model_dir: str) -> None:
         """The servers began with a checkpoint: counters and running means of this trainer are in it, too."""
         shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors.items()}
-        for name, array in read_own(Path(model_dir), shapes).items():
+        for name, array in read_trainer_variables(Path(model_dir), shapes).items():
             self._tensors[name].copy_(torch.from_numpy(array))
 
     def _parameters(self) -> list[tuple[str, torch.Tensor]]:
@@ -164,9 +165,9 @@ class Trainer:
         groups = {block.parameter: block.group for block in dense.blocks}
         return FlatParameters([(name, tensor, groups[name]) for name, tensor in self._parameters()], dense.blocks)
 
-    def adopt(self, ops: Sequence[Operator], block: Block) -> list[Operator]:
-        """Operators of a program that may never have been cut: those that look up rows on servers ask for them."""
-        return adopted(ops, block, self._tables)
+    def with_server_lookups(self, ops: Sequence[Operator], block: Block) -> list[Operator]:
+        """The operators, with requests to servers in place of lookups: for a program that may never have been cut."""
+        return with_server_lookups(ops, block, self._tables)
 
     # What a step does.
 
@@ -179,7 +180,7 @@ class Trainer:
         for position, table in enumerate(tables):
             groups.setdefault(table, []).append(position)
         requests = [
-            Request(self._tables[table], tuple(ids[position].asked for position in positions))
+            Request(self._tables[table], tuple(ids[position].real for position in positions))
             for table, positions in groups.items()
         ]
         lookups = worker.lookups(requests, with_grad=is_trained)

@@ -33,13 +33,13 @@ def values_of(program: Program, folder: Path, scope: Scope) -> Values:
                 found[var.name][rows["keys"]] = rows["values"]
         elif var.persistable and var.name in blocks:
             size, known = prod(var.shape), blocks[var.name]
-            wanted = checkpoint.Block(var.name, 0, size, size, known.rule, known.arrays, known.scalars)
+            wanted = checkpoint.BlockForm(var.name, 0, size, size, known.rule, known.arrays, known.scalars)
             found[var.name] = checkpoint.load_dense(manifest, folder, [wanted])[0].values.reshape(var.shape)
     return found
 
 
 def first_values(var: Variable, scope: Scope) -> NDArray[Any]:
-    """A copy of what a scope has of a table: what rows are that servers never had."""
+    """A copy of a scope's values of a table: those of the rows that servers never had."""
     if var.name not in scope:
         raise CheckpointError(f"{var.name!r} has no first values; run the startup program before load_persistables()")
     values: NDArray[Any] = scope.tensors[var.name].cpu().numpy().copy()

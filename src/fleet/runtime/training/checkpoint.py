@@ -16,15 +16,15 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
-from fleet.checkpoint import Steps
+from fleet.checkpoint import StepFolders
 from fleet.collective.agree import world
 from fleet.collective.model import DistributedModel
 from fleet.errors import CheckpointError, FleetError, NotSupportedError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
-from fleet.runtime.training.board import Board
-from fleet.runtime.training.parts import Parts, Stateful
-from fleet.runtime.training.reading import Source
+from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.restore import Restore, together
+from fleet.runtime.training.run_parts import RunParts, Stateful
+from fleet.runtime.training.save_store import SaveStore
 from fleet.runtime.training.writer import Destination, Writer
 
 
@@ -65,13 +65,15 @@ class Checkpoint:
         assert isinstance(model, DistributedModel)
         workers = world()
         schedulers = () if scheduler is None else scheduler if isinstance(scheduler, list | tuple) else (scheduler,)
-        self._parts = Parts(model, optimizer, tuple(schedulers), data, dict(extras or {}), workers.rank, workers.size)
-        self._steps = Steps(folder)
-        board = None
+        self._parts = RunParts(
+            model, optimizer, tuple(schedulers), data, dict(extras or {}), workers.rank, workers.size
+        )
+        self._steps = StepFolders(folder)
+        store = None
         if workers.size > 1:
             name = self._agree([str(self._steps.folder), keep, *self._parts.names()])
-            board = Board(dist.distributed_c10d._get_default_store(), name)
-        self._to = Destination(self._steps, keep, workers.rank, workers.size, board, timeout_s)
+            store = SaveStore(dist.distributed_c10d._get_default_store(), name)
+        self._to = Destination(self._steps, keep, workers.rank, workers.size, store, timeout_s)
         self._num_saves = 0
         self._writer: Writer | None = None
 
@@ -107,7 +109,7 @@ class Checkpoint:
         try:
             captured = self._parts.capture(step)
         except Exception as error:
-            if self._to.board is not None:  # the others must not wait for this worker
+            if self._to.store is not None:  # the others must not wait for this worker
                 self._start(Writer(self._to, number, step, str(error) or repr(error)))
             raise
         self._start(Writer(self._to, number, step, captured))
@@ -167,7 +169,7 @@ class Checkpoint:
             raise CheckpointError(f"{self.folder} has no complete checkpoint of step {step!r}; it has {there}")
         return step
 
-    def _open(self, step: int) -> tuple[Source, bytes]:
+    def _open(self, step: int) -> tuple[CheckpointSource, bytes]:
         try:
             where, manifest = self._steps.read(step)
         except CheckpointError as error:
@@ -177,7 +179,7 @@ class Checkpoint:
                 f"{self.folder} is not the folder that worker 0 sees: step {step} is not there; "
                 "give a folder on a file system that all machines share"
             ) from error
-        return Source(where, manifest), str(zlib.crc32(manifest.to_text().encode())).encode()
+        return CheckpointSource(where, manifest), str(zlib.crc32(manifest.to_text().encode())).encode()
 
 
 def _refuse_servers(model: object, optimizer: object) -> None:

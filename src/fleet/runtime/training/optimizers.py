@@ -15,9 +15,9 @@ from fleet.collective.model import DistributedModel
 from fleet.collective.modes.sharded_state import ShardedState
 from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import CheckpointError, NotReadyError, UsageError
-from fleet.runtime.training.reading import Source, Want
-from fleet.runtime.training.shares import Shares, local_of
+from fleet.runtime.training.reading import CheckpointSource, Want
 from fleet.runtime.training.trees import decode, encode
+from fleet.runtime.training.write_share import WriteShare, local_of
 
 # How torch computes the same thing here: a matter of this machine, not of the training.
 _HERE = {"foreach", "fused", "capturable", "differentiable"}
@@ -52,16 +52,17 @@ class Optimization:
 
     @property
     def kind(self) -> str:
+        """The name of the user's optimizer class."""
         return type(self.users).__name__
 
-    def collect(self, shares: Shares) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """(settings, state, state of this worker alone) as JSON; tensors go to `shares`."""
+    def collect(self, share: WriteShare) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """(settings, state, state of this worker alone) as JSON; tensors go to `share`."""
         settings: list[dict[str, Any]] = []
         for group in self.users.param_groups:
             values = {name: value for name, value in group.items() if name != "params"}
             names = [self._names[id(parameter)] for parameter in group["params"]]
             number = len(settings)
-            tree = encode(values, f"settings/{number}", _adder(shares, 0), f"param_groups[{number}]")
+            tree = encode(values, f"settings/{number}", _adder(share, 0), f"param_groups[{number}]")
             settings.append({"params": names, "settings": tree})
         owner = self._worker if self.steps_alone else self._owner
         prefix = f"own/{self._worker}/optimizer" if self.steps_alone else "optimizer"
@@ -69,14 +70,14 @@ class Optimization:
         for parameter in _parameters(self.holder):
             name = self._names[id(parameter)]
             if found := self.holder.state.get(parameter):
-                state[name] = encode(dict(found), f"{prefix}/{name}", _adder(shares, owner), f"the state of {name!r}")
+                state[name] = encode(dict(found), f"{prefix}/{name}", _adder(share, owner), f"the state of {name!r}")
         described = {"class": self.kind, "groups": settings}
         if self.steps_alone:
             return described, {}, state
         is_needed = self._worker == 0 or self._owner is not None  # else worker 0 says the same
         return described, state if is_needed else {}, {}
 
-    def plan(self, source: Source) -> Planned:
+    def plan(self, source: CheckpointSource) -> Planned:
         """What there is to load; CheckpointError if it does not fit. Nothing is changed yet."""
         saved = source.manifest.shared["optimizer"]
         if saved["class"] != self.kind:
@@ -85,7 +86,7 @@ class Optimization:
             )
         return Planned(self, self._plan_settings(source, saved["groups"]), *self._plan_state(source))
 
-    def _plan_settings(self, source: Source, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _plan_settings(self, source: CheckpointSource, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
         group_of = {name: number for number, group in enumerate(groups) for name in group["params"]}
         trained = [self._names[id(parameter)] for parameter in _parameters(self.users)]
         for name in trained:
@@ -106,7 +107,7 @@ class Optimization:
             planned.append({name: value for name, value in values.items() if name not in _HERE})
         return planned
 
-    def _plan_state(self, source: Source) -> tuple[list[tuple[torch.Tensor, dict[str, Any]]], list[Want]]:
+    def _plan_state(self, source: CheckpointSource) -> tuple[list[tuple[torch.Tensor, dict[str, Any]]], list[Want]]:
         manifest = source.manifest
         saved = manifest.shared["optimizer_state"]
         if not saved:  # workers stepped alone, or nobody has stepped yet
@@ -140,6 +141,7 @@ class Planned:
         self.wants = wants
 
     def apply(self) -> None:
+        """Give the optimizer the settings and the state, in place of what it has."""
         holder = self._optimization.holder
         holder.state.clear()
         for parameter, entries in self._state:
@@ -156,7 +158,12 @@ class _Making:
     """Tensors for the state of one parameter, of the types and on the devices where its optimizer wants them."""
 
     def __init__(
-        self, source: Source, parameter: torch.Tensor, group: dict[str, Any], present: dict[str, Any], name: str
+        self,
+        source: CheckpointSource,
+        parameter: torch.Tensor,
+        group: dict[str, Any],
+        present: dict[str, Any],
+        name: str,
     ) -> None:
         self.wants: list[Want] = []
         self._source = source
@@ -199,5 +206,5 @@ def _parameters(optimizer: Optimizer) -> Iterator[torch.Tensor]:
         yield from group["params"]
 
 
-def _adder(shares: Shares, owner: int | None) -> Callable[[str, torch.Tensor], None]:
-    return lambda key, tensor: shares.add(key, tensor, owner)
+def _adder(share: WriteShare, owner: int | None) -> Callable[[str, torch.Tensor], None]:
+    return lambda key, tensor: share.add(key, tensor, owner)

@@ -12,7 +12,7 @@ import torch
 
 from fleet.checkpoint import Form, Span, TrainingManifest, check_file, map_spans
 from fleet.errors import CheckpointError
-from fleet.runtime.training.shares import Local, from_bits
+from fleet.runtime.training.write_share import Local, from_bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class Want:
     into: Local
 
 
-class Source:
+class CheckpointSource:
     """A complete checkpoint. Only the ranges that are wanted are read; each worker opens what it needs."""
 
     def __init__(self, folder: Path, manifest: TrainingManifest) -> None:
@@ -37,6 +37,7 @@ class Source:
 
     @property
     def where(self) -> str:
+        """The folder as text, for errors."""
         return str(self.folder)
 
     def check_files(self, worker: int, num_workers: int) -> None:
@@ -45,6 +46,7 @@ class Source:
             check_file(self.folder / file.name, file)
 
     def form(self, key: str) -> Form:
+        """Type and shape of a tensor; CheckpointError if the checkpoint mentions it but does not have it."""
         try:
             return self.manifest.forms[key]
         except KeyError:
@@ -86,7 +88,7 @@ class Source:
 class LazyTensors(Mapping[str, torch.Tensor]):
     """Tensors of a checkpoint by the names that `keys` has for them; each is read when it is asked for."""
 
-    def __init__(self, source: Source, keys: Mapping[str, str]) -> None:
+    def __init__(self, source: CheckpointSource, keys: Mapping[str, str]) -> None:
         self._source = source
         self._keys = keys
 

@@ -15,10 +15,10 @@ from fleet.collective.worlds import World
 from fleet.errors import CheckpointError, FleetError
 from fleet.runtime.training import random_states
 from fleet.runtime.training.optimizers import Optimization, Planned
-from fleet.runtime.training.parts import Parts, Stateful, model_tensors
-from fleet.runtime.training.reading import LazyTensors, Source, Want
-from fleet.runtime.training.shares import local_of
+from fleet.runtime.training.reading import CheckpointSource, LazyTensors, Want
+from fleet.runtime.training.run_parts import RunParts, Stateful, model_tensors
 from fleet.runtime.training.trees import decode
+from fleet.runtime.training.write_share import local_of
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def together(world: World, what: Callable[[], T]) -> T:
 class Restore:
     """One checkpoint on its way into one run."""
 
-    def __init__(self, parts: Parts, source: Source) -> None:
+    def __init__(self, parts: RunParts, source: CheckpointSource) -> None:
         self._parts = parts
         self._source = source
         self._shared = source.manifest.shared
@@ -106,7 +106,7 @@ class Restore:
         return wants
 
     def _check_objects(self) -> None:
-        """Whoever is here must have been there; whoever was there and is not here gets a word."""
+        """Every object of the run must be in the checkpoint; one that is only in the checkpoint is logged."""
         where, shared, parts = self._source.where, self._shared, self._parts
         if len(shared["schedulers"]) < len(parts.schedulers):
             raise CheckpointError(

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fleet.checkpoint import Account, SpanData, Steps, TrainingManifest, abort, write_spans
+from fleet.checkpoint import Account, SpanData, StepFolders, TrainingManifest, abort, write_spans
 from fleet.errors import CheckpointError, CommunicationError, FleetError
-from fleet.runtime.training.board import POLL_S, Board
+from fleet.runtime.training.save_store import POLL_S, SaveStore
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +42,11 @@ class Captured:
 class Destination:
     """Where a checkpoint goes, and who writes it."""
 
-    steps: Steps
+    steps: StepFolders
     keep: int
     worker: int
     num_workers: int
-    board: Board | None
+    store: SaveStore | None
     """None where there is nobody to agree with."""
     timeout_s: float
     """How long nobody may have written a file before the save is given up."""
@@ -78,11 +78,11 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         try:
-            if (board := self._to.board) is None:
+            if (store := self._to.store) is None:
                 self._save_alone()
             else:
-                with board.watching_host():
-                    self._lead(board) if self._to.worker == 0 else self._follow(board)
+                with store.watching_host():
+                    self._lead(store) if self._to.worker == 0 else self._follow(store)
         except Exception as error:  # of whatever kind: it is raised where the save is waited for
             self._failure = CheckpointError(f"checkpoint step {self.step} was not written: {_text(error)}")
             self._failure.__cause__ = error
@@ -99,42 +99,42 @@ class Writer(threading.Thread):
             raise
         self._prune()
 
-    def _lead(self, board: Board) -> None:
+    def _lead(self, store: SaveStore) -> None:
         try:
             writing = self._to.steps.begin(self.step)
         except Exception as error:
-            self._tell(board, "folder", json.dumps({"error": _text(error)}))
+            self._tell(store, "folder", json.dumps({"error": _text(error)}))
             raise
         try:
-            board.put(f"{self._number}/folder", json.dumps({"path": str(writing)}))
-            self._commit(writing, [self._write_first(writing), *self._collect(board)])
+            store.put(f"{self._number}/folder", json.dumps({"path": str(writing)}))
+            self._commit(writing, [self._write_first(writing), *self._collect(store)])
         except BaseException as error:
             with contextlib.suppress(CheckpointError):
                 abort(writing)
-            self._tell(board, "outcome", _text(error))
+            self._tell(store, "outcome", _text(error))
             raise
-        self._tell(board, "outcome", "")
+        self._tell(store, "outcome", "")
         self._prune()
 
-    def _follow(self, board: Board) -> None:
+    def _follow(self, store: SaveStore) -> None:
         number, worker, limit_s = self._number, self._to.worker, self._to.timeout_s
-        self._wait(board, f"{number}/folder", limit_s, "worker 0 to make the folder")
-        said = json.loads(board.get(f"{number}/folder") or "{}")
+        self._wait(store, f"{number}/folder", limit_s, "worker 0 to make the folder")
+        said = json.loads(store.get(f"{number}/folder") or "{}")
         if "error" in said:
-            board.count(f"{number}/seen", 1)
+            store.count(f"{number}/seen", 1)
             raise CheckpointError(said["error"])
         answer: dict[str, object] = {"save": number}
         try:
             writing = Path(said["path"])
             self._wait_to_see(writing)
-            answer["pieces"] = board.put_long(f"account/{worker}", self._write(writing).to_text())
+            answer["pieces"] = store.put_long(f"account/{worker}", self._write(writing).to_text())
         except Exception as error:  # of whatever kind: worker 0 waits for an answer
             answer["error"] = f"worker {worker}: {_text(error)}"
-        board.put(f"account/{worker}", json.dumps(answer))
-        board.count(f"{number}/done", 1)
-        self._wait(board, f"{number}/outcome", limit_s + LATER_S, "worker 0 to say that all have written")
-        outcome = board.get(f"{number}/outcome")
-        board.count(f"{number}/seen", 1)
+        store.put(f"account/{worker}", json.dumps(answer))
+        store.count(f"{number}/done", 1)
+        self._wait(store, f"{number}/outcome", limit_s + LATER_S, "worker 0 to say that all have written")
+        outcome = store.get(f"{number}/outcome")
+        store.count(f"{number}/seen", 1)
         if outcome:
             raise CheckpointError(outcome)
 
@@ -151,7 +151,7 @@ class Writer(threading.Thread):
         self._move("this worker's files to be written")
         to = self._to
         pieces = write_spans(
-            writing, to.worker, to.num_workers, captured.parts, moved=lambda: self._move(None, to.board)
+            writing, to.worker, to.num_workers, captured.parts, moved=lambda: self._move(None, to.store)
         )
         return replace(captured.account, pieces=pieces)
 
@@ -162,13 +162,13 @@ class Writer(threading.Thread):
         took_s = time.monotonic() - self._started_at
         log.info("checkpoint step %d: %.3g MB in %.1f s", self.step, manifest.size_bytes / 1e6, took_s)
 
-    def _collect(self, board: Board) -> list[Account]:
+    def _collect(self, store: SaveStore) -> list[Account]:
         """What the other workers have written, in their order."""
         number, others = self._number, range(1, self._to.num_workers)
         keys = {f"account/{worker}": worker for worker in others}
 
         def answers() -> dict[int, dict[str, Any]]:
-            texts = {keys[key]: json.loads(text) for key, text in board.get_all(keys).items()}
+            texts = {keys[key]: json.loads(text) for key, text in store.get_all(keys).items()}
             return {worker: answer for worker, answer in texts.items() if answer["save"] == number}
 
         def missing() -> str:
@@ -177,14 +177,14 @@ class Writer(threading.Thread):
 
         def all_done() -> bool:
             self._move("the other workers to write")
-            return board.count(f"{number}/done", 0) >= len(others)
+            return store.count(f"{number}/done", 0) >= len(others)
 
-        board.wait_for(all_done, number, self._to.timeout_s, missing)
+        store.wait_for(all_done, number, self._to.timeout_s, missing)
         given = answers()
         for worker in others:
             if "error" in given[worker]:
                 raise CheckpointError(given[worker]["error"])
-        texts = {worker: board.get_long(f"account/{worker}", given[worker]["pieces"]) for worker in others}
+        texts = {worker: store.get_long(f"account/{worker}", given[worker]["pieces"]) for worker in others}
         return [Account.from_text(text, f"worker {worker}") for worker, text in texts.items()]
 
     def _prune(self) -> None:
@@ -194,22 +194,22 @@ class Writer(threading.Thread):
         except Exception as error:
             log.warning("old checkpoints stay in %s: %s", self._to.steps.folder, _text(error))
 
-    def _tell(self, board: Board, key: str, text: str) -> None:
+    def _tell(self, store: SaveStore, key: str, text: str) -> None:
         """Let the others know, and stay until they do: with this worker the store may go."""
         self._move("the other workers to see the outcome")
         with contextlib.suppress(CommunicationError):
-            board.put(f"{self._number}/{key}", text)
+            store.put(f"{self._number}/{key}", text)
             deadline = time.monotonic() + min(SEEN_S, self._to.timeout_s)
             others = self._to.num_workers - 1
-            while board.count(f"{self._number}/seen", 0) < others and time.monotonic() < deadline:
+            while store.count(f"{self._number}/seen", 0) < others and time.monotonic() < deadline:
                 time.sleep(POLL_S)
 
-    def _wait(self, board: Board, key: str, limit_s: float, what: str) -> None:
+    def _wait(self, store: SaveStore, key: str, limit_s: float, what: str) -> None:
         def is_there() -> bool:
             self._move(what)
-            return board.get(key) is not None
+            return store.get(key) is not None
 
-        board.wait_for(is_there, self._number, limit_s, lambda: what)
+        store.wait_for(is_there, self._number, limit_s, lambda: what)
 
     def _wait_to_see(self, writing: Path) -> None:
         deadline = time.monotonic() + APPEARS_S
@@ -221,12 +221,12 @@ class Writer(threading.Thread):
                 )
             time.sleep(POLL_S)
 
-    def _move(self, doing: str | None, board: Board | None = None) -> None:
+    def _move(self, doing: str | None, store: SaveStore | None = None) -> None:
         """This thread is alive; what it waits for next, and whether the others should know that a file is written."""
         self._doing = doing or self._doing
         self._moved_at = time.monotonic()
-        if board is not None:
-            board.count(f"{self._number}/moved", 1)
+        if store is not None:
+            store.count(f"{self._number}/moved", 1)
 
 
 def _text(error: BaseException) -> str:

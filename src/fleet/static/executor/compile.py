@@ -37,7 +37,7 @@ def compile_block(
         block.var(name)
     ops = needed(block, fetches)
     if scope.trainer is not None:
-        ops = scope.trainer.adopt(ops, block)
+        ops = scope.trainer.with_server_lookups(ops, block)
     _check_sources(block, ops, feeds, fetches)
     ops = fuse(ops, block, fetches, on_host=device.type == "cpu" and not is_handed_on)
     plan = block.program.notes.get(MEMORY_NOTE)

@@ -12,7 +12,7 @@ from fleet.static.executor.dataset import FetchHandler, run_over
 from fleet.static.executor.faults import explained
 from fleet.static.executor.place import CPUPlace, device_of
 from fleet.static.executor.scope import Scope, global_scope
-from fleet.static.executor.steps import Steps, fetch_names, plain
+from fleet.static.executor.steps import CompiledSteps, fetch_names, plain
 from fleet.static.feeds import joined
 from fleet.static.notes import SERVERS_NOTE
 from fleet.static.program import Program, default_main_program
@@ -31,7 +31,7 @@ class Executor:
     def __init__(self, place: object = None) -> None:
         self.place = CPUPlace() if place is None else place
         self.device = device_of(self.place)
-        self._steps = Steps(self.device)
+        self._steps = CompiledSteps(self.device)
         self._is_closed = False
         self._evaluated: WeakKeyDictionary[Program, tuple[int, Program]] = WeakKeyDictionary()
         """Of programs that train, their version and what evaluates them."""
@@ -90,7 +90,7 @@ class Executor:
     ) -> int:
         """Run a program over every batch of a dataset; returns how many there were.
 
-        With `thread` above 1 so many threads run it at once and share the parameters without locks; beside servers,
+        With `thread` above 1 so many threads run it at once and share the parameters without locks; with servers,
         where one thread runs it, so many read, as after `dataset.set_thread(thread)`. `fetch_list` is printed every
         `print_period` batches, under the names of `fetch_info`; `debug` prints the time that all took.
         """

@@ -72,7 +72,7 @@ class LoDTensor:
         )
 
     def set(self, value: Any, place: object = None) -> None:
-        """Take these values, on `place` if it is given; where rows begin is to be said anew if they are not as many.
+        """Take these values, on `place` if it is given; if their number differs, say again where rows begin.
 
         An array is copied, so that it may be filled anew afterwards; a tensor is kept as it is.
         """

@@ -30,12 +30,15 @@ class Lowering:
         """Whether torch.compile or a CUDA graph gets the kernels, which then may keep nothing between runs."""
 
     def var(self, name: str) -> Variable:
+        """A variable by its name."""
         return self.block.var(name)
 
     def shape(self, name: str) -> Shape:
+        """The declared shape of a variable; -1 is a size that a batch decides."""
         return self.block.var(name).shape
 
     def dtype(self, name: str) -> str:
+        """The declared type of a variable's values."""
         return self.block.var(name).dtype
 
     @property

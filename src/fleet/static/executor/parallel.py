@@ -63,10 +63,12 @@ class CompiledProgram:
 
     @property
     def serial(self) -> int:
+        """The program's: equal for no two programs of a process."""
         return self.program.serial
 
     @property
     def version(self) -> int:
+        """The program's: it grows with every change."""
         return self.program.version
 
 
@@ -97,6 +99,7 @@ class ParallelExecutor:
 
     @property
     def device_count(self) -> int:
+        """Always 1: a process has one device."""
         return 1
 
     def run(

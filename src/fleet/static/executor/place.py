@@ -17,6 +17,7 @@ class CPUPlace:
 
     @property
     def device(self) -> torch.device:
+        """The place as torch names it."""
         return torch.device("cpu")
 
 
@@ -32,6 +33,7 @@ class CUDAPlace:
 
     @property
     def device(self) -> torch.device:
+        """The place as torch names it; an error if torch sees no such GPU."""
         if env.FLEET_DEVICE.get() == "CPU":
             return torch.device("cpu")
         count = torch.cuda.device_count()

@@ -41,9 +41,11 @@ class Rows:
         return Rows(index, values.index_add_(0, inverse, self.values), self.height)
 
     def to_dense(self) -> torch.Tensor:
+        """The whole tensor: rows of one index are added, the others are zeros."""
         shape = (self.height, *self.values.shape[1:])
         dense = torch.zeros(shape, dtype=self.values.dtype, device=self.values.device)
         return dense.index_add_(0, self.index, self.values)
 
     def scaled(self, factor: float | torch.Tensor) -> Rows:
+        """All values multiplied by a factor."""
         return Rows(self.index, self.values * factor, self.height)

@@ -25,6 +25,7 @@ class ScopeVariable:
         self.name = name
 
     def get_tensor(self) -> ScopeTensor:
+        """What reads and writes its value."""
         return ScopeTensor(self._scope, self.name)
 
 
@@ -37,6 +38,7 @@ class ScopeTensor:
 
     @property
     def tensor(self) -> torch.Tensor:
+        """The value itself, not a copy; NotReadyError if there is none."""
         found = self._scope.tensors.get(self._name)
         if found is None:
             raise NotReadyError(
@@ -68,6 +70,7 @@ class ScopeTensor:
             known.copy_(tensor)  # others may hold views of it
 
     def shape(self) -> list[int]:
+        """The shape of the value; NotReadyError if there is none."""
         return list(self.tensor.shape)
 
     _get_dims = shape

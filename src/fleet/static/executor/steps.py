@@ -72,7 +72,7 @@ def _apart(value: Any, fed: Container[int]) -> Any:
     return value
 
 
-class Steps:
+class CompiledSteps:
     """Compiled programs by what they were compiled for. Threads may share it."""
 
     def __init__(self, device: torch.device) -> None:
@@ -132,7 +132,7 @@ class Steps:
 
 
 def plain(program: Any) -> Any:
-    """The program that a CompiledProgram stands for; what is given, if it is none."""
+    """The program that a CompiledProgram stands for; anything else as it is."""
     return getattr(program, "program", program)
 
 

@@ -82,6 +82,7 @@ class Replacing:
         return self
 
     def path(self, name: str) -> Path:
+        """Where to write the new file `name` until all are complete."""
         self._names[name] = self._folder / f".{name}.writing-{secrets.token_hex(4)}"
         return self._names[name]
 

@@ -60,7 +60,7 @@ def save_vars(
                 "save_vars: what this program keeps from step to step is on servers; use save_persistables()"
             )
         program = remote().with_tables(program)
-        scope = remote().at_home(global_scope(), chosen(program, vars, predicate))
+        scope = remote().gathered(global_scope(), chosen(program, vars, predicate))
     else:
         scope = global_scope()
     with scope_guard(scope):

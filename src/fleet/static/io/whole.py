@@ -39,7 +39,7 @@ def save(program: Program, model_path: str | os.PathLike[str]) -> None:
     folder, stem = _place(model_path)
     if SERVERS_NOTE in program.notes:
         program = remote().with_tables(program)
-        scope = remote().at_home(scope, chosen(program, None, is_parameter))
+        scope = remote().gathered(scope, chosen(program, None, is_parameter))
     lasting = chosen(program, None, is_persistable)
     with scope_guard(scope):
         values = values_of(program, lasting)

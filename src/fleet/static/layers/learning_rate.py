@@ -18,8 +18,9 @@ from fleet.static.initializer import Constant
 from fleet.static.layers.helper import Layer
 from fleet.static.operator import SCHEDULE
 from fleet.static.program import default_main_program, default_startup_program
-from fleet.static.settings import number, switch, whole
+from fleet.static.settings import checked, number, whole
 from fleet.static.variable import Variable
+from fleet.strategy.check import Check, Number, Switch, Whole
 
 __all__ = [
     "cosine_decay",
@@ -33,21 +34,38 @@ __all__ = [
 ]
 
 COUNTER = "@LR_DECAY_COUNTER@"
+_RATE = Number(least=0)
+_COUNT = Whole(least=1)
+_CHECKS: dict[str, Check[Any]] = {
+    "learning_rate": _RATE,
+    "end_learning_rate": _RATE,
+    "start_lr": _RATE,
+    "end_lr": _RATE,
+    "decay_rate": _RATE,
+    "decay_steps": _COUNT,
+    "step_each_epoch": _COUNT,
+    "epochs": _COUNT,
+    "power": Number(above=0),
+    "d_model": Number(above=0),
+    "staircase": Switch(),
+    "cycle": Switch(),
+}
+"""What arguments of a name are in every schedule."""
 
 
 def exponential_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> Variable:
     """learning_rate * decay_rate ^ (step / decay_steps); with `staircase` only whole powers."""
-    return _decay("exponential_decay", learning_rate, decay_steps, decay_rate, staircase)
+    return _checked("exponential_decay", locals())
 
 
 def natural_exp_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> Variable:
     """learning_rate * exp(-decay_rate * step / decay_steps); with `staircase` in whole multiples of decay_rate."""
-    return _decay("natural_exp_decay", learning_rate, decay_steps, decay_rate, staircase)
+    return _checked("natural_exp_decay", locals())
 
 
 def inverse_time_decay(learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False) -> Variable:
     """learning_rate / (1 + decay_rate * step / decay_steps); with `staircase` in whole multiples of decay_rate."""
-    return _decay("inverse_time_decay", learning_rate, decay_steps, decay_rate, staircase)
+    return _checked("inverse_time_decay", locals())
 
 
 def polynomial_decay(
@@ -62,15 +80,7 @@ def polynomial_decay(
     (learning_rate - end_learning_rate) * (1 - step / decay_steps) ^ power + end_learning_rate. Afterwards it stays
     there; with `cycle` it begins anew each time, over twice, three times, ... as many steps.
     """
-    own = "polynomial_decay"
-    return _schedule(
-        own,
-        learning_rate=number(own, "learning_rate", learning_rate, least=0),
-        decay_steps=whole(own, "decay_steps", decay_steps, least=1),
-        end_learning_rate=number(own, "end_learning_rate", end_learning_rate, least=0),
-        power=number(own, "power", power, above=0),
-        cycle=switch(own, "cycle", cycle),
-    )
+    return _checked("polynomial_decay", locals())
 
 
 def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Variable:
@@ -87,37 +97,17 @@ def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Varia
 
 def noam_decay(d_model: float, warmup_steps: float, learning_rate: float = 1.0) -> Variable:
     """learning_rate * d_model^-0.5 * min(n^-0.5, n * warmup_steps^-1.5) in step n, the first of which is 1."""
-    own = "noam_decay"
-    return _schedule(
-        own,
-        learning_rate=number(own, "learning_rate", learning_rate, least=0),
-        d_model=number(own, "d_model", d_model, above=0),
-        warmup_steps=number(own, "warmup_steps", warmup_steps, above=0),
-    )
+    return _checked("noam_decay", locals(), warmup_steps=Number(above=0))
 
 
 def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Variable:
     """learning_rate / 2 * (cos(epoch * pi / epochs) + 1), the same for all steps of an epoch."""
-    own = "cosine_decay"
-    return _schedule(
-        own,
-        learning_rate=number(own, "learning_rate", learning_rate, least=0),
-        step_each_epoch=whole(own, "step_each_epoch", step_each_epoch, least=1),
-        epochs=whole(own, "epochs", epochs, least=1),
-    )
+    return _checked("cosine_decay", locals())
 
 
 def linear_lr_warmup(learning_rate: float | Variable, warmup_steps: int, start_lr: float, end_lr: float) -> Variable:
     """From `start_lr` to `end_lr` in a straight line of `warmup_steps`, then `learning_rate`, a schedule maybe."""
-    own = "linear_lr_warmup"
-    settings: dict[str, Any] = {
-        "warmup_steps": whole(own, "warmup_steps", warmup_steps, least=1),
-        "start_lr": number(own, "start_lr", start_lr, least=0),
-        "end_lr": number(own, "end_lr", end_lr, least=0),
-    }
-    if isinstance(learning_rate, Variable):
-        return _schedule("linear_warmup", learning_rate, **settings)
-    return _schedule("linear_warmup", **settings, learning_rate=number(own, "learning_rate", learning_rate, least=0))
+    return _checked("linear_lr_warmup", locals(), "linear_warmup", warmup_steps=_COUNT)
 
 
 def _decay_step_counter(begin: int = 0) -> Variable:
@@ -130,14 +120,15 @@ def _decay_step_counter(begin: int = 0) -> Variable:
     return out
 
 
-def _decay(kind: str, learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool) -> Variable:
-    return _schedule(
-        kind,
-        learning_rate=number(kind, "learning_rate", learning_rate, least=0),
-        decay_steps=whole(kind, "decay_steps", decay_steps, least=1),
-        decay_rate=number(kind, "decay_rate", decay_rate, least=0),
-        staircase=switch(kind, "staircase", staircase),
-    )
+def _checked(own: str, given: dict[str, Any], kind: str = "", **checks: Check[Any]) -> Variable:
+    """The schedule of a function by what it was given; a learning rate may be another schedule's variable."""
+    rate = given["learning_rate"] if isinstance(given["learning_rate"], Variable) and kind else None
+    attrs = {
+        name: checked(own, name, value, checks.get(name) or _CHECKS[name])
+        for name, value in given.items()
+        if value is not rate
+    }
+    return _schedule(kind or own, rate, **attrs)
 
 
 def _schedule(kind: str, rate: Variable | None = None, **attrs: Any) -> Variable:

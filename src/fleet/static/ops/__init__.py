@@ -15,9 +15,6 @@ from fleet.static.ops import (
     batch_norm as batch_norm,
 )
 from fleet.static.ops import (
-    chances as chances,
-)
-from fleet.static.ops import (
     choosing as choosing,
 )
 from fleet.static.ops import (
@@ -124,6 +121,9 @@ from fleet.static.ops import (
 )
 from fleet.static.ops import (
     printing as printing,
+)
+from fleet.static.ops import (
+    probability_loss as probability_loss,
 )
 from fleet.static.ops import (
     random as random,

@@ -8,6 +8,8 @@ trainers make the updates themselves (geo), `check_finite` looks at gradients be
 
 from __future__ import annotations
 
+from typing import Any
+
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.registry import Infer, Kernel, register
@@ -25,21 +27,16 @@ def _infer_prefetch(infer: Infer) -> None:
         infer.set("Out", (*batch, width), "float32", index=index, lod=ids.lod)
 
 
+_LOOKUPS: dict[str, list[Any]] = {"tables": [], "widths": [], "heights": [], "padding_idx": [], "drops_last": []}
 register(
     "prefetch",
     inputs=("Ids*",),
     outputs=("Out*",),
-    attrs={"tables": [], "widths": [], "heights": [], "padding_idx": [], "drops_last": []},
+    attrs=_LOOKUPS,
     infer=_infer_prefetch,
     has_effect=True,
 )(_kernel)
-register(
-    "prefetch_grad",
-    inputs=("Ids*", "Out@GRAD*"),
-    outputs=(),
-    attrs={"tables": [], "widths": [], "heights": [], "padding_idx": [], "drops_last": []},
-    has_effect=True,
-)(_kernel)
+register("prefetch_grad", inputs=("Ids*", "Out@GRAD*"), outputs=(), attrs=_LOOKUPS, has_effect=True)(_kernel)
 register(
     "send",
     inputs=("X*", "LearningRate*"),

@@ -46,14 +46,7 @@ def _fused(op: Operator, adam: Callable[..., None], weight_decay: float) -> Rule
     given = {"beta1": op.attr("beta1"), "beta2": op.attr("beta2"), "eps": op.attr("epsilon")}
     given |= {"weight_decay": weight_decay, "amsgrad": False, "maximize": False}
 
-    def update(
-        param: Tensor,
-        grad: Tensor,
-        rate: Rate,
-        mean: Tensor,
-        square: Tensor,
-        step: Tensor,
-    ) -> None:
+    def update(param: Tensor, grad: Tensor, rate: Rate, mean: Tensor, square: Tensor, step: Tensor) -> None:
         step.add_(1)
         if param.is_contiguous() and mean.is_contiguous() and square.is_contiguous():
             adam([param], [grad.contiguous()], [mean], [square], [], [step], lr=rate, **given)
@@ -68,19 +61,30 @@ def _fused(op: Operator, adam: Callable[..., None], weight_decay: float) -> Rule
 
 def _by_row(op: Operator, lowering: Lowering, weight_decay: float) -> Rule:
     """Every row by its own count, which torch's call does not know."""
+    moved = _moments(op, lowering)
+
+    def update(param: Tensor, grad: Tensor, rate: Rate, mean: Tensor, square: Tensor, step: Tensor) -> None:
+        root, share = moved(grad, mean, square, step)
+        if weight_decay:
+            param.mul_(_plain(1 - rate * weight_decay, param))
+        subtract_ratio_(param, mean, root, rate / share)
+
+    return update
+
+
+def _moments(op: Operator, lowering: Lowering) -> Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Rate]]:
+    """Moves mean and square on by a gradient; what to divide by, and which part of the mean is there by now."""
     beta1, beta2, epsilon = op.attr("beta1"), op.attr("beta2"), op.attr("epsilon")
     counted = _counter(op, lowering)
 
-    def update(param: Tensor, grad: Tensor, rate: Rate, mean: Tensor, square: Tensor, step: Tensor) -> None:
+    def moved(grad: Tensor, mean: Tensor, square: Tensor, step: Tensor) -> tuple[Tensor, Rate]:
         count = counted(step)
         mean.lerp_(grad, 1 - beta1)
         square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         root = square.sqrt().mul_(_plain((1 - beta2**count) ** -0.5, grad)).add_(epsilon)
-        if weight_decay:
-            param.mul_(_plain(1 - rate * weight_decay, param))
-        subtract_ratio_(param, mean, root, rate / (1 - beta1**count))
+        return root, 1 - beta1**count
 
-    return update
+    return moved
 
 
 @register_update("adamax", ("Moment", "InfNorm", STEP), {**_BETAS, "epsilon": 1e-8})
@@ -100,22 +104,11 @@ def _adamax(op: Operator, lowering: Lowering) -> Rule:
 @register_update("lamb", ("Moment1", "Moment2", STEP), {**_BETAS, "epsilon": 1e-6, "weight_decay": 0.01})
 def _lamb(op: Operator, lowering: Lowering) -> Rule:
     """A gradient of rows is scaled row by row, as tables on servers do."""
-    beta1, beta2, epsilon, decay = (op.attr(name) for name in ("beta1", "beta2", "epsilon", "weight_decay"))
-    counted, norm = _counter(op, lowering), norm_of(is_sparse(op, lowering))
+    moved, norm, decay = _moments(op, lowering), norm_of(is_sparse(op, lowering)), op.attr("weight_decay")
 
-    def update(
-        param: Tensor,
-        grad: Tensor,
-        rate: Rate,
-        mean: Tensor,
-        square: Tensor,
-        step: Tensor,
-    ) -> None:
-        count = counted(step)
-        mean.lerp_(grad, 1 - beta1)
-        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        root = square.sqrt().mul_(_plain((1 - beta2**count) ** -0.5, grad)).add_(epsilon)
-        direction = (mean * _plain(1 / (1 - beta1**count), grad)).div_(root).add_(param, alpha=decay)
+    def update(param: Tensor, grad: Tensor, rate: Rate, mean: Tensor, square: Tensor, step: Tensor) -> None:
+        root, share = moved(grad, mean, square, step)
+        direction = (mean * _plain(1 / share, grad)).div_(root).add_(param, alpha=decay)
         weights, size = norm(param), norm(direction)
         trust = torch.where((weights > 0) & (size > 0), weights / size, 1.0)
         subtract_(param, direction.mul_(trust.to(grad.dtype)), rate)

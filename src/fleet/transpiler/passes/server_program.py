@@ -22,7 +22,7 @@ from fleet.static.variable import Variable
 from fleet.strategy.mode import Mode
 from fleet.transpiler.plan import Plan
 from fleet.transpiler.share import Share, shares_of
-from fleet.transpiler.updates import Update, last_writer, updates_of
+from fleet.transpiler.updates import ParameterUpdate, last_writer, updates_of
 from fleet.transpiler.verify import verified
 
 DELTA = "@DELTA"
@@ -68,7 +68,7 @@ def server_program(program: Program, plan: Plan, server: int) -> Program:
     return made
 
 
-def _add_update(block: Block, share: Share, update: Update, program: Program, plan: Plan) -> str:
+def _add_update(block: Block, share: Share, update: ParameterUpdate, program: Program, plan: Plan) -> str:
     outer = block.program.global_block()
     parameter = outer.create_parameter(share.name, share.shape, update.parameter.dtype)
     gradient = update.name + GRAD + share.suffix
@@ -87,7 +87,7 @@ def _add_update(block: Block, share: Share, update: Update, program: Program, pl
     return gradient
 
 
-def _add_difference(block: Block, share: Share, update: Update, program: Program, plan: Plan) -> str:  # noqa: ARG001
+def _add_difference(block: Block, share: Share, update: ParameterUpdate, program: Program, plan: Plan) -> str:  # noqa: ARG001
     outer = block.program.global_block()
     parameter = outer.create_parameter(share.name, share.shape, update.parameter.dtype)
     difference = outer.create_var(update.name + DELTA + share.suffix, share.shape, parameter.dtype)
@@ -104,13 +104,13 @@ def _add_mean(block: Block, gradient: str, parameter: Variable, num_trainers: in
     block.append_op("scale", {"X": gradient}, {"Out": gradient}, {"scale": 1.0 / num_trainers}, role=OPTIMIZE)
 
 
-def _rate_factors(update: Update, block: Block) -> list[Operator]:
+def _rate_factors(update: ParameterUpdate, block: Block) -> list[Operator]:
     """The operators between the learning rate and the one that the update reads, in their order."""
     found: list[Operator] = []
     name = update.op.input("LearningRate")[0]
     while name != update.rate.variable:
         op = last_writer(name, block)
-        assert op is not None  # what `Update.rate` was found through
+        assert op is not None  # what `ParameterUpdate.rate` was found through
         found.insert(0, op)
         name = op.input("X")[0]
     return found

@@ -8,11 +8,14 @@ from typing import Any, ClassVar
 import torch
 
 from fleet.errors import UsageTypeError
-from fleet.optim.spelling import Spelling, apply_rate
+from fleet.optim.closure import loss_of
+from fleet.optim.paddle_methods import PaddleMethods, apply_rate
 from fleet.static.clip import GradientClip
 from fleet_paddle.imperative.optimizer import gradients
-from fleet_paddle.imperative.optimizer.groups import Clip, Rate
+from fleet_paddle.imperative.optimizer.gradients import adam_rows
+from fleet_paddle.imperative.optimizer.groups import Clip, Groups, Rate, groups_of, rate_of
 from fleet_paddle.imperative.optimizer.lr import LRScheduler
+from fleet_paddle.taking import Taking
 
 SCHEDULE = "LR_Scheduler"
 """Where a state has that of the schedule, as the reference names it."""
@@ -20,9 +23,17 @@ SCHEDULE = "LR_Scheduler"
 ByRows = Callable[[torch.Tensor, torch.Tensor, dict[str, Any], dict[str, Any]], None]
 
 
-class Optimizer(Spelling, torch.optim.Optimizer):
-    """One of torch's optimizers with Paddle's arguments and method names; `stands_for` is torch's class."""
+class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
+    """One of torch's optimizers with Paddle's arguments and method names.
 
+    A subclass says what it `takes`, behind arrows by torch's names: everything goes to torch's class but for what all
+    share, and groups of parameters.
+    """
+
+    stands_for: ClassVar[type[torch.optim.Optimizer]]
+    """torch's class."""
+    is_foreach: ClassVar[bool] = True
+    """Whether torch's class updates parameters together; torch chooses that by itself only for those of its class."""
     grad_clip: GradientClip | None = None
     scheduler: LRScheduler | None = None
     keeps_sparse: ClassVar[bool] = False
@@ -32,7 +43,25 @@ class Optimizer(Spelling, torch.optim.Optimizer):
     is_lazy = False
     """Whether that is done in spite of a decay."""
 
-    def begin(self, learning_rate: Rate, grad_clip: Clip) -> None:
+    def groups(self, given: dict[str, Any]) -> Groups:
+        """torch's groups by those of the arguments that concern them, which are taken out."""
+        return groups_of(given.pop("parameters"), given.pop("weight_decay"))
+
+    def take(self, given: dict[str, Any]) -> None:
+        learning_rate, grad_clip = given.pop("learning_rate"), given.pop("grad_clip")
+        del given["name"]  # names nothing here
+        if given.pop("lazy_mode", False):
+            self.by_rows, self.is_lazy = adam_rows, True
+        if "beta1" in given:
+            given["betas"] = given.pop("beta1"), given.pop("beta2")
+        if self.is_foreach:
+            given["foreach"] = True
+        rate, groups = rate_of(learning_rate), self.groups(given)
+        begin: Any = self.stands_for.__init__
+        begin(self, groups, rate, **given)
+        self._follow(learning_rate, grad_clip)
+
+    def _follow(self, learning_rate: Rate, grad_clip: Clip) -> None:
         """What follows torch's `__init__`: rates of groups, the schedule, the clip."""
         # What servers could not do is among the defaults, since that is where they look.
         self.defaults["penalty"] = None
@@ -84,10 +113,7 @@ class Optimizer(Spelling, torch.optim.Optimizer):
 
     def _before(self, closure: Callable[[], Any] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """What precedes torch's step; a closure is called here, since it makes the gradients that are to be clipped."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = loss_of(closure)
         self.clip_gradients()
         if self.by_rows is not None:
             self._update_rows()

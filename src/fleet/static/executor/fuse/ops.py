@@ -35,6 +35,7 @@ class Ops:
         return iter(self.ops)
 
     def var(self, name: str) -> Variable:
+        """A variable by its name."""
         return self.block.var(name)
 
     def writer(self, name: str, type: str) -> Operator | None:

@@ -1,4 +1,4 @@
-"""A gradient that only `sgd` reads is never made: the product that would be it is added to the parameter at once.
+"""A gradient that only `sgd` reads is never made: the product that it would hold is added to the parameter directly.
 
 On the CPU alone: there a learning rate is a number at no cost, which on a GPU would be a wait.
 """

@@ -10,9 +10,7 @@ def fuse_softmax_loss(ops: Ops) -> list[Operator]:
     """cross_entropy_grad, softmax_grad -> fused_softmax_loss_grad."""
     gone: list[Operator] = []
     made: dict[int, Operator] = {}
-    for loss in ops:
-        if loss.type != "cross_entropy_grad" or not _has_classes(ops, loss):
-            continue
+    for loss in _over_classes(ops, "cross_entropy_grad"):
         slope = loss.output("X@GRAD")[0]
         softmax = ops.only_reader(slope, even_if_fetched=True)
         if softmax is None or softmax.type != "softmax_grad" or softmax.input("Out") != loss.input("X"):
@@ -36,9 +34,7 @@ def fuse_mean_loss(ops: Ops) -> list[Operator]:
     """cross_entropy, mean -> fused_mean_loss; a gradient of the mean that is a constant becomes a number."""
     gone: list[Operator] = []
     made: dict[int, Operator] = {}
-    for loss in ops:
-        if loss.type != "cross_entropy" or not _has_classes(ops, loss):
-            continue
+    for loss in _over_classes(ops, "cross_entropy"):
         readers = ops.private_readers(loss.output("Y")[0])
         by_type = {op.type: op for op in readers}
         mean, back = by_type.get("mean"), by_type.get("mean_grad")
@@ -64,6 +60,10 @@ def fuse_mean_loss(ops: Ops) -> list[Operator]:
             callsite=loss.callsite,
         )
     return ops.replaced(gone, made)
+
+
+def _over_classes(ops: Ops, type: str) -> list[Operator]:
+    return [loss for loss in ops if loss.type == type and _has_classes(ops, loss)]
 
 
 def _has_classes(ops: Ops, loss: Operator) -> bool:

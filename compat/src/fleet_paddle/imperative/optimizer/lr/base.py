@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.optim.spelling import apply_rate
+from fleet.optim.paddle_methods import apply_rate
+from fleet_paddle.taking import Taking
 
 
 class LRScheduler(ABC):
@@ -75,3 +76,27 @@ class LRScheduler(ABC):
         self._set(self.last_lr)
 
     set_dict = set_state_dict
+
+
+class Formula(Taking, LRScheduler):
+    """A schedule that says in `takes` what its settings are; each is an attribute."""
+
+    counts: ClassVar[tuple[str, ...]] = ()
+    """Settings that must be 1 at least."""
+
+    def take(self, given: dict[str, Any]) -> None:
+        """Keep the settings, checked, and begin with those that every schedule has."""
+        common = [given.pop("learning_rate"), given.pop("last_epoch", -1), given.pop("verbose")]
+        vars(self).update(given)
+        for name in self.counts:
+            self.must(given[name] >= 1, f"{name} must be >= 1, got {given[name]}")
+        self.check()
+        LRScheduler.__init__(self, *common)
+
+    def check(self) -> None:
+        """UsageError if the settings make no schedule."""
+
+    def must(self, is_so: bool, rule: str) -> None:
+        """UsageError with the rule and what was given, unless it is so."""
+        if not is_so:
+            raise UsageError(f"{type(self).__name__}: {rule}")

@@ -16,8 +16,8 @@ from fleet.collective.model import DistributedModel
 from fleet.errors import UsageError, UsageTypeError
 from fleet.runtime.training import random_states
 from fleet.runtime.training.optimizers import Optimization
-from fleet.runtime.training.shares import Shares
 from fleet.runtime.training.trees import encode
+from fleet.runtime.training.write_share import WriteShare
 from fleet.runtime.training.writer import Captured
 
 
@@ -30,7 +30,7 @@ class Stateful(Protocol):
 
 
 @dataclass(frozen=True)
-class Parts:
+class RunParts:
     """The parts of a run on one of its workers."""
 
     model: DistributedModel
@@ -52,6 +52,7 @@ class Parts:
 
     @property
     def device(self) -> torch.device:
+        """Where the model of this worker is."""
         return self.model.step_state.device
 
     def names(self) -> list[str]:
@@ -67,26 +68,26 @@ class Parts:
                 "make one update; save when the update is complete"
             )
         self.model.settle()
-        shares = Shares(self.worker, self.num_workers)
-        shared = self._shared(shares)
+        share = WriteShare(self.worker, self.num_workers)
+        shared = self._shared(share)
         optimization = Optimization(self.model, self.optimizer, self.worker)
-        described, state_of_all, own_state = optimization.collect(shares)
-        own = {**self._own(shares), "optimizer_state": own_state}
+        described, state_of_all, own_state = optimization.collect(share)
+        own = {**self._own(share), "optimizer_state": own_state}
         shared |= {"optimizer_state": state_of_all} | ({"optimizer": described} if self.worker == 0 else {})
-        return Captured(Account(step, shares.forms, (), own, shared), shares.copies())
+        return Captured(Account(step, share.forms, (), own, shared), share.copies())
 
-    def _shared(self, shares: Shares) -> dict[str, Any]:
+    def _shared(self, share: WriteShare) -> dict[str, Any]:
         """The model, and what worker 0 has of the others. All workers come here, for some tensors are divided."""
         model = model_tensors(self.model.module)
         for name, tensor in model.tensors.items():
-            shares.add(f"model/{name}", tensor, None if isinstance(tensor, nn.Parameter) else 0)
+            share.add(f"model/{name}", tensor, None if isinstance(tensor, nn.Parameter) else 0)
         if self.worker != 0:
             return {}
 
         def add(key: str, tensor: torch.Tensor) -> None:
             if isinstance(tensor, DTensor):
                 raise UsageTypeError(f"{key!r} is divided among workers; give whole tensors in extras")
-            shares.add(key, tensor, 0)
+            share.add(key, tensor, 0)
 
         schedulers = enumerate(self.schedulers)
         return {
@@ -103,12 +104,12 @@ class Parts:
             },
         }
 
-    def _own(self, shares: Shares) -> dict[str, Any]:
+    def _own(self, share: WriteShare) -> dict[str, Any]:
         """What this worker alone knows."""
         state, prefix = self.model.step_state, f"own/{self.worker}"
 
         def add(key: str, tensor: torch.Tensor) -> None:
-            shares.add(key, tensor, self.worker)
+            share.add(key, tensor, self.worker)
 
         keys = {}
         for name, tensor in state.policy.state_dict().items():
@@ -136,7 +137,7 @@ class ModelTensors:
 
 
 def model_tensors(module: nn.Module) -> ModelTensors:
-    """Where sharded modules are together from a batch before, this takes them apart."""
+    """The tensors of a model, by name; sharded modules that are still gathered from a batch are divided again."""
     tensors: dict[str, torch.Tensor] = {}
     aliases: dict[str, str] = {}
     others: dict[str, Any] = {}

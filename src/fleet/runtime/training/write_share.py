@@ -34,6 +34,7 @@ class Local:
 
     @property
     def end(self) -> int:
+        """The element of the whole tensor after the last one here."""
         return self.begin + self.tensor.numel()
 
 
@@ -60,7 +61,7 @@ def local_of(tensor: torch.Tensor, name: str) -> Local:
     return Local(form, tensor.to_local().detach(), begin, is_first_copy=not any(copy_places))
 
 
-class Shares:
+class WriteShare:
     """Collects what one worker of several writes, and copies it."""
 
     def __init__(self, worker: int, num_workers: int) -> None:

@@ -33,7 +33,7 @@ CALL_LIMIT_S = 30.0
 MAX_NOTE = 1 << 20
 
 
-class Board:
+class SaveStore:
     """Notes and counters that all workers see. Calls are made by one thread, which may wait for the store's host.
 
     They start no thread of their own, as those of a stall's watch do: that fails when the interpreter ends, and then
@@ -74,6 +74,7 @@ class Board:
         self._line = None
 
     def put(self, key: str, value: str) -> None:
+        """Set a value; what stood there is replaced."""
         self._call(lambda: self._store.set(key, value))
 
     def put_long(self, key: str, text: str) -> int:

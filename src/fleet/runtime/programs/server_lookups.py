@@ -1,4 +1,4 @@
-"""A program that was cloned for evaluation before it was cut finds the rows that are on servers as well."""
+"""Lets a program that was cloned for evaluation before it was cut look up rows that are on servers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleet.transpiler.passes.prefetch import lookup_attrs
 from fleet.transpiler.updates import LOOKUPS, is_update
 
 
-def adopted(ops: Sequence[Operator], block: Block, tables: Container[str]) -> list[Operator]:
+def with_server_lookups(ops: Sequence[Operator], block: Block, tables: Container[str]) -> list[Operator]:
     """The operators of a block, with requests to servers in place of lookups in tables.
 
     Lookups whose ids are fed, or known at once, are one request; the others are one each. UsageError if the operators

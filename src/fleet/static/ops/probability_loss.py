@@ -1,4 +1,4 @@
-"""Losses of chances: `nll_loss` of their logarithms, `bce_loss` of one for each element."""
+"""Losses of probabilities: `nll_loss` of log-probabilities, `bce_loss` of one probability for each element."""
 
 from __future__ import annotations
 

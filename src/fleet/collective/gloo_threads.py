@@ -11,7 +11,7 @@ _CALM_LOOKS = 3
 
 
 def let_gloo_rest(timeout_s: float = 1.0) -> bool:
-    """Call it before the interpreter ends; whether all rested in time.
+    """Wait, before the interpreter ends, until Gloo's threads are idle; returns whether they were in time.
 
     A thread of Gloo lets go of the tensors of a collective after it has told us that the collective is done. If Python
     has dropped them meanwhile, it needs the GIL for that, and a thread that asks for the GIL of an ending interpreter

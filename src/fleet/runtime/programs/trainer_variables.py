@@ -21,13 +21,13 @@ from fleet.transpiler.plan import Plan
 
 Folder = str | PathLike[str]
 
-OWN_FILE = "trainer.safetensors"
+TRAINER_FILE = "trainer.safetensors"
 
 
-def own_of(dirname: Folder, program: Program, scope: Scope) -> Callable[[], None]:
-    """The trainer's own variables of a checkpoint (counters, running means), checked; the result takes them over."""
+def prepare_trainer_variables(dirname: Folder, program: Program, scope: Scope) -> Callable[[], None]:
+    """Read and check the trainer's own variables in a checkpoint; calling the result puts them into the scope."""
     known = {var.name: var for var in program.list_vars() if var.persistable}
-    found = read_own(checkpoint.find(dirname), {name: tuple(var.shape) for name, var in known.items()})
+    found = read_trainer_variables(checkpoint.find(dirname), {name: tuple(var.shape) for name, var in known.items()})
 
     def take_over() -> None:
         for name, array in found.items():
@@ -36,26 +36,26 @@ def own_of(dirname: Folder, program: Program, scope: Scope) -> Callable[[], None
     return take_over
 
 
-def own_variables(program: Program) -> list[str]:
+def trainer_variables(program: Program) -> list[str]:
     """Persistable variables that are in the trainer, not on servers."""
     plan = Plan.from_note(program.notes[SERVERS_NOTE])
     elsewhere = {*plan.dense, *plan.tables}
     return [var.name for var in program.list_vars() if var.persistable and var.name not in elsewhere]
 
 
-def write_own(folder: Path, program: Program, scope: Scope) -> Sequence[FileInfo]:
+def write_trainer_variables(folder: Path, program: Program, scope: Scope) -> Sequence[FileInfo]:
     """Put the trainer's own variables beside what servers wrote."""
-    names = [name for name in own_variables(program) if name in scope]
+    names = [name for name in trainer_variables(program) if name in scope]
     arrays: dict[str, Any] = {name: np.ascontiguousarray(scope.tensors[name].cpu().numpy()) for name in names}
     codes = {name: "BOOL" for name, array in arrays.items() if array.dtype == np.bool_}
     plain = {name: array.view(np.uint8) if name in codes else array for name, array in arrays.items()}
-    return [checkpoint.write_piece(folder / OWN_FILE, plain, {"kind": "trainer"}, codes)]
+    return [checkpoint.write_piece(folder / TRAINER_FILE, plain, {"kind": "trainer"}, codes)]
 
 
-def read_own(folder: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> dict[str, Any]:
+def read_trainer_variables(folder: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> dict[str, Any]:
     """The trainer's own variables in a checkpoint, if it has any: all, or those of `shapes`, which must fit."""
-    infos = [info for info in checkpoint.read_manifest(folder).others if info.name == OWN_FILE]
-    found = checkpoint.read_piece(folder / OWN_FILE, infos[0]) if infos else {}
+    infos = [info for info in checkpoint.read_manifest(folder).others if info.name == TRAINER_FILE]
+    found = checkpoint.read_piece(folder / TRAINER_FILE, infos[0]) if infos else {}
     if shapes is None:
         return found
     for name, array in found.items():

@@ -119,8 +119,8 @@ def for_servers(who: Identity, main: Program, startup: Program, strategy: Strate
         if endpoints:
             named["pservers"] = ",".join(endpoints)
         return replace(read((who.index,), named, strategy), endpoints=endpoints)
-    asked = Arguments(who.index, main, startup, "pserver", endpoints, who.num_workers, min_block_size=MIN_BLOCK)
+    arguments = Arguments(who.index, main, startup, "pserver", endpoints, who.num_workers, min_block_size=MIN_BLOCK)
     if strategy.mode is Mode.OFF:
-        return asked
+        return arguments
     k_steps = strategy.a_sync_configs.k_steps if strategy.mode is Mode.GEO else 0
-    return replace(asked, mode=strategy.mode, k_steps=k_steps)
+    return replace(arguments, mode=strategy.mode, k_steps=k_steps)

@@ -1,4 +1,4 @@
-"""Slips in the names of arguments: the error has the name that was meant, as errors about fields of a strategy do."""
+"""Misspelt argument names: the error suggests the name that was probably meant, as errors about strategy fields do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ELSEWHERE = {
 
 
 def says_what_was_meant(made: Callable[P, R]) -> Callable[P, R]:
-    """The same function of `fleet.ps`; UsageTypeError of one line for an argument that it does not have."""
+    """Wrap a function of `fleet.ps`: an unknown argument raises a UsageTypeError that suggests a known one."""
     names = list(signature(made).parameters)
     called = f"{made.__module__.replace('fleet.ps.', 'fleet.')}.{made.__name__}"
 

@@ -1,4 +1,4 @@
-"""The names that scripts of imperative Paddle know an optimizer's methods by, over torch's own."""
+"""PaddlePaddle's names for an optimizer's methods, over torch's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 
 
-class Spelling:
+class PaddleMethods:
     """Mixed into an optimizer: `clear_grad`, `get_lr`, `set_lr`, `minimize`, `set_state_dict`."""
 
     def clear_grad(self: Any) -> None:
@@ -21,7 +21,7 @@ class Spelling:
     clear_gradients = clear_grad
 
     def get_lr(self: Any) -> float:
-        """The learning rate of now."""
+        """The present learning rate."""
         for group in self.param_groups:
             factor = float(group.get("lr_factor", 1.0))
             if factor > 0:  # parameters with a factor of 0 stay, whatever the rate
@@ -69,6 +69,6 @@ def apply_rate(optimizer: Any, rate: float) -> None:
 
 
 def kind_of(optimizer: Optimizer) -> type[Optimizer]:
-    """Its class; for an optimizer that only spells one of torch's otherwise, torch's."""
+    """An optimizer's class; for one that only gives an optimizer of torch other names, torch's."""
     kind: type[Optimizer] = getattr(optimizer, "stands_for", type(optimizer))
     return kind

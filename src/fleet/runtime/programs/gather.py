@@ -1,6 +1,6 @@
-"""The values of a distributed program come home: a program and a scope that one process can go on with.
+"""Gathers the values of a distributed program: a program and a scope that one process can go on with.
 
-Servers are asked for everything that is theirs, and answers go into a scope of their own: training does not notice.
+Servers are asked for all values that they hold, which go into a separate scope: training does not notice.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def for_inference(
     needed = {name for op in block.ops for name in op.input_names if block.var(name).persistable}
     trainer = Trainer.at(scope)
     keyed = set() if trainer is None else distributed_tables(pruned)
-    home = at_home(scope, [block.var(name) for name in sorted(needed - keyed)])
+    local = gathered(scope, [block.var(name) for name in sorted(needed - keyed)])
     if trainer is None or not keyed:
-        return program, home
+        return program, local
     if not trainer.has_joined:
         raise _has_left(min(keyed))
     program, values = with_keys(program, trainer.worker, keyed, folder)
-    home.tensors.update(values)
-    return program, home
+    local.tensors.update(values)
+    return program, local
 
 
 def _has_left(table: str) -> NotReadyError:
@@ -58,20 +58,20 @@ def _has_left(table: str) -> NotReadyError:
 
 
 def with_tables(program: Program) -> Program:
-    """A trainer's program with a parameter for each of its tables besides."""
+    """A trainer's program, with a parameter added for each of its tables."""
     other = program.clone()
     for parameter in tables_as_parameters(other, Plan.from_note(program.notes[SERVERS_NOTE])):
         other.global_block().vars.setdefault(parameter.name, parameter)
     return other
 
 
-def at_home(scope: Scope, wanted: Sequence[Variable]) -> Scope:
-    """A scope like this one, in which what is wanted and on servers is as they have it now."""
-    home = Scope()
-    home.tensors.update(scope.tensors)
+def gathered(scope: Scope, wanted: Sequence[Variable]) -> Scope:
+    """A copy of the scope, in which wanted variables that are on servers have the values that they have there."""
+    local = Scope()
+    local.tensors.update(scope.tensors)
     trainer = Trainer.at(scope)
     if trainer is None:
-        return home
+        return local
     plan = trainer.plan
     tables = [var for var in wanted if var.name in plan.tables]
     for var in tables:
@@ -83,14 +83,14 @@ def at_home(scope: Scope, wanted: Sequence[Variable]) -> Scope:
     if not trainer.has_joined:
         if tables:
             raise _has_left(tables[0].name)
-        return home  # leaving, it has taken the servers' last parameters
+        return local  # leaving, it has taken the servers' last parameters
     worker = trainer.worker
     worker.policy.flush()
     if any(var.name in plan.dense for var in wanted):
-        home.tensors.update(_dense(worker, plan, scope))
+        local.tensors.update(_dense(worker, plan, scope))
     for var in tables:
-        home.tensors[var.name] = _rows(worker, plan.tables.index(var.name), var)
-    return home
+        local.tensors[var.name] = _rows(worker, plan.tables.index(var.name), var)
+    return local
 
 
 def _dense(worker: Worker, plan: Plan, scope: Scope) -> dict[str, torch.Tensor]:

@@ -1,0 +1,83 @@
+"""What the last file of a folder says: a checkpoint's manifest, or the index of an inference copy."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Self
+
+from fleet._version import __version__
+from fleet.checkpoint.fields import Fields, parse_json
+from fleet.checkpoint.files import FileInfo
+from fleet.errors import CheckpointError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents(ABC):
+    """Frozen data with a form in JSON; a subclass says what it holds, in which files, and how that is read."""
+
+    FILE: ClassVar[str]
+    WHAT: ClassVar[str]
+    FORMAT: ClassVar[str]
+    FORMAT_VERSION: ClassVar[int] = 1
+    STYLE: ClassVar[Mapping[str, Any]] = {"indent": 1}
+    """How `json.dumps` writes it."""
+
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    fleet_version: str = __version__
+
+    @property
+    @abstractmethod
+    def files(self) -> tuple[FileInfo, ...]:
+        """Every file that belongs to it."""
+
+    @abstractmethod
+    def check(self, where: str) -> None:
+        """Raise a CheckpointError that names the first thing missing or doubled."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """What it holds."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, fields: Fields) -> dict[str, Any]:
+        """The arguments of its class by what `to_json` gave."""
+
+    def to_text(self) -> str:
+        """The last file."""
+        head = {"format": self.FORMAT, "format_version": self.FORMAT_VERSION}
+        about = {"fleet_version": self.fleet_version, "created": self.created}
+        return json.dumps({**head, **about, **self.to_json()}, **self.STYLE)
+
+    @classmethod
+    def from_text(cls, text: str | bytes, where: str) -> Self:
+        """What that file says, checked; CheckpointError where it is damaged, not ours or newer than we are."""
+        fields = parse_json(text, where)
+        cls._check_format(fields)
+        about = {name: fields.text(name) for name in ("created", "fleet_version")}
+        made = cls(**cls.read(fields), **about)
+        made.check(where)
+        return made
+
+    @classmethod
+    def _check_format(cls, fields: Fields) -> None:
+        if fields.value.get("format") != cls.FORMAT:
+            raise CheckpointError(f"{fields.where} is not Fleet's: its format is not {cls.FORMAT!r}")
+        if (found := fields.integer("format_version")) != cls.FORMAT_VERSION:
+            writer = fields.value.get("fleet_version", "unknown")
+            raise CheckpointError(
+                f"{fields.where} has format version {found}, written by fleet {writer}; this fleet {__version__} reads "
+                f"version {cls.FORMAT_VERSION}; use the fleet that wrote it"
+            )
+
+
+def refuse_doubles(names: Iterable[str], where: str) -> None:
+    """CheckpointError for the first name that stands there twice."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise CheckpointError(f"{where} names {name} {count} times")

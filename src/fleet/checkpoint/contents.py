@@ -76,6 +76,22 @@ class Contents(ABC):
             )
 
 
+@dataclass(frozen=True)
+class OfServers(Contents):
+    """What the servers of a job have saved."""
+
+    version: int
+    """Steps, or pushes, that the saved state has seen."""
+    num_servers: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"version": self.version, "num_servers": self.num_servers}
+
+    @classmethod
+    def read(cls, fields: Fields) -> dict[str, Any]:
+        return {"version": fields.integer("version"), "num_servers": fields.integer("num_servers", 1)}
+
+
 def refuse_doubles(names: Iterable[str], where: str) -> None:
     """CheckpointError for the first name that stands there twice."""
     for name, count in Counter(names).items():

@@ -27,6 +27,12 @@ class Contents(ABC):
     STYLE: ClassVar[Mapping[str, Any]] = {"indent": 1}
     """How `json.dumps` writes it."""
 
+    def __init_subclass__(cls, file: str = "", what: str = "", format: str = "") -> None:
+        """A subclass that can be written names its file, says in a word or two what it is, and names its format."""
+        super().__init_subclass__()
+        if file:
+            cls.FILE, cls.WHAT, cls.FORMAT = file, what, format
+
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     fleet_version: str = __version__
 

@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -83,12 +83,8 @@ def parts_from_text(text: str, where: str) -> tuple[TablePart, ...]:
 
 
 @dataclass(frozen=True)
-class InferenceIndex(OfServers):
+class InferenceIndex(OfServers, file="inference.json", what="inference copy", format="fleet-inference"):
     """What an inference copy holds, in which files."""
-
-    FILE: ClassVar[str] = "inference.json"
-    WHAT: ClassVar[str] = "inference copy"
-    FORMAT: ClassVar[str] = "fleet-inference"
 
     tables: tuple[TablePart, ...]
     dense: tuple[DenseArray, ...] = ()

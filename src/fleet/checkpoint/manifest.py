@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any
 
 from fleet.checkpoint.contents import OfServers, refuse_doubles
 from fleet.checkpoint.fields import Fields
@@ -19,12 +19,8 @@ from fleet.errors import CheckpointError
 
 
 @dataclass(frozen=True)
-class Manifest(OfServers):
+class Manifest(OfServers, file="manifest.json", what="checkpoint", format="fleet-checkpoint"):
     """A checkpoint: its pieces, and what somebody needs to know who loads it."""
-
-    FILE: ClassVar[str] = "manifest.json"
-    WHAT: ClassVar[str] = "checkpoint"
-    FORMAT: ClassVar[str] = "fleet-checkpoint"
 
     pieces: tuple[Piece, ...]
     job: dict[str, Any] = field(default_factory=dict)

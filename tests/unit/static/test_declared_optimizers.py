@@ -27,6 +27,12 @@ def test_a_field_is_checked_and_becomes_an_attribute() -> None:
         Own(decay=-1)
 
 
+def test_a_class_keeps_nothing_of_its_fields() -> None:
+    assert not hasattr(optimizer.SGD, "learning_rate")
+    assert not hasattr(optimizer.Momentum, "momentum")
+    assert optimizer.Momentum(0.1, 0.9).momentum == 0.9
+
+
 def test_an_argument_that_is_missing_is_named_with_its_class() -> None:
     with pytest.raises(UsageTypeError, match="Momentum: missing a required argument: 'momentum'"):
         optimizer.Momentum(0.1)  # type: ignore[call-arg]
@@ -35,4 +41,4 @@ def test_an_argument_that_is_missing_is_named_with_its_class() -> None:
 def test_what_all_take_is_by_name_alone() -> None:
     assert issubclass(optimizer.SGD, Declared)
     with pytest.raises(UsageTypeError, match="SGD: too many positional arguments"):
-        optimizer.SGD(0.1, None)  # type: ignore[misc]
+        optimizer.SGD(0.1, None)  # type: ignore[call-arg]

@@ -71,6 +71,8 @@ class _Fields(Optimizer):
         own = {name: value for name, value in vars(cls).items() if isinstance(value, _Setting)}
         if own:
             cls.settings = {**cls.settings, **own}
+            for name in own:
+                delattr(cls, name)  # what an instance keeps is its own
             type.__setattr__(cls, "__init__", _init_of(cls.settings))
         super().__init_subclass__()
 

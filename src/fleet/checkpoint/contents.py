@@ -27,6 +27,12 @@ class Contents(ABC):
     STYLE: ClassVar[Mapping[str, Any]] = {"indent": 1}
     """How `json.dumps` writes it."""
 
+    def __init_subclass__(cls, file: str = "", what: str = "", format: str = "") -> None:
+        """A subclass that can be written names its file, says in a word or two what it is, and names its format."""
+        super().__init_subclass__()
+        if file:
+            cls.FILE, cls.WHAT, cls.FORMAT = file, what, format
+
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     fleet_version: str = __version__
 
@@ -74,6 +80,22 @@ class Contents(ABC):
                 f"{fields.where} has format version {found}, written by fleet {writer}; this fleet {__version__} reads "
                 f"version {cls.FORMAT_VERSION}; use the fleet that wrote it"
             )
+
+
+@dataclass(frozen=True)
+class OfServers(Contents):
+    """What the servers of a job have saved."""
+
+    version: int
+    """Steps, or pushes, that the saved state has seen."""
+    num_servers: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"version": self.version, "num_servers": self.num_servers}
+
+    @classmethod
+    def read(cls, fields: Fields) -> dict[str, Any]:
+        return {"version": fields.integer("version"), "num_servers": fields.integer("num_servers", 1)}
 
 
 def refuse_doubles(names: Iterable[str], where: str) -> None:

@@ -17,12 +17,12 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fleet.checkpoint.contents import Contents, refuse_doubles
+from fleet.checkpoint.contents import OfServers, refuse_doubles
 from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo, read_file
 from fleet.checkpoint.folder import find, read_contents
@@ -87,15 +87,9 @@ def parts_from_text(text: str, where: str) -> tuple[TablePart, ...]:
 
 
 @dataclass(frozen=True)
-class InferenceIndex(Contents):
+class InferenceIndex(OfServers, file="inference.json", what="inference copy", format="fleet-inference"):
     """What an inference copy holds, in which files."""
 
-    FILE: ClassVar[str] = "inference.json"
-    WHAT: ClassVar[str] = "inference copy"
-    FORMAT: ClassVar[str] = "fleet-inference"
-
-    version: int
-    num_servers: int
     tables: tuple[TablePart, ...]
     dense: tuple[DenseArray, ...] = ()
 
@@ -118,8 +112,7 @@ class InferenceIndex(Contents):
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "version": self.version,
-            "num_servers": self.num_servers,
+            **super().to_json(),
             "tables": [part.to_json() for part in self.tables],
             "dense": [array.to_json() for array in self.dense],
         }
@@ -127,8 +120,7 @@ class InferenceIndex(Contents):
     @classmethod
     def read(cls, fields: Fields) -> dict[str, Any]:
         return {
-            "version": fields.integer("version"),
-            "num_servers": fields.integer("num_servers", 1),
+            **super().read(fields),
             "tables": tuple(TablePart.from_json(item) for item in fields.objects("tables")),
             "dense": tuple(DenseArray.from_json(item) for item in fields.objects("dense")),
         }

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any
 
-from fleet.checkpoint.contents import Contents, refuse_doubles
+from fleet.checkpoint.contents import OfServers, refuse_doubles
 from fleet.checkpoint.fields import Fields
 from fleet.checkpoint.files import FileInfo
 from fleet.checkpoint.forms import BlockForm, DensePiece, Piece, TablePiece, read_pieces
@@ -19,16 +19,9 @@ from fleet.errors import CheckpointError
 
 
 @dataclass(frozen=True)
-class Manifest(Contents):
+class Manifest(OfServers, file="manifest.json", what="checkpoint", format="fleet-checkpoint"):
     """A checkpoint: its pieces, and what somebody needs to know who loads it."""
 
-    FILE: ClassVar[str] = "manifest.json"
-    WHAT: ClassVar[str] = "checkpoint"
-    FORMAT: ClassVar[str] = "fleet-checkpoint"
-
-    version: int
-    """Steps, or pushes, that the saved state has seen."""
-    num_servers: int
     pieces: tuple[Piece, ...]
     job: dict[str, Any] = field(default_factory=dict)
     """The job's declaration; this package does not look into it."""
@@ -68,8 +61,7 @@ class Manifest(Contents):
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "version": self.version,
-            "num_servers": self.num_servers,
+            **super().to_json(),
             "job": self.job,
             "extra": self.extra,
             "pieces": [piece.to_json() for piece in self.pieces],
@@ -79,8 +71,7 @@ class Manifest(Contents):
     @classmethod
     def read(cls, fields: Fields) -> dict[str, Any]:
         return {
-            "version": fields.integer("version"),
-            "num_servers": fields.integer("num_servers", 1),
+            **super().read(fields),
             "pieces": read_pieces(fields),
             "job": fields.table("job"),
             "extra": fields.table("extra"),

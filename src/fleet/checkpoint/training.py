@@ -50,12 +50,9 @@ class Account:
 
 
 @dataclass(frozen=True)
-class TrainingManifest(Contents):
+class TrainingManifest(Contents, file="manifest.json", what="training checkpoint", format="fleet-training-checkpoint"):
     """A training checkpoint: its tensors and their pieces, and what is no tensor."""
 
-    FILE: ClassVar[str] = "manifest.json"
-    WHAT: ClassVar[str] = "training checkpoint"
-    FORMAT: ClassVar[str] = "fleet-training-checkpoint"
     STYLE: ClassVar[Mapping[str, Any]] = {"allow_nan": False}
 
     step: int

@@ -8,7 +8,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.errors import CommunicationError
@@ -59,38 +59,32 @@ class Guest:
         return self.offer is not None
 
 
+@dataclass(eq=False, repr=False)
 class Lobby:
     """Admits the launchers that fit the job.
 
     Where the user gave a token, a launcher must first prove that it has the same, and learns nothing of the job before.
     """
 
-    def __init__(
-        self,
-        listener: socket.socket,
-        selector: selectors.BaseSelector,
-        nodes: Nodes,
-        own: Offer,
-        token: JobToken,
-        holder_of: Callable[[int], str | None],
-    ) -> None:
-        """`holder_of` says which machine has a rank already, if that is reason enough to refuse another."""
-        self._listener = listener
-        self._selector = selector
-        self._nodes = nodes
-        self._own = own
-        self._token = token
-        self._holder_of = holder_of
-        self._visitors: list[Visitor] = []
-        listener.setblocking(False)
-        selector.register(listener, selectors.EVENT_READ)
+    listener: socket.socket
+    selector: selectors.BaseSelector
+    nodes: Nodes
+    own: Offer
+    token: JobToken
+    holder_of: Callable[[int], str | None]
+    """Which machine has a rank already, if that is reason enough to refuse another."""
+    _visitors: list[Visitor] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self.listener.setblocking(False)
+        self.selector.register(self.listener, selectors.EVENT_READ)
 
     def serve(self, visitor: Visitor | None) -> Guest | None:
         """Open the door (None) or hear a visitor, of whom the selector has told; the guest, if one was admitted."""
         if visitor is not None:
             return self._read(visitor) if visitor in self._visitors else None
         with contextlib.suppress(OSError):
-            self._let_in(self._listener.accept()[0])
+            self._let_in(self.listener.accept()[0])
         return None
 
     def forget_the_silent(self) -> None:
@@ -103,14 +97,14 @@ class Lobby:
         for visitor in list(self._visitors):
             say(visitor.socket, error=reason)
             self._drop(visitor)
-        self._selector.unregister(self._listener)
-        self._listener.close()
+        self.selector.unregister(self.listener)
+        self.listener.close()
 
     def _let_in(self, connection: socket.socket) -> None:
         connection.settimeout(_SEND_S)  # for what we say; we listen only when something was said
         visitor = Visitor(connection, time.monotonic() + _HELLO_S)
         self._visitors.append(visitor)
-        self._selector.register(connection, selectors.EVENT_READ, visitor)
+        self.selector.register(connection, selectors.EVENT_READ, visitor)
         if len(self._visitors) > _MAX_STRANGERS:
             self._drop(self._visitors[0])
 
@@ -120,7 +114,7 @@ class Lobby:
 
     def _forget(self, visitor: Visitor) -> None:
         self._visitors.remove(visitor)
-        self._selector.unregister(visitor.socket)
+        self.selector.unregister(visitor.socket)
 
     def _read(self, visitor: Visitor) -> Guest | None:
         chunk = hear(visitor.socket)
@@ -138,7 +132,7 @@ class Lobby:
             if visitor.hello is None:
                 visitor.hello = message
                 complaint = self._one_sided_token(message)
-                if complaint is None and self._token.is_given:
+                if complaint is None and self.token.is_given:
                     visitor.challenge = new_nonce()
                     say(visitor.socket, say="prove", challenge=visitor.challenge)
                     return None
@@ -156,16 +150,16 @@ class Lobby:
         return None
 
     def _one_sided_token(self, hello: dict[str, Any]) -> str | None:
-        if (hello.get("nonce") is not None) == self._token.is_given:
+        if (hello.get("nonce") is not None) == self.token.is_given:
             return None
         has, lacks = (
-            ("the meeting point", "this machine") if self._token.is_given else ("this machine", "the meeting point")
+            ("the meeting point", "this machine") if self.token.is_given else ("this machine", "the meeting point")
         )
         return f"FLEET_JOB_TOKEN is set on {has} but not on {lacks}; set the same on every machine"
 
     def _check_proof(self, visitor: Visitor, message: dict[str, Any]) -> str | None:
         assert visitor.hello is not None
-        if self._token.fits(message.get("proof"), "guest", _session(visitor), visitor.hello):
+        if self.token.fits(message.get("proof"), "guest", _session(visitor), visitor.hello):
             return None
         return "FLEET_JOB_TOKEN is not the one of the meeting point; set the same on every machine"
 
@@ -173,14 +167,14 @@ class Lobby:
         """The guest, or what speaks against it."""
         offer = Offer.from_json(hello.get("offer") or {})
         rank, nodes = hello.get("rank"), hello.get("nnodes")
-        if nodes != str(self._nodes):
-            return f"this machine expects {nodes} machines, the meeting point {self._nodes}; make them equal"
-        if offer.terms != self._own.terms:
-            own = self._own.terms
+        if nodes != str(self.nodes):
+            return f"this machine expects {nodes} machines, the meeting point {self.nodes}; make them equal"
+        if offer.terms != self.own.terms:
+            own = self.own.terms
             return f"this machine was started with {offer.terms}, the meeting point with {own}; make them equal"
-        if rank is not None and (type(rank) is not int or not 0 <= rank < self._nodes.most):
-            return f"--rank {rank} does not fit {self._nodes} machines"
-        if rank is not None and (holder := self._holder_of(rank)) is not None:
+        if rank is not None and (type(rank) is not int or not 0 <= rank < self.nodes.most):
+            return f"--rank {rank} does not fit {self.nodes} machines"
+        if rank is not None and (holder := self.holder_of(rank)) is not None:
             return f"--rank {rank} is taken by {holder}; give each machine its own rank"
         return Guest(visitor.socket, _session(visitor), rank, offer)
 

@@ -15,6 +15,11 @@ class TruePositives:
     tp: int
     wrong: ClassVar[str]
 
+    def __init_subclass__(cls, wrong: str | None = None) -> None:
+        super().__init_subclass__()
+        if wrong is not None:
+            cls.wrong = wrong
+
     def reset(self) -> None:
         """Begin anew."""
         vars(self).update({"tp": 0, self.wrong: 0})

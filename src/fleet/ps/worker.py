@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -27,22 +28,22 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class Worker:
     """One worker of a job, between `fleet.init_worker()` and `fleet.stop_worker()`. Used from one thread."""
 
-    def __init__(
-        self, client: Client, policy: PushPolicy, flat: FlatParameters | None, device: torch.device, step: int
-    ) -> None:
-        self.client = client
-        self.policy = policy
-        self.flat = flat
-        self.device = device
-        self.num_steps = step
-        self.has_optimizer = True
-        """Whether somebody will call `step`; without it, rows are looked up to be read only."""
+    client: Client
+    policy: PushPolicy
+    flat: FlatParameters | None
+    device: torch.device
+    num_steps: int
+    has_optimizer: bool = field(default=True, init=False)
+    """Whether somebody will call `step`; without it, rows are looked up to be read only."""
+
+    def __post_init__(self) -> None:
         # Keys need their number of occurrences where the entry policy counts.
-        self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in client.job.tables]
-        self._clicks = [spec.entry.name == "show_click" for spec in client.job.tables]
+        self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in self.client.job.tables]
+        self._clicks = [spec.entry.name == "show_click" for spec in self.client.job.tables]
         self._ahead: list[Lookup] = []  # of the next batch, and until it is used of this one
         self._newest: list[Lookup] = []  # what the last `prefetch` made
         self._kept: list[Lookup] = []  # what was ahead when the last step ended

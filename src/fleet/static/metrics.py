@@ -84,18 +84,12 @@ class _OfTwo(TruePositives, MetricBase):
         return self.share()
 
 
-class Precision(_OfTwo):
+class Precision(_OfTwo, wrong="fp"):
     """Of what was predicted to be 1, the share that is 1. Predictions are probabilities; 0.5 and more round to 1."""
 
-    fp: int
-    wrong = "fp"
 
-
-class Recall(_OfTwo):
+class Recall(_OfTwo, wrong="fn"):
     """Of what is 1, the share that was predicted to be. Predictions are probabilities; 0.5 and more round to 1."""
-
-    fn: int
-    wrong = "fn"
 
 
 class Accuracy(MetricBase):

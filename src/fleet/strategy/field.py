@@ -11,7 +11,8 @@ continues "; it" with its first sentence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from fleet.errors import StrategyError
@@ -74,8 +75,12 @@ class Spec(Member, Generic[Kept]):
         return self.doc.split(". ")[0].rstrip(".")
 
 
-class Setting(Spec[Kept], Generic[Kept, Given]):
-    """A field in a class body: keeps a `Kept` and can be given a `Given`."""
+class Readable(Generic[Kept]):
+    """Mixed into a member: in a class it is itself, in a record what that keeps."""
+
+    @abstractmethod
+    def read(self, values: Mapping[str, Any]) -> Kept:
+        """What a record that has set these values keeps."""
 
     @overload
     def __get__(self, record: None, owner: type) -> Self: ...
@@ -84,9 +89,14 @@ class Setting(Spec[Kept], Generic[Kept, Given]):
     def __get__(self, record: Record, owner: type) -> Kept: ...
 
     def __get__(self, record: Record | None, owner: type) -> Self | Kept:
-        if record is None:
-            return self
-        value: Kept = record.__dict__["_values"].get(self.name, self.default)
+        return self if record is None else self.read(record.__dict__["_values"])
+
+
+class Setting(Readable[Kept], Spec[Kept], Generic[Kept, Given]):
+    """A field in a class body: keeps a `Kept` and can be given a `Given`."""
+
+    def read(self, values: Mapping[str, Any]) -> Kept:
+        value: Kept = values.get(self.name, self.default)
         return value
 
     def __set__(self, record: Record, value: Given) -> None:

@@ -12,10 +12,10 @@ built are there as well, with their defaults (`support.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, TypeVar
 
 from fleet.errors import StrategyError
-from fleet.strategy.field import Member, Spec, shown
+from fleet.strategy.field import Member, Readable, Spec, shown
 from fleet.strategy.record import Record
 from fleet.strategy.support import default_of, names_of, refuse
 
@@ -80,7 +80,7 @@ def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
-class GroupField(Member, Generic[G]):
+class GroupField(Readable[G], Member):
     """Declares a group inside the strategy: `amp_configs = GroupField(AMPConfigs, "tunes `amp`.")`."""
 
     def __init__(self, group: type[G], doc: str) -> None:
@@ -93,16 +93,8 @@ class GroupField(Member, Generic[G]):
     def help(self) -> str:
         return f"{super().help()}\n\n{self.group.describe()}"
 
-    @overload
-    def __get__(self, record: None, owner: type) -> Self: ...
-
-    @overload
-    def __get__(self, record: Record, owner: type) -> G: ...
-
-    def __get__(self, record: Record | None, owner: type) -> Self | G:
-        if record is None:
-            return self
-        group: G = record.__dict__["_values"][self.name]
+    def read(self, values: Mapping[str, Any]) -> G:
+        group: G = values[self.name]
         return group
 
     def __set__(self, record: Record, value: Mapping[str, Any]) -> None:

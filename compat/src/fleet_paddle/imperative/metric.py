@@ -119,18 +119,12 @@ class _OfTwo(TruePositives, Metric):
         return self.share()
 
 
-class Precision(_OfTwo):
+class Precision(_OfTwo, wrong="fp"):
     """Of what was predicted to be 1, the share that is 1."""
 
-    fp: int
-    wrong = "fp"
 
-
-class Recall(_OfTwo):
+class Recall(_OfTwo, wrong="fn"):
     """Of what is 1, the share that was predicted to be."""
-
-    fn: int
-    wrong = "fn"
 
 
 class Auc(Metric):

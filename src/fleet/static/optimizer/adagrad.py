@@ -3,114 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
 
-from fleet.static.optimizer.base import Accumulator, Common, Optimizer
-from fleet.static.settings import number, switch
-from fleet.static.variable import Parameter, Variable
+from fleet.static.optimizer.base import Accumulator
+from fleet.static.optimizer.declared import FRACTION, Declared, setting
+from fleet.strategy.check import Number, Switch
 
 MOMENT = Accumulator("Moment", "moment")
 
 
-class Adagrad(Optimizer):
+class Adagrad(Declared):
     """s = s + g^2, w = w - lr * g / (sqrt(s) + epsilon)"""
 
     type = "adagrad"
 
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        epsilon: float = 1e-6,
-        initial_accumulator_value: float = 0.0,
-        **common: Unpack[Common],
-    ) -> None:
-        super().__init__(learning_rate, **common)
-        self._epsilon = number("Adagrad", "epsilon", epsilon, least=0)
-        self._start = number("Adagrad", "initial_accumulator_value", initial_accumulator_value, least=0)
-
-    def attrs(self, parameter: Parameter) -> dict[str, Any]:  # noqa: ARG002
-        return {"epsilon": self._epsilon, "initial_accumulator_value": self._start}
+    epsilon: float = setting(default=1e-6)
+    initial_accumulator_value: float = setting(default=0.0)
 
     def accumulators(self) -> Sequence[Accumulator]:
-        return (MOMENT._replace(start=self._start),)
+        return (MOMENT._replace(start=self.initial_accumulator_value),)
 
 
-class DecayedAdagrad(Optimizer):
+class DecayedAdagrad(Declared):
     """s = decay * s + (1 - decay) * g^2, w = w - lr * g / (sqrt(s) + epsilon)"""
 
     type = "decayed_adagrad"
+    keeps = (MOMENT,)
 
-    def __init__(
-        self, learning_rate: float | Variable, decay: float = 0.95, epsilon: float = 1e-6, **common: Unpack[Common]
-    ) -> None:
-        super().__init__(learning_rate, **common)
-        self._decay = number("DecayedAdagrad", "decay", decay, least=0, below=1)
-        self._epsilon = number("DecayedAdagrad", "epsilon", epsilon, least=0)
-
-    def attrs(self, parameter: Parameter) -> dict[str, Any]:  # noqa: ARG002
-        return {"decay": self._decay, "epsilon": self._epsilon}
-
-    def accumulators(self) -> Sequence[Accumulator]:
-        return (MOMENT,)
+    decay: float = setting(default=0.95, check=FRACTION)
+    epsilon: float = setting(default=1e-6)
 
 
-class RMSProp(Optimizer):
+class RMSProp(Declared):
     """torch's RMSprop, whose alpha is `rho`: a mean of squares, if `centered` around the mean of gradients."""
 
     type = "rmsprop"
 
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        rho: float = 0.95,
-        epsilon: float = 1e-6,
-        momentum: float = 0.0,
-        centered: bool = False,
-        **common: Unpack[Common],
-    ) -> None:
-        super().__init__(learning_rate, **common)
-        self._rho = number("RMSProp", "rho", rho, least=0, below=1)
-        self._epsilon = number("RMSProp", "epsilon", epsilon, least=0)
-        self._momentum = number("RMSProp", "momentum", momentum, least=0)
-        self._centered = switch("RMSProp", "centered", centered)
-
-    def attrs(self, parameter: Parameter) -> dict[str, Any]:  # noqa: ARG002
-        return {
-            "decay": self._rho,
-            "epsilon": self._epsilon,
-            "momentum": self._momentum,
-            "centered": self._centered,
-        }
+    rho: float = setting(default=0.95, check=FRACTION, attr="decay")
+    epsilon: float = setting(default=1e-6)
+    momentum: float = setting(default=0.0)
+    centered: bool = setting(default=False, check=Switch())
 
     def accumulators(self) -> Sequence[Accumulator]:
         kept = [Accumulator("MeanSquare", "mean_square")]
-        if self._momentum > 0:
+        if self.momentum > 0:
             kept.append(Accumulator("Moment", "momentum"))
-        if self._centered:
+        if self.centered:
             kept.append(Accumulator("MeanGrad", "mean_grad"))
         return kept
 
 
-class Ftrl(Optimizer):
+class Ftrl(Declared):
     """FTRL-Proximal: `l1` makes weights exactly 0; see `fleet.ps.rules.Ftrl`. Accumulators begin at 0."""
 
     type = "ftrl"
+    keeps = (Accumulator("SquaredAccumulator", "squared"), Accumulator("LinearAccumulator", "linear"))
 
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        l1: float = 0.0,
-        l2: float = 0.0,
-        lr_power: float = -0.5,
-        **common: Unpack[Common],
-    ) -> None:
-        super().__init__(learning_rate, **common)
-        self._l1 = number("Ftrl", "l1", l1, least=0)
-        self._l2 = number("Ftrl", "l2", l2, least=0)
-        self._lr_power = number("Ftrl", "lr_power", lr_power, least=-1, most=0)
-
-    def attrs(self, parameter: Parameter) -> dict[str, Any]:  # noqa: ARG002
-        return {"l1": self._l1, "l2": self._l2, "lr_power": self._lr_power}
-
-    def accumulators(self) -> Sequence[Accumulator]:
-        return Accumulator("SquaredAccumulator", "squared"), Accumulator("LinearAccumulator", "linear")
+    l1: float = setting(default=0.0)
+    l2: float = setting(default=0.0)
+    lr_power: float = setting(default=-0.5, check=Number(least=-1, most=0))

@@ -5,41 +5,35 @@ The count of updates is exact: one for each parameter, or for each row of one wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from collections.abc import Callable
+from typing import Any
 
-from fleet.errors import UsageTypeError
-from fleet.static.optimizer.base import STEP, Accumulator, Common, Optimizer
-from fleet.static.settings import number, switch
+from fleet.static.optimizer.base import STEP, Accumulator
+from fleet.static.optimizer.declared import FRACTION, Declared, setting
 from fleet.static.variable import Parameter, Variable
+from fleet.strategy.check import RefusedError, Switch
 
 MOMENTS = (Accumulator("Moment1", "moment1"), Accumulator("Moment2", "moment2"), STEP)
 
 
-class _AdamLike(Optimizer):
-    """What they share: two betas and an epsilon."""
+class _Function:
+    wants = "a function"
 
-    def __init__(
-        self,
-        learning_rate: float | Variable,
-        beta1: float,
-        beta2: float,
-        epsilon: float,
-        **common: Unpack[Common],
-    ) -> None:
-        super().__init__(learning_rate, **common)
-        own = self.__class__.__name__
-        self._attrs = {
-            "beta1": number(own, "beta1", beta1, least=0, below=1),
-            "beta2": number(own, "beta2", beta2, least=0, below=1),
-            "epsilon": number(own, "epsilon", epsilon, least=0),
-        }
+    def __call__(self, value: Any) -> Any:
+        if value is not None and not callable(value):
+            raise RefusedError(self.wants, value)
+        return value
 
-    def attrs(self, parameter: Parameter) -> dict[str, Any]:  # noqa: ARG002
-        return dict(self._attrs)
 
-    def accumulators(self) -> Sequence[Accumulator]:
-        return MOMENTS
+class _AdamLike(Declared):
+    """What most share: two betas and an epsilon."""
+
+    keeps = MOMENTS
+
+    learning_rate: float | Variable = setting(default=0.001, check=None, attr=None)
+    beta1: float = setting(default=0.9, check=FRACTION)
+    beta2: float = setting(default=0.999, check=FRACTION)
+    epsilon: float = setting(default=1e-8)
 
 
 class Adam(_AdamLike):
@@ -51,17 +45,7 @@ class Adam(_AdamLike):
 
     type = "adam"
 
-    def __init__(
-        self,
-        learning_rate: float | Variable = 0.001,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        lazy_mode: bool = False,
-        **common: Unpack[Common],
-    ) -> None:
-        super().__init__(learning_rate, beta1, beta2, epsilon, **common)
-        switch("Adam", "lazy_mode", lazy_mode)
+    lazy_mode: bool = setting(default=False, check=Switch(), attr=None)
 
 
 class AdamW(_AdamLike):
@@ -69,63 +53,35 @@ class AdamW(_AdamLike):
 
     type = "adamw"
 
-    def __init__(
-        self,
-        learning_rate: float | Variable = 0.001,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        weight_decay: float = 0.01,
-        **common: Unpack[Common],
-    ) -> None:
-        super().__init__(learning_rate, beta1, beta2, epsilon, **common)
-        self._attrs["coeff"] = number("AdamW", "weight_decay", weight_decay, least=0)
+    weight_decay: float = setting(default=0.01, attr="coeff")
 
 
 class Adamax(_AdamLike):
     """torch's Adamax: the largest gradient, which fades, in place of the root of their squares."""
 
     type = "adamax"
-
-    def __init__(
-        self,
-        learning_rate: float | Variable = 0.001,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        **common: Unpack[Common],
-    ) -> None:
-        super().__init__(learning_rate, beta1, beta2, epsilon, **common)
-
-    def accumulators(self) -> Sequence[Accumulator]:
-        return Accumulator("Moment", "moment"), Accumulator("InfNorm", "inf_norm"), STEP
+    keeps = (Accumulator("Moment", "moment"), Accumulator("InfNorm", "inf_norm"), STEP)
 
 
-class Lamb(_AdamLike):
+class Lamb(Declared):
     """Adam whose step follows the norms of weights and direction, for large batches; see `fleet.optim.Lamb`.
 
     Parameters for which `exclude_from_weight_decay_fn(parameter)` is true have no weight decay.
     """
 
     type = "lamb"
+    keeps = MOMENTS
 
-    def __init__(
-        self,
-        learning_rate: float | Variable = 0.001,
-        lamb_weight_decay: float = 0.01,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-6,
-        exclude_from_weight_decay_fn: Callable[[Parameter], bool] | None = None,
-        **common: Unpack[Common],
-    ) -> None:
-        super().__init__(learning_rate, beta1, beta2, epsilon, **common)
-        self._weight_decay = number("Lamb", "lamb_weight_decay", lamb_weight_decay, least=0)
-        if exclude_from_weight_decay_fn is not None and not callable(exclude_from_weight_decay_fn):
-            raise UsageTypeError(
-                f"Lamb: exclude_from_weight_decay_fn must be a function, got {exclude_from_weight_decay_fn!r}"
-            )
-        self._is_excluded = exclude_from_weight_decay_fn or (lambda _: False)
+    learning_rate: float | Variable = setting(default=0.001, check=None, attr=None)
+    lamb_weight_decay: float = setting(default=0.01, attr="weight_decay")
+    beta1: float = setting(default=0.9, check=FRACTION)
+    beta2: float = setting(default=0.999, check=FRACTION)
+    epsilon: float = setting(default=1e-6)
+    exclude_from_weight_decay_fn: Callable[[Parameter], bool] | None = setting(
+        default=None, check=_Function(), attr=None
+    )
 
     def attrs(self, parameter: Parameter) -> dict[str, Any]:
-        return {**self._attrs, "weight_decay": 0.0 if self._is_excluded(parameter) else self._weight_decay}
+        is_excluded = self.exclude_from_weight_decay_fn
+        no_decay = {"weight_decay": 0.0} if is_excluded is not None and is_excluded(parameter) else {}
+        return {**super().attrs(parameter), **no_decay}

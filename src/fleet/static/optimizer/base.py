@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter as Argument
 from inspect import signature
-from typing import Any, ClassVar, NamedTuple, TypedDict, Unpack
+from typing import Any, ClassVar, NamedTuple
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.static import names
@@ -34,15 +34,6 @@ class Accumulator(NamedTuple):
 
 
 STEP = Accumulator("Step", "step", is_count=True)
-
-
-class Common(TypedDict, total=False):
-    """Arguments that every optimizer takes, by name."""
-
-    regularization: Penalty | None
-    grad_clip: GradientClip | None
-    name: str | None
-    parameter_list: Sequence[Parameter | str] | None
 
 
 class Optimizer:
@@ -224,15 +215,12 @@ class Optimizer:
 def _says_what_was_meant(init: Callable[..., None]) -> Callable[..., None]:
     """The same `__init__`; UsageTypeError of one line for an argument that it does not have.
 
-    One whose `**` is not `Common` takes names that only it knows, and stays as it is.
+    One that takes any name knows what it takes, and stays as it is.
     """
     arguments = list(signature(init).parameters.values())[1:]
+    if any(one.kind is Argument.VAR_KEYWORD for one in arguments):
+        return init
     known = [one.name for one in arguments if one.kind in (Argument.POSITIONAL_OR_KEYWORD, Argument.KEYWORD_ONLY)]
-    for one in arguments:
-        if one.kind is Argument.VAR_KEYWORD:
-            if one.annotation not in ("Unpack[Common]", Unpack[Common]):
-                return init
-            known += Common.__annotations__
 
     @wraps(init)
     def checked(self: Optimizer, *args: Any, **named: Any) -> None:

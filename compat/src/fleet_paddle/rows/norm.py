@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,6 +27,14 @@ def channels_are_last(what: str, data_format: str, dims: int) -> bool:
     if dims < 2:
         raise UsageError(f"{what}: the input must have a batch and channels, got {dims} dimensions")
     return data_format != "NC" and data_format.endswith("C") and dims > 2
+
+
+def chosen_format(layer: object, given: str | None, known: Sequence[str]) -> str:
+    """The format that a layer of norms was given, or its first; UsageError if it knows no such."""
+    chosen = known[0] if given is None else given
+    if chosen not in known:
+        raise UsageError(f"{type(layer).__name__}: data_format must be {' or '.join(known)}, got {given!r}")
+    return chosen
 
 
 def _batch_norm(

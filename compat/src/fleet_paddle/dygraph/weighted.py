@@ -76,7 +76,7 @@ class Embedding(Layer, imperative.Embedding):
             raise NotSupportedError("Embedding: is_distributed is for programs; use fleet.nn.Embedding beside servers")
         if not isinstance(size, list | tuple) or len(size) != 2:
             raise UsageError(f"Embedding: size must be [ids, width], got {size!r}")
-        imperative.Embedding.__init__(self, *size, padding_idx, is_sparse, param_attr, dtype=dtype)
+        imperative.Embedding.__init__(self, size[0], size[1], padding_idx, is_sparse, param_attr, dtype=dtype)
 
 
 class _Convolution(_Weighted):

@@ -1,5 +1,5 @@
 """Made from rows; `make docs` writes this stub."""
-# ruff: noqa: E501, E702  (one line for each function, and for the settings of a layer)
+# ruff: noqa: E501  (a line for each)
 # fmt: off
 
 from typing import Any, TypeVar

@@ -1,5 +1,5 @@
 """Made from rows; `make docs` writes this stub."""
-# ruff: noqa: E501, E702  (one line for each function, and for the settings of a layer)
+# ruff: noqa: E501, E702  (a line for each)
 # fmt: off
 
 from typing import Any
@@ -83,7 +83,6 @@ class Hardsigmoid(FunctionLayer):
     def __init__(self, slope: float = 1 / 6, offset: float = 0.5, name: str | None = None) -> None: ...
 class Hardswish(FunctionLayer):
     """x * min(max(0, x + offset), threshold) / scale; in 2.0 with 6, 6 and 3."""
-    
     def __init__(self, name: str | None = None) -> None: ...
 class Hardtanh(FunctionLayer):
     """x, clamped between `t_min` and `t_max`."""
@@ -107,7 +106,6 @@ class LocalResponseNorm(FunctionLayer):
     def __init__(self, size: Any, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0, data_format: str = 'NCHW', name: str | None = None) -> None: ...
 class LogSigmoid(FunctionLayer):
     """log(sigmoid(x)), element by element."""
-    
     def __init__(self, name: str | None = None) -> None: ...
 class LogSoftmax(FunctionLayer):
     """The logarithm of the softmax along `axis`."""
@@ -147,11 +145,9 @@ class PixelShuffle(FunctionLayer):
     def __init__(self, upscale_factor: Any, data_format: str = 'NCHW', name: str | None = None) -> None: ...
 class ReLU(FunctionLayer):
     """max(x, 0), element by element."""
-    
     def __init__(self, name: str | None = None) -> None: ...
 class ReLU6(FunctionLayer):
     """x, clamped between 0 and 6, or another `threshold` in 1.x."""
-    
     def __init__(self, name: str | None = None) -> None: ...
 class SELU(FunctionLayer):
     """scale * elu(x, alpha); the default values keep mean 0 and variance 1."""
@@ -159,11 +155,9 @@ class SELU(FunctionLayer):
     def __init__(self, scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772, name: str | None = None) -> None: ...
 class Sigmoid(FunctionLayer):
     """1 / (1 + exp(-x)), element by element."""
-    
     def __init__(self, name: str | None = None) -> None: ...
 class Silu(FunctionLayer):
     """x * sigmoid(x), element by element."""
-    
     def __init__(self, name: str | None = None) -> None: ...
 class SmoothL1Loss(FunctionLayer):
     """Half the squared error, from `delta` on growing no faster than the error."""
@@ -183,19 +177,15 @@ class Softshrink(FunctionLayer):
     def __init__(self, threshold: float = 0.5, name: str | None = None) -> None: ...
 class Softsign(FunctionLayer):
     """x / (1 + |x|), element by element."""
-    
     def __init__(self, name: str | None = None) -> None: ...
 class Swish(FunctionLayer):
     """x * sigmoid(beta * x); beta is 1 in 2.0."""
-    
     def __init__(self, name: str | None = None) -> None: ...
 class Tanh(FunctionLayer):
     """The hyperbolic tangent."""
-    
     def __init__(self, name: str | None = None) -> None: ...
 class Tanhshrink(FunctionLayer):
     """x - tanh(x), element by element."""
-    
     def __init__(self, name: str | None = None) -> None: ...
 class ThresholdedReLU(FunctionLayer):
     """x where it is above `threshold`, 0 elsewhere."""

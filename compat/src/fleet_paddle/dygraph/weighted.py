@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static import layers
@@ -15,6 +14,7 @@ from fleet.static.initializer import Constant, Normal
 from fleet.static.ops.gru import matrices
 from fleet_paddle.dygraph.layer import Layer, activation, whole
 from fleet_paddle.fluid.layers import computed
+from fleet_paddle.imperative import nn as imperative
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.tensor import own
 from fleet_paddle.rows.window import Sizes
@@ -60,13 +60,8 @@ class Linear(_Weighted):
         return made if self._act is None else self._act(made)
 
 
-class Embedding(_Weighted, nn.Embedding):
-    """A trained row for each id; `size` is [ids, width]. The row of `padding_idx` reads as zeros.
-
-    It is one of torch's too: by that DistributedDataParallel and others know whose gradients are sparse.
-    """
-
-    weight: Any
+class Embedding(Layer, imperative.Embedding):
+    """A trained row for each id; `size` is [ids, width]. The row of `padding_idx` reads as zeros."""
 
     def __init__(
         self,
@@ -77,24 +72,11 @@ class Embedding(_Weighted, nn.Embedding):
         param_attr: Any = None,
         dtype: Any = "float32",
     ) -> None:
-        nn.Module.__init__(self)  # torch's embedding would make a weight of its own
-        self.name_it(None, dtype)
         if is_distributed:
             raise NotSupportedError("Embedding: is_distributed is for programs; use fleet.nn.Embedding beside servers")
         if not isinstance(size, list | tuple) or len(size) != 2:
             raise UsageError(f"Embedding: size must be [ids, width], got {size!r}")
-        if padding_idx is not None and not -size[0] <= padding_idx < size[0]:
-            raise UsageError(f"Embedding: padding_idx must be from {-size[0]} to {size[0] - 1}, got {padding_idx}")
-        self.padding_idx = padding_idx if padding_idx is None or padding_idx >= 0 else size[0] + padding_idx
-        self.sparse = bool(is_sparse)
-        self.num_embeddings, self.embedding_dim = size
-        self.weight = self.make_weight(size, param_attr)
-
-    def forward(self, input: torch.Tensor) -> Any:
-        return F.embedding(input, self.weight, self.padding_idx, self.sparse)
-
-    def extra_repr(self) -> str:
-        return f"{self.num_embeddings}, {self.embedding_dim}, padding_idx={self.padding_idx}, sparse={self.sparse}"
+        imperative.Embedding.__init__(self, size[0], size[1], padding_idx, is_sparse, param_attr, dtype=dtype)
 
 
 class _Convolution(_Weighted):

@@ -48,16 +48,8 @@ def _conv_of_variables(
     layer = called(type, name)
     _, shape = windows.channels_and_sizes(layer, x, rank, data_format)
     kernel = list(layer.variable(weight, "weight").shape[2:])
-    strides = windows.each(layer, stride, rank, "stride", 1)
-    dilations = windows.each(layer, dilation, rank, "dilation", 1)
     way = padding.upper() if isinstance(padding, str) else padding
-    attrs = {
-        "strides": strides,
-        "paddings": windows.paddings(layer, way, shape, kernel, strides, dilations),
-        "dilations": dilations,
-        "groups": int(groups),
-        "data_format": data_format,
-    }
+    attrs = windows.window_attrs(layer, shape, kernel, (stride, way, dilation), int(groups), data_format)
     out = layer.temporary(x.dtype)
     layer.op(type, {"Input": x, "Filter": weight}, {"Output": out}, attrs)
     if bias is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static import layers
+from fleet.static.layers.alike import add_batch_norm, add_layer_norm
 from fleet.static.variable import Variable
 from fleet_paddle.rows.called import called
 from fleet_paddle.rows.function import function
@@ -26,6 +28,14 @@ def channels_are_last(what: str, data_format: str, dims: int) -> bool:
     if dims < 2:
         raise UsageError(f"{what}: the input must have a batch and channels, got {dims} dimensions")
     return data_format != "NC" and data_format.endswith("C") and dims > 2
+
+
+def chosen_format(layer: object, given: str | None, known: Sequence[str]) -> str:
+    """The format that a layer of norms was given, or its first; UsageError if it knows no such."""
+    chosen = known[0] if given is None else given
+    if chosen not in known:
+        raise UsageError(f"{type(layer).__name__}: data_format must be {' or '.join(known)}, got {given!r}")
+    return chosen
 
 
 def _batch_norm(
@@ -76,23 +86,16 @@ def _batch_norm_of_variables(
     name: str | None,
 ) -> Variable:
     layer = called("batch_norm", name)
-    inputs: dict[str, Any] = {"X": layer.variable(x, "x")}
     channels = list(running_mean.shape)
-    inputs["Scale"] = layers.ones(channels, x.dtype) if weight is None else weight
-    inputs["Bias"] = layers.zeros(channels, x.dtype) if bias is None else bias
-    inputs |= {"Mean": running_mean, "Variance": running_var}
-    out, saved_mean, saved_variance = (layer.temporary(x.dtype, stop_gradient=bool(place)) for place in range(3))
-    keeps = training and not use_global_stats
-    kept = {"MeanOut": running_mean, "VarianceOut": running_var} if keeps else {}
-    attrs = {
-        "momentum": float(momentum),
-        "epsilon": float(epsilon),
-        "is_test": not training,
-        "use_global_stats": bool(use_global_stats),
-        "data_layout": "NHWC" if data_format in ("NHWC", "NLC", "NDHWC") else "NCHW",
+    inputs = {
+        "X": layer.variable(x, "x"),
+        "Scale": layers.ones(channels, x.dtype) if weight is None else weight,
+        "Bias": layers.zeros(channels, x.dtype) if bias is None else bias,
+        "Mean": running_mean,
+        "Variance": running_var,
     }
-    layer.op("batch_norm", inputs, {"Y": out, **kept, "SavedMean": saved_mean, "SavedVariance": saved_variance}, attrs)
-    return out
+    layout = "NHWC" if data_format in ("NHWC", "NLC", "NDHWC") else "NCHW"
+    return add_batch_norm(layer, inputs, momentum, epsilon, not training, bool(use_global_stats), layout)
 
 
 def _sizes(normalized_shape: Sizes) -> list[int]:
@@ -105,14 +108,11 @@ def _layer_norm_of_variables(
     layer, sizes = called("layer_norm", name), _sizes(shape)
     if not 0 < len(sizes) < layer.variable(x, "x").ndim or list(x.shape[-len(sizes) :]) != sizes:
         raise layer.error(f"x {x.name!r} must end with the sizes {sizes} after others, got shape {list(x.shape)}")
-    inputs = {"X": x}
+    inputs: dict[str, Variable | None] = {"X": x}
     for slot, given in (("Scale", weight), ("Bias", bias)):
         if given is not None:
             inputs[slot] = given if given.ndim == 1 else layers.reshape(given, [-1])
-    out, mean, variance = (layer.temporary(x.dtype, stop_gradient=bool(place)) for place in range(3))
-    attrs = {"begin_norm_axis": x.ndim - len(sizes), "epsilon": float(epsilon)}
-    layer.op("layer_norm", inputs, {"Y": out, "Mean": mean, "Variance": variance}, attrs)
-    return out
+    return add_layer_norm(layer, inputs, x.ndim - len(sizes), epsilon)
 
 
 def _instance_norm(

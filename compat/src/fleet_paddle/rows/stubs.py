@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterable
 import fleet_paddle.imperative  # noqa: F401 - the package whose tensors rows need comes first
 from fleet_paddle.rows.listing import functions
 
-_HEAD = (
-    '"""Made from rows; `make docs` writes this stub."""\n'
-    "# ruff: noqa: E501  (one line for each function)\n# fmt: off\n\n"
-)
+_HEAD = '"""Made from rows; `make docs` writes this stub."""\n# ruff: noqa: %s  (a line for each)\n# fmt: off\n\n'
 
 
 def of_functions(home: str) -> str:
@@ -21,7 +18,7 @@ def of_functions(home: str) -> str:
     lines += ["from fleet_paddle.imperative.tensor import Tensor", ""] if any(one.is_maker for one in found) else []
     lines += [_listed(one.spelling.name for one in found), 'X = TypeVar("X")', ""]
     lines += [one.stub() for one in found]
-    return _HEAD + "\n".join(lines) + "\n"
+    return _HEAD % "E501" + "\n".join(lines) + "\n"
 
 
 def of_classes() -> str:
@@ -32,13 +29,14 @@ def of_classes() -> str:
     for one in found:
         given = [each for each in one.spelling.parameters[one.num_operands :] if each.name != "training"]
         settings = [each.typed for each in given]
+        attributes = [f"{each.name}: {each.kind}" for each in given if each.name != "name"]
         lines += [
             f"class {one.layer}(FunctionLayer):",
             f'    """{one.doc}"""',
-            *(f"    {each.name}: {each.kind}" for each in given if each.name != "name"),
+            *([f"    {'; '.join(attributes)}"] if attributes else []),
             f"    def __init__({', '.join(['self', *settings])}) -> None: ...",
         ]
-    return _HEAD + "\n".join(lines) + "\n"
+    return _HEAD % "E501, E702" + "\n".join(lines) + "\n"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.static import layers
+from fleet.static.layers.alike import padding_row
 from fleet.static.variable import Variable
 from fleet_paddle.programs.composed import one_hot_v2
 from fleet_paddle.rows.called import called
@@ -42,11 +43,8 @@ def _embedding_of_variables(
 ) -> Variable:
     layer = called("embedding", name)
     inputs = {"W": layer.variable(weight, "weight"), "Ids": layer.variable(x, "x")}
-    rows = weight.shape[0]
-    padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else rows + padding_idx
-    if padding_idx is not None and not 0 <= padding < rows:
-        raise layer.error(f"padding_idx must be from {-rows} to {rows - 1}, got {padding_idx}")
-    attrs = {"is_sparse": bool(sparse), "is_distributed": False, "padding_idx": padding}
+    row = padding_row(layer, padding_idx, weight.shape[0])
+    attrs = {"is_sparse": bool(sparse), "is_distributed": False, "padding_idx": row}
     return layer.apply("lookup_table_v2", inputs, attrs, weight.dtype)
 
 

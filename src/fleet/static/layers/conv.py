@@ -8,7 +8,7 @@ from typing import Any
 
 from fleet.static.initializer import Normal
 from fleet.static.layers.helper import Layer
-from fleet.static.layers.windows import Sizes, channels_and_sizes, each, finish, grouped, paddings
+from fleet.static.layers.windows import Sizes, channels_and_sizes, each, finish, grouped, window_attrs
 from fleet.static.variable import Variable
 
 __all__ = ["conv2d", "conv3d"]
@@ -40,14 +40,7 @@ def _convolution(type: str, rank: int, layout: str) -> Callable[..., Variable]:
         channels, sizes = channels_and_sizes(layer, input, rank, data_format)
         parts = grouped(layer, channels, num_filters, groups)
         kernel = each(layer, filter_size, rank, "filter_size", 1)
-        strides, dilations = each(layer, stride, rank, "stride", 1), each(layer, dilation, rank, "dilation", 1)
-        attrs = {
-            "strides": strides,
-            "paddings": paddings(layer, padding, sizes, kernel, strides, dilations),
-            "dilations": dilations,
-            "groups": parts,
-            "data_format": data_format,
-        }
+        attrs = window_attrs(layer, sizes, kernel, (stride, padding, dilation), parts, data_format)
         shape, default = (
             [num_filters, channels // parts, *kernel],
             Normal(0.0, (2.0 / (prod(kernel) * channels)) ** 0.5),

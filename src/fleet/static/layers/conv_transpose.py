@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.errors import NotSupportedError
 from fleet.static.layers.helper import Layer
-from fleet.static.layers.windows import Sizes, channels_and_sizes, each, finish, grouped, paddings
+from fleet.static.layers.windows import Sizes, channels_and_sizes, each, finish, grouped, window_attrs
 from fleet.static.variable import Variable
 
 __all__ = ["conv2d_transpose"]
@@ -33,24 +33,17 @@ def conv2d_transpose(
     layer = Layer("conv2d_transpose", name)
     channels, sizes = channels_and_sizes(layer, input, 2, data_format)
     parts = grouped(layer, channels, num_filters, groups)
-    strides, dilations = each(layer, stride, 2, "stride", 1), each(layer, dilation, 2, "dilation", 1)
     if padding == "SAME":
         raise NotSupportedError("conv2d_transpose: padding 'SAME' is not built; give numbers")
-    pads = paddings(layer, padding, sizes, [1, 1], strides, dilations)
+    attrs = window_attrs(layer, sizes, [1, 1], (stride, padding, dilation), parts, data_format)
+    strides, pads, dilations = attrs["strides"], attrs["paddings"], attrs["dilations"]
     wanted = None if output_size is None else each(layer, output_size, 2, "output_size", 1)
     if wanted is not None and any(size < 0 for size in sizes):
         raise layer.error(f"output_size needs an input of known sizes, got shape {list(input.shape)}; give filter_size")
     begins = [(size - 1) * step - 2 * pad for size, step, pad in zip(sizes, strides, pads, strict=True)]
     kernel = _kernel(layer, filter_size, wanted, begins, dilations)
     extra = [0, 0] if wanted is None else _output_padding(layer, wanted, begins, dilations, kernel, strides)
-    attrs = {
-        "strides": strides,
-        "paddings": pads,
-        "dilations": dilations,
-        "groups": parts,
-        "data_format": data_format,
-        "output_padding": extra,
-    }
+    attrs["output_padding"] = extra
     shape = [channels, num_filters // parts, *kernel]
     return finish(layer, "conv2d_transpose", input, shape, num_filters, attrs, (param_attr, bias_attr), act, None)
 

@@ -59,18 +59,9 @@ class Layer(Appender):
             initializer(startup.create_var(name, shape, dtype, persistable=True), startup)
         return parameter
 
-    def needed(
-        self,
-        attr: Any,
-        shape: Sequence[int],
-        dtype: str,
-        *,
-        is_bias: bool = False,
-        default: Initializer | None = None,
-        is_distributed: bool = False,
-    ) -> Parameter:
+    def needed(self, attr: Any, shape: Sequence[int], dtype: str, is_bias: bool = False, **more: Any) -> Parameter:
         """`parameter`, of a layer that is nothing without it: UsageError for False."""
-        made = self.parameter(attr, shape, dtype, is_bias=is_bias, default=default, is_distributed=is_distributed)
+        made = self.parameter(attr, shape, dtype, is_bias=is_bias, **more)
         if made is None:
             raise self.error(f"{'bias_attr' if is_bias else 'param_attr'} must not be False; the layer needs it")
         return made

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fleet.static.dtypes import FLOATS, canonical
+from fleet.static.layers.alike import padding_row
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
@@ -38,11 +39,9 @@ def _embedding(drops_last: bool) -> Callable[..., Variable]:
             raise layer.error(f"dtype must be a float, got {kind}")
         if len(size) != 2:
             raise layer.error(f"size must be [number of ids, width], got {list(size)}")
-        padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else size[0] + padding_idx
-        if padding_idx is not None and not 0 <= padding < size[0]:
-            raise layer.error(f"padding_idx must be from {-size[0]} to {size[0] - 1}, got {padding_idx}")
+        row = padding_row(layer, padding_idx, size[0])
         table = layer.needed(param_attr, size, kind, is_distributed=is_distributed)
-        attrs = {"is_sparse": bool(is_sparse), "is_distributed": bool(is_distributed), "padding_idx": padding}
+        attrs = {"is_sparse": bool(is_sparse), "is_distributed": bool(is_distributed), "padding_idx": row}
         type = "lookup_table" if has_last else "lookup_table_v2"
         return layer.apply(type, {"W": table, "Ids": layer.variable(input)}, attrs, kind)
 

@@ -8,6 +8,7 @@ from typing import Any
 from fleet.errors import NotSupportedError
 from fleet.static.attr import ParamAttr
 from fleet.static.initializer import Constant
+from fleet.static.layers.alike import add_batch_norm, add_layer_norm
 from fleet.static.layers.helper import Layer
 from fleet.static.variable import Variable
 
@@ -47,23 +48,8 @@ def batch_norm(
     kept_as = [ParamAttr(one, trainable=False) for one in (moving_mean_name, moving_variance_name)]
     mean = layer.needed(kept_as[0], channels, input.dtype, default=Constant(0.0))
     variance = layer.needed(kept_as[1], channels, input.dtype, default=Constant(1.0))
-    saved_mean = layer.temporary(input.dtype, stop_gradient=True)
-    saved_variance = layer.temporary(input.dtype, stop_gradient=True)
-    out = layer.temporary(input.dtype)
-    kept = {} if is_test or use_global_stats else {"MeanOut": mean, "VarianceOut": variance}
-    layer.op(
-        "batch_norm",
-        {"X": input, "Scale": scale, "Bias": bias, "Mean": mean, "Variance": variance},
-        {"Y": out, **kept, "SavedMean": saved_mean, "SavedVariance": saved_variance},
-        {
-            "momentum": float(momentum),
-            "epsilon": float(epsilon),
-            "is_test": bool(is_test),
-            "use_global_stats": bool(use_global_stats),
-            "data_layout": data_layout,
-        },
-    )
-    return layer.activate(out, act)
+    inputs = {"X": input, "Scale": scale, "Bias": bias, "Mean": mean, "Variance": variance}
+    return layer.activate(add_batch_norm(layer, inputs, momentum, epsilon, is_test, use_global_stats, data_layout), act)
 
 
 def layer_norm(
@@ -97,12 +83,7 @@ def layer_norm(
         inputs["Scale"] = layer.parameter(param_attr, shape, input.dtype, default=Constant(1.0))
     if shift:
         inputs["Bias"] = layer.parameter(bias_attr, shape, input.dtype, is_bias=True)
-    mean = layer.temporary(input.dtype, stop_gradient=True)
-    variance = layer.temporary(input.dtype, stop_gradient=True)
-    out = layer.temporary(input.dtype)
-    attrs = {"begin_norm_axis": begin_norm_axis, "epsilon": float(epsilon)}
-    layer.op("layer_norm", inputs, {"Y": out, "Mean": mean, "Variance": variance}, attrs)
-    return layer.activate(out, act)
+    return layer.activate(add_layer_norm(layer, inputs, begin_norm_axis, epsilon), act)
 
 
 def group_norm(

@@ -86,6 +86,22 @@ def paddings(
     return each(layer, padding, rank, "padding", 0)
 
 
+def window_attrs(
+    layer: Layer, sizes: Sequence[int], kernel: Sequence[int], window: tuple[Any, Any, Any], groups: int, layout: str
+) -> dict[str, Any]:
+    """The attributes of a convolution, whose window is its stride, padding and dilation."""
+    stride, padding, dilation = window
+    rank = len(kernel)
+    strides, dilations = each(layer, stride, rank, "stride", 1), each(layer, dilation, rank, "dilation", 1)
+    return {
+        "strides": strides,
+        "paddings": paddings(layer, padding, sizes, kernel, strides, dilations),
+        "dilations": dilations,
+        "groups": groups,
+        "data_format": layout,
+    }
+
+
 def finish(
     layer: Layer,
     type: str,

@@ -18,7 +18,7 @@ from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everyb
 from fleet_paddle.imperative.nn import programs
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.tensor import Tensor, own
-from fleet_paddle.rows.norm import channels_are_last, remember
+from fleet_paddle.rows.norm import channels_are_last, chosen_format, remember
 from fleet_paddle.rows.window import back, to_first
 
 __all__ = ["BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "SyncBatchNorm"]
@@ -53,10 +53,7 @@ class _BatchNorm(Layer, OwnBatchNorm):
         dtype: Any = None,
     ) -> None:
         super().__init__(name, dtype)
-        kind = type(self).__name__
-        self._format = self.formats[0] if data_format is None else data_format
-        if self._format not in self.formats:
-            raise UsageError(f"{kind}: data_format must be {' or '.join(self.formats)}, got {data_format!r}")
+        self._format = chosen_format(self, data_format, self.formats)
         self.num_features, self._momentum, self._epsilon = num_features, momentum, epsilon
         self._use_global_stats = use_global_stats
         self.weight = self._made(weight_attr, 1.0)

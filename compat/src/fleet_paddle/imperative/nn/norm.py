@@ -15,7 +15,7 @@ from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everyb
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.of_tensors import refuse_programs
 from fleet_paddle.imperative.tensor import own
-from fleet_paddle.rows.norm import channels_are_last
+from fleet_paddle.rows.norm import channels_are_last, chosen_format
 from fleet_paddle.rows.window import back, to_first
 
 __all__ = [
@@ -95,10 +95,7 @@ class _InstanceNorm(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__(name)
-        self._format = self.formats[0] if data_format is None else data_format
-        if self._format not in self.formats:
-            kinds = " or ".join(self.formats)
-            raise UsageError(f"{type(self).__name__}: data_format must be {kinds}, got {data_format!r}")
+        self._format = chosen_format(self, data_format, self.formats)
         self._epsilon = epsilon
         self.scale = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
         self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)

@@ -52,9 +52,11 @@ class Embedding(Layer, nn.Embedding):
         sparse: bool = False,
         weight_attr: Any = None,
         name: str | None = None,
+        *,
+        dtype: Any = None,
     ) -> None:
         nn.Module.__init__(self)  # torch's embedding would make a weight of its own
-        self.name_it(name)
+        self.name_it(name, dtype)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise UsageError(
                 f"Embedding: padding_idx must be from {-num_embeddings} to {num_embeddings - 1}, got {padding_idx}"

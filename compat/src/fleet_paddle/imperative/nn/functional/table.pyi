@@ -1,5 +1,5 @@
 """Made from rows; `make docs` writes this stub."""
-# ruff: noqa: E501  (one line for each function)
+# ruff: noqa: E501  (a line for each)
 # fmt: off
 
 from typing import Any, TypeVar

@@ -14,6 +14,7 @@ import pytest
 
 from fleet.static import layers
 from fleet.static.layers import from_rows as of_layers
+from fleet.static.ops import OWN
 from fleet.static.registry import definitions
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import functional
@@ -26,7 +27,7 @@ from fleet_paddle.rows.stubs import STUBS
 @pytest.mark.parametrize(
     ("module", "made"),
     [
-        (layers.table, of_layers.stub),
+        (layers.table, lambda: of_layers.stub(OWN)),
         (table, STUBS["functions"]),
         (functional.table, STUBS["functional"]),
         (classes, STUBS["classes"]),

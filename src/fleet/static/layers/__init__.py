@@ -21,14 +21,11 @@ from fleet.static.layers import (
     observing,
     pairing,
     pool,
-    recurrent,
-    sampled,
     sequence,
     sequence_rows,
     shaping,
     sparse,
     table,
-    tagging,
     tensor,
 )
 from fleet.static.layers.activation import *
@@ -48,14 +45,11 @@ from fleet.static.layers.norm import *
 from fleet.static.layers.observing import *
 from fleet.static.layers.pairing import *
 from fleet.static.layers.pool import *
-from fleet.static.layers.recurrent import *
-from fleet.static.layers.sampled import *
 from fleet.static.layers.sequence import *
 from fleet.static.layers.sequence_rows import *
 from fleet.static.layers.shaping import *
 from fleet.static.layers.sparse import *
 from fleet.static.layers.table import *
-from fleet.static.layers.tagging import *
 from fleet.static.layers.tensor import *
 
 __all__: list[str] = []
@@ -76,13 +70,10 @@ __all__ += norm.__all__
 __all__ += observing.__all__
 __all__ += pairing.__all__
 __all__ += pool.__all__
-__all__ += recurrent.__all__
-__all__ += sampled.__all__
 __all__ += sequence.__all__
 __all__ += sequence_rows.__all__
 __all__ += shaping.__all__
 __all__ += sparse.__all__
 __all__ += table.__all__
-__all__ += tagging.__all__
 __all__ += tensor.__all__
 __all__.sort()

@@ -1,4 +1,4 @@
-"""Recurrent, sampled and other layers of programs on a GPU, forward and backward, against the same on the CPU."""
+"""Layers of programs that Fleet itself does not have, on a GPU, forward and backward, against the same on the CPU."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.static import layers
 from fleet.static.executor.place import CUDAPlace
+from fleet_paddle.fluid import layers
 from support.static_ops import Build, Tried, normal
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
@@ -33,10 +33,21 @@ CASES: dict[str, tuple[Build, dict[str, Any]]] = {
     "scatter": (layers.sequence_scatter, {"input": normal(4, 5), "index": IDS, "updates": normal(6, 1)}),
     "lod_reset": (lambda x: layers.sequence_pool(layers.lod_reset(x, target_lod=[0, 4, 6]), "sum"), ROWS),
     "row_conv": (lambda x: layers.row_conv(x, 2), ROWS),
-    "expand_as": (layers.expand_as, {"x": normal(2, 6), "target_tensor": normal(4, 6)}),
-    "strided": (lambda x: layers.strided_slice(x, [1], [5], [0], [-2]), MATRIX),
-    "where": (lambda x: layers.where(x > 0.0, x, x * 2.0), MATRIX),
-    "selu": (lambda x: layers.selu(x), MATRIX),
+    "softmax": (lambda x: layers.sequence_softmax(x), {"x": (normal(6, 1), OFFSETS)}),
+    "reverse": (layers.sequence_reverse, ROWS),
+    "conv": (lambda x: layers.sequence_conv(x, 4, act="relu"), ROWS),
+    "expand": (layers.sequence_expand, {"x": normal(4, 2), "y": ROWS["x"]}),
+    "expand ragged": (lambda x: layers.sequence_expand(x, x), ROWS),
+    "concat": (lambda x: layers.sequence_concat([x, x]), ROWS),
+    "pad": (lambda x: layers.sequence_pad(x, layers.fill_constant([1], "float64", 0.0))[0], ROWS),
+    "unpad": (
+        lambda x: layers.sequence_unpad(*layers.sequence_pad(x, layers.fill_constant([1], "float64", 0.0))),
+        ROWS,
+    ),
+    "attention": (
+        lambda q, k: layers.scaled_dot_product_attention(q, k, k, num_heads=2),
+        {"q": normal(2, 3, 4), "k": normal(2, 5, 4)},
+    ),
     "resize": (lambda x: layers.resize_bilinear(x, [3, 7], align_corners=False), IMAGE),
     "pad2d": (lambda x: layers.pad2d(x, [1, 0, 2, 1], "reflect"), IMAGE),
     "data_norm": (lambda x: layers.data_norm(x, slot_dim=3), MATRIX),
@@ -69,10 +80,6 @@ RANDOM: dict[str, tuple[Build, dict[str, Any]]] = {
         lambda x, label: layers.sampled_softmax_with_cross_entropy(x, label, 3),
         {"x": normal(4, 9), "label": CLASSES},
     ),
-    "uniform": (lambda x: x + layers.uniform_random(layers.shape(x), "float64"), MATRIX),
-    "gaussian": (lambda x: x + layers.gaussian_random_batch_size_like(x, [1, 6], dtype="float64"), MATRIX),
-    "shuffle": (lambda x: layers.shuffle_batch(x), MATRIX),
-    "print": (lambda x: layers.Print(x), MATRIX),
 }
 
 
@@ -93,7 +100,6 @@ def test_ids_and_metrics() -> None:
             layers.hash(words, 1000, 2),
             layers.crf_decoding(layers.cast(layers.sequence_enumerate(words, 3), "float64"), None),
             *layers.chunk_eval(words, label, "IOB", 2),
-            layers.unique(layers.reshape(words, [-1]))[0],
         ]
         outs.append(found)
         return layers.cast(words, "float64")

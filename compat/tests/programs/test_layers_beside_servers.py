@@ -7,6 +7,7 @@ import numpy as np
 from fleet import static
 from fleet.api import Fleet
 from fleet.static import layers
+from fleet_paddle.programs import layers as more
 
 FEED = {
     "words": (np.array([[3], [1], [4], [1], [5]]), np.array([0, 2, 2, 5])),
@@ -24,14 +25,14 @@ def losses(fleet: Fleet | None) -> list[float]:
         words = static.data("words", [None, 1], "int64", lod_level=1)
         tags = static.data("tags", [None, 1], "int64", lod_level=1)
         rows = layers.embedding(words, [9, 4], is_sparse=True)
-        there, _ = layers.dynamic_lstm(layers.fc(rows, 16), 16)
-        back = layers.dynamic_gru(layers.fc(rows, 12), 4, is_reverse=True)
+        there, _ = more.dynamic_lstm(layers.fc(rows, 16), 16)
+        back = more.dynamic_gru(layers.fc(rows, 12), 4, is_reverse=True)
         both = layers.concat([there, back], axis=1)
-        crf = layers.linear_chain_crf(layers.fc(both, 2), tags, static.ParamAttr("crf"))
+        crf = more.linear_chain_crf(layers.fc(both, 2), tags, static.ParamAttr("crf"))
         shown = layers.data_norm(static.data("shown", [None, 4]))
         pooled = layers.concat([layers.sequence_pool(both, "sum"), shown], 1)
         label = static.data("label", [None, 1], "int64")
-        sampled = layers.nce(pooled, label, 20, num_neg_samples=4, seed=5, is_sparse=True)
+        sampled = more.nce(pooled, label, 20, num_neg_samples=4, seed=5, is_sparse=True)
         loss = layers.mean(layers.elementwise_add(crf, sampled))
         optimizer = static.optimizer.Adagrad(0.1)
         (fleet.distributed_optimizer(optimizer) if fleet is not None else optimizer).minimize(loss)

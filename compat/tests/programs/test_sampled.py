@@ -12,10 +12,10 @@ from torch.nn import functional
 
 from fleet import static
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static.layers import sampled
 from fleet.static.layers.io import fed
 from fleet.static.layers.table import mean
-from fleet.static.ops import sampled as ops
+from fleet_paddle.programs.layers import sampled
+from fleet_paddle.programs.ops import sampled as ops
 from support.programs import building
 from support.static_ops import SEED, Tried, check, normal
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from fleet.errors import UsageError
-from fleet.static.layers import recurrent
 from fleet.static.layers.io import fed
-from fleet.static.ops.gates import ACTIVATIONS
 from fleet.static.program import Program
+from fleet_paddle.programs.layers import recurrent
+from fleet_paddle.programs.ops.gates import ACTIVATIONS
 from support.programs import building
 from support.static_ops import check, feed_variable, normal
 

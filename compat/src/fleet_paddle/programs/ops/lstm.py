@@ -14,9 +14,9 @@ import torch
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.gates import ACTIVATIONS, require_activations
-from fleet.static.ops.packing import ORDER, begun, previous, require_order, spans, unpacked
 from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad
+from fleet_paddle.programs.ops.gates import ACTIVATIONS, require_activations
+from fleet_paddle.programs.ops.packing import ORDER, begun, previous, require_order, spans, unpacked
 
 _ACTIVATIONS = ("gate_activation", "cell_activation", "candidate_activation")
 

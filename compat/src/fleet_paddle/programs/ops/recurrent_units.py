@@ -9,10 +9,10 @@ import torch
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.gates import ACTIVATIONS
-from fleet.static.ops.gru import check_shapes, matrices
 from fleet.static.ops.making import compared
 from fleet.static.registry import Grad, Infer, Kernel, may_equal, register
+from fleet_paddle.programs.ops.gates import ACTIVATIONS
+from fleet_paddle.programs.ops.gru import check_shapes, matrices
 
 
 def _infer_lstm(infer: Infer) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 from fleet.static.dtypes import canonical
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.nn import fc
-from fleet.static.layers.ragged import offsets_of, order_of
+from fleet.static.layers.ragged import offsets_of
 from fleet.static.layers.table import concat
 from fleet.static.variable import Variable
+from fleet_paddle.programs.layers.order import order_of
 
 __all__ = ["dynamic_gru", "dynamic_lstm", "gru_unit", "lstm_unit"]
 

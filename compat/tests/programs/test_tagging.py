@@ -11,9 +11,9 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.static.attr import ParamAttr
-from fleet.static.layers import tagging
 from fleet.static.layers.io import fed
 from fleet.static.program import Program
+from fleet_paddle.programs.layers import tagging
 from support.programs import building
 from support.static_ops import check, feed_variable, normal
 

@@ -10,8 +10,8 @@ import torch
 from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.packing import ORDER, previous, require_order, spans, unpacked
 from fleet.static.registry import Grad, Infer, Kernel, may_equal, register
+from fleet_paddle.programs.ops.packing import ORDER, previous, require_order, spans, unpacked
 
 _ENDS = 2
 """Rows of Transition before those of pairs."""

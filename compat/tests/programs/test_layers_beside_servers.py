@@ -29,7 +29,7 @@ def losses(fleet: Fleet | None) -> list[float]:
         back = more.dynamic_gru(layers.fc(rows, 12), 4, is_reverse=True)
         both = layers.concat([there, back], axis=1)
         crf = more.linear_chain_crf(layers.fc(both, 2), tags, static.ParamAttr("crf"))
-        shown = layers.data_norm(static.data("shown", [None, 4]))
+        shown = more.data_norm(static.data("shown", [None, 4]))
         pooled = layers.concat([layers.sequence_pool(both, "sum"), shown], 1)
         label = static.data("label", [None, 1], "int64")
         sampled = more.nce(pooled, label, 20, num_neg_samples=4, seed=5, is_sparse=True)

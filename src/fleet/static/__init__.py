@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from fleet._lazy import lazily
 
 if TYPE_CHECKING:
-    from fleet.static import clip, initializer, io, layers, metrics, nets, optimizer, profiler, regularizer
+    from fleet.static import clip, initializer, io, layers, metrics, optimizer, profiler, regularizer
     from fleet.static import names as unique_name
     from fleet.static.attr import ParamAttr
     from fleet.static.backward import append_backward, gradients
@@ -101,7 +101,6 @@ _MODULES = {
     "io": "io",
     "layers": "layers",
     "metrics": "metrics",
-    "nets": "nets",
     "optimizer": "optimizer",
     "profiler": "profiler",
     "regularizer": "regularizer",
@@ -155,7 +154,6 @@ __all__ = [
     "memory_optimize",
     "metrics",
     "name_scope",
-    "nets",
     "optimizer",
     "profiler",
     "program_guard",

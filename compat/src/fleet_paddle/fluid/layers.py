@@ -14,13 +14,13 @@ from typing import Any
 import torch
 
 from fleet.errors import NotSupportedError, UsageTypeError
-from fleet.static import layers, nets
+from fleet.static import layers
 from fleet.static.callsite import prefix
 from fleet.static.variable import Variable
 from fleet_paddle import mode
 from fleet_paddle.fluid import making, shortcuts
 from fleet_paddle.fluid.traced import Traced
-from fleet_paddle.programs import composed
+from fleet_paddle.programs import composed, nets
 from fleet_paddle.programs import layers as more
 
 REMEDIES = {

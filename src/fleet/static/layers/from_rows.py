@@ -175,24 +175,27 @@ def _filled(definition: Definition) -> dict[str, str]:
 
 def stub(definitions: Iterable[Definition]) -> str:
     """The text of `table.pyi` beside the module that holds their layers."""
+    found = sorted(_spellings(definitions), key=lambda one: one[2].name)
+    functions = []
+    for definition, calls, spelling in found:
+        kinds = [_KINDS[mark] for mark in _filled(definition).values()]
+        result = "Variable" if len(calls.returns) < 2 else f"tuple[{', '.join(['Variable'] * len(calls.returns))}]"
+        functions += [spelling.stub(kinds, result, calls.doc)]
+    has_capitals = any(not name.islower() for _, _, spelling in found for name in spelling.names)
     lines = [
         '"""Layers made from the definitions of operators; `make docs` writes this stub."""',
-        "# ruff: noqa: E501, N803  (one line for each layer; cos_sim's X and Y)",
+        f"# ruff: noqa: E501{', N803' if has_capitals else ''}  (one line for each layer, arguments as scripts know them)",
         "# fmt: off",
         "",
-        "from collections.abc import Sequence",
+        *(["from collections.abc import Sequence"] if any("Sequence[" in one for one in functions) else []),
         "from typing import Any",
         "",
         "from fleet.static.variable import Variable",
         "",
+        f"__all__ = [{', '.join(repr(one.name) for _, _, one in found)}]",
+        "",
     ]
-    found = sorted(_spellings(definitions), key=lambda one: one[2].name)
-    lines += [f"__all__ = [{', '.join(repr(one.name) for _, _, one in found)}]", ""]
-    for definition, calls, spelling in found:
-        kinds = [_KINDS[mark] for mark in _filled(definition).values()]
-        result = "Variable" if len(calls.returns) < 2 else f"tuple[{', '.join(['Variable'] * len(calls.returns))}]"
-        lines += [spelling.stub(kinds, result, calls.doc)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + functions) + "\n"
 
 
 if __name__ == "__main__":

@@ -18,9 +18,6 @@ from fleet.static.ops import (
     choosing as choosing,
 )
 from fleet.static.ops import (
-    clicks as clicks,
-)
-from fleet.static.ops import (
     clip as clip,
 )
 from fleet.static.ops import (
@@ -28,9 +25,6 @@ from fleet.static.ops import (
 )
 from fleet.static.ops import (
     conv as conv,
-)
-from fleet.static.ops import (
-    data_norm as data_norm,
 )
 from fleet.static.ops import (
     dropout as dropout,
@@ -52,9 +46,6 @@ from fleet.static.ops import (
 )
 from fleet.static.ops import (
     fused_updates as fused_updates,
-)
-from fleet.static.ops import (
-    image as image,
 )
 from fleet.static.ops import (
     indexing as indexing,
@@ -90,9 +81,6 @@ from fleet.static.ops import (
     norm as norm,
 )
 from fleet.static.ops import (
-    pairing as pairing,
-)
-from fleet.static.ops import (
     pointwise as pointwise,
 )
 from fleet.static.ops import (
@@ -120,16 +108,7 @@ from fleet.static.ops import (
     segments as segments,
 )
 from fleet.static.ops import (
-    sequence as sequence,
-)
-from fleet.static.ops import (
     sequence_pool as sequence_pool,
-)
-from fleet.static.ops import (
-    sequence_rows as sequence_rows,
-)
-from fleet.static.ops import (
-    sequence_shape as sequence_shape,
 )
 from fleet.static.ops import (
     shaping as shaping,
@@ -157,9 +136,6 @@ from fleet.static.ops import (
 )
 from fleet.static.ops import (
     update_lars as update_lars,
-)
-from fleet.static.ops import (
-    xxhash as xxhash,
 )
 from fleet.static.registry import defined, definition, definitions
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.ragged import offsets_of
-from fleet.static.layers.sequence import sequence_pad
-from fleet.static.layers.table import fill_constant, sequence_unpad
+from fleet.static.layers.table import fill_constant
 from fleet.static.variable import Variable
 from fleet_paddle.programs.layers.order import order_of
+from fleet_paddle.programs.layers.sequence import sequence_pad
+from fleet_paddle.programs.layers.table import sequence_unpad
 from fleet_paddle.programs.ops.chunks import OUTPUTS
 
 __all__ = ["chunk_eval", "crf_decoding", "linear_chain_crf"]

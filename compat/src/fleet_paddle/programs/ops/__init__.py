@@ -6,27 +6,43 @@ from fleet.static import ops
 from fleet.static.registry import defined
 from fleet_paddle.programs.ops import (
     chunks,
+    clicks,
     crf,
+    data_norm,
     gates,
     gru,
     hierarchical,
+    image,
     lstm,
     packing,
+    pairing,
     recurrent_units,
     sampled,
+    sequence,
+    sequence_rows,
+    sequence_shape,
+    xxhash,
 )
 
 __all__ = [
     "OWN",
     "chunks",
+    "clicks",
     "crf",
+    "data_norm",
     "gates",
     "gru",
     "hierarchical",
+    "image",
     "lstm",
     "packing",
+    "pairing",
     "recurrent_units",
     "sampled",
+    "sequence",
+    "sequence_rows",
+    "sequence_shape",
+    "xxhash",
 ]
 
 _OF_FLEET = {one.type for one in ops.OWN}

@@ -9,8 +9,9 @@ from fleet.errors import NotSupportedError
 from fleet.static.dtypes import FLOATS
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.ragged import new_offsets, offsets_of
-from fleet.static.layers.table import crop, fill_constant, scatter_nd_add
+from fleet.static.layers.table import crop, fill_constant
 from fleet.static.variable import Variable
+from fleet_paddle.programs.layers.table import scatter_nd_add
 
 __all__ = [
     "bilinear_tensor_product",

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from fleet import static
 from fleet.errors import NotSupportedError, UsageError
-from fleet.static import layers
 from fleet.static.layers.io import fed
-from fleet.static.ops.xxhash import xxh64
 from fleet.static.program import Program
+from fleet_paddle.programs import layers
+from fleet_paddle.programs.ops.xxhash import xxh64
 from support.programs import building
 from support.static_ops import SEED, Tried, check, feed_variable, normal
 
@@ -131,3 +132,17 @@ def test_bad_arguments() -> None:
             layers.continuous_value_model(x, x)
         with pytest.raises(UsageError, match="X 'x' must be int32 or int64, got float32"):
             layers.hash(x, 10)
+
+
+def test_a_pruned_run_leaves_the_statistics() -> None:
+    with building() as built:
+        out = layers.data_norm(fed("x", [-1, 2]))
+        static.optimizer.SGD(0.1).minimize(static.layers.mean(static.layers.fc(out, 1)))
+    built.start()
+    feed = {"x": np.arange(6, dtype=np.float32).reshape(3, 2)}
+    built.run(feed)
+    before = {name: tensor.clone() for name, tensor in built.scope.tensors.items()}
+    static.Executor().run(built.main, feed, [out], scope=built.scope, use_prune=True)
+    assert all(torch.equal(before[name], tensor) for name, tensor in built.scope.tensors.items())
+    built.run(feed)
+    assert not all(torch.equal(before[name], tensor) for name, tensor in built.scope.tensors.items())

@@ -8,8 +8,8 @@ from fleet.errors import NotSupportedError
 from fleet.static.attr import ParamAttr
 from fleet.static.initializer import Constant
 from fleet.static.layers.helper import Layer
-from fleet.static.ops.data_norm import KEPT
 from fleet.static.variable import Parameter, Variable
+from fleet_paddle.programs.ops.data_norm import KEPT
 
 __all__ = ["data_norm"]
 

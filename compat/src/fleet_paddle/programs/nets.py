@@ -10,11 +10,12 @@ from fleet.static.layers.conv import conv2d
 from fleet.static.layers.nn import dropout, fc
 from fleet.static.layers.norm import batch_norm
 from fleet.static.layers.pool import pool2d
-from fleet.static.layers.sequence import sequence_conv, sequence_pool
+from fleet.static.layers.sequence import sequence_pool
 from fleet.static.layers.shaping import split
 from fleet.static.layers.table import elementwise_mul, matmul, reshape, scale, sigmoid, softmax, transpose
 from fleet.static.layers.windows import Sizes
 from fleet.static.variable import Variable
+from fleet_paddle.programs.layers.sequence import sequence_conv
 
 
 def simple_img_conv_pool(

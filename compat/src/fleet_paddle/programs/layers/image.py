@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from fleet.errors import UsageError
 from fleet.static.callsite import prefix
-from fleet.static.layers import table
 from fleet.static.layers.helper import Layer
-from fleet.static.ops.image import RANKS
 from fleet.static.variable import Variable
+from fleet_paddle.programs.layers import table
+from fleet_paddle.programs.ops.image import RANKS
 
 __all__ = [
     "image_resize",

@@ -184,7 +184,7 @@ def stub(definitions: Iterable[Definition]) -> str:
     has_capitals = any(not name.islower() for _, _, spelling in found for name in spelling.names)
     lines = [
         '"""Layers made from the definitions of operators; `make docs` writes this stub."""',
-        f"# ruff: noqa: E501{', N803' if has_capitals else ''}  (one line for each layer, arguments as scripts know them)",
+        f"# ruff: noqa: E501{', N803' if has_capitals else ''}  (a line for each layer; scripts' names)",
         "# fmt: off",
         "",
         *(["from collections.abc import Sequence"] if any("Sequence[" in one for one in functions) else []),

@@ -1,4 +1,4 @@
-"""`fleet.static.metrics`: counts over batches, and the measures they give."""
+"""`fluid.metrics`: counts over batches, and the measures they give."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.metrics import AUC
-from fleet.static import metrics
+from fleet_paddle.programs import metrics
 
 PREDS, LABELS = np.array([[0.9], [0.8], [0.3], [0.6]]), np.array([[1], [0], [1], [1]])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet.static import ops
 from fleet.static.registry import defined
 from fleet_paddle.programs.ops import (
+    belonging,
     chunks,
     clicks,
     crf,
@@ -26,6 +27,7 @@ from fleet_paddle.programs.ops import (
 
 __all__ = [
     "OWN",
+    "belonging",
     "chunks",
     "clicks",
     "crf",

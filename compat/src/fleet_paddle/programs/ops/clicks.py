@@ -10,8 +10,9 @@ from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.making import compared, same_dtype, same_shape
-from fleet.static.ops.segments import owners, require_offsets
+from fleet.static.ops.segments import require_offsets
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
+from fleet_paddle.programs.ops.belonging import owners
 from fleet_paddle.programs.ops.xxhash import xxh64
 
 COUNTS = 2

@@ -11,8 +11,9 @@ from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.making import compared, same_dtype
-from fleet.static.ops.segments import owners, require_offsets
+from fleet.static.ops.segments import require_offsets
 from fleet.static.registry import Calls, Grad, Infer, Kernel, may_equal, register
+from fleet_paddle.programs.ops.belonging import owners
 
 
 def _infer_bilinear(infer: Infer) -> None:

@@ -9,8 +9,9 @@ import torch
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.segments import bag_sum, lengths, offsets_of, owners, places, require_offsets
+from fleet.static.ops.segments import bag_sum, lengths, require_offsets
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
+from fleet_paddle.programs.ops.belonging import offsets_of, owners, places
 
 
 def _infer_softmax(infer: Infer) -> None:

@@ -11,8 +11,9 @@ from fleet.static.dtypes import INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.making import same_dtype, view
-from fleet.static.ops.segments import lengths, offsets_of, owners, places, require_offsets
+from fleet.static.ops.segments import lengths, require_offsets
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
+from fleet_paddle.programs.ops.belonging import offsets_of, owners, places
 
 
 def _ragged(infer: Infer, shape: tuple[int, ...]) -> None:

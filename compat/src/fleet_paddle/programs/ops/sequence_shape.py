@@ -10,8 +10,9 @@ from fleet.errors import UsageError
 from fleet.static.dtypes import INTEGERS, canonical, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.segments import lengths, offsets_of, owners, places, require_offsets
+from fleet.static.ops.segments import lengths, require_offsets
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register
+from fleet_paddle.programs.ops.belonging import offsets_of, owners, places
 
 
 def _infer_pad(infer: Infer) -> None:

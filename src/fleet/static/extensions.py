@@ -25,4 +25,4 @@ def provide(define: Define) -> None:
 def define() -> None:
     """Run what was provided and has not run yet."""
     while _waiting:
-        _waiting.pop()()
+        _waiting.pop(0)()

@@ -107,6 +107,7 @@ docs: setup  ## Rewrite the pages and stubs that are made from the code
 	write src/fleet/static/layers fleet.static.layers.from_rows && \
 	write compat/src/fleet_paddle/imperative/functions "fleet_paddle.rows.stubs functions" && \
 	write compat/src/fleet_paddle/imperative/nn/functional "fleet_paddle.rows.stubs functional" && \
+	write compat/src/fleet_paddle/programs/layers "fleet_paddle.rows.stubs layers" && \
 	write compat/src/fleet_paddle/imperative/nn "fleet_paddle.rows.stubs classes"
 
 fuzz: setup  ## Send nonsense to a real server for FUZZ_S seconds (default 60)

@@ -14,11 +14,13 @@ import pytest
 
 from fleet.static import layers
 from fleet.static.layers import from_rows as of_layers
+from fleet.static.ops import OWN
 from fleet.static.registry import definitions
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import functional
 from fleet_paddle.imperative.nn import table as classes
 from fleet_paddle.imperative.tensor import Tensor
+from fleet_paddle.programs import layers as more
 from fleet_paddle.rows.listing import functions
 from fleet_paddle.rows.stubs import STUBS
 
@@ -26,7 +28,8 @@ from fleet_paddle.rows.stubs import STUBS
 @pytest.mark.parametrize(
     ("module", "made"),
     [
-        (layers.table, of_layers.stub),
+        (layers.table, lambda: of_layers.stub(OWN)),
+        (more.table, STUBS["layers"]),
         (table, STUBS["functions"]),
         (functional.table, STUBS["functional"]),
         (classes, STUBS["classes"]),
@@ -42,7 +45,7 @@ def test_every_row_is_a_function_with_its_own_name_and_document() -> None:
     assert len(rows) > 40
     for calls in rows:
         assert calls.doc.rstrip().endswith("."), calls
-    for module in (layers.table, table, functional.table):
+    for module in (layers.table, more.table, table, functional.table):
         for name in module.__all__:
             function = getattr(module, name)
             assert (function.__name__, function.__module__) == (name, module.__name__)

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.static import layers, nets
+from fleet.static import layers
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.place import CUDAPlace
 from fleet.static.layers.conv import conv2d, conv3d
 from fleet.static.layers.conv_transpose import conv2d_transpose
+from fleet.static.layers.io import fed
 from fleet.static.layers.lookup import embedding
 from fleet.static.layers.nn import fc
 from fleet.static.layers.pool import adaptive_pool2d, pool2d
-from fleet.static.layers.table import fill_constant
 from fleet.static.ops.sequence_pool import KINDS
+from support.programs import building
 from support.static_ops import SEED, Build, Tried, normal
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
@@ -25,7 +26,6 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 IMAGE = {"x": normal(3, 4, 7, 6)}
 MATRIX = {"x": normal(5, 4)}
 RAGGED = {"x": (normal(6, 3), np.array([0, 2, 2, 5, 6]))}
-COLUMN = {"x": (normal(6, 1), np.array([0, 2, 2, 5, 6]))}
 IDS = {"x": np.array([[3], [1], [3], [0]])}
 
 DENSE: dict[str, tuple[Build, dict[str, Any]]] = {
@@ -69,29 +69,25 @@ DENSE: dict[str, tuple[Build, dict[str, Any]]] = {
     "l2_normalize": (lambda x: layers.l2_normalize(x, 1), MATRIX),
     "lrn": (lambda x: layers.lrn(x), IMAGE),
     "embedding": (lambda x: embedding(x, [5, 2], padding_idx=3, dtype="float64"), IDS),
-    "attention": (
-        lambda q, k: nets.scaled_dot_product_attention(q, k, k, num_heads=2),
-        {"q": normal(2, 3, 4), "k": normal(2, 5, 4)},
-    ),
 }
 
-OVER_ROWS: dict[str, tuple[Build, dict[str, Any]]] = {
+OTHERS: dict[str, tuple[Build, dict[str, Any]]] = {
     **{kind: (lambda x, kind=kind: layers.sequence_pool(x, kind), RAGGED) for kind in KINDS},
-    "softmax": (lambda x: layers.sequence_softmax(x), COLUMN),
-    "reverse": (layers.sequence_reverse, RAGGED),
-    "conv": (lambda x: layers.sequence_conv(x, 4, act="relu"), RAGGED),
-    "expand": (layers.sequence_expand, {"x": normal(4, 2), "y": RAGGED["x"]}),
-    "expand ragged": (lambda x: layers.sequence_expand(x, x), RAGGED),
-    "concat": (lambda x: layers.sequence_concat([x, x]), RAGGED),
-    "pad": (lambda x: layers.sequence_pad(x, fill_constant([1], "float64", 0.0))[0], RAGGED),
-    "unpad": (
-        lambda x: layers.sequence_unpad(*layers.sequence_pad(x, fill_constant([1], "float64", 0.0))),
-        RAGGED,
-    ),
+    "expand_as": (layers.expand_as, {"x": normal(1, 4), "target_tensor": MATRIX["x"]}),
+    "strided": (lambda x: layers.strided_slice(x, [1], [3], [0], [-2]), MATRIX),
+    "where": (lambda x: layers.where(x > 0.0, x, x * 2.0), MATRIX),
+    "selu": (lambda x: layers.selu(x), MATRIX),
+}
+
+RANDOM: dict[str, Build] = {
+    "uniform": lambda x: x + layers.uniform_random(layers.shape(x), "float64"),
+    "gaussian": lambda x: x + layers.gaussian_random_batch_size_like(x, [1, 4], dtype="float64"),
+    "shuffle": lambda x: layers.shuffle_batch(x),
+    "print": lambda x: layers.Print(x),
 }
 
 
-@pytest.mark.parametrize("case", [*DENSE.values(), *OVER_ROWS.values()], ids=[*DENSE, *OVER_ROWS])
+@pytest.mark.parametrize("case", [*DENSE.values(), *OTHERS.values()], ids=[*DENSE, *OTHERS])
 def test_a_layer(case: tuple[Build, dict[str, Any]]) -> None:
     on_cpu, on_gpu = (Tried(*case, place=place) for place in (None, CUDAPlace(0)))
     weights = normal(*on_cpu.built.run(case[1], on_cpu.out)[0].shape)
@@ -118,3 +114,20 @@ def test_a_layer_waits_for_nothing(name: str) -> None:
         executor.run(tried.built.main, feed, fetches, scope=tried.built.scope, return_numpy=False)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_a_random_layer_runs(name: str) -> None:
+    tried = Tried(RANDOM[name], MATRIX, place=CUDAPlace(0))
+    out, slopes = tried.run(np.ones(tried.built.run(MATRIX, tried.out)[0].shape))
+    assert np.isfinite(out).all()
+    assert all(slope is None or np.isfinite(slope).all() for slope in slopes)
+
+
+def test_unique_ids() -> None:
+    found = []
+    for place in (None, CUDAPlace(0)):
+        with building(place) as built:
+            out = layers.unique(layers.reshape(fed("x", [-1, 1], "int64"), [-1]))[0]
+        found.append(built.run(IDS, out)[0])
+    np.testing.assert_array_equal(*found)

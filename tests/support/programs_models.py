@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fleet import static
-from fleet.static import ParamAttr, layers, names, nets, optimizer
+from fleet.static import ParamAttr, layers, names, optimizer
 from fleet.static.executor.lod import LoDTensor
 from fleet.static.program import Program, program_guard
 from fleet.static.variable import Variable
@@ -158,8 +158,8 @@ def conv(minimize: Minimize | None = None) -> Model:
 
     def build() -> Variable:
         x, y = static.data("img", [None, 1, 28, 28]), static.data("label", [None, 1], "int64")
-        out = nets.simple_img_conv_pool(x, 4, 5, 2, 2, act="relu")
-        out = nets.simple_img_conv_pool(out, 8, 5, 2, 2, act="relu")
+        out = layers.pool2d(layers.conv2d(x, 4, 5, act="relu"), 2, "max", 2)
+        out = layers.pool2d(layers.conv2d(out, 8, 5, act="relu"), 2, "max", 2)
         return layers.mean(layers.cross_entropy(layers.fc(out, 10, act="softmax"), y))
 
     def batch(step: int, worker: int) -> Feed:

@@ -1,7 +1,8 @@
 """What the names of PaddlePaddle stand for, over Fleet and torch; `paddle`, beside it, is the tables of names.
 
     imperative/    2.0 on tensors: layers, functions, optimizers, thin over torch
-    programs/      2.0 on programs: the same names for variables of `fleet.static`
+    programs/      2.0 on programs: the same names for variables of `fleet.static`; its ops/ and layers/ are families of
+                   1.x that Fleet itself does not need
     fluid/         1.8: layers of programs that run on tensors, optimizers, schedules; dygraph/ its classes
     dataset/       the datasets of its tutorials; reader.py, what makes readers of readers
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fleet.static import callsite, methods
+from fleet.static import callsite, extensions, methods
 
 if TYPE_CHECKING:
     from fleet.static.variable import Variable
@@ -30,5 +31,10 @@ def _find_method(variable: Variable, name: str) -> Any:
     return find_method(variable, name)
 
 
+def _define_operators() -> None:
+    import fleet_paddle.programs.ops  # noqa: F401 - importing it defines them
+
+
 callsite.leave_out(__file__)
+extensions.provide(_define_operators)
 methods.provide(_find_method)

@@ -161,7 +161,7 @@ def test_a_net_of_a_script(tmp_path: Path) -> None:
     same(layers.dropout(x, 0.5), torch.from_numpy(X) * 0.5)
     torch.nn.Sequential(net).train()
     assert mode.is_training()
-    assert not np.array_equal(net(x).numpy(), net(x).numpy())
+    assert len({net(x).numpy().tobytes() for _ in range(20)}) > 1, "other values are dropped each time"
     dygraph.save_dygraph(net.state_dict(), tmp_path / "net")
     values, state = dygraph.load_dygraph(tmp_path / "net")
     assert state is None

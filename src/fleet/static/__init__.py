@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from fleet._lazy import lazily
 
 if TYPE_CHECKING:
-    from fleet.static import clip, initializer, io, layers, metrics, nets, optimizer, profiler, regularizer
+    from fleet.static import clip, initializer, io, layers, optimizer, regularizer
     from fleet.static import names as unique_name
     from fleet.static.attr import ParamAttr
     from fleet.static.backward import append_backward, gradients
@@ -100,10 +100,7 @@ _MODULES = {
     "initializer": "initializer",
     "io": "io",
     "layers": "layers",
-    "metrics": "metrics",
-    "nets": "nets",
     "optimizer": "optimizer",
-    "profiler": "profiler",
     "regularizer": "regularizer",
     "unique_name": "names",
 }
@@ -153,11 +150,8 @@ __all__ = [
     "load",
     "load_inference_model",
     "memory_optimize",
-    "metrics",
     "name_scope",
-    "nets",
     "optimizer",
-    "profiler",
     "program_guard",
     "regularizer",
     "release_memory",

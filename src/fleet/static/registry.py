@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageError
+from fleet.static import extensions
 from fleet.static.infer import Infer as Infer
 from fleet.static.infer import as_variables
 from fleet.static.infer import may_equal as may_equal
@@ -191,16 +192,29 @@ def register_grad(
 def definition(type: str) -> Definition:
     """The definition of a type; UsageError if there is none.
 
-    Those of Fleet are there once `fleet.static.ops` is, which blocks need: whoever has a program has them.
+    Those of Fleet are there once `fleet.static.ops` is, which blocks need: whoever has a program has them. Those of
+    other packages are there once they are asked for; see `extensions`.
     """
     found = _definitions.get(type)
     if found is None:
-        raise UsageError(f"there is no operator {type!r}; fleet.static.ops.known() lists those there are")
+        extensions.define()
+        found = _definitions.get(type)
+    if found is None:
+        raise UsageError(
+            f"there is no operator {type!r}; fleet.static.ops.known() lists those there are; "
+            "if another package defines it, import that package first"
+        )
     return found
 
 
 def definitions() -> list[Definition]:
-    """Every definition that is there by now, sorted by type; `fleet.static.ops` has them all."""
+    """Every definition, sorted by type; `fleet.static.ops` has those of Fleet."""
+    extensions.define()
+    return defined()
+
+
+def defined() -> list[Definition]:
+    """Those that are there by now, sorted by type."""
     return [_definitions[type] for type in sorted(_definitions)]
 
 

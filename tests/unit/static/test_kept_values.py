@@ -126,7 +126,7 @@ def test_averages_are_applied_once(built: Any) -> None:
 def test_a_pruned_run_leaves_statistics_and_counters(built: Any) -> None:
     rate = layers.learning_rate.exponential_decay(0.1, 1, 0.5)
     x = fed("x", [-1, 2])
-    out = layers.data_norm(layers.batch_norm(x))
+    out = layers.batch_norm(x)
     optimizer.SGD(rate).minimize(layers.mean(layers.fc(out, 1)))
     exe = static.Executor()
     exe.run(static.default_startup_program())

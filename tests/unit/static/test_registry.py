@@ -10,13 +10,11 @@ import pytest
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.runtime.programs.kernels import KERNELS
-from fleet.static import ops, registry
+from fleet.static import extensions, ops, registry
 from fleet.static.block import Block
 from fleet.static.layers.io import fed
+from support.definitions import has_kernel, names_slots_that_exist
 from support.programs import building
-
-DEFINITIONS = [registry.definition(type) for type in ops.known()]
-FUSED = [known.type for known in DEFINITIONS if known.type.startswith("fused_")]
 
 
 def test_there_are_many_and_they_are_sorted() -> None:
@@ -29,51 +27,46 @@ def test_the_package_names_every_file_of_operators() -> None:
     assert files == {name for name, value in vars(ops).items() if inspect.ismodule(value)}
 
 
-def test_every_operator_knows_its_shapes() -> None:
+def test_every_operator_is_whole() -> None:
     """What has outputs and is added by layers has an `infer`; fused ones are made by the Executor, after shapes."""
-    without = [known.type for known in DEFINITIONS if known.outputs and known.infer is None]
-    assert set(without) - set(FUSED) == {"c_allreduce_sum", "c_broadcast", "recv"}  # outputs that exist already
-
-
-def test_every_operator_has_a_kernel() -> None:
-    """Its own; or autograd's, which needs all that the forward kernel reads and the same random numbers."""
-    for known in DEFINITIONS:
-        if known.make is None:
-            assert known.grad_of is not None, known.type
-            forward = registry.definition(known.grad_of)
-            assert forward.grad is not None
-            assert not forward.is_random, f"{known.type} needs a kernel of its own"
-            required = {slot.rstrip("*") for slot in forward.inputs if not slot.endswith("?")}
-            assert required <= set(forward.grad.needs), f"{known.type}: autograd needs all inputs"
+    without = [known.type for known in ops.OWN if known.outputs and known.infer is None]
+    fused = {known.type for known in ops.OWN if known.type.startswith("fused_")}
+    assert set(without) - fused == {"c_allreduce_sum", "c_broadcast", "recv"}  # outputs that exist already
+    for known in ops.OWN:
+        has_kernel(known)
+        names_slots_that_exist(known)
 
 
 def test_what_is_declared_is_provided() -> None:
-    declared = [known for known in DEFINITIONS if known.make is ops.remote._kernel]
+    declared = [known for known in ops.OWN if known.make is ops.remote._kernel]
     assert {known.type for known in declared} == set(KERNELS)
     assert all(known.has_effect for known in declared)
 
 
-def test_every_gradient_names_slots_that_exist() -> None:
-    for known in DEFINITIONS:
-        if known.grad is None:
-            continue
-        inputs = {slot.rstrip("?*") for slot in known.inputs}
-        outputs = {slot.rstrip("?*") for slot in known.outputs}
-        assert set(known.grad.needs) <= inputs | outputs, known.type
-        assert set(known.grad.wrt) <= inputs, known.type
-        assert known.grad.wrt, known.type
-        assert set(known.grad.outs or ()) <= outputs, known.type
-        gradient = registry.definition(f"{known.type}_grad")
-        assert gradient.grad_of == known.type
-        assert gradient.grad is None
+def test_operators_of_another_package_are_defined_when_one_is_asked_for() -> None:
+    calls = []
 
+    def define() -> None:
+        calls.append("defined")
 
-def test_slots_are_told_apart() -> None:
-    for known in DEFINITIONS:
-        inputs, outputs = ([slot.rstrip("?*") for slot in slots] for slots in (known.inputs, known.outputs))
-        assert len(set(inputs)) == len(inputs), known.type
-        assert len(set(outputs)) == len(outputs), known.type
-        assert not (known.in_place and known.rebinds), known.type
+        @registry.register("far", inputs=("X",), infer=registry.same_as("X"))
+        def _far(op: Any, lowering: Any) -> Any:
+            return lambda x: x
+
+    extensions.provide(define)
+    extensions.provide(define)
+    try:
+        assert registry.definition("relu").type == "relu"
+        assert not calls
+        assert registry.definition("far").type == "far"
+        assert "far" in ops.known()
+        assert calls == ["defined"]
+        assert "far" not in [known.type for known in ops.OWN]
+        with pytest.raises(UsageError, match="no operator 'nigh'; .*; if another package defines it, import that "):
+            registry.definition("nigh")
+    finally:
+        extensions._provided.remove(define)
+        registry._definitions.pop("far", None)
 
 
 def added(block: Block, **changed: Any) -> None:

@@ -11,12 +11,12 @@ import torch
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static import layers
 from fleet.static.initializer import Constant, Normal
-from fleet.static.ops.gru import matrices
 from fleet_paddle.dygraph.layer import Layer, activation, whole
 from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative import nn as imperative
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.tensor import own
+from fleet_paddle.programs.ops.gru import matrices
 from fleet_paddle.rows.window import Sizes
 
 _conv2d_transpose = computed("conv2d_transpose", layers.conv2d_transpose)

@@ -1,4 +1,4 @@
-"""Every name of `fleet.static.layers`; functions take tensors as well.
+"""Every name of `fleet.static.layers` and of `programs.layers`; functions take tensors as well.
 
 Given a variable, a layer adds operators to its program; given a tensor, it computes (`traced`). What is given neither,
 such as the shape of `zeros`, is a tensor after `guard()` or `enable_dygraph()`.
@@ -14,13 +14,14 @@ from typing import Any
 import torch
 
 from fleet.errors import NotSupportedError, UsageTypeError
-from fleet.static import layers, nets
+from fleet.static import layers
 from fleet.static.callsite import prefix
 from fleet.static.variable import Variable
 from fleet_paddle import mode
 from fleet_paddle.fluid import making, shortcuts
 from fleet_paddle.fluid.traced import Traced
-from fleet_paddle.programs import composed
+from fleet_paddle.programs import composed, nets
+from fleet_paddle.programs import layers as more
 
 REMEDIES = {
     "auc": "metrics.Auc(name), which holds the counts",
@@ -44,11 +45,11 @@ LISTS = frozenset({"axes", "ends", "expand_times", "offsets", "out_shape", "perm
 """Arguments that are numbers, or lists of them, whatever they are given as: a tensor among them is read."""
 
 _TENSOR = torch.Tensor
-_HOMES = (composed, layers, nets)
+_HOMES = (composed, layers, more, nets)
 
 
 def _listed() -> list[str]:
-    own = {name for home in (composed, layers) for name in home.__all__}
+    own = {name for home in (composed, layers, more) for name in home.__all__}
     return sorted(own | making.FUNCTIONS.keys())
 
 

@@ -18,10 +18,10 @@ import numpy.typing as npt
 import torch
 
 from fleet.errors import NotSupportedError, UsageError
-from fleet.metrics.precision_recall import TruePositives
 from fleet.metrics.roc import area_of, count_scores
 from fleet_paddle.imperative.operands import by_operand
 from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.precision_recall import TruePositives
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
 

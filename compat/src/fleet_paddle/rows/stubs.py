@@ -1,4 +1,4 @@
-"""The stubs of what is compiled from rows: `python -m fleet_paddle.rows.stubs functions`, `functional` or `classes`."""
+"""The stubs of what is compiled from rows: `python -m fleet_paddle.rows.stubs functions` prints one; see `STUBS`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterable
 
 import fleet_paddle.imperative  # noqa: F401 - the package whose tensors rows need comes first
+from fleet.static.layers.from_rows import stub as of_layers
+from fleet_paddle.programs.ops import OWN
 from fleet_paddle.rows.listing import functions
 
 _HEAD = '"""Made from rows; `make docs` writes this stub."""\n# ruff: noqa: %s  (a line for each)\n# fmt: off\n\n'
@@ -47,6 +49,7 @@ STUBS: dict[str, Callable[[], str]] = {
     "functions": lambda: of_functions(""),
     "functional": lambda: of_functions("F"),
     "classes": of_classes,
+    "layers": lambda: of_layers(OWN),
 }
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from fleet.static import layers
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.programs import composed
+from fleet_paddle.programs.layers.table import sequence_mask
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.window import plain
 
@@ -79,7 +80,7 @@ FUNCTIONS = [
         "F.sequence_mask(x, maxlen=None, dtype='int64', name)",
         "1 for the places before each length, 0 from there on, up to `maxlen` or the greatest length.",
         _mask,
-        layers.sequence_mask,
+        sequence_mask,
     ),
     function(
         "F.diag_embed(input, offset=0, dim1=-2, dim2=-1)",

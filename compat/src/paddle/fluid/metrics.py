@@ -4,6 +4,6 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet.static.metrics": "*"},
+    {"fleet_paddle.programs.metrics": "*"},
     refused={"ChunkEvaluator": "use Precision and Recall", "DetectionMAP": "use Precision and Recall"},
 )

@@ -7,10 +7,8 @@ from fleet.static.layers import (
     activation,
     arithmetic,
     choosing,
-    clicks,
     conv,
     conv_transpose,
-    image,
     io,
     learning_rate,
     lookup,
@@ -19,25 +17,18 @@ from fleet.static.layers import (
     nn,
     norm,
     observing,
-    pairing,
     pool,
-    recurrent,
-    sampled,
     sequence,
-    sequence_rows,
     shaping,
     sparse,
     table,
-    tagging,
     tensor,
 )
 from fleet.static.layers.activation import *
 from fleet.static.layers.arithmetic import *
 from fleet.static.layers.choosing import *
-from fleet.static.layers.clicks import *
 from fleet.static.layers.conv import *
 from fleet.static.layers.conv_transpose import *
-from fleet.static.layers.image import *
 from fleet.static.layers.io import *
 from fleet.static.layers.learning_rate import *
 from fleet.static.layers.lookup import *
@@ -46,27 +37,20 @@ from fleet.static.layers.metric import *
 from fleet.static.layers.nn import *
 from fleet.static.layers.norm import *
 from fleet.static.layers.observing import *
-from fleet.static.layers.pairing import *
 from fleet.static.layers.pool import *
-from fleet.static.layers.recurrent import *
-from fleet.static.layers.sampled import *
 from fleet.static.layers.sequence import *
-from fleet.static.layers.sequence_rows import *
 from fleet.static.layers.shaping import *
 from fleet.static.layers.sparse import *
 from fleet.static.layers.table import *
-from fleet.static.layers.tagging import *
 from fleet.static.layers.tensor import *
 
 __all__: list[str] = []
 __all__ += activation.__all__
 __all__ += arithmetic.__all__
 __all__ += choosing.__all__
-__all__ += clicks.__all__
 __all__ += conv.__all__
 __all__ += conv_transpose.__all__
 __all__ += lookup.__all__
-__all__ += image.__all__
 __all__ += io.__all__
 __all__ += learning_rate.__all__
 __all__ += loss.__all__
@@ -74,15 +58,10 @@ __all__ += metric.__all__
 __all__ += nn.__all__
 __all__ += norm.__all__
 __all__ += observing.__all__
-__all__ += pairing.__all__
 __all__ += pool.__all__
-__all__ += recurrent.__all__
-__all__ += sampled.__all__
 __all__ += sequence.__all__
-__all__ += sequence_rows.__all__
 __all__ += shaping.__all__
 __all__ += sparse.__all__
 __all__ += table.__all__
-__all__ += tagging.__all__
 __all__ += tensor.__all__
 __all__.sort()

@@ -1,7 +1,8 @@
 """Layers made from the definitions of operators: one for each line that a definition has for version 1.x.
 
 What every such layer does is here: check its variables, turn its arguments into attributes, add the operator, apply an
-activation. `python -m fleet.static.layers.from_rows` prints the stub of `fleet.static.layers.table`, where they are.
+activation. `python -m fleet.static.layers.from_rows` prints the stub of `fleet.static.layers.table`, where those of
+Fleet are; another package makes its own from its own definitions.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ from fleet.static.dtypes import canonical
 from fleet.static.layers.helper import Layer
 from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.layers.sizes import shape_and_sizes
-from fleet.static.ops import definitions
+from fleet.static.ops import OWN
 from fleet.static.registry import Calls, Definition
 from fleet.static.spelling import Spelling
 from fleet.static.variable import Variable
 
-TABLE = "fleet.static.layers.table"
 _KINDS = {"": "Variable", "?": "Variable | None", "*": "Sequence[Variable] | Variable"}
 """Mark of a slot -> the type of what is given for it."""
 
@@ -146,23 +146,23 @@ def _several(layer: Layer, given: Any, what: str) -> list[Variable]:
     return found
 
 
-def layers() -> dict[str, Callable[..., Any]]:
-    """Every layer of the table, by name."""
+def layers(definitions: Iterable[Definition], module: str) -> dict[str, Callable[..., Any]]:
+    """The layers of definitions, by name, for the module that will hold them."""
     made = {}
-    for definition, calls, spelling in _spellings():
+    for definition, calls, spelling in _spellings(definitions):
         row = row_of(definition, calls, spelling)
         given = {name: name if name in spelling.names else "None" for name in SPECIAL}
         operands, settings = ("".join(f"{one}, " for one in several) for several in (row.operands, row.settings))
         written = given["out"] if given["out"] != "None" else given["cond"]
         body = f"return add(row, ({operands}), ({settings}), {given['name']}, {given['act']}, {written})"
-        made[spelling.name] = spelling.function(body, {"add": add, "row": row}, calls.doc, TABLE)
+        made[spelling.name] = spelling.function(body, {"add": add, "row": row}, calls.doc, module)
     return made
 
 
-def _spellings() -> list[tuple[Definition, Calls, Spelling]]:
+def _spellings(definitions: Iterable[Definition]) -> list[tuple[Definition, Calls, Spelling]]:
     return [
         (definition, calls, Spelling.parse(calls.v1))
-        for definition in definitions()
+        for definition in definitions
         for calls in definition.calls
         if calls.v1
     ]
@@ -173,27 +173,30 @@ def _filled(definition: Definition) -> dict[str, str]:
     return {slot: mark for slot, mark in definition.input_slots.items() if slot not in (SIZES, OFFSETS)}
 
 
-def stub() -> str:
-    """The text of `table.pyi`."""
+def stub(definitions: Iterable[Definition]) -> str:
+    """The text of `table.pyi` beside the module that holds their layers."""
+    found = sorted(_spellings(definitions), key=lambda one: one[2].name)
+    functions = []
+    for definition, calls, spelling in found:
+        kinds = [_KINDS[mark] for mark in _filled(definition).values()]
+        result = "Variable" if len(calls.returns) < 2 else f"tuple[{', '.join(['Variable'] * len(calls.returns))}]"
+        functions += [spelling.stub(kinds, result, calls.doc)]
+    has_capitals = any(not name.islower() for _, _, spelling in found for name in spelling.names)
     lines = [
         '"""Layers made from the definitions of operators; `make docs` writes this stub."""',
-        "# ruff: noqa: E501, N803  (one line for each layer; cos_sim's X and Y)",
+        f"# ruff: noqa: E501{', N803' if has_capitals else ''}  (a line for each layer; scripts' names)",
         "# fmt: off",
         "",
-        "from collections.abc import Sequence",
+        *(["from collections.abc import Sequence"] if any("Sequence[" in one for one in functions) else []),
         "from typing import Any",
         "",
         "from fleet.static.variable import Variable",
         "",
+        f"__all__ = [{', '.join(repr(one.name) for _, _, one in found)}]",
+        "",
     ]
-    found = sorted(_spellings(), key=lambda one: one[2].name)
-    lines += [f"__all__ = [{', '.join(repr(one.name) for _, _, one in found)}]", ""]
-    for definition, calls, spelling in found:
-        kinds = [_KINDS[mark] for mark in _filled(definition).values()]
-        result = "Variable" if len(calls.returns) < 2 else f"tuple[{', '.join(['Variable'] * len(calls.returns))}]"
-        lines += [spelling.stub(kinds, result, calls.doc)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + functions) + "\n"
 
 
 if __name__ == "__main__":
-    print(stub(), end="")
+    print(stub(OWN), end="")

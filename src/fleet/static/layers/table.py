@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fleet.static.layers.from_rows import layers
+from fleet.static.ops import OWN
 
-_made = layers()
+_made = layers(OWN, __name__)
 __all__ = sorted(_made)
 globals().update(_made)

@@ -1,5 +1,5 @@
 """Layers made from the definitions of operators; `make docs` writes this stub."""
-# ruff: noqa: E501, N803  (one line for each layer; cos_sim's X and Y)
+# ruff: noqa: E501, N803  (a line for each layer; scripts' names)
 # fmt: off
 
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.static.variable import Variable
 
-__all__ = ['abs', 'acos', 'argmax', 'argmin', 'argsort', 'asin', 'atan', 'bpr_loss', 'brelu', 'ceil', 'clip', 'clip_by_norm', 'concat', 'continuous_value_model', 'cos', 'cos_sim', 'cosh', 'crop', 'cross_entropy', 'cumsum', 'elementwise_add', 'elementwise_div', 'elementwise_floordiv', 'elementwise_max', 'elementwise_min', 'elementwise_mod', 'elementwise_mul', 'elementwise_pow', 'elementwise_sub', 'elu', 'equal', 'erf', 'exp', 'expand', 'expand_as', 'fill_constant', 'fill_constant_batch_size_like', 'flatten', 'floor', 'gather', 'gather_nd', 'gaussian_random', 'gaussian_random_batch_size_like', 'gelu', 'greater_equal', 'greater_than', 'hard_shrink', 'hard_sigmoid', 'hard_swish', 'has_inf', 'has_nan', 'hash', 'hinge_loss', 'huber_loss', 'isfinite', 'kldiv_loss', 'l2_normalize', 'leaky_relu', 'less_equal', 'less_than', 'linspace', 'log', 'log_loss', 'log_softmax', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logsigmoid', 'lrn', 'margin_rank_loss', 'matmul', 'maxout', 'mean', 'mul', 'multiplex', 'not_equal', 'one_hot', 'ones_like', 'pad', 'pad2d', 'pad_constant_like', 'pixel_shuffle', 'pow', 'randint', 'range', 'rank_loss', 'reciprocal', 'reduce_all', 'reduce_any', 'reduce_max', 'reduce_mean', 'reduce_min', 'reduce_prod', 'reduce_sum', 'relu', 'relu6', 'reshape', 'resize_bilinear', 'resize_linear', 'resize_nearest', 'resize_trilinear', 'reverse', 'round', 'rsqrt', 'sampling_id', 'scale', 'scatter', 'scatter_nd_add', 'selu', 'sequence_enumerate', 'sequence_erase', 'sequence_mask', 'sequence_reshape', 'sequence_reverse', 'sequence_slice', 'sequence_softmax', 'sequence_unpad', 'shape', 'shard_index', 'shuffle_batch', 'shuffle_channel', 'sigmoid', 'sigmoid_cross_entropy_with_logits', 'sign', 'sin', 'sinh', 'slice', 'smooth_l1', 'soft_relu', 'softmax', 'softplus', 'softshrink', 'softsign', 'space_to_depth', 'sqrt', 'square', 'squeeze', 'stack', 'stanh', 'strided_slice', 'sum', 'sums', 'swish', 'tanh', 'tanh_shrink', 'teacher_student_sigmoid_loss', 'thresholded_relu', 'topk', 'transpose', 'uniform_random', 'uniform_random_batch_size_like', 'unique', 'unique_with_counts', 'unsqueeze', 'zeros_like']
+__all__ = ['abs', 'acos', 'argmax', 'argmin', 'argsort', 'asin', 'atan', 'bpr_loss', 'brelu', 'ceil', 'clip', 'clip_by_norm', 'concat', 'cos', 'cos_sim', 'cosh', 'crop', 'cross_entropy', 'cumsum', 'elementwise_add', 'elementwise_div', 'elementwise_floordiv', 'elementwise_max', 'elementwise_min', 'elementwise_mod', 'elementwise_mul', 'elementwise_pow', 'elementwise_sub', 'elu', 'equal', 'erf', 'exp', 'expand', 'expand_as', 'fill_constant', 'fill_constant_batch_size_like', 'flatten', 'floor', 'gather', 'gather_nd', 'gaussian_random', 'gaussian_random_batch_size_like', 'gelu', 'greater_equal', 'greater_than', 'hard_shrink', 'hard_sigmoid', 'hard_swish', 'has_inf', 'has_nan', 'hinge_loss', 'huber_loss', 'isfinite', 'kldiv_loss', 'l2_normalize', 'leaky_relu', 'less_equal', 'less_than', 'linspace', 'log', 'log_loss', 'log_softmax', 'logical_and', 'logical_not', 'logical_or', 'logical_xor', 'logsigmoid', 'lrn', 'margin_rank_loss', 'matmul', 'maxout', 'mean', 'mul', 'multiplex', 'not_equal', 'one_hot', 'ones_like', 'pad', 'pow', 'randint', 'range', 'rank_loss', 'reciprocal', 'reduce_all', 'reduce_any', 'reduce_max', 'reduce_mean', 'reduce_min', 'reduce_prod', 'reduce_sum', 'relu', 'relu6', 'reshape', 'reverse', 'round', 'rsqrt', 'sampling_id', 'scale', 'scatter', 'selu', 'shape', 'shard_index', 'shuffle_batch', 'sigmoid', 'sigmoid_cross_entropy_with_logits', 'sign', 'sin', 'sinh', 'slice', 'smooth_l1', 'soft_relu', 'softmax', 'softplus', 'softshrink', 'softsign', 'sqrt', 'square', 'squeeze', 'stack', 'stanh', 'strided_slice', 'sum', 'sums', 'swish', 'tanh', 'tanh_shrink', 'thresholded_relu', 'topk', 'transpose', 'uniform_random', 'uniform_random_batch_size_like', 'unique', 'unique_with_counts', 'unsqueeze', 'zeros_like']
 
 def abs(x: Variable, name: str | None = None) -> Variable:
     """The absolute value."""
@@ -47,13 +47,6 @@ def clip_by_norm(x: Variable, max_norm: Any, name: str | None = None) -> Variabl
 
 def concat(input: Sequence[Variable] | Variable, axis: Any = 0, name: str | None = None) -> Variable:
     """Several one after the other along a dimension; a tensor without dimensions counts as one of shape [1]."""
-
-def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True) -> Variable:
-    """Embeddings [rows, 2 + width] that begin with counts: log(shows + 1) and log of the ratio of clicks to shows.
-
-    Without `use_cvm` the counts are left out. `cvm` is [rows, 2], the shows and clicks of this batch, which the first
-    two columns get as their gradient; of a ragged `input` it has one row for each row.
-    """
 
 def cos(x: Variable, name: str | None = None) -> Variable:
     """The cosine."""
@@ -169,9 +162,6 @@ def has_inf(x: Variable) -> Variable:
 def has_nan(x: Variable) -> Variable:
     """Whether an element is NaN."""
 
-def hash(input: Variable, hash_size: Any, num_hash: int = 1, name: str | None = None) -> Variable:
-    """For each row of ids its xxHash with seeds 0, 1, ..., modulo `hash_size`: [rows, num_hash, 1]."""
-
 def hinge_loss(input: Variable, label: Variable, name: str | None = None) -> Variable:
     """How much a score falls short of 1 on the side of its label, which is 0 or 1."""
 
@@ -256,18 +246,6 @@ def ones_like(x: Variable, out: Any = None) -> Variable:
 def pad(x: Variable, paddings: Any, pad_value: float = 0.0, name: str | None = None) -> Variable:
     """x with `pad_value` around it: how many before and after, for each dimension."""
 
-def pad2d(input: Variable, paddings: Any = (0, 0, 0, 0), mode: str = 'constant', pad_value: float = 0.0, data_format: str = 'NCHW', name: str | None = None) -> Variable:
-    """Images with so many more pixels above, below, left and right: `pad_value`, or the image again.
-
-    `mode` is constant, reflect (as in a mirror on the outermost pixel) or edge (the outermost pixel).
-    """
-
-def pad_constant_like(x: Variable, y: Variable, pad_value: float = 0.0, name: str | None = None) -> Variable:
-    """`y` with `pad_value` after it in each dimension, as large as `x`."""
-
-def pixel_shuffle(x: Variable, upscale_factor: Any) -> Variable:
-    """Channels become pixels: [n, c * r * r, h, w] to [n, c, h * r, w * r]."""
-
 def pow(x: Variable, factor: float = 1.0, name: str | None = None) -> Variable:
     """x to the power `factor`."""
 
@@ -313,34 +291,6 @@ def relu6(x: Variable, threshold: float = 6.0, name: str | None = None) -> Varia
 def reshape(x: Variable, shape: Any, actual_shape: Any = None, act: str | None = None, inplace: bool = False, name: str | None = None) -> Variable:
     """The same elements in another shape: 0 copies a size of `x`, one -1 is found from the others."""
 
-def resize_bilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, align_mode: int = 1, data_format: str = 'NCHW') -> Variable:
-    """Images of the size `out_shape`, or `scale` times as large, by the way called bilinear.
-
-    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
-    at its beginning (1).
-    """
-
-def resize_linear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, align_mode: int = 1, data_format: str = 'NCW') -> Variable:
-    """Images of the size `out_shape`, or `scale` times as large, by the way called linear.
-
-    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
-    at its beginning (1).
-    """
-
-def resize_nearest(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, data_format: str = 'NCHW') -> Variable:
-    """Images of the size `out_shape`, or `scale` times as large, by the way called nearest.
-
-    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
-    at its beginning (1).
-    """
-
-def resize_trilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, align_mode: int = 1, data_format: str = 'NCDHW') -> Variable:
-    """Images of the size `out_shape`, or `scale` times as large, by the way called trilinear.
-
-    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
-    at its beginning (1).
-    """
-
 def reverse(x: Variable, axis: Any) -> Variable:
     """Back to front along some dimensions."""
 
@@ -359,35 +309,8 @@ def scale(x: Variable, scale: Any = 1.0, bias: float = 0.0, bias_after_scale: bo
 def scatter(input: Variable, index: Variable, updates: Variable, name: str | None = None, overwrite: bool = True) -> Variable:
     """Other rows at some places: those of `updates`, or without `overwrite` the sum of those for each."""
 
-def scatter_nd_add(ref: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
-    """`ref` with `updates` added at places; the last dimension of `index` counts along its first dimensions."""
-
 def selu(x: Variable, scale: Any = None, alpha: Any = None, name: str | None = None) -> Variable:
     """scale * elu(x, alpha); the default values keep mean 0 and variance 1."""
-
-def sequence_enumerate(input: Variable, win_size: Any, pad_value: int = 0, name: str | None = None) -> Variable:
-    """For each id of a row itself and those after it, `win_size` in all; `pad_value` past the end of the row."""
-
-def sequence_erase(input: Variable, tokens: Any, name: str | None = None) -> Variable:
-    """Ids without those that `tokens` has; rows become shorter."""
-
-def sequence_mask(x: Variable, maxlen: Any = None, dtype: Any = 'int64', name: str | None = None) -> Variable:
-    """For each length a row of ones, as many as it says, and then zeros up to `maxlen` or the greatest length."""
-
-def sequence_reshape(input: Variable, new_dim: Any) -> Variable:
-    """Rows of another width: [values, width] becomes [values * width / new_dim, new_dim], row by row."""
-
-def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
-    """Each row from its end to its beginning."""
-
-def sequence_slice(input: Variable, offset: Variable, length: Variable, name: str | None = None) -> Variable:
-    """Of row i the `length[i]` values from `offset[i]` on."""
-
-def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None = None) -> Variable:
-    """Shares that sum to 1 within each row."""
-
-def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Variable:
-    """Padded rows cut to their lengths: ragged again."""
 
 def shape(input: Variable) -> Variable:
     """The sizes, int32; those of a variable in this batch."""
@@ -397,9 +320,6 @@ def shard_index(input: Variable, index_num: Any, nshards: Any, shard_id: Any, ig
 
 def shuffle_batch(x: Variable, seed: Any = None) -> Variable:
     """The rows of `x` (all dimensions but the last are one) in another order in every run; a `seed` begins them."""
-
-def shuffle_channel(x: Variable, group: Any, name: str | None = None) -> Variable:
-    """The channels of `group` groups in turn."""
 
 def sigmoid(x: Variable, name: str | None = None) -> Variable:
     """1 / (1 + exp(-x)), element by element."""
@@ -443,9 +363,6 @@ def softshrink(x: Variable, alpha: float = 0.5) -> Variable:
 def softsign(x: Variable, name: str | None = None) -> Variable:
     """x / (1 + |x|), element by element."""
 
-def space_to_depth(x: Variable, blocksize: Any, name: str | None = None) -> Variable:
-    """Pixels become channels: [n, c, h * b, w * b] to [n, b * b * c, h, w]."""
-
 def sqrt(x: Variable, name: str | None = None) -> Variable:
     """The square root."""
 
@@ -478,13 +395,6 @@ def tanh(x: Variable, name: str | None = None) -> Variable:
 
 def tanh_shrink(x: Variable, name: str | None = None) -> Variable:
     """x - tanh(x), element by element."""
-
-def teacher_student_sigmoid_loss(input: Variable, label: Variable, soft_max_up_bound: float = 15.0, soft_max_lower_bound: float = -15.0) -> Variable:
-    """The cross entropy of a click, and that of a teacher's probability where there is one.
-
-    A `label` of -2 is no click, -1 a click, both without a teacher; with one it is the teacher's probability, plus 1
-    for a click. Logits outside the bounds have no gradient.
-    """
 
 def thresholded_relu(x: Variable, threshold: float = 1.0) -> Variable:
     """x where it is above `threshold`, 0 elsewhere."""

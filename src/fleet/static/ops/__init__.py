@@ -1,4 +1,4 @@
-"""The operators: one file for each family; importing this package defines them all."""
+"""The operators of Fleet: one file for each family; importing this package defines them all."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ from fleet.static.ops import (
     choosing as choosing,
 )
 from fleet.static.ops import (
-    chunks as chunks,
-)
-from fleet.static.ops import (
-    clicks as clicks,
-)
-from fleet.static.ops import (
     clip as clip,
 )
 from fleet.static.ops import (
@@ -31,12 +25,6 @@ from fleet.static.ops import (
 )
 from fleet.static.ops import (
     conv as conv,
-)
-from fleet.static.ops import (
-    crf as crf,
-)
-from fleet.static.ops import (
-    data_norm as data_norm,
 )
 from fleet.static.ops import (
     dropout as dropout,
@@ -60,18 +48,6 @@ from fleet.static.ops import (
     fused_updates as fused_updates,
 )
 from fleet.static.ops import (
-    gates as gates,
-)
-from fleet.static.ops import (
-    gru as gru,
-)
-from fleet.static.ops import (
-    hierarchical as hierarchical,
-)
-from fleet.static.ops import (
-    image as image,
-)
-from fleet.static.ops import (
     indexing as indexing,
 )
 from fleet.static.ops import (
@@ -90,9 +66,6 @@ from fleet.static.ops import (
     loss_pairs as loss_pairs,
 )
 from fleet.static.ops import (
-    lstm as lstm,
-)
-from fleet.static.ops import (
     making as making,
 )
 from fleet.static.ops import (
@@ -106,12 +79,6 @@ from fleet.static.ops import (
 )
 from fleet.static.ops import (
     norm as norm,
-)
-from fleet.static.ops import (
-    packing as packing,
-)
-from fleet.static.ops import (
-    pairing as pairing,
 )
 from fleet.static.ops import (
     pointwise as pointwise,
@@ -129,16 +96,10 @@ from fleet.static.ops import (
     random as random,
 )
 from fleet.static.ops import (
-    recurrent_units as recurrent_units,
-)
-from fleet.static.ops import (
     reduce as reduce,
 )
 from fleet.static.ops import (
     remote as remote,
-)
-from fleet.static.ops import (
-    sampled as sampled,
 )
 from fleet.static.ops import (
     schedule as schedule,
@@ -147,16 +108,7 @@ from fleet.static.ops import (
     segments as segments,
 )
 from fleet.static.ops import (
-    sequence as sequence,
-)
-from fleet.static.ops import (
     sequence_pool as sequence_pool,
-)
-from fleet.static.ops import (
-    sequence_rows as sequence_rows,
-)
-from fleet.static.ops import (
-    sequence_shape as sequence_shape,
 )
 from fleet.static.ops import (
     shaping as shaping,
@@ -185,12 +137,12 @@ from fleet.static.ops import (
 from fleet.static.ops import (
     update_lars as update_lars,
 )
-from fleet.static.ops import (
-    xxhash as xxhash,
-)
-from fleet.static.registry import definition, definitions
+from fleet.static.registry import defined, definition, definitions
 
-__all__ = ["definition", "definitions", "known"]
+__all__ = ["OWN", "definition", "definitions", "known"]
+
+OWN = defined()
+"""The definitions of Fleet itself; `extensions` bring those of other packages."""
 
 
 def known() -> list[str]:

@@ -3,7 +3,7 @@
     hidden = static.nn.fc(x, 64, activation="relu")
     hidden = static.nn.fc(input=x, size=64, act="relu")
 
-They are the layers of `fleet.static.layers`; what differs is said at each function.
+They are the layers of `fleet.static.layers` and of `programs.layers`; what differs is said at each function.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from fleet.errors import NotSupportedError
 from fleet.static import layers
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.functions import table
+from fleet_paddle.programs import layers as more
 from fleet_paddle.programs.nn.spelling import both_spellings
 
 
@@ -86,9 +87,9 @@ _SAME = [
     "square_error_cost",
     "tanh",
 ]
-"""Layers that have the name they have in `fleet.static.layers`."""
+"""Layers that have the name they have there."""
 
-globals().update({name: both_spellings(getattr(layers, name)) for name in _SAME})
+globals().update({name: both_spellings(getattr(layers if name in layers.__all__ else more, name)) for name in _SAME})
 
 embedding = both_spellings(layers.embedding_v2)
 """Rows for ids: always shaped as the ids, and [width]; a last size of 1 stays."""

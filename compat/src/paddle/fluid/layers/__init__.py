@@ -7,7 +7,7 @@ alias(
     __name__,
     {
         "fleet_paddle.fluid.layers": "*",
-        "fleet.static.py_reader": "create_py_reader_by_data double_buffer py_reader read_file",
+        "fleet_paddle.programs.py_reader": "create_py_reader_by_data double_buffer py_reader read_file",
     },
     parts="control_flow io learning_rate_scheduler loss metric_op nn ops sequence_lod tensor",
     refused={

@@ -6,6 +6,6 @@ alias(
     __name__,
     {
         "fleet_paddle.fluid.layers": "data",
-        "fleet.static.py_reader": "create_py_reader_by_data double_buffer py_reader read_file",
+        "fleet_paddle.programs.py_reader": "create_py_reader_by_data double_buffer py_reader read_file",
     },
 )

@@ -1,0 +1,37 @@
+"""Layers that only scripts of PaddlePaddle need, beside those of `fleet.static.layers`."""
+# ruff: noqa: F403  (a name is listed once, where it is made)
+
+from __future__ import annotations
+
+from fleet_paddle.programs.layers import (
+    clicks,
+    image,
+    pairing,
+    recurrent,
+    sampled,
+    sequence,
+    sequence_rows,
+    table,
+    tagging,
+)
+from fleet_paddle.programs.layers.clicks import *
+from fleet_paddle.programs.layers.image import *
+from fleet_paddle.programs.layers.pairing import *
+from fleet_paddle.programs.layers.recurrent import *
+from fleet_paddle.programs.layers.sampled import *
+from fleet_paddle.programs.layers.sequence import *
+from fleet_paddle.programs.layers.sequence_rows import *
+from fleet_paddle.programs.layers.table import *
+from fleet_paddle.programs.layers.tagging import *
+
+__all__: list[str] = []
+__all__ += clicks.__all__
+__all__ += image.__all__
+__all__ += pairing.__all__
+__all__ += recurrent.__all__
+__all__ += sampled.__all__
+__all__ += sequence.__all__
+__all__ += sequence_rows.__all__
+__all__ += table.__all__
+__all__ += tagging.__all__
+__all__.sort()

@@ -1,0 +1,19 @@
+"""What layers that go through ragged rows step by step share: all rows side by side in time."""
+
+from __future__ import annotations
+
+from fleet.static.layers.helper import Layer
+from fleet.static.layers.ragged import offsets_of
+from fleet.static.variable import Variable
+from fleet_paddle.programs.ops.packing import ORDER
+
+
+def order_of(layer: Layer, input: Variable, is_reverse: bool = False) -> dict[str, Variable]:
+    """The rows of a ragged variable side by side in time: those of an earlier layer over it, or made now."""
+    offsets, block, attrs = offsets_of(layer, input), layer.block, {"is_reverse": bool(is_reverse)}
+    for op in block.ops:
+        if op.type == "sequence_order" and op.input("Offsets") == [offsets.name] and op.attrs == attrs:
+            return {slot: block.var(op.output(slot)[0]) for slot in ORDER}
+    made = {slot: layer.temporary("int64", stop_gradient=True) for slot in ORDER}
+    layer.op("sequence_order", {"Offsets": offsets}, made, attrs)
+    return made

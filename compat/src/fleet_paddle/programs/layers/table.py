@@ -1,0 +1,10 @@
+"""Layers made from the definitions of `programs.ops`; `table.pyi` beside this file has their signatures."""
+
+from __future__ import annotations
+
+from fleet.static.layers.from_rows import layers
+from fleet_paddle.programs.ops import OWN
+
+_made = layers(OWN, __name__)
+__all__ = sorted(_made)
+globals().update(_made)

@@ -1,0 +1,99 @@
+"""Layers made from the definitions of operators; `make docs` writes this stub."""
+# ruff: noqa: E501  (a line for each layer; scripts' names)
+# fmt: off
+
+from typing import Any
+
+from fleet.static.variable import Variable
+
+__all__ = ['continuous_value_model', 'hash', 'pad2d', 'pad_constant_like', 'pixel_shuffle', 'resize_bilinear', 'resize_linear', 'resize_nearest', 'resize_trilinear', 'scatter_nd_add', 'sequence_enumerate', 'sequence_erase', 'sequence_mask', 'sequence_reshape', 'sequence_reverse', 'sequence_slice', 'sequence_softmax', 'sequence_unpad', 'shuffle_channel', 'space_to_depth', 'teacher_student_sigmoid_loss']
+
+def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True) -> Variable:
+    """Embeddings [rows, 2 + width] that begin with counts: log(shows + 1) and log of the ratio of clicks to shows.
+
+    Without `use_cvm` the counts are left out. `cvm` is [rows, 2], the shows and clicks of this batch, which the first
+    two columns get as their gradient; of a ragged `input` it has one row for each row.
+    """
+
+def hash(input: Variable, hash_size: Any, num_hash: int = 1, name: str | None = None) -> Variable:
+    """For each row of ids its xxHash with seeds 0, 1, ..., modulo `hash_size`: [rows, num_hash, 1]."""
+
+def pad2d(input: Variable, paddings: Any = (0, 0, 0, 0), mode: str = 'constant', pad_value: float = 0.0, data_format: str = 'NCHW', name: str | None = None) -> Variable:
+    """Images with so many more pixels above, below, left and right: `pad_value`, or the image again.
+
+    `mode` is constant, reflect (as in a mirror on the outermost pixel) or edge (the outermost pixel).
+    """
+
+def pad_constant_like(x: Variable, y: Variable, pad_value: float = 0.0, name: str | None = None) -> Variable:
+    """`y` with `pad_value` after it in each dimension, as large as `x`."""
+
+def pixel_shuffle(x: Variable, upscale_factor: Any) -> Variable:
+    """Channels become pixels: [n, c * r * r, h, w] to [n, c, h * r, w * r]."""
+
+def resize_bilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, align_mode: int = 1, data_format: str = 'NCHW') -> Variable:
+    """Images of the size `out_shape`, or `scale` times as large, by the way called bilinear.
+
+    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
+    at its beginning (1).
+    """
+
+def resize_linear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, align_mode: int = 1, data_format: str = 'NCW') -> Variable:
+    """Images of the size `out_shape`, or `scale` times as large, by the way called linear.
+
+    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
+    at its beginning (1).
+    """
+
+def resize_nearest(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, data_format: str = 'NCHW') -> Variable:
+    """Images of the size `out_shape`, or `scale` times as large, by the way called nearest.
+
+    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
+    at its beginning (1).
+    """
+
+def resize_trilinear(input: Variable, out_shape: Any = None, scale: Any = None, name: str | None = None, actual_shape: Any = None, align_corners: bool = True, align_mode: int = 1, data_format: str = 'NCDHW') -> Variable:
+    """Images of the size `out_shape`, or `scale` times as large, by the way called trilinear.
+
+    With `align_corners` the pixels in the corners stay there; without it a pixel is at its centre (`align_mode` 0) or
+    at its beginning (1).
+    """
+
+def scatter_nd_add(ref: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
+    """`ref` with `updates` added at places; the last dimension of `index` counts along its first dimensions."""
+
+def sequence_enumerate(input: Variable, win_size: Any, pad_value: int = 0, name: str | None = None) -> Variable:
+    """For each id of a row itself and those after it, `win_size` in all; `pad_value` past the end of the row."""
+
+def sequence_erase(input: Variable, tokens: Any, name: str | None = None) -> Variable:
+    """Ids without those that `tokens` has; rows become shorter."""
+
+def sequence_mask(x: Variable, maxlen: Any = None, dtype: Any = 'int64', name: str | None = None) -> Variable:
+    """For each length a row of ones, as many as it says, and then zeros up to `maxlen` or the greatest length."""
+
+def sequence_reshape(input: Variable, new_dim: Any) -> Variable:
+    """Rows of another width: [values, width] becomes [values * width / new_dim, new_dim], row by row."""
+
+def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
+    """Each row from its end to its beginning."""
+
+def sequence_slice(input: Variable, offset: Variable, length: Variable, name: str | None = None) -> Variable:
+    """Of row i the `length[i]` values from `offset[i]` on."""
+
+def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None = None) -> Variable:
+    """Shares that sum to 1 within each row."""
+
+def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Variable:
+    """Padded rows cut to their lengths: ragged again."""
+
+def shuffle_channel(x: Variable, group: Any, name: str | None = None) -> Variable:
+    """The channels of `group` groups in turn."""
+
+def space_to_depth(x: Variable, blocksize: Any, name: str | None = None) -> Variable:
+    """Pixels become channels: [n, c, h * b, w * b] to [n, b * b * c, h, w]."""
+
+def teacher_student_sigmoid_loss(input: Variable, label: Variable, soft_max_up_bound: float = 15.0, soft_max_lower_bound: float = -15.0) -> Variable:
+    """The cross entropy of a click, and that of a teacher's probability where there is one.
+
+    A `label` of -2 is no click, -1 a click, both without a teacher; with one it is the teacher's probability, plus 1
+    for a click. Logits outside the bounds have no gradient.
+    """

@@ -1,0 +1,52 @@
+"""Operators that only scripts of PaddlePaddle need: one file for each family; importing this package defines them."""
+
+from __future__ import annotations
+
+from fleet.static import ops
+from fleet.static.registry import defined
+from fleet_paddle.programs.ops import (
+    belonging,
+    chunks,
+    clicks,
+    crf,
+    data_norm,
+    gates,
+    gru,
+    hierarchical,
+    image,
+    lstm,
+    packing,
+    pairing,
+    recurrent_units,
+    sampled,
+    sequence,
+    sequence_rows,
+    sequence_shape,
+    xxhash,
+)
+
+__all__ = [
+    "OWN",
+    "belonging",
+    "chunks",
+    "clicks",
+    "crf",
+    "data_norm",
+    "gates",
+    "gru",
+    "hierarchical",
+    "image",
+    "lstm",
+    "packing",
+    "pairing",
+    "recurrent_units",
+    "sampled",
+    "sequence",
+    "sequence_rows",
+    "sequence_shape",
+    "xxhash",
+]
+
+_OF_FLEET = {one.type for one in ops.OWN}
+OWN = [one for one in defined() if one.type not in _OF_FLEET]
+"""The definitions of this package."""

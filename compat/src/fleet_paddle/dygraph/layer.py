@@ -9,6 +9,7 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet.static.ops import definition, known
 from fleet_paddle.fluid import layers
 from fleet_paddle.imperative import nn
+from fleet_paddle.imperative.nn.taking import TakingLayer
 
 
 class Layer(nn.Layer):
@@ -26,6 +27,17 @@ class Layer(nn.Layer):
         self.set_state_dict(stat_dict, use_structured_name)
 
     load_dict = set_dict  # type: ignore[assignment]
+
+
+class ActingLayer(TakingLayer, Layer):
+    """A layer that says in `takes` what its arguments are; after it comes the function that `act` of them names."""
+
+    def make_of(self, given: Any) -> None:
+        self._act = activation(type(self).__name__, getattr(given, "act", None))
+
+    def acted(self, made: Any) -> Any:
+        """What the activation makes of it."""
+        return made if self._act is None else self._act(made)
 
 
 class Sequential(Layer, nn.Sequential):

@@ -1,5 +1,4 @@
 """What has no parameters: `to_variable`, `prepare_context`, and layers that pool, drop and flatten."""
-# ruff: noqa: ARG002  (use_cudnn: torch chooses)
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from fleet_paddle.dygraph.layer import Layer
 from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative import ParallelEnv, init_parallel_env
 from fleet_paddle.imperative.creation import to_tensor
+from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.tensor import Tensor, own
-from fleet_paddle.rows.window import Sizes
 
 _dropout = computed("dropout", layers.dropout)
 _pool2d = computed("pool2d", layers.pool2d)
@@ -39,36 +38,21 @@ def prepare_context(strategy: Any = None) -> ParallelEnv:
     return init_parallel_env()
 
 
-class Pool2D(Layer):
+class Pool2D(TakingLayer, Layer):
     """The greatest ("max") or the mean ("avg") of each window; with `global_pooling` of the whole image."""
 
-    def __init__(
-        self,
-        pool_size: Sizes = -1,
-        pool_type: str = "max",
-        pool_stride: Sizes = 1,
-        pool_padding: Any = 0,
-        global_pooling: bool = False,
-        use_cudnn: bool = True,
-        ceil_mode: bool = False,
-        exclusive: bool = True,
-        data_format: str = "NCHW",
-    ) -> None:
-        super().__init__()
-        if pool_type not in ("max", "avg"):
-            raise UsageError(f"Pool2D: pool_type must be 'max' or 'avg', got {pool_type!r}")
-        if pool_size == -1 and not global_pooling:
+    takes = (
+        "pool_size=-1, pool_type='max', pool_stride=1, pool_padding=0, global_pooling=False, use_cudnn=True, "
+        "ceil_mode=False, exclusive=True, data_format='NCHW'"
+    )
+
+    def make_of(self, given: Any) -> None:
+        if given.pool_type not in ("max", "avg"):
+            raise UsageError(f"Pool2D: pool_type must be 'max' or 'avg', got {given.pool_type!r}")
+        if given.pool_size == -1 and not given.global_pooling:
             raise UsageError("Pool2D: pool_size must be given unless global_pooling is True")
-        self._settings = {
-            "pool_size": pool_size,
-            "pool_type": pool_type,
-            "pool_stride": pool_stride,
-            "pool_padding": pool_padding,
-            "global_pooling": bool(global_pooling),
-            "ceil_mode": bool(ceil_mode),
-            "exclusive": bool(exclusive),
-            "data_format": data_format,
-        }
+        whether = {name: bool(getattr(given, name)) for name in ("global_pooling", "ceil_mode", "exclusive")}
+        self._settings = {**vars(given), **whether}
 
     def forward(self, input: torch.Tensor) -> Any:
         return _pool2d(input, **self._settings)

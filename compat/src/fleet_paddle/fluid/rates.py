@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from fleet.errors import UsageError
 from fleet.static.settings import checked, number, whole
 from fleet.strategy.check import Number
+from fleet_paddle.imperative.optimizer.lr import schedules
 from fleet_paddle.taking import Taking
 
 _POSITIVE = Number(above=0)
@@ -126,6 +127,7 @@ class _Fading(Formula):
     decay_steps: float
     decay_rate: float
     staircase: bool
+    formula: ClassVar[Any]
 
     @property
     def part(self) -> float:
@@ -133,26 +135,26 @@ class _Fading(Formula):
         part = self.step_num / self.decay_steps
         return math.floor(part) if self.staircase else part
 
+    def step(self) -> float:
+        return float(self.formula(self.learning_rate, self.decay_rate, self.part))
+
 
 class ExponentialDecay(_Fading):
     """learning_rate * decay_rate ^ (step_num / decay_steps)"""
 
-    def step(self) -> float:
-        return float(self.learning_rate * self.decay_rate**self.part)
+    formula = staticmethod(schedules.ExponentialDecay.formula)
 
 
 class NaturalExpDecay(_Fading):
     """learning_rate * exp(-decay_rate * step_num / decay_steps)"""
 
-    def step(self) -> float:
-        return self.learning_rate * math.exp(-self.decay_rate * self.part)
+    formula = staticmethod(schedules.NaturalExpDecay.formula)
 
 
 class InverseTimeDecay(_Fading):
     """learning_rate / (1 + decay_rate * step_num / decay_steps)"""
 
-    def step(self) -> float:
-        return self.learning_rate / (1 + self.decay_rate * self.part)
+    formula = staticmethod(schedules.InverseTimeDecay.formula)
 
 
 class PolynomialDecay(Formula):

@@ -41,37 +41,18 @@ class ParallelEnv:
     """This worker and the others, as the launcher has told; before `init_parallel_env` too."""
 
     def __init__(self) -> None:
-        self._identity = _identity()
-
-    @property
-    def rank(self) -> int:
+        found = _identity()
+        self.rank = self.local_rank = found.index
         """Index of this worker, from 0."""
-        return self._identity.index
-
-    @property
-    def world_size(self) -> int:
+        self.world_size = self.nranks = found.num_workers
         """Number of workers."""
-        return self._identity.num_workers
-
-    @property
-    def device_id(self) -> int:
+        self.device_id = self.dev_id = current().index or 0
         """Index of the GPU of this worker; 0 on the CPU."""
-        return current().index or 0
-
-    @property
-    def current_endpoint(self) -> str:
-        """HOST:PORT of this worker; empty where nobody told."""
-        endpoints = self.trainer_endpoints
-        return endpoints[self.rank] if self.rank < len(endpoints) else ""
-
-    @property
-    def trainer_endpoints(self) -> list[str]:
+        self.trainer_endpoints = [str(endpoint) for endpoint in found.worker_endpoints]
         """HOST:PORT of every worker, by index."""
-        return [str(endpoint) for endpoint in self._identity.worker_endpoints]
-
-    local_rank = rank
-    nranks = world_size
-    dev_id = device_id
+        known = self.rank < len(self.trainer_endpoints)
+        self.current_endpoint = self.trainer_endpoints[self.rank] if known else ""
+        """HOST:PORT of this worker; empty where nobody told."""
 
 
 def get_rank() -> int:

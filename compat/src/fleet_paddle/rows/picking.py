@@ -77,8 +77,7 @@ def _crop(x: torch.Tensor, shape: Any, offsets: Any) -> torch.Tensor:
 
 
 FUNCTIONS = [
-    function("gather(x, index, axis=0, name)", _PLACES, _select, _gather),
-    function("index_select(x, index, axis=0, name)", _PLACES, _select, _gather),
+    *(function(f"{name}(x, index, axis=0, name)", _PLACES, _select, _gather) for name in ("gather", "index_select")),
     function(
         "index_sample(x, index)",
         "Of each row the elements whose places the same row of `index` has.",

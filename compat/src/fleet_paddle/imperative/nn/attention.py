@@ -10,8 +10,8 @@ import torch.nn.functional as plain_F  # noqa: N812 - ours is called F
 
 from fleet.errors import UsageError
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.of_tensors import refuse_programs
+from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.nn.weighted import Linear
 from fleet_paddle.imperative.tensor import Tensor, own
 
@@ -42,7 +42,7 @@ def added(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
     return (mask.to(dtype) - 1.0) * _FAR_BELOW
 
 
-class MultiHeadAttention(Layer):
+class MultiHeadAttention(TakingLayer):
     """Attention of `num_heads` heads over [batch, places, embed_dim].
 
     A mask is [batch, heads, queries, keys], or anything that spreads to it; see `added`. Called with a cache it gives
@@ -50,37 +50,24 @@ class MultiHeadAttention(Layer):
     """
 
     Cache, StaticCache = Cache, StaticCache
+    takes = (
+        "embed_dim, num_heads, dropout=0.0, kdim=None, vdim=None, need_weights=False, weight_attr=None, bias_attr=None"
+    )
 
-    def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        dropout: float = 0.0,
-        kdim: int | None = None,
-        vdim: int | None = None,
-        need_weights: bool = False,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-    ) -> None:
+    def make_of(self, given: Any) -> None:
         refuse_programs(self)
-        super().__init__()
-        if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
-            raise UsageError(f"MultiHeadAttention: num_heads must divide embed_dim, got {num_heads} and {embed_dim}")
-        self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
-        self.dropout, self.need_weights = dropout, need_weights
-        self.q_proj = Linear(embed_dim, embed_dim, weight_attr, bias_attr)
-        self.k_proj = Linear(embed_dim if kdim is None else kdim, embed_dim, weight_attr, bias_attr)
-        self.v_proj = Linear(embed_dim if vdim is None else vdim, embed_dim, weight_attr, bias_attr)
-        self.out_proj = Linear(embed_dim, embed_dim, weight_attr, bias_attr)
+        width, heads, attrs = given.embed_dim, given.num_heads, (given.weight_attr, given.bias_attr)
+        if width < 1 or heads < 1 or width % heads:
+            raise UsageError(f"MultiHeadAttention: num_heads must divide embed_dim, got {heads} and {width}")
+        self.embed_dim, self.num_heads, self.head_dim = width, heads, width // heads
+        self.dropout, self.need_weights = given.dropout, given.need_weights
+        self.q_proj = Linear(width, width, *attrs)
+        self.k_proj, self.v_proj = (
+            Linear(width if one is None else one, width, *attrs) for one in (given.kdim, given.vdim)
+        )
+        self.out_proj = Linear(width, width, *attrs)
 
-    def forward(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor | None = None,
-        value: torch.Tensor | None = None,
-        attn_mask: torch.Tensor | None = None,
-        cache: Any = None,
-    ) -> Any:
+    def forward(self, query: Any, key: Any = None, value: Any = None, attn_mask: Any = None, cache: Any = None) -> Any:
         key = query if key is None else key
         value = key if value is None else value
         queries = self._heads(self.q_proj(query))

@@ -16,7 +16,7 @@ from fleet.static.variable import Variable
 from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn import programs
-from fleet_paddle.imperative.nn.layer import Layer
+from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.tensor import Tensor, own
 from fleet_paddle.rows.norm import channels_are_last, chosen_format, remember
 from fleet_paddle.rows.window import back, to_first
@@ -24,7 +24,7 @@ from fleet_paddle.rows.window import back, to_first
 __all__ = ["BatchNorm", "BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "SyncBatchNorm"]
 
 
-class _BatchNorm(Layer, OwnBatchNorm):
+class _BatchNorm(TakingLayer, OwnBatchNorm):
     """Each channel with mean 0 and variance 1, then weight and bias: see `functional.batch_norm`.
 
     The running statistics are the buffers `_mean` and `_variance`. Without weight_attr or bias_attr, False, these stay
@@ -37,29 +37,19 @@ class _BatchNorm(Layer, OwnBatchNorm):
     _variance: Any
     formats: ClassVar[tuple[str, ...]] = ()
     dims: ClassVar[tuple[int, ...]] = ()
+    takes = (
+        "num_features, momentum=0.9, epsilon=1e-05, weight_attr=None, bias_attr=None, data_format=None, "
+        "use_global_stats=None, name"
+    )
 
-    def __init__(
-        self,
-        num_features: int,
-        momentum: float = 0.9,
-        epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str | None = None,
-        use_global_stats: bool | None = None,
-        name: str | None = None,
-        *,
-        names: tuple[str | None, str | None] = (None, None),
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(name, dtype)
-        self._format = chosen_format(self, data_format, self.formats)
-        self.num_features, self._momentum, self._epsilon = num_features, momentum, epsilon
-        self._use_global_stats = use_global_stats
-        self.weight = self._made(weight_attr, 1.0)
-        self.bias = self._made(bias_attr, 0.0)
-        self._keep("_mean", 0.0, names[0])
-        self._keep("_variance", 1.0, names[1])
+    def make_of(self, given: Any) -> None:
+        self._format = chosen_format(self, given.data_format, self.formats)
+        self.num_features, self._momentum, self._epsilon = given.num_features, given.momentum, given.epsilon
+        self._use_global_stats = given.use_global_stats
+        self.weight = self._made(given.weight_attr, 1.0)
+        self.bias = self._made(given.bias_attr, 0.0)
+        self._keep("_mean", 0.0, getattr(given, "moving_mean_name", None))
+        self._keep("_variance", 1.0, getattr(given, "moving_variance_name", None))
 
     def _made(self, attr: Any, first: float) -> Any:
         settings = ParamAttr(trainable=False) if attr is False else attr
@@ -132,35 +122,27 @@ class BatchNorm(_BatchNorm):
     """
 
     formats, dims = ("NCHW", "NHWC", "NC", "NCL", "NLC", "NCDHW", "NDHWC"), (2, 3, 4, 5)
+    takes = (
+        "num_channels->num_features, act=None, is_test=False, momentum=0.9, epsilon=1e-05, "
+        "param_attr->weight_attr=None, bias_attr=None, dtype='float32', data_layout->data_format='NCHW', "
+        "in_place=False, moving_mean_name=None, moving_variance_name=None, do_model_average_for_mean_and_var=True, "
+        "use_global_stats=False, trainable_statistics=False"
+    )
 
-    def __init__(
-        self,
-        num_channels: int,
-        act: str | None = None,
-        is_test: bool = False,
-        momentum: float = 0.9,
-        epsilon: float = 1e-05,
-        param_attr: Any = None,
-        bias_attr: Any = None,
-        dtype: Any = "float32",
-        data_layout: str = "NCHW",
-        in_place: bool = False,
-        moving_mean_name: str | None = None,
-        moving_variance_name: str | None = None,
-        do_model_average_for_mean_and_var: bool = True,  # noqa: ARG002 - no average of models is kept here
-        use_global_stats: bool = False,
-        trainable_statistics: bool = False,
-    ) -> None:
-        of_kept = True if is_test or use_global_stats else False if trainable_statistics else None
-        names = (moving_mean_name, moving_variance_name)
-        kind = None if creation.dtype_of(dtype) is torch.float32 else dtype  # the default: that of new floats
-        settings = (momentum, epsilon, param_attr, bias_attr, data_layout, of_kept)
-        super().__init__(num_channels, *settings, names=names, dtype=kind)
-        if in_place:
+    def take(self, given: dict[str, Any]) -> None:
+        if creation.dtype_of(given["dtype"]) is torch.float32:
+            given["dtype"] = None  # the default: that of new floats
+        super().take(given)
+
+    def make_of(self, given: Any) -> None:
+        if given.in_place:
             raise NotSupportedError("BatchNorm: in_place is not built; leave it out")
-        self._act = None if act is None else getattr(F, act, None)
-        if act is not None and self._act is None:
-            raise UsageError(f"BatchNorm: act must be the name of a function, such as relu, got {act!r}")
+        of_kept = given.is_test or given.use_global_stats
+        given.use_global_stats = True if of_kept else False if given.trainable_statistics else None
+        super().make_of(given)
+        self._act = None if given.act is None else getattr(F, given.act, None)
+        if given.act is not None and self._act is None:
+            raise UsageError(f"BatchNorm: act must be the name of a function, such as relu, got {given.act!r}")
 
     def forward(self, input: Any) -> Any:
         made = super().forward(input)

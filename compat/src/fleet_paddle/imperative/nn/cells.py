@@ -14,7 +14,8 @@ from fleet.static.initializer import Uniform
 from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.of_tensors import refuse_programs
-from fleet_paddle.imperative.nn.recurrent import both_or_none
+from fleet_paddle.imperative.nn.recurrent import ATTRS, both_or_none, nonlinearity
+from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.tensor import own
 
 __all__ = ["RNN", "BiRNN", "GRUCell", "LSTMCell", "RNNCellBase", "SimpleRNNCell"]
@@ -41,44 +42,40 @@ class RNNCellBase(Layer):
         return own(torch.full((first.shape[batch_dim_idx], *sizes), init_value, dtype=kind, device=first.device))
 
 
-class _Cell(RNNCellBase):
+class _Cell(TakingLayer, RNNCellBase):
     """Weights [gates * hidden_size, input_size] and [gates * hidden_size, hidden_size], as torch's cells have them."""
 
     gates: ClassVar[int]
+    step: Any
+    takes = f"input_size, hidden_size, {ATTRS}"
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
-        name: str | None = None,
-    ) -> None:
+    def make_of(self, given: Any) -> None:
         refuse_programs(self)
-        super().__init__(name)
-        kind = type(self).__name__
-        if hidden_size < 1:
-            raise UsageError(f"{kind}: hidden_size must be at least 1, got {hidden_size}")
-        both_or_none(kind, bias_ih_attr, bias_hh_attr)
-        self.input_size, self.hidden_size = input_size, hidden_size
-        bound = 1.0 / math.sqrt(hidden_size)
-        rows, first = self.gates * hidden_size, Uniform(-bound, bound)
-        self.weight_ih = self.create_parameter([rows, input_size], weight_ih_attr, default_initializer=first)
-        self.weight_hh = self.create_parameter([rows, hidden_size], weight_hh_attr, default_initializer=first)
-        if self.weight_ih is None or self.weight_hh is None:
-            raise UsageError(f"{kind}: weight_ih_attr and weight_hh_attr must not be False")
-        self.bias_ih = self.create_parameter([rows], bias_ih_attr, is_bias=True, default_initializer=first)
-        self.bias_hh = self.create_parameter([rows], bias_hh_attr, is_bias=True, default_initializer=first)
+        kind, width = type(self).__name__, given.hidden_size
+        if width < 1:
+            raise UsageError(f"{kind}: hidden_size must be at least 1, got {width}")
+        both_or_none(kind, given.bias_ih_attr, given.bias_hh_attr)
+        self.input_size, self.hidden_size = given.input_size, width
+        bound = 1.0 / math.sqrt(width)
+        rows, first = self.gates * width, Uniform(-bound, bound)
+        for name, shape in (("weight_ih", [rows, given.input_size]), ("weight_hh", [rows, width])):
+            weight = self.create_parameter(shape, getattr(given, f"{name}_attr"), default_initializer=first)
+            if weight is None:
+                raise UsageError(f"{kind}: weight_ih_attr and weight_hh_attr must not be False")
+            setattr(self, name, weight)
+        for name in ("bias_ih", "bias_hh"):
+            attr = getattr(given, f"{name}_attr")
+            setattr(self, name, self.create_parameter([rows], attr, is_bias=True, default_initializer=first))
 
     @property
     def state_shape(self) -> Any:
         return (self.hidden_size,)
 
-    def weights(self) -> tuple[Any, ...]:
-        """As torch's functions take them."""
-        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+    def forward(self, inputs: torch.Tensor, states: Any = None) -> Any:
+        before = self.get_initial_states(inputs) if states is None else states
+        weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        made = own(self.step(inputs, before, *weights))
+        return made[0] if isinstance(made, tuple) else made, made
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}"
@@ -88,43 +85,27 @@ class SimpleRNNCell(_Cell):
     """tanh or relu of the weighted input and state; gives back that twice."""
 
     gates = 1
+    takes = f"input_size, hidden_size, activation='tanh', {ATTRS}"
 
-    def __init__(self, input_size: int, hidden_size: int, activation: str = "tanh", *attrs: Any, **named: Any) -> None:
-        if activation not in ("tanh", "relu"):
-            raise UsageError(f"SimpleRNNCell: activation must be tanh or relu, got {activation!r}")
-        super().__init__(input_size, hidden_size, *attrs, **named)
-        self._step = torch.rnn_tanh_cell if activation == "tanh" else torch.rnn_relu_cell
-
-    def forward(self, inputs: torch.Tensor, states: Any = None) -> Any:
-        before = self.get_initial_states(inputs) if states is None else states
-        made = own(self._step(inputs, before, *self.weights()))
-        return made, made
+    def make_of(self, given: Any) -> None:
+        self.step = {"tanh": torch.rnn_tanh_cell, "relu": torch.rnn_relu_cell}[nonlinearity(self, given)]
+        super().make_of(given)
 
 
 class GRUCell(_Cell):
     """Gated recurrent units; gives back the state twice."""
 
-    gates = 3
-
-    def forward(self, inputs: torch.Tensor, states: Any = None) -> Any:
-        before = self.get_initial_states(inputs) if states is None else states
-        made = own(torch.gru_cell(inputs, before, *self.weights()))
-        return made, made
+    gates, step = 3, staticmethod(torch.gru_cell)
 
 
 class LSTMCell(_Cell):
     """Long short-term memory; gives back h and the states (h, c)."""
 
-    gates = 4
+    gates, step = 4, staticmethod(torch.lstm_cell)
 
     @property
     def state_shape(self) -> Any:
         return (self.hidden_size,), (self.hidden_size,)
-
-    def forward(self, inputs: torch.Tensor, states: Any = None) -> Any:
-        before = self.get_initial_states(inputs) if states is None else tuple(states)
-        made = own(torch.lstm_cell(inputs, before, *self.weights()))
-        return made[0], made
 
 
 class RNN(Layer):

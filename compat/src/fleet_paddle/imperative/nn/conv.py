@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import torch
@@ -10,35 +11,40 @@ import torch
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static.initializer import Normal
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.layer import Layer
+from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.tensor import Tensor
-from fleet_paddle.rows.window import FORMATS, Sizes, each
+from fleet_paddle.rows.window import FORMATS, each
 
 __all__ = ["Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose"]
 
 _MODES = {"zeros": "constant", "reflect": "reflect", "replicate": "replicate", "circular": "circular"}
+_WINDOW = "in_channels, out_channels, kernel_size, stride=1, padding=0"
+_REST = "weight_attr=None, bias_attr=None, data_format=None"
 
 
-class _Convolution(Layer):
+class _Convolution(TakingLayer):
     """What all of them have: a filter of `rank` sizes and a bias."""
 
     rank: ClassVar[int]
     weight: Any
 
-    def make(
-        self, channels: tuple[int, int], shape: list[int], kernel: Sizes, groups: int, attrs: tuple[Any, Any]
-    ) -> None:
-        """Make filter and bias; `shape` is that of the filter without its sizes, `channels` those in and out."""
-        kind = type(self).__name__
+    def make_of(self, given: Any) -> None:
+        kind, groups, channels = type(self).__name__, given.groups, (given.in_channels, given.out_channels)
         if groups < 1 or any(one % groups for one in channels):
             raise UsageError(f"{kind}: groups must divide {channels[0]} and {channels[1]} channels, got {groups}")
-        sides = each(f"{kind}: kernel_size", kernel, self.rank)
+        sides = each(f"{kind}: kernel_size", given.kernel_size, self.rank)
+        first = self.first(math.prod(sides) * channels[0])
         self.weight = self.create_parameter(
-            [*shape, *sides], attrs[0], default_initializer=self.first(math.prod(sides) * channels[0])
+            [*self.ways(*channels, groups), *sides], given.weight_attr, default_initializer=first
         )
         if self.weight is None:
             raise UsageError(f"{kind}: weight_attr must not be False; a weight is what the layer is")
-        self.bias = self.create_parameter([channels[1]], attrs[1], is_bias=True)
+        self.bias = self.create_parameter([channels[1]], given.bias_attr, is_bias=True)
+        self._format = given.data_format or FORMATS[self.rank][0]
+
+    @abstractmethod
+    def ways(self, num_in: int, num_out: int, groups: int) -> tuple[int, int]:
+        """The shape of the filter without its sizes."""
 
     def first(self, fan_in: int) -> Any:
         """What fills a filter unless its attribute says so; None is what fills any weight."""
@@ -54,34 +60,23 @@ class _Forward(_Convolution):
     Other modes of padding than zeros take the values from the input.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Any = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-        padding_mode: str = "zeros",
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str | None = None,
-    ) -> None:
-        super().__init__()
-        kind = type(self).__name__
-        if padding_mode not in _MODES:
-            raise UsageError(f"{kind}: padding_mode must be one of {', '.join(_MODES)}, got {padding_mode!r}")
-        shape = [out_channels, in_channels // max(groups, 1)]
-        self.make((in_channels, out_channels), shape, kernel_size, groups, (weight_attr, bias_attr))
-        self._padding_mode, self._around = _MODES[padding_mode], None
-        self._format = data_format or FORMATS[self.rank][0]
-        if padding_mode != "zeros":
+    takes = f"{_WINDOW}, dilation=1, groups=1, padding_mode='zeros', {_REST}"
+
+    def make_of(self, given: Any) -> None:
+        kind, mode, padding = type(self).__name__, given.padding_mode, given.padding
+        if mode not in _MODES:
+            raise UsageError(f"{kind}: padding_mode must be one of {', '.join(_MODES)}, got {mode!r}")
+        super().make_of(given)
+        self._padding_mode, self._around = _MODES[mode], None
+        if mode != "zeros":
             if isinstance(padding, str):
                 raise NotSupportedError(f"{kind}: padding {padding!r} takes padding_mode 'zeros'; give numbers")
             pads = each(f"{kind}: padding", padding, self.rank)
             self._around, padding = [one for pad in reversed(pads) for one in (pad, pad)], 0
-        self._settings = (stride, padding, dilation, groups, self._format)
+        self._settings = (given.stride, padding, given.dilation, given.groups, self._format)
+
+    def ways(self, num_in: int, num_out: int, groups: int) -> tuple[int, int]:
+        return num_out, num_in // groups
 
     def forward(self, x: torch.Tensor) -> Tensor:
         if self._around is not None:
@@ -93,25 +88,15 @@ class _Forward(_Convolution):
 class _Transposed(_Convolution):
     """A transposed convolution: the filter is [in_channels, out_channels / groups, sizes...]."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Any = 0,
-        output_padding: Sizes = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str | None = None,
-    ) -> None:
-        super().__init__()
-        shape = [in_channels, out_channels // max(groups, 1)]
-        self.make((in_channels, out_channels), shape, kernel_size, groups, (weight_attr, bias_attr))
-        self._window = (stride, padding, output_padding)
-        self._settings = {"dilation": dilation, "groups": groups, "data_format": data_format or FORMATS[self.rank][0]}
+    takes = f"{_WINDOW}, output_padding=0, dilation=1, groups=1, {_REST}"
+
+    def make_of(self, given: Any) -> None:
+        super().make_of(given)
+        self._window = (given.stride, given.padding, given.output_padding)
+        self._settings = {"dilation": given.dilation, "groups": given.groups, "data_format": self._format}
+
+    def ways(self, num_in: int, num_out: int, groups: int) -> tuple[int, int]:
+        return num_in, num_out // groups
 
     def first(self, fan_in: int) -> Any:  # noqa: ARG002
         return None
@@ -148,22 +133,7 @@ class Conv1DTranspose(_Transposed):
     """A transposed convolution of sequences; `groups` comes before `dilation`, as 2.0 has it here alone."""
 
     rank = 1
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Any = 0,
-        output_padding: Sizes = 0,
-        groups: int = 1,
-        dilation: Sizes = 1,
-        *attrs: Any,
-        **named: Any,
-    ) -> None:
-        window = (kernel_size, stride, padding, output_padding)
-        super().__init__(in_channels, out_channels, *window, dilation, groups, *attrs, **named)
+    takes = f"{_WINDOW}, output_padding=0, groups=1, dilation=1, {_REST}"
 
 
 class Conv2DTranspose(_Transposed):

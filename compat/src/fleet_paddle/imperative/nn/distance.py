@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as plain_F  # noqa: N812 - ours is called F
 
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.of_function import FunctionLayer
+from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.tensor import Tensor, own
 
 __all__ = ["Bilinear", "PairwiseDistance"]
@@ -27,21 +27,15 @@ class PairwiseDistance(FunctionLayer):
     function, inputs = staticmethod(_pairwise_distance), 2
 
 
-class Bilinear(Layer):
+class Bilinear(TakingLayer):
     """x1 times each of `out_features` matrices times x2, plus a bias [1, out_features]."""
 
-    def __init__(
-        self,
-        in1_features: int,
-        in2_features: int,
-        out_features: int,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(name)
-        self.weight: Any = self.create_parameter([out_features, in1_features, in2_features], weight_attr)
-        self.bias: Any = self.create_parameter([1, out_features], bias_attr, is_bias=True)
+    takes = "in1_features, in2_features, out_features, weight_attr=None, bias_attr=None, name"
+
+    def make_of(self, given: Any) -> None:
+        shape = [given.out_features, given.in1_features, given.in2_features]
+        self.weight: Any = self.create_parameter(shape, given.weight_attr)
+        self.bias: Any = self.create_parameter([1, given.out_features], given.bias_attr, is_bias=True)
 
     def forward(self, x1: torch.Tensor, x2: torch.Tensor) -> Any:
         return F.bilinear(x1, x2, self.weight, self.bias)

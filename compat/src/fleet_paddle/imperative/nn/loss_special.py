@@ -9,6 +9,7 @@ import torch
 from fleet.errors import UsageError
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.layer import Layer
+from fleet_paddle.imperative.nn.taking import TakingLayer
 
 __all__ = ["CTCLoss", "HSigmoidLoss"]
 
@@ -32,29 +33,22 @@ class CTCLoss(Layer):
         return F.ctc_loss(*given, self.blank, self.reduction, norm_by_times)
 
 
-class HSigmoidLoss(Layer):
+class HSigmoidLoss(TakingLayer):
     """The cross entropy of every decision on the way to a class in a binary tree; see `functional.hsigmoid_loss`.
 
     With `is_custom` the ways are given at each call, and the tree may have `num_classes` inner nodes.
     """
 
-    def __init__(
-        self,
-        feature_size: int,
-        num_classes: int,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        is_custom: bool = False,
-        is_sparse: bool = False,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(name)
+    takes = "feature_size, num_classes, weight_attr=None, bias_attr=None, is_custom=False, is_sparse=False, name"
+
+    def make_of(self, given: Any) -> None:
+        num_classes = given.num_classes
         if num_classes < 2:
             raise UsageError(f"HSigmoidLoss: num_classes must be at least 2, got {num_classes}")
-        self._num_classes, self._is_custom, self._is_sparse = num_classes, is_custom, is_sparse
-        nodes = num_classes if is_custom else num_classes - 1
-        self.weight: Any = self.create_parameter([nodes, feature_size], weight_attr)
-        self.bias: Any = self.create_parameter([nodes, 1], bias_attr, is_bias=True)
+        self._num_classes, self._is_custom, self._is_sparse = num_classes, given.is_custom, given.is_sparse
+        nodes = num_classes if given.is_custom else num_classes - 1
+        self.weight: Any = self.create_parameter([nodes, given.feature_size], given.weight_attr)
+        self.bias: Any = self.create_parameter([nodes, 1], given.bias_attr, is_bias=True)
 
     def forward(self, input: torch.Tensor, label: torch.Tensor, path_table: Any = None, path_code: Any = None) -> Any:
         if self._is_custom != (path_table is not None):

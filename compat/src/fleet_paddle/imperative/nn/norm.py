@@ -14,6 +14,7 @@ from fleet.static.initializer import Constant, Normal
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.of_tensors import refuse_programs
+from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.tensor import own
 from fleet_paddle.rows.norm import channels_are_last, chosen_format
 from fleet_paddle.rows.window import back, to_first
@@ -28,49 +29,45 @@ __all__ = [
 ]
 
 
-class LayerNorm(Layer):
+def trained(layer: Layer, shape: list[int], given: Any) -> tuple[Any, Any]:
+    """What a norm trains: a factor, which begins with ones, and a bias."""
+    factor = layer.create_parameter(shape, given.weight_attr, default_initializer=Constant(1.0))
+    return factor, layer.create_parameter(shape, given.bias_attr, is_bias=True)
+
+
+def shape_of(normalized: int | Sequence[int]) -> list[int]:
+    """The last dimensions that a layer norm is over."""
+    shape = [normalized] if isinstance(normalized, int) else list(normalized)
+    if not shape or math.prod(shape) < 1:
+        raise UsageError(f"LayerNorm: normalized_shape must be sizes above 0, got {normalized!r}")
+    return shape
+
+
+class LayerNorm(TakingLayer):
     """Each example with mean 0 and variance 1 over the last dimensions."""
 
-    def __init__(
-        self,
-        normalized_shape: int | Sequence[int],
-        epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(name)
-        self._shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
-        if not self._shape or math.prod(self._shape) < 1:
-            raise UsageError(f"LayerNorm: normalized_shape must be sizes above 0, got {normalized_shape!r}")
-        self._epsilon = epsilon
-        self.weight = self.create_parameter(self._shape, weight_attr, default_initializer=Constant(1.0))
-        self.bias = self.create_parameter(self._shape, bias_attr, is_bias=True)
+    takes = "normalized_shape, epsilon=1e-05, weight_attr=None, bias_attr=None, name"
+
+    def make_of(self, given: Any) -> None:
+        self._shape, self._epsilon = shape_of(given.normalized_shape), given.epsilon
+        self.weight, self.bias = trained(self, self._shape, given)
 
     def forward(self, input: torch.Tensor) -> Any:
         return F.layer_norm(input, self._shape, self.weight, self.bias, self._epsilon)
 
 
-class GroupNorm(Layer):
+class GroupNorm(TakingLayer):
     """Each of `num_groups` groups of channels with mean 0 and variance 1, within an example."""
 
-    def __init__(
-        self,
-        num_groups: int,
-        num_channels: int,
-        epsilon: float = 1e-05,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str = "NCHW",
-        name: str | None = None,
-    ) -> None:
+    takes = "num_groups, num_channels, epsilon=1e-05, weight_attr=None, bias_attr=None, data_format='NCHW', name"
+
+    def make_of(self, given: Any) -> None:
         refuse_programs(self)
-        super().__init__(name)
-        if num_groups < 1 or num_channels % num_groups:
-            raise UsageError(f"GroupNorm: num_groups must divide {num_channels} channels, got {num_groups}")
-        self._settings = (num_groups, epsilon, data_format)
-        self.weight = self.create_parameter([num_channels], weight_attr, default_initializer=Constant(1.0))
-        self.bias = self.create_parameter([num_channels], bias_attr, is_bias=True)
+        groups, channels = given.num_groups, given.num_channels
+        if groups < 1 or channels % groups:
+            raise UsageError(f"GroupNorm: num_groups must divide {channels} channels, got {groups}")
+        self._settings = (groups, given.epsilon, given.data_format)
+        self.weight, self.bias = trained(self, [channels], given)
 
     def forward(self, input: torch.Tensor) -> Any:
         groups, epsilon, data_format = self._settings
@@ -79,26 +76,15 @@ class GroupNorm(Layer):
         return own(back(made, last))
 
 
-class _InstanceNorm(Layer):
+class _InstanceNorm(TakingLayer):
     """Each channel of each example with mean 0 and variance 1; nothing is kept, so `momentum` says nothing."""
 
     formats: ClassVar[tuple[str, ...]]
+    takes = "num_features, epsilon=1e-05, momentum=0.9, weight_attr=None, bias_attr=None, data_format=None, name"
 
-    def __init__(
-        self,
-        num_features: int,
-        epsilon: float = 1e-05,
-        momentum: float = 0.9,  # noqa: ARG002
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        data_format: str | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(name)
-        self._format = chosen_format(self, data_format, self.formats)
-        self._epsilon = epsilon
-        self.scale = self.create_parameter([num_features], weight_attr, default_initializer=Constant(1.0))
-        self.bias = self.create_parameter([num_features], bias_attr, is_bias=True)
+    def make_of(self, given: Any) -> None:
+        self._format, self._epsilon = chosen_format(self, given.data_format, self.formats), given.epsilon
+        self.scale, self.bias = trained(self, [given.num_features], given)
 
     def forward(self, input: torch.Tensor) -> Any:
         return F.instance_norm(input, None, None, self.scale, self.bias, True, 0.9, self._epsilon, self._format)
@@ -122,20 +108,18 @@ class InstanceNorm3D(_InstanceNorm):
     formats = ("NCDHW", "NDHWC")
 
 
-class SpectralNorm(Layer):
+class SpectralNorm(TakingLayer):
     """Called with a weight: that divided by its greatest singular value, which each call finds better."""
 
     weight_u: Any
     weight_v: Any
+    takes = "weight_shape, dim=0, power_iters=1, eps=1e-12, dtype=None"
 
-    def __init__(
-        self, weight_shape: Sequence[int], dim: int = 0, power_iters: int = 1, eps: float = 1e-12, dtype: Any = None
-    ) -> None:
+    def make_of(self, given: Any) -> None:
         refuse_programs(self)
-        super().__init__(dtype=dtype)
-        self._dim, self._rounds, self._eps = dim, power_iters, eps
-        height = weight_shape[dim]
-        for name, size in (("weight_u", height), ("weight_v", math.prod(weight_shape) // height)):
+        self._dim, self._rounds, self._eps = given.dim, given.power_iters, given.eps
+        height = given.weight_shape[given.dim]
+        for name, size in (("weight_u", height), ("weight_v", math.prod(given.weight_shape) // height)):
             made = self.create_parameter([size], default_initializer=Normal(0.0, 1.0))
             made.stop_gradient = True
             setattr(self, name, made)

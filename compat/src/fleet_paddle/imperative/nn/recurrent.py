@@ -14,12 +14,25 @@ from fleet.static.initializer import Uniform
 from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.of_tensors import refuse_programs
+from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.place import current
 from fleet_paddle.rows.window import plain
 
 __all__ = ["GRU", "LSTM", "SimpleRNN"]
 
 _DIRECTIONS = {"forward": False, "bidirect": True, "bidirectional": True}
+
+
+_SIZES = "input_size, hidden_size, num_layers=1, direction='forward', time_major=False, dropout=0.0"
+ATTRS = "weight_ih_attr=None, weight_hh_attr=None, bias_ih_attr=None, bias_hh_attr=None, name"
+"""What all of them, and all cells, take at the end."""
+
+
+def nonlinearity(layer: Layer, given: Any) -> str:
+    """The activation of a simple recurrent layer or cell."""
+    if given.activation not in ("tanh", "relu"):
+        raise UsageError(f"{type(layer).__name__}: activation must be tanh or relu, got {given.activation!r}")
+    return str(given.activation)
 
 
 def both_or_none(what: str, one: Any, other: Any) -> bool:
@@ -29,7 +42,7 @@ def both_or_none(what: str, one: Any, other: Any) -> bool:
     return one is not False
 
 
-class _Recurrent(Layer):
+class _Recurrent(TakingLayer):
     """Layers of cells over a batch of sequences, [batch, time, features], or [time, batch, features] if `time_major`.
 
     Called with `initial_states`, zeros unless given, and `sequence_length`, the length of each sequence: outputs after
@@ -39,55 +52,43 @@ class _Recurrent(Layer):
 
     batch_first: bool
     flatten_parameters: Any
+    takes = f"{_SIZES}, {ATTRS}"
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        direction: str = "forward",
-        time_major: bool = False,
-        dropout: float = 0.0,
-        weight_ih_attr: Any = None,
-        weight_hh_attr: Any = None,
-        bias_ih_attr: Any = None,
-        bias_hh_attr: Any = None,
-        name: str | None = None,
-        **more: Any,
-    ) -> None:
+    def begin(self, name: str | None, dtype: Any) -> None:
+        nn.Module.__init__(self)  # torch's own begins when it knows its sizes
+        self.name_it(name, dtype)
+
+    def own_settings(self, given: Any) -> dict[str, Any]:  # noqa: ARG002
+        """What torch's own takes besides."""
+        return {}
+
+    def make_of(self, given: Any) -> None:
         refuse_programs(self)
-        kind = type(self).__name__
+        kind, num_layers, direction = type(self).__name__, given.num_layers, given.direction
         if direction not in _DIRECTIONS:
             raise UsageError(
                 f"{kind}: direction must be one of {', '.join(_DIRECTIONS)}, got {direction!r}; backwards alone is "
                 "RNN(cell, is_reverse=True)"
             )
-        bias = both_or_none(kind, bias_ih_attr, bias_hh_attr)
-        settings = {"device": current(), "dtype": dtype_of(None), **more}
-        between = dropout if num_layers > 1 else 0.0  # torch warns of dropout where there is nothing between
+        settings = {
+            "bias": both_or_none(kind, given.bias_ih_attr, given.bias_hh_attr),
+            "batch_first": not given.time_major,
+            "dropout": given.dropout if num_layers > 1 else 0.0,  # torch warns of it where there is nothing between
+            "bidirectional": _DIRECTIONS[direction],
+            **self.own_settings(given),
+        }
         # torch's own comes next in line, and takes sizes where a Layer takes its name.
         super(Layer, self).__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias=bias,
-            batch_first=not time_major,
-            dropout=between,
-            bidirectional=_DIRECTIONS[direction],
-            **settings,
+            given.input_size, given.hidden_size, num_layers, device=current(), dtype=dtype_of(None), **settings
         )
-        self.name_it(name)
-        bound = 1.0 / math.sqrt(hidden_size)
-        attrs = {"weight_ih": weight_ih_attr, "weight_hh": weight_hh_attr, "bias_ih": bias_ih_attr}
+        bound = 1.0 / math.sqrt(given.hidden_size)
         for own_name, made in list(self.named_parameters()):
             stem = own_name.rpartition("_l")[0]
-            attr = attrs.get(stem, bias_hh_attr)
-            given = self.create_parameter(
-                made.shape, attr, is_bias="bias" in stem, default_initializer=Uniform(-bound, bound)
-            )
-            if given is None:
+            attr, first = getattr(given, f"{stem}_attr"), Uniform(-bound, bound)
+            own = self.create_parameter(made.shape, attr, is_bias="bias" in stem, default_initializer=first)
+            if own is None:
                 raise UsageError(f"{kind}: {stem}_attr must not be False; a weight is what the layer is")
-            setattr(self, own_name, given)
+            setattr(self, own_name, own)
         self.flatten_parameters()
 
     def forward(self, inputs: torch.Tensor, initial_states: Any = None, sequence_length: Any = None) -> Any:
@@ -117,9 +118,7 @@ class GRU(_Recurrent, nn.GRU):  # type: ignore[misc]
 class SimpleRNN(_Recurrent, nn.RNN):  # type: ignore[misc]
     """tanh or relu of the weighted input and state; `activation` says which, and comes after `dropout`."""
 
-    def __init__(self, input_size: int, hidden_size: int, *settings: Any, **named: Any) -> None:
-        first, others = settings[:4], settings[4:]
-        activation = others[0] if others else named.pop("activation", "tanh")
-        if activation not in ("tanh", "relu"):
-            raise UsageError(f"SimpleRNN: activation must be tanh or relu, got {activation!r}")
-        super().__init__(input_size, hidden_size, *first, *others[1:], **named, nonlinearity=activation)
+    takes = f"{_SIZES}, activation='tanh', {ATTRS}"
+
+    def own_settings(self, given: Any) -> dict[str, Any]:
+        return {"nonlinearity": nonlinearity(self, given)}

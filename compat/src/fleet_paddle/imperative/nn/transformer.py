@@ -16,6 +16,7 @@ from fleet_paddle.imperative.nn.attention import Cache, MultiHeadAttention, Stat
 from fleet_paddle.imperative.nn.dropout import Dropout
 from fleet_paddle.imperative.nn.layer import Layer, LayerList
 from fleet_paddle.imperative.nn.norm import LayerNorm
+from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.nn.weighted import Linear
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.tensor import Tensor, own
@@ -29,48 +30,41 @@ __all__ = [
 ]
 
 
-class _Block(Layer):
+_SETTINGS = (
+    "dropout=0.1, activation='relu', attn_dropout=None, act_dropout=None, normalize_before=False, "
+    "weight_attr=None, bias_attr=None"
+)
+
+
+class _Block(TakingLayer):
     """What encoder and decoder layers share: after or before each part a norm, around it what came in."""
 
     attentions: int
+    self_attn: Any
+    cross_attn: Any
+    takes = f"d_model, nhead, dim_feedforward, {_SETTINGS}"
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int,
-        dropout: float = 0.1,
-        activation: str = "relu",
-        attn_dropout: float | None = None,
-        act_dropout: float | None = None,
-        normalize_before: bool = False,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-    ) -> None:
-        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        super().__init__()
-        kind, parts = type(self).__name__, self.attentions + 1
-        self._config = given
-        self._activation: Any = getattr(F, activation, None)
+    def make_of(self, given: Any) -> None:
+        kind, parts, width = type(self).__name__, self.attentions + 1, given.d_model
+        self._config = vars(given)
+        self._activation: Any = getattr(F, given.activation, None)
         if self._activation is None:
             raise UsageError(
-                f"{kind}: activation must be the name of a function, such as relu or gelu, got {activation!r}"
+                f"{kind}: activation must be the name of a function, such as relu or gelu, got {given.activation!r}"
             )
-        self.normalize_before = normalize_before
-        of_attention = dropout if attn_dropout is None else attn_dropout
-        weights, biases = (_for_each(kind, one, parts) for one in (weight_attr, bias_attr))
-        self.self_attn = MultiHeadAttention(d_model, nhead, of_attention, weight_attr=weights[0], bias_attr=biases[0])
-        if self.attentions > 1:
-            self.cross_attn = MultiHeadAttention(
-                d_model, nhead, of_attention, weight_attr=weights[1], bias_attr=biases[1]
-            )
-        self.linear1 = Linear(d_model, dim_feedforward, weights[-1], biases[-1])
-        self.dropout = Dropout(dropout if act_dropout is None else act_dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, weights[-1], biases[-1])
+        self.normalize_before = given.normalize_before
+        of_attention = given.dropout if given.attn_dropout is None else given.attn_dropout
+        attrs = list(zip(*(_for_each(kind, one, parts) for one in (given.weight_attr, given.bias_attr)), strict=True))
+        for name, (weight, bias) in zip(("self_attn", "cross_attn"), attrs[:-1], strict=False):
+            made = MultiHeadAttention(width, given.nhead, of_attention, weight_attr=weight, bias_attr=bias)
+            self.add_sublayer(name, made)
+        self.linear1 = Linear(width, given.dim_feedforward, *attrs[-1])
+        self.dropout = Dropout(given.dropout if given.act_dropout is None else given.act_dropout)
+        self.linear2 = Linear(given.dim_feedforward, width, *attrs[-1])
         for place in range(1, parts + 1):
-            self.add_sublayer(f"norm{place}", LayerNorm(d_model))
+            self.add_sublayer(f"norm{place}", LayerNorm(width))
         for place in range(1, parts + 1):
-            self.add_sublayer(f"dropout{place}", Dropout(dropout))
+            self.add_sublayer(f"dropout{place}", Dropout(given.dropout))
 
     def around(self, place: int, x: torch.Tensor, part: Any) -> tuple[Tensor, Any]:
         """x plus what the part makes of it, and what else the part gives back."""
@@ -170,35 +164,28 @@ class TransformerDecoder(_Stack):
         return list(zip(*caches, strict=True)) if do_zip else caches
 
 
-class Transformer(Layer):
+class Transformer(TakingLayer):
     """An encoder of `src` and a decoder of `tgt` that looks at it, each with a norm at its end."""
 
-    def __init__(
-        self,
-        d_model: int = 512,
-        nhead: int = 8,
-        num_encoder_layers: int = 6,
-        num_decoder_layers: int = 6,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str = "relu",
-        attn_dropout: float | None = None,
-        act_dropout: float | None = None,
-        normalize_before: bool = False,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        custom_encoder: Any = None,
-        custom_decoder: Any = None,
-    ) -> None:
-        super().__init__()
-        settings = (d_model, nhead, dim_feedforward, dropout, activation, attn_dropout, act_dropout, normalize_before)
-        few, many = zip(*(_spread(one) for one in (weight_attr, bias_attr)), strict=True)
-        self.d_model, self.nhead = d_model, nhead
-        self.encoder = custom_encoder or TransformerEncoder(
-            TransformerEncoderLayer(*settings, *few), num_encoder_layers, LayerNorm(d_model)
+    takes = (
+        "d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, "
+        f"{_SETTINGS}, custom_encoder=None, custom_decoder=None"
+    )
+
+    def make_of(self, given: Any) -> None:
+        names = "d_model nhead dim_feedforward dropout activation attn_dropout act_dropout normalize_before"
+        settings = {name: getattr(given, name) for name in names.split()}
+        few, many = zip(*(_spread(one) for one in (given.weight_attr, given.bias_attr)), strict=True)
+        self.d_model, self.nhead = given.d_model, given.nhead
+        self.encoder = given.custom_encoder or TransformerEncoder(
+            TransformerEncoderLayer(**settings, weight_attr=few[0], bias_attr=few[1]),
+            given.num_encoder_layers,
+            LayerNorm(given.d_model),
         )
-        self.decoder = custom_decoder or TransformerDecoder(
-            TransformerDecoderLayer(*settings, *many), num_decoder_layers, LayerNorm(d_model)
+        self.decoder = given.custom_decoder or TransformerDecoder(
+            TransformerDecoderLayer(**settings, weight_attr=many[0], bias_attr=many[1]),
+            given.num_decoder_layers,
+            LayerNorm(given.d_model),
         )
 
     def forward(self, src: Any, tgt: Any, src_mask: Any = None, tgt_mask: Any = None, memory_mask: Any = None) -> Any:

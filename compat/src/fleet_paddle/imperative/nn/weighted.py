@@ -10,24 +10,19 @@ from torch import nn
 from fleet.errors import UsageError
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.layer import Layer
+from fleet_paddle.imperative.nn.taking import TakingLayer
 
 __all__ = ["Embedding", "Linear"]
 
 
-class Linear(Layer):
+class Linear(TakingLayer):
     """x times weight plus bias; the weight is [in_features, out_features]."""
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        weight_attr: Any = None,
-        bias_attr: Any = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(name)
-        self.weight = _weight(self, [in_features, out_features], weight_attr)
-        self.bias = self.create_parameter([out_features], bias_attr, is_bias=True)
+    takes = "in_features, out_features, weight_attr=None, bias_attr=None, name"
+
+    def make_of(self, given: Any) -> None:
+        self.weight = _weight(self, [given.in_features, given.out_features], given.weight_attr)
+        self.bias = self.create_parameter([given.out_features], given.bias_attr, is_bias=True)
 
     def forward(self, input: torch.Tensor) -> Any:
         return F.linear(input, self.weight, self.bias)
@@ -36,34 +31,26 @@ class Linear(Layer):
         return f"in_features={self.weight.shape[0]}, out_features={self.weight.shape[1]}"
 
 
-class Embedding(Layer, nn.Embedding):
+class Embedding(TakingLayer, nn.Embedding):
     """A trained row for each id. With `sparse` its gradient has only the rows of the batch.
 
     It is one of torch's too: by that DistributedDataParallel and others know whose gradients are sparse.
     """
 
     weight: Any
+    takes = "num_embeddings, embedding_dim, padding_idx=None, sparse=False, weight_attr=None, name"
 
-    def __init__(
-        self,
-        num_embeddings: int,
-        embedding_dim: int,
-        padding_idx: int | None = None,
-        sparse: bool = False,
-        weight_attr: Any = None,
-        name: str | None = None,
-        *,
-        dtype: Any = None,
-    ) -> None:
+    def begin(self, name: str | None, dtype: Any) -> None:
         nn.Module.__init__(self)  # torch's embedding would make a weight of its own
         self.name_it(name, dtype)
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise UsageError(
-                f"Embedding: padding_idx must be from {-num_embeddings} to {num_embeddings - 1}, got {padding_idx}"
-            )
-        self.padding_idx = padding_idx if padding_idx is None or padding_idx >= 0 else num_embeddings + padding_idx
-        self.num_embeddings, self.embedding_dim, self.sparse = num_embeddings, embedding_dim, bool(sparse)
-        self.weight = _weight(self, [num_embeddings, embedding_dim], weight_attr)
+
+    def make_of(self, given: Any) -> None:
+        rows, padding = given.num_embeddings, given.padding_idx
+        if padding is not None and not -rows <= padding < rows:
+            raise UsageError(f"Embedding: padding_idx must be from {-rows} to {rows - 1}, got {padding}")
+        self.padding_idx = padding if padding is None or padding >= 0 else rows + padding
+        self.num_embeddings, self.embedding_dim, self.sparse = rows, given.embedding_dim, bool(given.sparse)
+        self.weight = _weight(self, [rows, self.embedding_dim], given.weight_attr)
         if self.padding_idx is not None and isinstance(self.weight, torch.Tensor):  # a program reads it as zeros
             with torch.no_grad():
                 self.weight[self.padding_idx] = 0

@@ -8,7 +8,6 @@ They are the layers of `fleet.static.layers` and of `programs.layers`; what diff
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import NotSupportedError
@@ -16,22 +15,15 @@ from fleet.static import layers
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.functions import table
 from fleet_paddle.programs import layers as more
-from fleet_paddle.programs.nn.spelling import both_spellings
+from fleet_paddle.programs.nn.spelling import both_spellings, renamed
 
-
-@both_spellings
-def fc(
-    x: Variable | Sequence[Variable],
-    size: int,
-    num_flatten_dims: int = 1,
-    weight_attr: Any = None,
-    bias_attr: Any = None,
-    activation: str | None = None,
-    name: str | None = None,
-    is_test: bool = False,
-) -> Variable:
-    """A fully connected layer; see `fleet.static.layers.fc`."""
-    return layers.fc(x, size, num_flatten_dims, weight_attr, bias_attr, activation, is_test, name)
+fc = both_spellings(
+    renamed(
+        "fc(x->input, size, num_flatten_dims=1, weight_attr->param_attr=None, bias_attr=None, activation->act=None, "
+        "name, is_test=False)",
+        layers.fc,
+    )
+)
 
 
 @both_spellings

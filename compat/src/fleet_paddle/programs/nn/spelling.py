@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static.callsite import prefix
+from fleet.static.spelling import Spelling
 
 R = TypeVar("R")
 
@@ -20,6 +21,13 @@ _PAIRS = (
     ("keep_dim", "keepdim"),
     ("dropout_prob", "p"),
 )
+
+
+def renamed(line: str, layer: Callable[..., R]) -> Callable[..., R]:
+    """The same layer with other arguments: a line as `fleet.static.spelling` has it, `fc(x->input, size)`."""
+    spelled = Spelling.parse(line)
+    given = ", ".join(f"{one.attribute}={one.name}" for one in spelled.parameters)
+    return spelled.function(f"return layer({given})", {"layer": layer}, layer.__doc__ or "", __name__)
 
 
 def both_spellings(layer: Callable[..., R]) -> Callable[..., R]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -53,25 +54,38 @@ class _Gamma(Formula):
     gamma: float
 
 
-class ExponentialDecay(_Gamma):
+class _Fading(_Gamma):
+    def get_lr(self) -> float:
+        return self.formula(self.base_lr, self.gamma, self.last_epoch)
+
+    @staticmethod
+    @abstractmethod
+    def formula(rate: float, gamma: float, steps: float) -> float:
+        """What is left of the rate after so many steps."""
+
+
+class ExponentialDecay(_Fading):
     """learning_rate * gamma^step."""
 
-    def get_lr(self) -> float:
-        return self.base_lr * self.gamma**self.last_epoch
+    @staticmethod
+    def formula(rate: float, gamma: float, steps: float) -> float:
+        return float(rate * gamma**steps)
 
 
-class NaturalExpDecay(_Gamma):
+class NaturalExpDecay(_Fading):
     """learning_rate * exp(-gamma * step)."""
 
-    def get_lr(self) -> float:
-        return self.base_lr * math.exp(-self.gamma * self.last_epoch)
+    @staticmethod
+    def formula(rate: float, gamma: float, steps: float) -> float:
+        return rate * math.exp(-gamma * steps)
 
 
-class InverseTimeDecay(_Gamma):
+class InverseTimeDecay(_Fading):
     """learning_rate / (1 + gamma * step)."""
 
-    def get_lr(self) -> float:
-        return self.base_lr / (1 + self.gamma * self.last_epoch)
+    @staticmethod
+    def formula(rate: float, gamma: float, steps: float) -> float:
+        return rate / (1 + gamma * steps)
 
 
 class PolynomialDecay(Formula):
@@ -118,24 +132,22 @@ class LinearWarmup(Formula):
         return self.after
 
 
-class StepDecay(Formula):
+class StepDecay(_Gamma):
     """learning_rate * gamma^(step // step_size)."""
 
     takes = f"learning_rate, step_size, gamma=0.1, {_REST}"
     counts = ("step_size",)
     step_size: int
-    gamma: float
 
     def get_lr(self) -> float:
         return self.base_lr * self.gamma ** (self.last_epoch // self.step_size)
 
 
-class MultiStepDecay(Formula):
+class MultiStepDecay(_Gamma):
     """learning_rate * gamma for each of the `milestones` that has passed."""
 
     takes = f"learning_rate, milestones, gamma=0.1, {_REST}"
     milestones: Sequence[int]
-    gamma: float
 
     def check(self) -> None:
         self.milestones = list(self.milestones)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -143,14 +143,19 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Many(Generic[T]):
-    """A list or tuple whose every element passes `each`."""
-
-    each: Check[T]
+class _Around(Generic[T]):
+    inner: Check[T]
+    form: ClassVar[str]
 
     @property
     def wants(self) -> str:
-        return f"list of {self.each.wants}"
+        return self.form.format(self.inner.wants)
+
+
+class Many(_Around[T]):
+    """A list or tuple whose every element passes `inner`."""
+
+    form = "list of {}"
 
     def __call__(self, value: object) -> tuple[T, ...]:
         # A lone string is a sequence of letters to Python and a forgotten pair of brackets to everyone else.
@@ -159,21 +164,16 @@ class Many(Generic[T]):
         clean = []
         for index, element in enumerate(value):
             try:
-                clean.append(self.each(element))
+                clean.append(self.inner(element))
             except RefusedError as refused:
                 raise RefusedError(refused.must, refused.value, f"[{index}]{refused.where}") from None
         return tuple(clean)
 
 
-@dataclass(frozen=True)
-class Maybe(Generic[T]):
+class Maybe(_Around[T]):
     """None, or what `inner` accepts."""
 
-    inner: Check[T]
-
-    @property
-    def wants(self) -> str:
-        return f"{self.inner.wants}, or None"
+    form = "{}, or None"
 
     def __call__(self, value: object) -> T | None:
         return None if value is None else self.inner(value)

@@ -88,7 +88,8 @@ def _infer_clip_by_norm(infer: Infer) -> None:
 )
 def _shortened(x: torch.Tensor, max_norm: float) -> torch.Tensor:
     """x, scaled down so that its Euclidean norm is at most `max_norm`."""
-    return x * (max_norm / torch.linalg.vector_norm(x).clamp_min(max_norm))
+    norm: torch.Tensor = torch.linalg.vector_norm(x)
+    return x * (max_norm / norm.clamp_min(max_norm))
 
 
 def _infer_norm(infer: Infer) -> None:

@@ -9,7 +9,7 @@ import torch
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
 from fleet.static.ops.making import axis_of, bound, computes
-from fleet.static.registry import Calls, Grad, Infer, Kernel, may_equal, register, register_grad
+from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad
 
 
 def _infer_concat(infer: Infer) -> None:
@@ -32,9 +32,6 @@ def _infer_concat(infer: Infer) -> None:
     infer.set("Sizes", [len(parts)], "int64")
 
 
-_JOINED = "Several one after the other along a dimension; a tensor without dimensions counts as one of shape [1]."
-
-
 def _has_unknown(parts: list[Any], attrs: dict[str, Any]) -> bool:
     """Whether the gradient cannot find the sizes of the parts: a single one that is unknown is the rest."""
     axis = attrs["axis"]
@@ -45,29 +42,30 @@ def _concatenated(*parts: torch.Tensor, axis: int) -> torch.Tensor:
     return torch.cat(parts, axis)
 
 
-def _joined(x: Any, axis: Any) -> torch.Tensor:
-    given: list[Any] = list(x)  # what is no tensor is for torch.cat to name
-    several = [torch.reshape(one, (1,)) if isinstance(one, torch.Tensor) and one.dim() == 0 else one for one in given]
-    return torch.cat(several, int(axis))
-
-
-@register(
-    "concat",
-    inputs=("X*",),
-    outputs=("Out", "Sizes?"),
-    attrs={"axis": 0},
-    infer=_infer_concat,
-    grad=Grad(needs=("Sizes",), outs=("Out",)),
-    calls=[
-        Calls(_JOINED, "concat(input, axis=0, name)", keeps=_has_unknown),
-        Calls(_JOINED, v2="concat(x, axis=0, name)", torch=_joined, keeps=_has_unknown),
-    ],
-)
 def _concat(op: Operator, lowering: Lowering) -> Kernel:
     axis = op.attr("axis")
     if op.output("Sizes"):
         return lambda *parts: (torch.cat(parts, axis), torch.tensor([part.shape[axis] for part in parts]))
     return bound(_concatenated, "axis")(op, lowering)
+
+
+@computes(
+    "concat",
+    _infer_concat,
+    "concat(input, axis=0, name)",
+    "concat(x, axis=0, name)",
+    {"axis": 0},
+    inputs=("X*",),
+    outputs=("Out", "Sizes?"),
+    grad=Grad(needs=("Sizes",), outs=("Out",)),
+    make=_concat,
+    keeps=_has_unknown,
+)
+def _joined(x: Any, axis: Any) -> torch.Tensor:
+    """Several one after the other along a dimension; a tensor without dimensions counts as one of shape [1]."""
+    given: list[Any] = list(x)  # what is no tensor is for torch.cat to name
+    several = [torch.reshape(one, (1,)) if isinstance(one, torch.Tensor) and one.dim() == 0 else one for one in given]
+    return torch.cat(several, int(axis))
 
 
 @register_grad("concat", as_autograd=True)

@@ -10,6 +10,8 @@ An op is defined where its kernel is, in `fleet.static.ops`:
     def _relu_grad(op: Operator, lowering: Lowering) -> Kernel:
         return lambda out, grad: torch.ops.aten.threshold_backward(grad, out, 0)
 
+One whose kernel is a function of tensors and attributes, and no more, is defined by it: see `ops.making.computes`.
+
 Slots: "X" holds one variable, "X?" at most one, "X*" any number. A function that is registered makes the kernel of one
 operator when a program is compiled, so attributes are looked at once. A kernel takes the tensors of all inputs in the
 order of the slots (those of a slot that was left out are left out) and returns those outputs that it does not change in

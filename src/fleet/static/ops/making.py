@@ -1,4 +1,4 @@
-"""What definitions of operators have in common: fixed kernels, views, axes, shapes that only a batch knows."""
+"""What definitions of operators have in common: kernels from functions, views, axes, shapes that only a batch knows."""
 
 from __future__ import annotations
 

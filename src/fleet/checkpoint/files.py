@@ -153,23 +153,21 @@ def check_size(path: Path, descriptor: int, info: FileInfo) -> int:
 @contextmanager
 def reading(path: Path) -> Iterator[int]:
     """A descriptor to read from; what the system says becomes a CheckpointError that names the file."""
+    descriptor = -1
     try:
         # Not to wait for a writer if somebody put a pipe there.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise CheckpointError(
-            f"{path} is missing; the checkpoint is not complete, or its folder is not shared"
-        ) from None
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
-    try:
         yield descriptor
     except CheckpointError:
         raise
     except OSError as error:
+        if descriptor < 0 and isinstance(error, FileNotFoundError):
+            why = "is missing; the checkpoint is not complete, or its folder is not shared"
+            raise CheckpointError(f"{path} {why}") from None
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
     finally:
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def sync_folder(path: Path) -> None:

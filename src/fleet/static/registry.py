@@ -10,6 +10,8 @@ An op is defined where its kernel is, in `fleet.static.ops`:
     def _relu_grad(op: Operator, lowering: Lowering) -> Kernel:
         return lambda out, grad: torch.ops.aten.threshold_backward(grad, out, 0)
 
+One whose kernel is a function of tensors and attributes, and no more, is defined by it: see `ops.making.computes`.
+
 Slots: "X" holds one variable, "X?" at most one, "X*" any number. A function that is registered makes the kernel of one
 operator when a program is compiled, so attributes are looked at once. A kernel takes the tensors of all inputs in the
 order of the slots (those of a slot that was left out are left out) and returns those outputs that it does not change in
@@ -26,8 +28,8 @@ find says so, `as_autograd=True`: where the forward kernel runs on tensors that 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from fleet.errors import UsageError
 from fleet.static import extensions
@@ -60,7 +62,8 @@ class Grad:
 class Calls:
     """How scripts call an operator, from which layers, functions and layer classes are made. See `spelling`."""
 
-    doc: str
+    doc: str = ""
+    """What layers and functions say of themselves; if empty, the docstring of what makes the kernel."""
     v1: str = ""
     """The layer of PaddlePaddle 1.x, which is also Fleet's: `softshrink(x, alpha->lambda=0.5)`; none if empty."""
     v2: str = ""
@@ -127,6 +130,17 @@ class Definition:
         self.slots = self.input_slots | self.output_slots
 
 
+class Flags(TypedDict, total=False):
+    """What `register` takes as they are; see `Definition`."""
+
+    has_effect: bool
+    is_random: bool
+    in_place: bool
+    rebinds: bool
+    is_metric: bool
+    takes_rows: bool
+
+
 _definitions: dict[str, Definition] = {}
 
 
@@ -138,36 +152,15 @@ def register(
     attrs: Mapping[str, Any] | None = None,
     infer: Callable[[Infer], None] | None = None,
     grad: Grad | None = None,
-    has_effect: bool = False,
-    is_random: bool = False,
-    in_place: bool = False,
-    rebinds: bool = False,
-    is_metric: bool = False,
-    takes_rows: bool = False,
     calls: Calls | Sequence[Calls] = (),
+    **flags: Unpack[Flags],
 ) -> Callable[[MakeKernel], MakeKernel]:
     """Define an op; the decorated function makes its kernel."""
 
     def add(make: MakeKernel) -> MakeKernel:
-        _add(
-            Definition(
-                type,
-                inputs,
-                outputs,
-                dict(attrs or {}),
-                infer,
-                make,
-                grad,
-                None,
-                has_effect,
-                is_random,
-                in_place,
-                rebinds,
-                is_metric,
-                takes_rows,
-                (calls,) if isinstance(calls, Calls) else tuple(calls),
-            )
-        )
+        given = (calls,) if isinstance(calls, Calls) else calls
+        said = tuple(one if one.doc else replace(one, doc=make.__doc__ or "") for one in given)
+        _add(Definition(type, inputs, outputs, dict(attrs or {}), infer, make, grad, calls=said, **flags))
         if grad is not None:
             _add(_gradient_of(_definitions[type], grad))
         return make

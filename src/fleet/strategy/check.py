@@ -13,9 +13,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
+N = TypeVar("N", bound=float)
 T_co = TypeVar("T_co", covariant=True)
 
 LARGEST = 2**63 - 1  # what a TOML file and the wire can hold
@@ -58,21 +59,38 @@ def _is_numpy_bool(value: object) -> bool:
 
 
 @dataclass(frozen=True)
-class Whole:
-    """An integer within bounds."""
-
-    least: int | None = None
-    most: int | None = None
+class _Bounded(Generic[N]):
+    least: N | None = None
+    most: N | None = None
+    above: N | None = None
+    below: N | None = None
+    kind: ClassVar[str]
 
     @property
     def wants(self) -> str:
-        return " ".join(("int", self._bounds())).strip()
+        return " ".join((self.kind, self._bounds())).strip()
 
     def _bounds(self) -> str:
-        bounds = [] if self.least is None else [f">= {self.least}"]
-        if self.most is not None:
-            bounds.append(f"<= {self.most}")
-        return " and ".join(bounds)
+        signs = ((">=", self.least), (">", self.above), ("<=", self.most), ("<", self.below))
+        return " and ".join(
+            f"{sign} {bound:{'d' if type(bound) is int else 'g'}}" for sign, bound in signs if bound is not None
+        )
+
+    def _within(self, number: N, value: object) -> N:
+        if (
+            (self.least is not None and number < self.least)
+            or (self.above is not None and number <= self.above)
+            or (self.most is not None and number > self.most)
+            or (self.below is not None and number >= self.below)
+        ):
+            raise RefusedError(self._bounds(), value)
+        return number
+
+
+class Whole(_Bounded[int]):
+    """An integer within bounds."""
+
+    kind = "int"
 
     def __call__(self, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, Integral):
@@ -80,27 +98,13 @@ class Whole:
         number = int(value)
         if abs(number) > LARGEST:
             raise RefusedError(f"between -{LARGEST} and {LARGEST}", value)
-        if (self.least is not None and number < self.least) or (self.most is not None and number > self.most):
-            raise RefusedError(self._bounds(), value)
-        return number
+        return self._within(number, value)
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(_Bounded[float]):
     """A finite float within bounds; an int is welcome. `above` and `below` exclude their bound."""
 
-    least: float | None = None
-    most: float | None = None
-    above: float | None = None
-    below: float | None = None
-
-    @property
-    def wants(self) -> str:
-        return " ".join(("float", self._bounds())).strip()
-
-    def _bounds(self) -> str:
-        signs = ((">=", self.least), (">", self.above), ("<=", self.most), ("<", self.below))
-        return " and ".join(f"{sign} {bound:g}" for sign, bound in signs if bound is not None)
+    kind = "float"
 
     def __call__(self, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, Real):
@@ -111,14 +115,7 @@ class Number:
             number = math.inf
         if not math.isfinite(number):
             raise RefusedError("a finite number", value)
-        if (
-            (self.least is not None and number < self.least)
-            or (self.above is not None and number <= self.above)
-            or (self.most is not None and number > self.most)
-            or (self.below is not None and number >= self.below)
-        ):
-            raise RefusedError(self._bounds(), value)
-        return number
+        return self._within(number, value)
 
 
 @dataclass(frozen=True)
@@ -143,14 +140,19 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Many(Generic[T]):
-    """A list or tuple whose every element passes `each`."""
-
-    each: Check[T]
+class _Around(Generic[T]):
+    inner: Check[T]
+    form: ClassVar[str]
 
     @property
     def wants(self) -> str:
-        return f"list of {self.each.wants}"
+        return self.form.format(self.inner.wants)
+
+
+class Many(_Around[T]):
+    """A list or tuple whose every element passes `inner`."""
+
+    form = "list of {}"
 
     def __call__(self, value: object) -> tuple[T, ...]:
         # A lone string is a sequence of letters to Python and a forgotten pair of brackets to everyone else.
@@ -159,21 +161,16 @@ class Many(Generic[T]):
         clean = []
         for index, element in enumerate(value):
             try:
-                clean.append(self.each(element))
+                clean.append(self.inner(element))
             except RefusedError as refused:
                 raise RefusedError(refused.must, refused.value, f"[{index}]{refused.where}") from None
         return tuple(clean)
 
 
-@dataclass(frozen=True)
-class Maybe(Generic[T]):
+class Maybe(_Around[T]):
     """None, or what `inner` accepts."""
 
-    inner: Check[T]
-
-    @property
-    def wants(self) -> str:
-        return f"{self.inner.wants}, or None"
+    form = "{}, or None"
 
     def __call__(self, value: object) -> T | None:
         return None if value is None else self.inner(value)

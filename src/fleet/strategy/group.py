@@ -42,9 +42,7 @@ class Group(Record, Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Mapping):
-            return NotImplemented
-        return _plain(self) == _plain(other)
+        return _plain(self) == _plain(other) if isinstance(other, Mapping) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -111,9 +111,7 @@ class DistributedStrategy(ParameterServerFields, CollectiveFields, TrainingField
         return strategy
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, DistributedStrategy):
-            return NotImplemented
-        return _differences(self) == _differences(other)
+        return _differences(self) == _differences(other) if isinstance(other, DistributedStrategy) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -59,17 +59,13 @@ class LambConfigs(Group):
     exclude_from_weight_decay = words("lists parts of names of parameters without weight decay.")
 
 
+_COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
 class CompileConfigs(Group):
     """torch.compile."""
 
-    mode = text(
-        "default",
-        "is what torch.compile spends its time on.",
-        "default",
-        "reduce-overhead",
-        "max-autotune",
-        "max-autotune-no-cudagraphs",
-    )
+    mode = text("default", "is what torch.compile spends its time on.", *_COMPILE_MODES)
     dynamic = switch(False, "compiles once for all shapes instead of once for each.")
 
 

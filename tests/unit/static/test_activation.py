@@ -114,7 +114,7 @@ def test_bad_input_is_named_with_the_line_of_the_script() -> None:
         ids, x = fed("ids", [-1, 4], "int64"), fed("x", [-1, 4])
         with pytest.raises(UsageError, match=r"test_activation.py:\d+: relu: X 'ids' must be .*float32.* got int64"):
             layers.relu(ids)
-        with pytest.raises(UsageError, match="softmax: axis must be from -2 to 1 .* got 2"):
+        with pytest.raises(UsageError, match="softmax: axis must be between -2 and 1 .* got 2"):
             layers.softmax(x, axis=2)
         with pytest.raises(UsageError, match="prelu: mode must be all, channel or element, got 'some'"):
             layers.prelu(x, "some")

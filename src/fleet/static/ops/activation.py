@@ -14,6 +14,7 @@ from fleet.errors import UsageError
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
+from fleet.static.ops.making import computes
 from fleet.static.ops.unary import infer_unary, unary
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register
 
@@ -234,27 +235,18 @@ def _infer_maxout(infer: Infer) -> None:
     infer.set("Out", (*shape[:axis], shape[axis] // groups, *shape[axis + 1 :]), infer.dtype("X"))
 
 
+@computes(
+    "maxout",
+    _infer_maxout,
+    "maxout(x, groups, name, axis=1)",
+    "F.maxout(x, groups, axis=1, name)",
+    {"groups": 1, "axis": 1},
+    grad=Grad(needs=("X",)),
+    layer="Maxout",
+)
 def _largest_of_groups(x: torch.Tensor, groups: int, axis: int) -> torch.Tensor:
+    """The largest of each `groups` neighbouring channels."""
     place = axis % x.dim()
     if x.size(place) % groups:
         raise UsageError(f"maxout: groups must divide the {x.size(place)} channels, got {groups}")
     return torch.amax(torch.unflatten(x, place, (-1, groups)), place + 1)
-
-
-@register(
-    "maxout",
-    inputs=("X",),
-    attrs={"groups": 1, "axis": 1},
-    infer=_infer_maxout,
-    grad=Grad(needs=("X",), wrt=("X",)),
-    calls=Calls(
-        "The largest of each `groups` neighbouring channels.",
-        "maxout(x, groups, name, axis=1)",
-        "F.maxout(x, groups, axis=1, name)",
-        _largest_of_groups,
-        "Maxout",
-    ),
-)
-def _maxout(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    groups, axis = op.attr("groups"), op.attr("axis")
-    return lambda x: _largest_of_groups(x, groups, axis)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from fleet.static.dtypes import DTYPES, FLOATS, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
-from fleet.static.ops.making import always, axis_of, view
+from fleet.static.ops.making import always, axis_of, bound, computes, view
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad, same_as
 from fleet.static.signs import as_number
 
@@ -102,15 +103,10 @@ def _cast_grad(op: Operator, lowering: Lowering) -> Kernel:
     return lambda grad: grad.to(dtype)
 
 
-@register(
-    "sign",
-    inputs=("X",),
-    infer=same_as("X"),
-    grad=Grad(needs=("X",)),
-    calls=Calls("-1, 0 or 1 for each element.", "sign(x)", "sign(x, name)", torch.sign),
-)
-def _sign(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    return torch.sign
+@computes("sign", same_as("X"), "sign(x)", "sign(x, name)", grad=Grad(needs=("X",)))
+def _sign(x: torch.Tensor) -> torch.Tensor:
+    """-1, 0 or 1 for each element."""
+    return torch.sign(x)
 
 
 register_grad("sign")(always(lambda x, grad: torch.zeros_like(grad)))  # noqa: ARG005
@@ -121,37 +117,22 @@ def _infer_cumsum(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register(
-    "cumsum",
-    inputs=("X",),
-    attrs={"axis": -1, "exclusive": False, "reverse": False},
-    infer=_infer_cumsum,
-    grad=Grad(),
-    calls=Calls(
-        "The sum of all elements up to each along an axis; without itself if `exclusive`, from the end if `reverse`.",
-        "cumsum(x, axis=None, exclusive=None, reverse=None)",
-    ),
-)
-def _cumsum(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    return _running_sum(op, op.attr("reverse"))
+_CUMSUM = {"axis": -1, "exclusive": False, "reverse": False}
+
+
+@computes("cumsum", _infer_cumsum, "cumsum(x, axis=None, exclusive=None, reverse=None)", attrs=_CUMSUM, grad=Grad())
+def _running_sum(x: torch.Tensor, axis: int, exclusive: bool, reverse: bool) -> torch.Tensor:
+    """The sum of all elements up to each along an axis; without itself if `exclusive`, from the end if `reverse`."""
+    given = x.flip(axis) if reverse else x
+    out = given.cumsum(axis, dtype=x.dtype)
+    if exclusive:
+        out = out - given
+    return out.flip(axis) if reverse else out
 
 
 @register_grad("cumsum")
-def _cumsum_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    return _running_sum(op, not op.attr("reverse"))
-
-
-def _running_sum(op: Operator, is_reversed: bool) -> Kernel:
-    axis, is_exclusive = op.attr("axis"), op.attr("exclusive")
-
-    def cumsum(x: torch.Tensor) -> torch.Tensor:
-        given = x.flip(axis) if is_reversed else x
-        out = given.cumsum(axis, dtype=x.dtype)
-        if is_exclusive:
-            out = out - given
-        return out.flip(axis) if is_reversed else out
-
-    return cumsum
+def _cumsum_grad(op: Operator, lowering: Lowering) -> Kernel:
+    return partial(bound(_running_sum, *_CUMSUM)(op, lowering), reverse=not op.attr("reverse"))
 
 
 def _infer_increment(infer: Infer) -> None:

@@ -32,13 +32,10 @@ def _constant_attrs(given: dict[str, Any]) -> dict[str, Any]:
     inputs=("Sizes*",),
     attrs={"shape": [1], "value": 0.0, "dtype": "float32"},
     infer=_infer_constant,
-    calls=Calls(
-        "`value` everywhere, as `out` if given; sizes may be variables, such as `shape(x)[0]`.",
-        "fill_constant(shape, dtype, value, force_cpu=False, out=None)",
-        to_attrs=_constant_attrs,
-    ),
+    calls=Calls(v1="fill_constant(shape, dtype, value, force_cpu=False, out=None)", to_attrs=_constant_attrs),
 )
 def _fill_constant(op: Operator, lowering: Lowering) -> Kernel:
+    """`value` everywhere, as `out` if given; sizes may be variables, such as `shape(x)[0]`."""
     shape, value, dtype = op.attr("shape"), op.attr("value"), torch_dtype(op.attr("dtype"))
     if op.input("Sizes"):
         sizes = sizes_of(op)

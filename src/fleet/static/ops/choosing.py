@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -12,7 +13,7 @@ from fleet.errors import UsageError
 from fleet.static.dtypes import INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import axis_of, compared, same_dtype, same_shape, view
+from fleet.static.ops.making import always, axis_of, compared, computes, same_dtype, same_shape, view
 from fleet.static.ops.slicing import cut
 from fleet.static.registry import Calls, Grad, Infer, Kernel, may_equal, register
 
@@ -34,14 +35,10 @@ def _infer_where(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register(
-    "where",
-    inputs=("Condition", "X", "Y"),
-    infer=_infer_where,
-    grad=Grad(needs=("Condition", "X", "Y"), wrt=("X", "Y")),
+_CHOICE = ("Condition", "X", "Y")
+register("where", inputs=_CHOICE, infer=_infer_where, grad=Grad(needs=_CHOICE, wrt=("X", "Y")))(
+    partial(compared, torch.where)
 )
-def _where(op: Operator, lowering: Lowering) -> Kernel:
-    return compared(torch.where, op, lowering)
 
 
 def _infer_multiplex(infer: Infer) -> None:
@@ -57,25 +54,19 @@ def _infer_multiplex(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
+@computes(
+    "multiplex",
+    _infer_multiplex,
+    "multiplex(inputs, index)",
+    "multiplex(inputs, index, name)",
+    inputs=("X*", "Ids"),
+    grad=Grad(needs=("X", "Ids")),
+    make=always(lambda *given: _chosen(given[:-1], given[-1])),
+)
 def _chosen(inputs: Sequence[torch.Tensor], index: torch.Tensor) -> torch.Tensor:
+    """Row i of that one which `index[i]` says."""
     places = index.reshape(-1).long()
     return torch.stack(list(inputs))[places, torch.arange(len(places), device=places.device)]
-
-
-@register(
-    "multiplex",
-    inputs=("X*", "Ids"),
-    infer=_infer_multiplex,
-    grad=Grad(needs=("X", "Ids"), wrt=("X",)),
-    calls=Calls(
-        "Row i of that one which `index[i]` says.",
-        "multiplex(inputs, index)",
-        "multiplex(inputs, index, name)",
-        _chosen,
-    ),
-)
-def _multiplex(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    return lambda *given: _chosen(given[:-1], given[-1])
 
 
 def _infer_strided(infer: Infer) -> None:
@@ -95,22 +86,16 @@ def _infer_strided(infer: Infer) -> None:
     infer.set("Out", shape, x.dtype, lod=None if is_cut else x.lod)
 
 
-@register(
+computes(
     "strided_slice",
+    _infer_strided,
+    "strided_slice(input, axes, starts, ends, strides)",
+    "strided_slice(x, axes, starts, ends, strides, name)",
+    {"axes": [0], "starts": [0], "ends": [1], "strides": [1]},
     inputs=("Input",),
-    attrs={"axes": [0], "starts": [0], "ends": [1], "strides": [1]},
-    infer=_infer_strided,
     grad=Grad(needs=("Input",), wrt=("Input",)),
-    calls=Calls(
-        "Every `strides`-th element from `starts` up to but without `ends` along `axes`; below 0 backwards.",
-        "strided_slice(input, axes, starts, ends, strides)",
-        "strided_slice(x, axes, starts, ends, strides, name)",
-        cut,
-    ),
-)
-def _strided_slice(op: Operator, lowering: Lowering) -> Kernel:
-    settings = [op.attr(name) for name in ("axes", "starts", "ends", "strides")]
-    return view(lambda x: cut(x, *settings), op, lowering, "Input")
+    around=view,
+)(cut)
 
 
 def _infer_expand_as(infer: Infer) -> None:
@@ -124,18 +109,16 @@ def _infer_expand_as(infer: Infer) -> None:
     infer.set("Out", target.shape, x.dtype, lod=target.lod)
 
 
-@register(
+@computes(
     "expand_as",
+    _infer_expand_as,
+    "expand_as(x, target_tensor, name)",
     inputs=("X", "target_tensor"),
-    infer=_infer_expand_as,
     grad=Grad(needs=("X", "target_tensor"), wrt=("X",)),
-    calls=Calls("`x` repeated until it has the shape of another variable.", "expand_as(x, target_tensor, name)"),
 )
-def _expand_as(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    def repeated(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        return x.repeat([wanted // own if own else 1 for own, wanted in zip(x.shape, target.shape, strict=True)])
-
-    return repeated
+def _repeated(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """`x` repeated until it has the shape of another variable."""
+    return x.repeat([wanted // own if own else 1 for own, wanted in zip(x.shape, target.shape, strict=True)])
 
 
 def _infer_unique(infer: Infer) -> None:
@@ -192,25 +175,13 @@ def _infer_shard(infer: Infer) -> None:
 _SHARD = "shard_index(input, index_num, nshards, shard_id, ignore_value=-1)"
 
 
-def _in_shard(ids: torch.Tensor, num: int, num_shards: int, shard: int, ignored: int) -> torch.Tensor:
-    if not 0 <= shard < num_shards:
-        raise UsageError(f"shard_index: shard_id must be from 0 to {num_shards - 1}, got {shard}")
-    size = -(-num // num_shards)
-    return torch.where(ids // size == shard, ids % size, ignored)
+_FACTS = {"index_num": 1, "nshards": 1, "shard_id": 0, "ignore_value": -1}
 
 
-@register(
-    "shard_index",
-    inputs=("X",),
-    attrs={"index_num": 1, "nshards": 1, "shard_id": 0, "ignore_value": -1},
-    infer=_infer_shard,
-    calls=Calls(
-        "Ids as places in the part of `index_num` that shard `shard_id` has, `ignore_value` for those of other shards.",
-        _SHARD,
-        _SHARD,
-        _in_shard,
-    ),
-)
-def _shard_index(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    settings = [op.attr(name) for name in ("index_num", "nshards", "shard_id", "ignore_value")]
-    return lambda x: _in_shard(x, *settings)
+@computes("shard_index", _infer_shard, _SHARD, _SHARD, _FACTS)
+def _in_shard(ids: torch.Tensor, index_num: int, nshards: int, shard_id: int, ignore_value: int) -> torch.Tensor:
+    """Ids as places in the part of `index_num` that shard `shard_id` has, `ignore_value` for those of other shards."""
+    if not 0 <= shard_id < nshards:
+        raise UsageError(f"shard_index: shard_id must be from 0 to {nshards - 1}, got {shard_id}")
+    size = -(-index_num // nshards)
+    return torch.where(ids // size == shard_id, ids % size, ignore_value)

@@ -12,8 +12,8 @@ from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
 from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
-from fleet.static.ops.making import always
-from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
+from fleet.static.ops.making import always, computes, positive
+from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
 
 EPSILON = 1e-6
 """Added to the norm, as torch.nn.utils.clip_grad_norm_ does."""
@@ -42,30 +42,27 @@ def _on_values(kernel: Kernel, op: Operator, lowering: Lowering) -> Kernel:
     return clipped
 
 
-def _clamped(x: torch.Tensor, low: Any, high: Any) -> torch.Tensor:
-    return x.clone() if low is high is None else torch.clamp(x, low, high)
-
-
-@register(
-    "clip",
-    inputs=("X",),
-    attrs={"min": -inf, "max": inf},
-    infer=_infer_clip,
-    grad=Grad(needs=("X",)),
-    takes_rows=True,
-    calls=Calls(
-        "Each element, clamped between `min` and `max`.",
-        "clip(x, min, max, name)",
-        "clip(x, min=None, max=None, name)",
-        _clamped,
-    ),
-)
 def _clip(op: Operator, lowering: Lowering) -> Kernel:
     low, high = op.attr("min"), op.attr("max")
     if lowering.var(op.input("X")[0]).dtype in INTEGERS:  # whole numbers within bounds of floats would become floats
         least, most = (ceil(low) if isfinite(low) else None), (floor(high) if isfinite(high) else None)
         return (lambda x: x) if least is most is None else lambda x: x.clamp(least, most)
     return _on_values(lambda x: x.clamp(low, high), op, lowering)
+
+
+@computes(
+    "clip",
+    _infer_clip,
+    "clip(x, min, max, name)",
+    "clip(x, min=None, max=None, name)",
+    {"min": -inf, "max": inf},
+    grad=Grad(needs=("X",)),
+    make=_clip,
+    takes_rows=True,
+)
+def _clamped(x: torch.Tensor, low: Any, high: Any) -> torch.Tensor:
+    """Each element, clamped between `min` and `max`."""
+    return x.clone() if low is high is None else torch.clamp(x, low, high)
 
 
 @register_grad("clip", as_autograd=True)
@@ -75,24 +72,24 @@ def _clip_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
 
 
 def _infer_clip_by_norm(infer: Infer) -> None:
-    if not infer.attr("max_norm") > 0:
-        raise infer.fail(f"max_norm must be > 0, got {infer.attr('max_norm')}")
+    positive(infer, "max_norm")
     infer.require_dtype("X", FLOATS)
     _infer_limited(infer)
 
 
-@register(
+@computes(
     "clip_by_norm",
-    inputs=("X",),
+    _infer_clip_by_norm,
+    "clip_by_norm(x, max_norm, name)",
     attrs={"max_norm": 1.0},
-    infer=_infer_clip_by_norm,
     grad=Grad(needs=("X",)),
+    around=_on_values,
     takes_rows=True,
-    calls=Calls("x, scaled down so that its Euclidean norm is at most `max_norm`.", "clip_by_norm(x, max_norm, name)"),
 )
-def _clip_by_norm(op: Operator, lowering: Lowering) -> Kernel:
-    limit = op.attr("max_norm")
-    return _on_values(lambda x: x * (limit / torch.linalg.vector_norm(x).clamp_min(limit)), op, lowering)
+def _shortened(x: torch.Tensor, max_norm: float) -> torch.Tensor:
+    """x, scaled down so that its Euclidean norm is at most `max_norm`."""
+    norm: torch.Tensor = torch.linalg.vector_norm(x)
+    return x * (max_norm / norm.clamp_min(max_norm))
 
 
 def _infer_norm(infer: Infer) -> None:
@@ -112,8 +109,7 @@ register_grad("squared_l2_norm")(always(lambda x, grad: x * (grad * 2)))
 
 def _infer_together(infer: Infer) -> None:
     infer.require_dtype("X", FLOATS)
-    if not infer.attr("max_global_norm") > 0:
-        raise infer.fail(f"max_global_norm must be > 0, got {infer.attr('max_global_norm')}")
+    positive(infer, "max_global_norm")
     if len(infer.op.output("Out")) != len(infer.op.input("X")):
         raise infer.fail(f"Out must be as many as X, got {len(infer.op.output('Out'))} for {len(infer.op.input('X'))}")
     for index, var in enumerate(infer.vars("X")):

@@ -10,7 +10,7 @@ from fleet.errors import NotSupportedError
 from fleet.static.dtypes import INTEGERS, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import axis_of, same_dtype
+from fleet.static.ops.making import axis_of, computes, same_dtype
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 
@@ -34,19 +34,20 @@ def _gather_attrs(given: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-@register(
+_OF_PLACES = Grad(needs=("X", "Index"))
+
+
+@computes(
     "gather",
+    _infer_gather,
+    "gather(input, index, overwrite=True)",
     inputs=("X", "Index"),
-    infer=_infer_gather,
-    grad=Grad(needs=("X", "Index"), wrt=("X",)),
-    calls=Calls(
-        "The rows of `input` at `index`; the gradients of a row that is taken twice are added.",
-        "gather(input, index, overwrite=True)",
-        to_attrs=_gather_attrs,
-    ),
+    grad=_OF_PLACES,
+    to_attrs=_gather_attrs,
 )
-def _gather(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    return lambda x, index: x.index_select(0, index.reshape(-1))
+def _rows_at(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """The rows of `input` at `index`; the gradients of a row that is taken twice are added."""
+    return x.index_select(0, index.reshape(-1))
 
 
 @register_grad("gather", as_autograd=True)
@@ -123,29 +124,25 @@ def _infer_gather_nd(infer: Infer) -> None:
     infer.set("Out", (*index.shape[:-1], *x.shape[depth:]) or (1,), x.dtype)
 
 
-@register(
-    "gather_nd",
-    inputs=("X", "Index"),
-    infer=_infer_gather_nd,
-    grad=Grad(needs=("X", "Index"), wrt=("X",)),
-    calls=Calls(
-        "What is at each place; the last dimension of `index` counts along the first dimensions of the other.",
-        "gather_nd(input, index, name)",
-        "gather_nd(x, index, name)",
-        lambda x, index: x[index.unbind(-1)],
-    ),
-)
 def _gather_nd(op: Operator, lowering: Lowering) -> Kernel:
-    is_one = (
-        len(lowering.shape(op.input("Index")[0])) == 1
-        and len(lowering.shape(op.input("X")[0])) == lowering.shape(op.input("Index")[0])[0]
-    )
+    x, index = (lowering.shape(op.input(slot)[0]) for slot in ("X", "Index"))
+    if len(index) == 1 and len(x) == index[0]:
+        return lambda x, index: _at_places(x, index.long()).reshape(1)
+    return lambda x, index: _at_places(x, index.long())
 
-    def gather(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        found = x[index.long().unbind(-1)]
-        return found.reshape(1) if is_one else found
 
-    return gather
+@computes(
+    "gather_nd",
+    _infer_gather_nd,
+    "gather_nd(input, index, name)",
+    "gather_nd(x, index, name)",
+    inputs=("X", "Index"),
+    grad=_OF_PLACES,
+    make=_gather_nd,
+)
+def _at_places(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """What is at each place; the last dimension of `index` counts along the first dimensions of the other."""
+    return x[index.unbind(-1)]
 
 
 def _infer_one_hot(infer: Infer) -> None:
@@ -189,24 +186,21 @@ def _infer_top_k(infer: Infer) -> None:
     infer.set("Indices", (*x.shape[:-1], k), "int64", lod=x.lod)
 
 
-@register(
+_ORDERED = ("Out", "Indices")
+
+
+@computes(
     "top_k",
-    inputs=("X",),
-    outputs=("Out", "Indices"),
+    _infer_top_k,
+    "topk(input, k, name)",
     attrs={"k": 1},
-    infer=_infer_top_k,
+    outputs=_ORDERED,
     grad=Grad(needs=("X", "Indices"), outs=("Out",)),
-    calls=Calls(
-        "(the `k` largest values along the last dimension, their indexes), largest first.",
-        "topk(input, k, name)",
-        returns=("Out", "Indices"),
-    ),
+    returns=_ORDERED,
 )
-def _top_k(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    k = op.attr("k")
-    if k == 1:
-        return lambda x: x.max(-1, keepdim=True)
-    return lambda x: x.topk(k, -1)
+def _largest(x: torch.Tensor, k: int) -> Any:
+    """(the `k` largest values along the last dimension, their indexes), largest first."""
+    return x.max(-1, keepdim=True) if k == 1 else x.topk(k, -1)
 
 
 @register_grad("top_k")

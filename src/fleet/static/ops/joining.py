@@ -8,8 +8,8 @@ import torch
 
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import axis_of
-from fleet.static.registry import Calls, Grad, Infer, Kernel, may_equal, register, register_grad
+from fleet.static.ops.making import axis_of, bound, computes
+from fleet.static.registry import Grad, Infer, Kernel, may_equal, register, register_grad
 
 
 def _infer_concat(infer: Infer) -> None:
@@ -32,38 +32,40 @@ def _infer_concat(infer: Infer) -> None:
     infer.set("Sizes", [len(parts)], "int64")
 
 
-_JOINED = "Several one after the other along a dimension; a tensor without dimensions counts as one of shape [1]."
-
-
 def _has_unknown(parts: list[Any], attrs: dict[str, Any]) -> bool:
     """Whether the gradient cannot find the sizes of the parts: a single one that is unknown is the rest."""
     axis = attrs["axis"]
     return len([1 for part in parts if -len(part.shape) <= axis < len(part.shape) and part.shape[axis] < 0]) > 1
 
 
-def _joined(x: Any, axis: Any) -> torch.Tensor:
-    given: list[Any] = list(x)  # what is no tensor is for torch.cat to name
-    several = [torch.reshape(one, (1,)) if isinstance(one, torch.Tensor) and one.dim() == 0 else one for one in given]
-    return torch.cat(several, int(axis))
+def _concatenated(*parts: torch.Tensor, axis: int) -> torch.Tensor:
+    return torch.cat(parts, axis)
 
 
-@register(
-    "concat",
-    inputs=("X*",),
-    outputs=("Out", "Sizes?"),
-    attrs={"axis": 0},
-    infer=_infer_concat,
-    grad=Grad(needs=("Sizes",), outs=("Out",)),
-    calls=[
-        Calls(_JOINED, "concat(input, axis=0, name)", keeps=_has_unknown),
-        Calls(_JOINED, v2="concat(x, axis=0, name)", torch=_joined, keeps=_has_unknown),
-    ],
-)
-def _concat(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+def _concat(op: Operator, lowering: Lowering) -> Kernel:
     axis = op.attr("axis")
     if op.output("Sizes"):
         return lambda *parts: (torch.cat(parts, axis), torch.tensor([part.shape[axis] for part in parts]))
-    return lambda *parts: torch.cat(parts, axis)
+    return bound(_concatenated, "axis")(op, lowering)
+
+
+@computes(
+    "concat",
+    _infer_concat,
+    "concat(input, axis=0, name)",
+    "concat(x, axis=0, name)",
+    {"axis": 0},
+    inputs=("X*",),
+    outputs=("Out", "Sizes?"),
+    grad=Grad(needs=("Sizes",), outs=("Out",)),
+    make=_concat,
+    keeps=_has_unknown,
+)
+def _joined(x: Any, axis: Any) -> torch.Tensor:
+    """Several one after the other along a dimension; a tensor without dimensions counts as one of shape [1]."""
+    given: list[Any] = list(x)  # what is no tensor is for torch.cat to name
+    several = [torch.reshape(one, (1,)) if isinstance(one, torch.Tensor) and one.dim() == 0 else one for one in given]
+    return torch.cat(several, int(axis))
 
 
 @register_grad("concat", as_autograd=True)
@@ -139,10 +141,7 @@ def _split(op: Operator, lowering: Lowering) -> Kernel:
     return _parted(split, count)
 
 
-@register_grad("split", as_autograd=True)
-def _split_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    axis = op.attr("axis")
-    return lambda *grads: torch.cat(grads, axis)
+register_grad("split", as_autograd=True)(bound(_concatenated, "axis"))
 
 
 def _infer_stack(infer: Infer) -> None:
@@ -157,23 +156,24 @@ def _infer_stack(infer: Infer) -> None:
     infer.set("Y", (*first.shape[:axis], len(parts), *first.shape[axis:]), first.dtype)
 
 
-@register(
+def _stacked(*parts: torch.Tensor, axis: int) -> torch.Tensor:
+    return torch.stack(parts, axis)
+
+
+@computes(
     "stack",
+    _infer_stack,
+    "stack(x, axis=0)",
+    "stack(x, axis=0, name)",
+    {"axis": 0},
     inputs=("X*",),
     outputs=("Y",),
-    attrs={"axis": 0},
-    infer=_infer_stack,
     grad=Grad(),
-    calls=Calls(
-        "Several of one shape side by side along a new dimension.",
-        "stack(x, axis=0)",
-        "stack(x, axis=0, name)",
-        lambda x, axis: torch.stack(list(x), axis),
-    ),
+    make=bound(_stacked, "axis"),
 )
-def _stack(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    axis = op.attr("axis")
-    return lambda *parts: torch.stack(parts, axis)
+def _stack(x: Any, axis: int) -> torch.Tensor:
+    """Several of one shape side by side along a new dimension."""
+    return torch.stack(list(x), axis)
 
 
 @register_grad("stack", as_autograd=True)
@@ -199,10 +199,7 @@ def _unstack(op: Operator, lowering: Lowering) -> Kernel:
     return _parted(lambda x: (x.clone() if is_lasting else x).unbind(axis), len(op.output("Y")))
 
 
-@register_grad("unstack", as_autograd=True)
-def _unstack_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    axis = op.attr("axis")
-    return lambda *grads: torch.stack(grads, axis)
+register_grad("unstack", as_autograd=True)(bound(_stacked, "axis"))
 
 
 def _infer_expand(infer: Infer) -> None:
@@ -214,17 +211,10 @@ def _infer_expand(infer: Infer) -> None:
     infer.set("Out", [-1 if size < 0 else size * one for size, one in zip(x.shape, times, strict=True)], x.dtype)
 
 
-@register(
-    "expand",
-    inputs=("X",),
-    attrs={"expand_times": [1]},
-    infer=_infer_expand,
-    grad=Grad(),
-    calls=Calls("x repeated along each dimension so many times.", "expand(x, expand_times, name)"),
-)
-def _expand(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    times = list(op.attr("expand_times"))
-    return lambda x: x.repeat(times)
+@computes("expand", _infer_expand, "expand(x, expand_times, name)", attrs={"expand_times": [1]}, grad=Grad())
+def _repeated(x: torch.Tensor, expand_times: list[int]) -> torch.Tensor:
+    """x repeated along each dimension so many times."""
+    return x.repeat(expand_times)
 
 
 @register_grad("expand", as_autograd=True)

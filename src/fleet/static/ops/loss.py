@@ -11,7 +11,7 @@ from fleet.errors import UsageError
 from fleet.static.dtypes import FLOATS, INTEGERS, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import axis_of, compared, same_dtype, same_shape
+from fleet.static.ops.making import axis_of, compared, computes, same_dtype, same_shape
 from fleet.static.registry import Calls, Grad, Infer, Kernel, may_equal, register, register_grad
 
 IGNORE = -100
@@ -55,15 +55,13 @@ def _infer_cross_entropy(infer: Infer) -> None:
     attrs={"soft_label": False, "ignore_index": IGNORE},
     infer=_infer_cross_entropy,
     grad=Grad(needs=("X", "Label"), wrt=("X",)),
-    calls=Calls(
-        """-log of the probability that `input` gives to each row's label; 0 for rows labelled `ignore_index`.
-
-    `input` are probabilities, as softmax gives them. With `soft_label` the label is a distribution over the classes.
-    """,
-        f"cross_entropy(input, label, soft_label=False, ignore_index={IGNORE})",
-    ),
+    calls=Calls(v1=f"cross_entropy(input, label, soft_label=False, ignore_index={IGNORE})"),
 )
 def _cross_entropy(op: Operator, lowering: Lowering) -> Kernel:
+    """-log of the probability that `input` gives to each row's label; 0 for rows labelled `ignore_index`.
+
+    `input` are probabilities, as softmax gives them. With `soft_label` the label is a distribution over the classes.
+    """
     most = bound(lowering.dtype(op.input("X")[0]))
     if op.attr("soft_label"):
         return compared(lambda x, label: (label * x.log().clamp_min_(-most)).sum(-1, keepdim=True).neg_(), op, lowering)
@@ -204,28 +202,21 @@ def _infer_sigmoid(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register(
+@computes(
     "sigmoid_cross_entropy_with_logits",
-    inputs=("X", "Label"),
+    _infer_sigmoid,
+    f"sigmoid_cross_entropy_with_logits(x, label, ignore_index={IGNORE}, name, normalize=False)",
     attrs={"ignore_index": IGNORE, "normalize": False},
-    infer=_infer_sigmoid,
-    grad=Grad(needs=("X", "Label"), wrt=("X",)),
-    calls=Calls(
-        """The cross entropy of sigmoid(x) with a probability, element by element; 0 where the label is `ignore_index`.
+    inputs=("X", "Label"),
+    grad=Grad(needs=("X", "Label")),
+)
+def _sigmoid_cross_entropy(x: torch.Tensor, label: torch.Tensor, ignore_index: int, normalize: bool) -> torch.Tensor:
+    """The cross entropy of sigmoid(x) with a probability, element by element; 0 where the label is `ignore_index`.
 
     With `normalize` it is divided by the number of elements that are not ignored.
-    """,
-        f"sigmoid_cross_entropy_with_logits(x, label, ignore_index={IGNORE}, name, normalize=False)",
-    ),
-)
-def _sigmoid_cross_entropy(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    ignore, normalize = op.attr("ignore_index"), op.attr("normalize")
-
-    def entropy(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        loss = functional.binary_cross_entropy_with_logits(x, label, reduction="none")
-        return _counted(loss, label == ignore, normalize)
-
-    return entropy
+    """
+    loss = functional.binary_cross_entropy_with_logits(x, label, reduction="none")
+    return _counted(loss, label == ignore_index, normalize)
 
 
 @register_grad("sigmoid_cross_entropy_with_logits", once=True)

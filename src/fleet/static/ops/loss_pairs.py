@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,8 +12,8 @@ from torch.nn import functional
 from fleet.static.dtypes import FLOATS, INTEGERS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import always, compared, same_dtype, same_shape
-from fleet.static.registry import Calls, Grad, Infer, Kernel, MakeKernel, may_equal, register, register_grad
+from fleet.static.ops.making import compared, computes, positive, same_dtype, same_shape
+from fleet.static.registry import Calls, Grad, Infer, Kernel, may_equal, register, register_grad
 
 
 def _infer_alike(infer: Infer) -> None:
@@ -24,36 +26,45 @@ def _infer_alike(infer: Infer) -> None:
     infer.like(next(iter(infer.op.outputs)), first)
 
 
-def _of_alike(kernel: Kernel) -> MakeKernel:
-    """A kernel whatever the attributes are, for inputs that are all alike."""
-    return lambda op, lowering: compared(kernel, op, lowering)
+def _loss(
+    type: str,
+    call: str,
+    inputs: tuple[str, ...],
+    wrt: tuple[str, ...],
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    infer: Callable[[Infer], None] = _infer_alike,
+    out: str = "Out",
+    **more: Any,
+) -> Callable[[Kernel], Kernel]:
+    """`computes` of a loss that refuses batches of other shapes, and whose gradient reads all that it does."""
+    settings: dict[str, Any] = {"inputs": inputs, "outputs": (out,), "grad": Grad(needs=inputs, wrt=wrt)}
+    return computes(type, infer, call, attrs=attrs, **settings | {"around": compared} | more)
 
 
-def _infer_log_loss(infer: Infer) -> None:
-    if not infer.attr("epsilon") > 0:
-        raise infer.fail(f"epsilon must be > 0, got {infer.attr('epsilon')}")
-    _infer_alike(infer)
+_ONE, _BOTH = ("X",), ("X", "Y")
 
 
-@register(
+def _above_0(name: str) -> Callable[[Infer], None]:
+    def infer_above_0(infer: Infer) -> None:
+        positive(infer, name)
+        _infer_alike(infer)
+
+    return infer_above_0
+
+
+@_loss(
     "log_loss",
-    inputs=("Predicted", "Labels"),
-    outputs=("Loss",),
-    attrs={"epsilon": 1e-4},
-    infer=_infer_log_loss,
-    grad=Grad(needs=("Predicted", "Labels"), wrt=("Predicted",)),
-    calls=Calls(
-        "-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), for probabilities.",
-        "log_loss(input, label, epsilon=0.0001, name)",
-    ),
+    "log_loss(input, label, epsilon=0.0001, name)",
+    ("Predicted", "Labels"),
+    ("Predicted",),
+    {"epsilon": 1e-4},
+    infer=_above_0("epsilon"),
+    out="Loss",
 )
-def _log_loss(op: Operator, lowering: Lowering) -> Kernel:
-    epsilon = op.attr("epsilon")
-
-    def loss(p: torch.Tensor, label: torch.Tensor) -> Any:
-        return -label * (p + epsilon).log() - (1 - label) * (1 - p + epsilon).log()
-
-    return compared(loss, op, lowering)
+def _log_loss(p: torch.Tensor, label: torch.Tensor, epsilon: float) -> Any:
+    """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), for probabilities."""
+    return -label * (p + epsilon).log() - (1 - label) * (1 - p + epsilon).log()
 
 
 @register_grad("log_loss")
@@ -66,25 +77,10 @@ def _log_loss_grad(op: Operator, lowering: Lowering) -> Kernel:
     return compared(slope, op, lowering)
 
 
-def _infer_delta(infer: Infer) -> None:
-    if not infer.attr("delta") > 0:
-        raise infer.fail(f"delta must be > 0, got {infer.attr('delta')}")
-    _infer_alike(infer)
-
-
-@register(
-    "huber_loss",
-    inputs=("X", "Y"),
-    attrs={"delta": 1.0},
-    infer=_infer_delta,
-    grad=Grad(needs=("X", "Y"), wrt=("X", "Y")),
-    calls=Calls(
-        "Half the squared error, from `delta` on growing no faster than the error.", "huber_loss(input, label, delta)"
-    ),
-)
-def _huber_loss(op: Operator, lowering: Lowering) -> Kernel:
-    delta = op.attr("delta")
-    return compared(lambda x, y: functional.huber_loss(x, y, reduction="none", delta=delta), op, lowering)
+@_loss("huber_loss", "huber_loss(input, label, delta)", _BOTH, _BOTH, {"delta": 1.0}, infer=_above_0("delta"))
+def _huber_loss(x: torch.Tensor, y: torch.Tensor, delta: float) -> torch.Tensor:
+    """Half the squared error, from `delta` on growing no faster than the error."""
+    return functional.huber_loss(x, y, reduction="none", delta=delta)
 
 
 def _infer_smooth_l1(infer: Infer) -> None:
@@ -93,8 +89,7 @@ def _infer_smooth_l1(infer: Infer) -> None:
         if infer.has(other):
             same_shape(infer, "X", other)
             same_dtype(infer, "X", other)
-    if not infer.attr("sigma") > 0:
-        raise infer.fail(f"sigma must be > 0, got {infer.attr('sigma')}")
+    positive(infer, "sigma")
     infer.set("Out", [infer.shape("X")[0], 1], infer.dtype("X"), lod=infer.var("X").lod)
 
 
@@ -104,15 +99,13 @@ def _infer_smooth_l1(infer: Infer) -> None:
     attrs={"sigma": 1.0},
     infer=_infer_smooth_l1,
     grad=Grad(needs=("X", "Y", "InsideWeight", "OutsideWeight"), wrt=("X", "Y")),
-    calls=Calls(
-        """For each row the sum of absolute errors, which are squared where they are below 1 / sigma^2.
-
-    `inside_weight` scales the errors, `outside_weight` what becomes of them.
-    """,
-        "smooth_l1(x, y, inside_weight=None, outside_weight=None, sigma=None)",
-    ),
+    calls=Calls(v1="smooth_l1(x, y, inside_weight=None, outside_weight=None, sigma=None)"),
 )
 def _smooth_l1_loss(op: Operator, lowering: Lowering) -> Kernel:
+    """For each row the sum of absolute errors, which are squared where they are below 1 / sigma^2.
+
+    `inside_weight` scales the errors, `outside_weight` what becomes of them.
+    """
     beta = 1.0 / op.attr("sigma") ** 2
     has_inside, has_outside = bool(op.input("InsideWeight")), bool(op.input("OutsideWeight"))
 
@@ -127,45 +120,25 @@ def _smooth_l1_loss(op: Operator, lowering: Lowering) -> Kernel:
     return compared(loss, op, lowering)
 
 
-register(
-    "rank_loss",
-    inputs=("Label", "Left", "Right"),
-    infer=_infer_alike,
-    grad=Grad(needs=("Label", "Left", "Right"), wrt=("Left", "Right")),
-    calls=Calls(
-        "RankNet's: the cross entropy of `left is before right` with the probability sigmoid(left - right).",
-        "rank_loss(label, left, right, name)",
-    ),
-)(_of_alike(lambda label, left, right: functional.softplus(left - right) - label * (left - right)))
+@_loss("rank_loss", "rank_loss(label, left, right, name)", ("Label", "Left", "Right"), ("Left", "Right"))
+def _rank_loss(label: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """RankNet's: the cross entropy of `left is before right` with the probability sigmoid(left - right)."""
+    return functional.softplus(left - right) - label * (left - right)
 
 
-@register(
-    "margin_rank_loss",
-    inputs=("Label", "X1", "X2"),
-    attrs={"margin": 0.1},
-    infer=_infer_alike,
-    grad=Grad(needs=("Label", "X1", "X2"), wrt=("X1", "X2")),
-    calls=Calls(
-        "How much `label` (1 or -1) times (left - right) falls short of `margin`.",
-        "margin_rank_loss(label, left, right, margin=0.1, name)",
-    ),
-)
-def _margin_rank_loss(op: Operator, lowering: Lowering) -> Kernel:
-    margin = op.attr("margin")
-    return compared(lambda label, left, right: torch.relu(margin - label * (left - right)), op, lowering)
+_MARGIN = "margin_rank_loss(label, left, right, margin=0.1, name)"
 
 
-register(
-    "hinge_loss",
-    inputs=("Logits", "Labels"),
-    outputs=("Loss",),
-    infer=_infer_alike,
-    grad=Grad(needs=("Logits", "Labels"), wrt=("Logits",)),
-    calls=Calls(
-        "How much a score falls short of 1 on the side of its label, which is 0 or 1.",
-        "hinge_loss(input, label, name)",
-    ),
-)(_of_alike(lambda logits, labels: torch.relu(1 - (2 * labels - 1) * logits)))
+@_loss("margin_rank_loss", _MARGIN, ("Label", "X1", "X2"), ("X1", "X2"), {"margin": 0.1})
+def _margin_rank_loss(label: torch.Tensor, left: torch.Tensor, right: torch.Tensor, margin: float) -> torch.Tensor:
+    """How much `label` (1 or -1) times (left - right) falls short of `margin`."""
+    return torch.relu(margin - label * (left - right))
+
+
+@_loss("hinge_loss", "hinge_loss(input, label, name)", ("Logits", "Labels"), ("Logits",), out="Loss")
+def _hinge_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """How much a score falls short of 1 on the side of its label, which is 0 or 1."""
+    return torch.relu(1 - (2 * labels - 1) * logits)
 
 
 def _infer_bpr(infer: Infer) -> None:
@@ -180,24 +153,15 @@ def _infer_bpr(infer: Infer) -> None:
     infer.set("Y", [x.shape[0], 1], x.dtype, lod=x.lod)
 
 
+_BY_ROWS = partial(compared, num_dims=1)
+
+
+@_loss("bpr_loss", "bpr_loss(input, label, name)", ("X", "Label"), _ONE, infer=_infer_bpr, out="Y", around=_BY_ROWS)
 def _bpr(x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-    """The mean over all other items of -log(sigmoid(score of the label - score of the item))."""
+    """Bayesian personalised ranking: the mean of -log(sigmoid(score of the label - score of each other item))."""
     lead = x.gather(1, label.long()) - x
     is_other = torch.ones_like(x).scatter_(1, label.long(), 0)
     return -(functional.logsigmoid(lead) * is_other).sum(1, keepdim=True) / (x.shape[1] - 1)
-
-
-register(
-    "bpr_loss",
-    inputs=("X", "Label"),
-    outputs=("Y",),
-    infer=_infer_bpr,
-    grad=Grad(needs=("X", "Label"), wrt=("X",)),
-    calls=Calls(
-        "Bayesian personalised ranking: the mean of -log(sigmoid(score of the label - score of each other item)).",
-        "bpr_loss(input, label, name)",
-    ),
-)(lambda op, lowering: compared(_bpr, op, lowering, num_dims=1))
 
 
 def _infer_kldiv(infer: Infer) -> None:
@@ -208,30 +172,18 @@ def _infer_kldiv(infer: Infer) -> None:
         infer.set("Loss", [1], infer.dtype("X"))
 
 
-@register(
-    "kldiv_loss",
-    inputs=("X", "Target"),
-    outputs=("Loss",),
-    attrs={"reduction": "mean"},
-    infer=_infer_kldiv,
-    grad=Grad(needs=("X", "Target"), wrt=("X",)),
-    calls=Calls(
-        "The Kullback-Leibler divergence of `target` from exp(x); reduction none, mean, sum or batchmean.",
-        "kldiv_loss(x, target, reduction='mean', name)",
-    ),
-)
-def _kldiv_loss(op: Operator, lowering: Lowering) -> Kernel:
-    reduction = op.attr("reduction")
+_KLDIV = "kldiv_loss(x, target, reduction='mean', name)"
 
-    def divergence(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        each = functional.kl_div(x, target, reduction="none")
-        if reduction == "none":
-            return each
-        if reduction == "mean":
-            return each.mean().view(1)
-        return each.sum().view(1) if reduction == "sum" else each.sum().view(1) / len(x)
 
-    return compared(divergence, op, lowering)
+@_loss("kldiv_loss", _KLDIV, ("X", "Target"), _ONE, {"reduction": "mean"}, infer=_infer_kldiv, out="Loss")
+def _kldiv_loss(x: torch.Tensor, target: torch.Tensor, reduction: str) -> torch.Tensor:
+    """The Kullback-Leibler divergence of `target` from exp(x); reduction none, mean, sum or batchmean."""
+    each = functional.kl_div(x, target, reduction="none")
+    if reduction == "none":
+        return each
+    if reduction == "mean":
+        return each.mean().view(1)
+    return each.sum().view(1) if reduction == "sum" else each.sum().view(1) / len(x)
 
 
 def _infer_cos_sim(infer: Infer) -> None:
@@ -245,12 +197,7 @@ def _infer_cos_sim(infer: Infer) -> None:
     infer.set("Out", [x.shape[0], 1], x.dtype, lod=x.lod)
 
 
-register(
-    "cos_sim",
-    inputs=("X", "Y"),
-    infer=_infer_cos_sim,
-    grad=Grad(needs=("X", "Y"), wrt=("X", "Y")),
-    calls=Calls(
-        "The cosine between each row of X and that of Y, or the only one of Y; shape [rows, 1].", "cos_sim(X, Y)"
-    ),
-)(always(lambda x, y: functional.cosine_similarity(x.flatten(1), y.flatten(1)).unsqueeze(1)))
+@_loss("cos_sim", "cos_sim(X, Y)", _BOTH, _BOTH, infer=_infer_cos_sim, around=None)
+def _cos_sim(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The cosine between each row of X and that of Y, or the only one of Y; shape [rows, 1]."""
+    return functional.cosine_similarity(x.flatten(1), y.flatten(1)).unsqueeze(1)

@@ -1,8 +1,9 @@
-"""What definitions of operators have in common: fixed kernels, views, axes, shapes that only a batch knows."""
+"""What definitions of operators have in common: kernels from functions, views, axes, shapes that only a batch knows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -13,7 +14,7 @@ from fleet.static.executor.lowering import Lowering
 from fleet.static.infer import site_of
 from fleet.static.kinds import Shape
 from fleet.static.operator import Operator
-from fleet.static.registry import Infer, Kernel, MakeKernel, may_equal
+from fleet.static.registry import Calls, Flags, Grad, Infer, Kernel, MakeKernel, may_equal, register
 
 
 def always(kernel: Kernel) -> MakeKernel:
@@ -21,12 +22,51 @@ def always(kernel: Kernel) -> MakeKernel:
     return lambda op, lowering: kernel  # noqa: ARG005
 
 
-def view(kernel: Kernel, op: Operator, lowering: Lowering, slot: str = "X") -> Kernel:
+def bound(function: Kernel, *names: str) -> MakeKernel:
+    """Kernels of a function that takes the tensors, and these attributes by their names."""
+    return lambda op, lowering: partial(function, **{name: op.attr(name) for name in names})  # noqa: ARG005
+
+
+def computes(
+    type: str,
+    infer: Callable[[Infer], None],
+    v1: str = "",
+    v2: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    inputs: tuple[str, ...] = ("X",),
+    outputs: tuple[str, ...] = ("Out",),
+    grad: Grad | None = None,
+    around: Callable[[Kernel, Operator, Lowering], Kernel] | None = None,
+    make: MakeKernel | None = None,
+    takes_rows: bool = False,
+    **how: Any,
+) -> Callable[[Kernel], Kernel]:
+    """Define an op by the decorated function, which takes tensors and attributes; its docstring is that of the layers.
+
+    It is 2.0's function of tensors, too. `around`, such as `view`, makes the kernel of it and of the attributes; an op
+    whose kernel needs more than those has its own `make`. `how` is what else `Calls` takes.
+    """
+
+    def define(function: Kernel) -> Kernel:
+        calls = Calls(function.__doc__ or "", v1, v2, function if v2 else None, **how)
+        own = make or bound(function, *(attrs or {}))
+        kernels = own if around is None else lambda op, lowering: around(own(op, lowering), op, lowering)
+        flags: Flags = {"takes_rows": takes_rows}
+        register(type, inputs=inputs, outputs=outputs, attrs=attrs, infer=infer, grad=grad, calls=calls, **flags)(
+            kernels
+        )
+        return function
+
+    return define
+
+
+def view(kernel: Kernel, op: Operator, lowering: Lowering) -> Kernel:
     """A kernel whose result may share memory with its first input.
 
     Persistable variables are changed in place by later operators, so what is made of them is copied.
     """
-    if not lowering.var(op.input(slot)[0]).persistable:
+    if not lowering.var(op.input_names[0]).persistable:
         return kernel
     return lambda *tensors: kernel(*tensors).clone()
 
@@ -46,6 +86,12 @@ def axis_of(infer: Infer, axis: int, rank: int, what: str = "axis") -> int:
     if not -rank <= axis < rank:
         raise infer.fail(f"{what} must be between {-rank} and {rank - 1} for {rank} dimensions, got {axis}")
     return axis % rank
+
+
+def positive(infer: Infer, name: str) -> None:
+    """Fail unless an attribute is above 0."""
+    if not infer.attr(name) > 0:
+        raise infer.fail(f"{name} must be > 0, got {infer.attr(name)}")
 
 
 def same_dtype(infer: Infer, first: str, second: str) -> None:

@@ -182,13 +182,10 @@ def _sampling_attrs(given: dict[str, Any]) -> dict[str, Any]:
     attrs={"seed": 0, "dtype": "int64"},
     infer=_infer_sampling,
     is_random=True,
-    calls=Calls(
-        "A class for each row of chances [rows, classes], drawn by them.",
-        "sampling_id(x, min=0.0, max=1.0, seed=0, dtype='int64')",
-        to_attrs=_sampling_attrs,
-    ),
+    calls=Calls(v1="sampling_id(x, min=0.0, max=1.0, seed=0, dtype='int64')", to_attrs=_sampling_attrs),
 )
 def _sampling_id(op: Operator, lowering: Lowering) -> Kernel:
+    """A class for each row of chances [rows, classes], drawn by them."""
     draw, dtype = source(op, lowering), torch_dtype(op.attr("dtype"))
     return lambda x: torch.multinomial(x, 1, generator=draw()).view(-1).to(dtype)
 
@@ -206,13 +203,10 @@ def _infer_shuffle(infer: Infer) -> None:
     infer=_infer_shuffle,
     grad=Grad(needs=("ShuffleIdx",), outs=("Out",)),
     is_random=True,
-    calls=Calls(
-        "The rows of `x` (all dimensions but the last are one) in another order in every run; a `seed` begins them.",
-        "shuffle_batch(x, seed=None)",
-    ),
+    calls=Calls(v1="shuffle_batch(x, seed=None)"),
 )
 def _shuffle_batch(op: Operator, lowering: Lowering) -> Kernel:
-    """All dimensions but the last are one of rows. The first run begins at the seed, and later ones go on."""
+    """The rows of `x` (all dimensions but the last are one) in another order in every run; a `seed` begins them."""
     generator = lowering.generator
     if op.attr("seed"):
         generator = torch.Generator(lowering.device).manual_seed(op.attr("seed"))

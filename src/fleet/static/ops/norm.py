@@ -12,7 +12,8 @@ from fleet.errors import NotSupportedError
 from fleet.static.dtypes import FLOATS
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
+from fleet.static.ops.making import axis_of, computes
+from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
 
 _aten = torch.ops.aten
 
@@ -139,25 +140,19 @@ def _instance_norm(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
 
 def _infer_norm(infer: Infer) -> None:
     infer.require_dtype("X", FLOATS)
-    rank, axis = infer.var("X").ndim, infer.attr("axis")
-    if not -rank <= axis < rank:
-        raise infer.fail(f"axis must be from {-rank} to {rank - 1}, got {axis}")
+    axis_of(infer, infer.attr("axis"), infer.var("X").ndim)
     infer.like("Out", "X")
 
 
-@register(
-    "norm",
-    inputs=("X",),
-    attrs={"axis": -1, "epsilon": 1e-10},
-    infer=_infer_norm,
-    grad=Grad(needs=("X",)),
-    calls=Calls(
-        "x divided by its length along `axis`.", "l2_normalize(x, axis, epsilon=1e-12, name)", kind="l2_normalize"
-    ),
+_LENGTH = "l2_normalize(x, axis, epsilon=1e-12, name)"
+
+
+@computes(
+    "norm", _infer_norm, _LENGTH, attrs={"axis": -1, "epsilon": 1e-10}, grad=Grad(needs=("X",)), kind="l2_normalize"
 )
-def _norm(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    axis, epsilon = op.attr("axis"), op.attr("epsilon")
-    return lambda x: x * torch.rsqrt(x.square().sum(axis, keepdim=True) + epsilon)
+def _of_length_one(x: torch.Tensor, axis: int, epsilon: float) -> torch.Tensor:
+    """x divided by its length along `axis`."""
+    return x * torch.rsqrt(x.square().sum(axis, keepdim=True) + epsilon)
 
 
 def _to_lrn(given: dict[str, Any]) -> dict[str, Any]:
@@ -174,19 +169,12 @@ def _infer_lrn(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register(
-    "lrn",
-    inputs=("X",),
-    attrs={"n": 5, "k": 1.0, "alpha": 1e-4, "beta": 0.75},
-    infer=_infer_lrn,
-    grad=Grad(needs=("X",)),
-    calls=Calls(
-        "Each value divided by `(k + alpha * sum of squares) ** beta` of the `n` channels around it.",
-        "lrn(input, n=5, k=1.0, alpha=0.0001, beta=0.75, name, data_format='NCHW')",
-        to_attrs=_to_lrn,
-    ),
-)
-def _lrn(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    n, k, alpha, beta = (op.attr(name) for name in ("n", "k", "alpha", "beta"))
+_LRN = "lrn(input, n=5, k=1.0, alpha=0.0001, beta=0.75, name, data_format='NCHW')"
+_LRN_ATTRS = {"n": 5, "k": 1.0, "alpha": 1e-4, "beta": 0.75}
+
+
+@computes("lrn", _infer_lrn, _LRN, attrs=_LRN_ATTRS, grad=Grad(needs=("X",)), to_attrs=_to_lrn)
+def _lrn(x: torch.Tensor, n: int, k: float, alpha: float, beta: float) -> torch.Tensor:
+    """Each value divided by `(k + alpha * sum of squares) ** beta` of the `n` channels around it."""
     # torch takes the mean of n squares where the layer's formula has their sum.
-    return lambda x: functional.local_response_norm(x, n, alpha * n, beta, k)
+    return functional.local_response_norm(x, n, alpha * n, beta, k)

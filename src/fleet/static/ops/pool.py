@@ -58,6 +58,7 @@ class _Windows:
     """The settings of one operator."""
 
     def __init__(self, op: Operator) -> None:
+        self.is_max = op.attr("pooling_type") == "max"
         self.is_global = bool(op.attr("global_pooling"))
         self.is_adaptive = self.is_global or bool(op.attr("adaptive"))
         self.sides = [1, 1] if self.is_global else list(op.attr("ksize"))
@@ -89,8 +90,7 @@ class _Windows:
 )
 def _pool2d(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     windows = _Windows(op)
-    is_max = op.attr("pooling_type") == "max"
-    kernel = _max(windows, bool(op.output("Mask"))) if is_max else _avg(windows)
+    kernel = _max(windows, bool(op.output("Mask"))) if windows.is_max else _avg(windows)
     if not windows.is_last:
         return kernel
 
@@ -124,8 +124,7 @@ def _avg(windows: _Windows) -> Kernel:
 @register_grad("pool2d", as_autograd=True)
 def _pool2d_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     windows = _Windows(op)
-    is_max = op.attr("pooling_type") == "max"
-    kernel = _max_grad(windows, bool(op.input("Mask"))) if is_max else _avg_grad(windows)
+    kernel = _max_grad(windows, bool(op.input("Mask"))) if windows.is_max else _avg_grad(windows)
     if not windows.is_last:
         return kernel
     return lambda x, *more: kernel(x.permute(_FIRST), *more[:-1], more[-1].permute(_FIRST)).permute(_LAST)

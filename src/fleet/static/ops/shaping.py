@@ -11,11 +11,8 @@ import torch
 from fleet.errors import NotSupportedError
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import axis_of, backward_shape, integers, product, shape_tensor, view
+from fleet.static.ops.making import axis_of, backward_shape, bound, computes, integers, product, shape_tensor, view
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
-
-_BACK = Grad(needs=("XShape",), outs=("Out",))
-"""XShape is there only if the shape of X cannot be found again in another way; see `making.backward_shape`."""
 
 
 def reshaped(shape: Sequence[int], asked: Sequence[int]) -> list[int] | None:
@@ -61,42 +58,35 @@ def _shape_attrs(given: dict[str, Any]) -> dict[str, Any]:
     return {"shape": [int(size) for size in given["shape"]]}
 
 
-def in_shape(x: torch.Tensor, shape: Any) -> torch.Tensor:
-    """A tensor in another shape, of which 0 copies a size."""
-    if type(shape) is list and 0 not in shape:  # nearly always, and half the time of the other way
-        return torch.reshape(x, shape)
-    return torch.reshape(x, [x.size(i) if size == 0 else size for i, size in enumerate(integers(shape))])
-
-
-@register(
-    "reshape",
-    inputs=("X",),
-    outputs=("Out", "XShape?"),
-    attrs={"shape": [-1]},
-    infer=_infer_reshape,
-    grad=_BACK,
-    calls=Calls(
-        "The same elements in another shape: 0 copies a size of `x`, one -1 is found from the others.",
-        "reshape(x, shape, actual_shape=None, act=None, inplace=False, name)",
-        "reshape(x, shape, name)",
-        in_shape,
-        to_attrs=_shape_attrs,
-        keeps=_has_unknown,
-    ),
-)
-def _reshape(op: Operator, lowering: Lowering) -> Kernel:
-    asked = list(op.attr("shape"))
-    if 0 in asked:
-        return _formed(
-            lambda x: x.reshape([x.shape[i] if size == 0 else size for i, size in enumerate(asked)]), op, lowering
-        )
-    return _formed(lambda x: x.reshape(asked), op, lowering)
-
-
 def _formed(kernel: Kernel, op: Operator, lowering: Lowering) -> Kernel:
     """A view, and the shape before it where the gradient will ask for that."""
     form = view(kernel, op, lowering)
     return (lambda x: (form(x), shape_tensor(x))) if op.output("XShape") else form
+
+
+_SHAPED: dict[str, Any] = {
+    "outputs": ("Out", "XShape?"),
+    "grad": Grad(needs=("XShape",), outs=("Out",)),
+    "around": _formed,
+    "keeps": _has_unknown,
+}
+"""XShape is there only if the shape of X cannot be found again in another way; see `making.backward_shape`."""
+
+
+@computes(
+    "reshape",
+    _infer_reshape,
+    "reshape(x, shape, actual_shape=None, act=None, inplace=False, name)",
+    "reshape(x, shape, name)",
+    {"shape": [-1]},
+    **_SHAPED,
+    to_attrs=_shape_attrs,
+)
+def in_shape(x: torch.Tensor, shape: Any) -> torch.Tensor:
+    """The same elements in another shape: 0 copies a size of `x`, one -1 is found from the others."""
+    if type(shape) is list and 0 not in shape:  # nearly always, and half the time of the other way
+        return torch.reshape(x, shape)
+    return torch.reshape(x, [x.size(i) if size == 0 else size for i, size in enumerate(integers(shape))])
 
 
 def _to_shape_before(op: Operator, lowering: Lowering) -> Kernel:
@@ -117,24 +107,10 @@ def _infer_flatten(infer: Infer) -> None:
     _set_x_shape(infer)
 
 
-@register(
-    "flatten",
-    inputs=("X",),
-    outputs=("Out", "XShape?"),
-    attrs={"axis": 1},
-    infer=_infer_flatten,
-    grad=_BACK,
-    calls=Calls(
-        "A matrix of the first `axis` dimensions and of the rest.", "flatten(x, axis=1, name)", keeps=_has_unknown
-    ),
-)
-def _flatten(op: Operator, lowering: Lowering) -> Kernel:
-    axis = op.attr("axis")
-
-    def flatten(x: torch.Tensor) -> torch.Tensor:
-        return x.reshape(x.shape[:axis].numel(), x.shape[axis:].numel())
-
-    return _formed(flatten, op, lowering)
+@computes("flatten", _infer_flatten, "flatten(x, axis=1, name)", attrs={"axis": 1}, **_SHAPED)
+def _as_matrix(x: torch.Tensor, axis: int) -> torch.Tensor:
+    """A matrix of the first `axis` dimensions and of the rest."""
+    return x.reshape(x.shape[:axis].numel(), x.shape[axis:].numel())
 
 
 register_grad("flatten", as_autograd=True)(_to_shape_before)
@@ -201,30 +177,26 @@ def _infer_unsqueeze(infer: Infer) -> None:
     infer.set("Out", shape, x.dtype, lod=None if 0 in places else x.lod)
 
 
-def unsqueezed(x: torch.Tensor, axis: Any) -> torch.Tensor:
-    """A tensor with new dimensions of size 1, put in one after the other."""
-    for one in integers(axis.tolist() if isinstance(axis, torch.Tensor) else axis):
-        x = torch.unsqueeze(x, one)
-    return x
-
-
-@register(
-    "unsqueeze",
-    inputs=("X",),
-    attrs={"axes": [0]},
-    infer=_infer_unsqueeze,
-    grad=Grad(),
-    calls=Calls(
-        "With more dimensions of size 1, which are there in the result; tensors get one after the other.",
-        "unsqueeze(input, axes, name)",
-        "unsqueeze(x, axis->axes, name)",
-        unsqueezed,
-    ),
-)
 def _unsqueeze(op: Operator, lowering: Lowering) -> Kernel:
     axes = op.attr("axes")
     rank = len(lowering.shape(op.input("X")[0])) + len(axes)
     return view(_inserter(sorted(_positive(axes, rank))), op, lowering)
+
+
+@computes(
+    "unsqueeze",
+    _infer_unsqueeze,
+    "unsqueeze(input, axes, name)",
+    "unsqueeze(x, axis->axes, name)",
+    {"axes": [0]},
+    grad=Grad(),
+    make=_unsqueeze,
+)
+def unsqueezed(x: torch.Tensor, axis: Any) -> torch.Tensor:
+    """With more dimensions of size 1, which are there in the result; tensors get one after the other."""
+    for one in integers(axis.tolist() if isinstance(axis, torch.Tensor) else axis):
+        x = torch.unsqueeze(x, one)
+    return x
 
 
 @register_grad("unsqueeze", as_autograd=True)
@@ -254,22 +226,13 @@ def _infer_transpose(infer: Infer) -> None:
     infer.set("Out", [x.shape[axis] for axis in perm], x.dtype, lod=x.lod if perm[:1] == [0] else None)
 
 
-@register(
-    "transpose",
-    inputs=("X",),
-    attrs={"axis": [0]},
-    infer=_infer_transpose,
-    grad=Grad(),
-    calls=Calls(
-        "The dimensions in another order: dimension i of the result is `perm[i]` of `x`.",
-        "transpose(x, perm->axis, name)",
-        "transpose(x, perm->axis, name)",
-        lambda x, perm: torch.permute(x, tuple(perm)),
-    ),
-)
-def _transpose(op: Operator, lowering: Lowering) -> Kernel:
-    perm = tuple(op.attr("axis"))
-    return view(lambda x: x.permute(perm), op, lowering)
+_TRANSPOSE = "transpose(x, perm->axis, name)"
+
+
+@computes("transpose", _infer_transpose, _TRANSPOSE, _TRANSPOSE, {"axis": [0]}, grad=Grad(), around=view)
+def _permuted(x: torch.Tensor, axis: Sequence[int]) -> torch.Tensor:
+    """The dimensions in another order: dimension i of the result is `perm[i]` of `x`."""
+    return torch.permute(x, tuple(axis))
 
 
 @register_grad("transpose", as_autograd=True)
@@ -285,28 +248,13 @@ def _infer_reverse(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register(
-    "reverse",
-    inputs=("X",),
-    attrs={"axis": [0]},
-    infer=_infer_reverse,
-    grad=Grad(),
-    calls=Calls(
-        "Back to front along some dimensions.",
-        "reverse(x, axis)",
-        "flip(x, axis, name)",
-        lambda x, axis: torch.flip(x, integers(axis)),
-    ),
-)
-def _reverse(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    axes = list(op.attr("axis"))
-    return lambda x: x.flip(axes)
+@computes("reverse", _infer_reverse, "reverse(x, axis)", "flip(x, axis, name)", {"axis": [0]}, grad=Grad())
+def _flipped(x: torch.Tensor, axis: Any) -> torch.Tensor:
+    """Back to front along some dimensions."""
+    return torch.flip(x, integers(axis))
 
 
-@register_grad("reverse")
-def _reverse_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    axes = list(op.attr("axis"))
-    return lambda grad: grad.flip(axes)
+register_grad("reverse")(bound(_flipped, "axis"))
 
 
 def _infer_roll(infer: Infer) -> None:
@@ -318,21 +266,10 @@ def _infer_roll(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register(
-    "roll",
-    inputs=("X",),
-    attrs={"shifts": [0], "axis": []},
-    infer=_infer_roll,
-    grad=Grad(),
-    calls=Calls(
-        "The entries further by `shifts`, those from the end at the start; without `axis` as if in one row.",
-        v2="roll(x, shifts, axis=None, name)",
-        torch=lambda x, shifts, axis: torch.roll(x, integers(shifts), () if axis is None else integers(axis)),
-    ),
-)
-def _roll(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    shifts, axes = list(op.attr("shifts")), list(op.attr("axis"))
-    return lambda x: x.roll(shifts, axes)
+@computes("roll", _infer_roll, v2="roll(x, shifts, axis=None, name)", attrs={"shifts": [0], "axis": []}, grad=Grad())
+def _rolled(x: torch.Tensor, shifts: Any, axis: Any) -> torch.Tensor:
+    """The entries further by `shifts`, those from the end at the start; without `axis` as if in one row."""
+    return torch.roll(x, integers(shifts), () if axis is None else integers(axis))
 
 
 @register_grad("roll")

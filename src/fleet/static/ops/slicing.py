@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
-from fleet.static.ops.making import axis_of, shape_tensor, view
+from fleet.static.ops.making import axis_of, computes, shape_tensor, view
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 
@@ -51,7 +51,7 @@ def _cuts_unknown(given: list[Any], attrs: dict[str, Any]) -> bool:
 
 
 def cut(x: torch.Tensor, axes: Any, starts: Any, ends: Any, strides: Any) -> torch.Tensor:
-    """Every so many elements along some dimensions; backwards where a stride is below 0."""
+    """Every `strides`-th element from `starts` up to but without `ends` along `axes`; below 0 backwards."""
     for axis, start, end, stride in zip(axes, starts, ends, strides, strict=True):
         place = axis % x.dim()
         first, last, step = slice(int(start), int(end), int(stride)).indices(x.shape[place])
@@ -84,7 +84,7 @@ def _slice(op: Operator, lowering: Lowering) -> Kernel:
     for axis, start, end in zip(op.attr("axes"), op.attr("starts"), op.attr("ends"), strict=True):
         index[axis % rank] = start if axis in gone else slice(start, end)
     place = tuple(index)
-    cut = view((lambda x: x[place].view(1)) if len(gone) == rank else (lambda x: x[place]), op, lowering, "Input")
+    cut = view((lambda x: x[place].view(1)) if len(gone) == rank else (lambda x: x[place]), op, lowering)
     return (lambda x: (cut(x), shape_tensor(x))) if op.output("XShape") else cut
 
 
@@ -124,20 +124,13 @@ def _infer_pad(infer: Infer) -> None:
     infer.set("Out", shape, x.dtype)
 
 
-@register(
-    "pad",
-    inputs=("X",),
-    attrs={"paddings": [0, 0], "pad_value": 0.0},
-    infer=_infer_pad,
-    grad=Grad(),
-    calls=Calls(
-        "x with `pad_value` around it: how many before and after, for each dimension.",
-        "pad(x, paddings, pad_value=0.0, name)",
-    ),
-)
-def _pad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    around, value = _from_the_end(op.attr("paddings")), op.attr("pad_value")
-    return lambda x: functional.pad(x, around, value=value)
+_PAD = {"paddings": [0, 0], "pad_value": 0.0}
+
+
+@computes("pad", _infer_pad, "pad(x, paddings, pad_value=0.0, name)", attrs=_PAD, grad=Grad())
+def _padded(x: torch.Tensor, paddings: list[int], pad_value: float) -> torch.Tensor:
+    """x with `pad_value` around it: how many before and after, for each dimension."""
+    return functional.pad(x, _from_the_end(paddings), value=pad_value)
 
 
 @register_grad("pad", as_autograd=True)
@@ -173,21 +166,16 @@ def _crop_attrs(given: dict[str, Any]) -> dict[str, Any]:
     return {"shape": sizes, "offsets": [int(one) for one in given.get("offsets", [0] * len(sizes))]}
 
 
-@register(
+@computes(
     "crop",
-    inputs=("X",),
+    _infer_crop,
+    "crop(x, shape, offsets=None, name)",
     attrs={"shape": [-1], "offsets": [0]},
-    infer=_infer_crop,
     grad=Grad(needs=("X",)),
-    calls=Calls(
-        "The part of `x` of this shape that begins at `offsets`; -1 takes the rest of a dimension.",
-        "crop(x, shape, offsets=None, name)",
-        to_attrs=_crop_attrs,
-    ),
+    around=view,
+    to_attrs=_crop_attrs,
 )
-def _crop(op: Operator, lowering: Lowering) -> Kernel:
-    place = tuple(
-        slice(offset, None if part == -1 else offset + part)
-        for part, offset in zip(op.attr("shape"), op.attr("offsets"), strict=True)
-    )
-    return view(lambda x: x[place], op, lowering)
+def _cropped(x: torch.Tensor, shape: list[int], offsets: list[int]) -> torch.Tensor:
+    """The part of `x` of this shape that begins at `offsets`; -1 takes the rest of a dimension."""
+    ends = (None if part == -1 else offset + part for part, offset in zip(shape, offsets, strict=True))
+    return x[tuple(slice(*bounds) for bounds in zip(offsets, ends, strict=True))]

@@ -7,6 +7,7 @@ import torch
 from fleet.static.dtypes import FLOATS, canonical, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.operator import Operator
+from fleet.static.ops.making import axis_of
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 _aten = torch.ops.aten
@@ -14,9 +15,7 @@ _aten = torch.ops.aten
 
 def _infer(infer: Infer) -> None:
     infer.require_dtype("X", FLOATS)
-    rank, axis = infer.var("X").ndim, infer.attr("axis")
-    if not -rank <= axis < rank:
-        raise infer.fail(f"axis must be from {-rank} to {rank - 1} for X of shape {list(infer.shape('X'))}, got {axis}")
+    axis_of(infer, infer.attr("axis"), infer.var("X").ndim)
     infer.like("Out", "X")
 
 

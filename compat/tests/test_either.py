@@ -123,10 +123,10 @@ def test_layers_of_layers() -> None:
     x, y = static.data("x", [None, 6]), static.data("y", [None, 1], "int64")
     hot = layers.one_hot(y, 6)
     made = [composed.label_smooth(hot), composed.label_smooth(hot, hot), layers.hard_swish(x)]
-    chances = np.eye(6, dtype=np.float32)[LABELS[:, 0]]
+    probabilities = np.eye(6, dtype=np.float32)[LABELS[:, 0]]
     smooth, same, swish, dice = run(*made, composed.dice_loss(hot, y), x=X, y=LABELS)
-    np.testing.assert_allclose(smooth, chances * 0.9 + 0.1 / 6, rtol=1e-6)
-    np.testing.assert_allclose(same, chances, rtol=1e-6)
+    np.testing.assert_allclose(smooth, probabilities * 0.9 + 0.1 / 6, rtol=1e-6)
+    np.testing.assert_allclose(same, probabilities, rtol=1e-6)
     np.testing.assert_allclose(swish, torch.nn.functional.hardswish(torch.from_numpy(X)), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(dice, [0.0], atol=1e-4)
     with pytest.raises(UsageError, match="epsilon must be from 0 to 1, got 2"):

@@ -15,12 +15,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = {"src/fleet": "fleet"}
+SOURCES = {"src/fleet": "fleet", "compat/src/fleet_paddle": "fleet_paddle", "compat/src/paddle": "paddle"}
 """The folders that are looked at, with the package that each of them is."""
 
 GENERATED = {"ps/proto"}
-LATER = {"strategy", "static/ops"}
-"""Folders of Fleet that are being rewritten."""
 
 INHERITED = {
     # torch.nn.Module, torch.optim.Optimizer: torch documents them, and so do our classes where they differ.
@@ -86,7 +84,7 @@ class Module:
 
 def is_public(relative: Path) -> bool:
     names = [part.removesuffix(".py") for part in relative.parts]
-    if any(relative.is_relative_to(folder) for folder in GENERATED | LATER):
+    if any(relative.is_relative_to(folder) for folder in GENERATED):
         return False
     return all(name == "__init__" or not name.startswith("_") for name in names)
 

@@ -1,4 +1,4 @@
-"""`set_flags` and `get_flags`: the global switches of the reference that mean something here, under their names.
+"""`set_flags` and `get_flags`: the global switches of PaddlePaddle that mean something here, under their names.
 
 A flag is set in torch, or says how memory is taken and let go, which changes no result and is torch's to decide; any
 other is refused by name.

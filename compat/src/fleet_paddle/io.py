@@ -18,7 +18,7 @@ from fleet.static.reader import GeneratorLoader
 from fleet_paddle import mode
 from fleet_paddle.generated import GeneratedTensors
 from fleet_paddle.imperative.place import current
-from fleet_paddle.imperative.tensor import own
+from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.sampling import (
     BatchSampler,
     DistributedBatchSampler,
@@ -136,9 +136,9 @@ class DataLoader(Taking, data.DataLoader[Any]):
 def tensors_of(batch: Any, device: torch.device) -> Any:
     """A batch with tensors of ours, on the device, where it has tensors and arrays, and lists where it has tuples."""
     if isinstance(batch, torch.Tensor):
-        return own(batch.to(device))
+        return as_paddle(batch.to(device))
     if isinstance(batch, np.ndarray):
-        return own(torch.as_tensor(batch).to(device)) if batch.dtype.kind in "biufc" else batch
+        return as_paddle(torch.as_tensor(batch).to(device)) if batch.dtype.kind in "biufc" else batch
     if isinstance(batch, Mapping):
         return {key: tensors_of(one, device) for key, one in batch.items()}
     return [tensors_of(one, device) for one in batch] if isinstance(batch, list | tuple) else batch

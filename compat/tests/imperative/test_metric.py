@@ -47,12 +47,12 @@ def test_precision_and_recall() -> None:
 
 def test_auc_is_the_share_of_pairs_in_order() -> None:
     random = np.random.default_rng(1)
-    chances, labels = random.random(200), random.random(200) < 0.4
+    probabilities, labels = random.random(200), random.random(200) < 0.4
     measure = metric.Auc(num_thresholds=100000)
     assert measure.accumulate() == 0.0
-    measure.update(np.stack([1 - chances, chances], 1)[:120], labels[:120])
-    measure.update(paddle.to_tensor(chances[120:, None]), paddle.to_tensor(labels[120:, None]))
-    wanted = (chances[labels][:, None] > chances[~labels]).mean()
+    measure.update(np.stack([1 - probabilities, probabilities], 1)[:120], labels[:120])
+    measure.update(paddle.to_tensor(probabilities[120:, None]), paddle.to_tensor(labels[120:, None]))
+    wanted = (probabilities[labels][:, None] > probabilities[~labels]).mean()
     np.testing.assert_allclose(measure.accumulate(), wanted, atol=1e-4)
     assert measure.name() == "auc"
 

@@ -31,7 +31,7 @@ def pairs(x: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(x @ MATRIX[0].T, torch.arange(3)) + 0.25 * 0.002 * lengths
 
 
-def chance(x: torch.Tensor) -> torch.Tensor:
+def probability(x: torch.Tensor) -> torch.Tensor:
     return F.binary_cross_entropy(x.sigmoid(), ONE, reduction="none")
 
 
@@ -68,7 +68,7 @@ def dice(x: torch.Tensor) -> torch.Tensor:
         (f.label_smooth, lambda x: 0.9 * x + 0.1 / 4, [2, 4]),
         (lambda x: f.label_smooth(x, ONE, 0.5), lambda x: 0.5 * x + 0.15, [2, 4]),
         (f.diag_embed, torch.diag_embed, [2, 3]),
-        (lambda x: f.log_loss(f.sigmoid(x), ONE, 0), chance, [4]),
+        (lambda x: f.log_loss(f.sigmoid(x), ONE, 0), probability, [4]),
         (
             lambda x: nn.MarginRankingLoss(0.2)(x, ONE, SIGN),
             lambda x: F.margin_ranking_loss(x, ONE, SIGN, 0.2),

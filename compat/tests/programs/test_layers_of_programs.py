@@ -21,7 +21,7 @@ ROWS = RANDOM.standard_normal((4, 6)).astype(np.float32)
 IMAGES = RANDOM.standard_normal((2, 4, 6, 6)).astype(np.float32)
 IDS = np.array([[1, 0, 3], [3, 2, 5]])
 LABELS = np.array([0, 2, 5, 1])
-CHANCES = (RANDOM.random((4, 6)) * 0.9 + 0.05).astype(np.float32)
+PROBABILITIES = (RANDOM.random((4, 6)) * 0.9 + 0.05).astype(np.float32)
 
 Make = Callable[[], Any]
 
@@ -78,19 +78,19 @@ LAYERS: dict[str, tuple[Make, tuple[Any, ...]]] = {
 }
 
 LOSSES: dict[str, tuple[Make, tuple[Any, ...]]] = {
-    "MSELoss": (lambda: nn.MSELoss(), (ROWS, CHANCES)),
-    "L1Loss": (lambda: nn.L1Loss("sum"), (ROWS, CHANCES)),
-    "SmoothL1Loss": (lambda: nn.SmoothL1Loss(), (ROWS, CHANCES)),
-    "BCELoss": (lambda: nn.BCELoss(), (CHANCES, CHANCES)),
-    "BCEWithLogitsLoss": (lambda: nn.BCEWithLogitsLoss(), (ROWS, CHANCES)),
+    "MSELoss": (lambda: nn.MSELoss(), (ROWS, PROBABILITIES)),
+    "L1Loss": (lambda: nn.L1Loss("sum"), (ROWS, PROBABILITIES)),
+    "SmoothL1Loss": (lambda: nn.SmoothL1Loss(), (ROWS, PROBABILITIES)),
+    "BCELoss": (lambda: nn.BCELoss(), (PROBABILITIES, PROBABILITIES)),
+    "BCEWithLogitsLoss": (lambda: nn.BCEWithLogitsLoss(), (ROWS, PROBABILITIES)),
     "CrossEntropyLoss [N]": (lambda: nn.CrossEntropyLoss(), (ROWS, LABELS)),
     "CrossEntropyLoss [N, 1]": (lambda: nn.CrossEntropyLoss(reduction="none"), (ROWS, LABELS[:, None])),
     "CrossEntropyLoss, none": (lambda: nn.CrossEntropyLoss(reduction="none"), (ROWS, LABELS)),
     "CrossEntropyLoss, ignoring": (lambda: nn.CrossEntropyLoss(ignore_index=2), (ROWS, LABELS)),
-    "CrossEntropyLoss, chances": (lambda: nn.CrossEntropyLoss(use_softmax=False), (CHANCES, LABELS)),
-    "CrossEntropyLoss, soft": (lambda: nn.CrossEntropyLoss(soft_label=True), (ROWS, CHANCES)),
+    "CrossEntropyLoss, probabilities": (lambda: nn.CrossEntropyLoss(use_softmax=False), (PROBABILITIES, LABELS)),
+    "CrossEntropyLoss, soft": (lambda: nn.CrossEntropyLoss(soft_label=True), (ROWS, PROBABILITIES)),
     "NLLLoss": (lambda: nn.NLLLoss(), (ROWS, LABELS)),
-    "KLDivLoss": (lambda: nn.KLDivLoss(), (ROWS, CHANCES)),
+    "KLDivLoss": (lambda: nn.KLDivLoss(), (ROWS, PROBABILITIES)),
 }
 
 

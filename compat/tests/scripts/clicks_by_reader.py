@@ -20,16 +20,16 @@ def clicks():
 def net(dense, ids, label):
     rows = fluid.layers.embedding(input=ids, size=[20, 8], is_sparse=True, param_attr=fluid.ParamAttr(name="rows"))
     joined = concat([dense, fluid.layers.sequence_pool(rows, "sum")], axis=1)
-    chance = fluid.layers.fc(fluid.layers.fc(joined, 16, act="relu"), 2, act="softmax")
-    loss = fluid.layers.reduce_mean(fluid.layers.cross_entropy(input=chance, label=label))
-    return loss, fluid.layers.auc(input=chance, label=label)[0], chance
+    probability = fluid.layers.fc(fluid.layers.fc(joined, 16, act="relu"), 2, act="softmax")
+    loss = fluid.layers.reduce_mean(fluid.layers.cross_entropy(input=probability, label=label))
+    return loss, fluid.layers.auc(input=probability, label=label)[0], probability
 
 
 reader = fluid.layers.py_reader(
     capacity=8, shapes=[(-1, 4), (-1, 1), (-1, 1)], dtypes=["float32", "int64", "int64"], lod_levels=[0, 1, 0]
 )
 dense, ids, label = fluid.layers.read_file(reader)
-loss, auc, chance = net(dense, ids, label)
+loss, auc, probability = net(dense, ids, label)
 fluid.optimizer.Adam(learning_rate=0.02).minimize(loss)
 reader.decorate_paddle_reader(paddle.batch(paddle.reader.shuffle(clicks, 256), batch_size=64))
 
@@ -52,7 +52,7 @@ for epoch in range(12):
 for name in ("_generated_var_2", "_generated_var_3"):
     counts = fluid.global_scope().var(name).get_tensor()
     counts.set(np.zeros(counts._get_dims()).astype("int64"), fluid.CPUPlace())
-fluid.io.save_inference_model("clicks.model", [dense.name, ids.name], [chance], exe)
+fluid.io.save_inference_model("clicks.model", [dense.name, ids.name], [probability], exe)
 program, names, targets = fluid.io.load_inference_model("clicks.model", exe)
 words = fluid.create_random_int_lodtensor([[2, 1]], base_shape=[1], place=fluid.CPUPlace(), low=0, high=19)
 (found,) = exe.run(program, feed={names[0]: np.ones((2, 4), "float32"), names[1]: words}, fetch_list=targets)

@@ -51,8 +51,8 @@ def train(first, last):
         net.train()
         for step in range(first, last):
             images, labels = pictures(rng)
-            chances, accuracy = net(images, labels)
-            loss = fluid.layers.mean(fluid.layers.cross_entropy(chances, labels))
+            probabilities, accuracy = net(images, labels)
+            loss = fluid.layers.mean(fluid.layers.cross_entropy(probabilities, labels))
             loss.backward()
             adam.minimize(loss)
             net.clear_gradients()

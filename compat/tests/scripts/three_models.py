@@ -25,8 +25,8 @@ def build():
     word = fluid.layers.data(name="word", shape=[1], dtype="int64")
     line = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(input=x, size=1), y))
     hidden = fluid.layers.fc(input=x, size=700, act="tanh")
-    chance = paddle.static.nn.fc(x=hidden, size=2, activation="softmax")
-    network = fluid.layers.mean(fluid.layers.cross_entropy(input=chance, label=kind))
+    probability = paddle.static.nn.fc(x=hidden, size=2, activation="softmax")
+    network = fluid.layers.mean(fluid.layers.cross_entropy(input=probability, label=kind))
     row = fluid.layers.embedding(input=word, size=[WORDS, 6], is_sparse=True)
     table = fluid.layers.mean(
         fluid.layers.cross_entropy(input=fluid.layers.fc(input=row, size=2, act="softmax"), label=kind)

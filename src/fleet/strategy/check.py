@@ -36,7 +36,8 @@ class Check(Protocol[T_co]):
     """A rule for one value."""
 
     @property
-    def wants(self) -> str: ...
+    def wants(self) -> str:
+        """The rule in words: `int >= 1`."""
 
     def __call__(self, value: object) -> T_co: ...
 
@@ -126,6 +127,7 @@ class Text:
 
     @property
     def wants(self) -> str:
+        """The choices, or `str`."""
         return " or ".join(f'"{choice}"' for choice in self.choices) or "str"
 
     def __call__(self, value: object) -> str:

@@ -127,7 +127,7 @@ class BuildStrategy(ProgramOptions):
 
 
 class ExecutionStrategy(ProgramOptions):
-    """How a compiled program is run: hints of the reference."""
+    """How a compiled program is run: hints of PaddlePaddle."""
 
     _only: ClassVar = {"num_iteration_per_run": "must be 1; run the program in a loop"}
 
@@ -161,5 +161,5 @@ class ExecutionFields(Record):
     cudnn_exhaustive_search = switch(
         False,
         "measures convolution kernels and keeps the fastest. "
-        "(The reference: True in 2.0, False in 2.6; False is also what PyTorch does.)",
+        "(PaddlePaddle: True in 2.0, False in 2.6; False is also what PyTorch does.)",
     )

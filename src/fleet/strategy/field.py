@@ -116,10 +116,12 @@ def shown(value: object) -> str:
 
 
 def switch(default: bool, doc: str) -> Field[bool]:
+    """A field that is True or False."""
     return Setting(default, doc, Switch())
 
 
 def whole(default: int, doc: str, *, least: int | None = None, most: int | None = None) -> Field[int]:
+    """A field that is a whole number within bounds."""
     return Setting(default, doc, Whole(least, most))
 
 
@@ -139,14 +141,17 @@ def maybe_number(doc: str, **bounds: float) -> Field[float | None]:
 
 
 def text(default: str, doc: str, *choices: str) -> Field[str]:
+    """A field that is a text, one of `choices` if there are any."""
     return Setting(default, doc, Text(choices))
 
 
 def words(doc: str) -> ListField[str]:
+    """A field that is a list of texts, empty by default."""
     return Setting((), doc, Many(Text()))
 
 
 def numbers(doc: str, **bounds: float) -> ListField[float]:
+    """A field that is a list of numbers within bounds, empty by default."""
     return Setting((), doc, Many(Number(**bounds)))
 
 

@@ -24,7 +24,7 @@ class ASyncConfigs(Group):
     max_merge_var_num = whole(1, "is how many queued gradients are merged into one push at most.", least=1)
     send_queue_size = whole(
         2,
-        "is how many pushes may wait in a worker before training waits for them. (The reference says 16: a fast worker "
+        "is how many pushes may wait in a worker before training waits for them. (PaddlePaddle says 16: a fast worker "
         "then runs many steps ahead of its own gradients.)",
         least=1,
     )

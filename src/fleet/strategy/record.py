@@ -23,10 +23,12 @@ class Leaf(NamedTuple):
 
     @property
     def dotted(self) -> str:
+        """The path as users write it: `amp_configs.dtype`."""
         return ".".join(self.path)
 
     @property
     def differs(self) -> bool:
+        """Whether the value is another than the default."""
         return bool(self.value != self.field.default)
 
 

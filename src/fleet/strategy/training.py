@@ -22,7 +22,7 @@ class AMPConfigs(Group):
     incr_ratio = number(2.0, "multiplies the factor when it grows.", above=1)
     decr_ratio = number(
         0.8,
-        "multiplies the factor when it shrinks. (The reference's documentation says 0.5, its source 0.8.)",
+        "multiplies the factor when it shrinks. (PaddlePaddle's documentation says 0.5, its source 0.8.)",
         above=0,
         below=1,
     )

@@ -21,7 +21,7 @@ from fleet.static.compare import difference, same
 from fleet.static.dtypes import DTYPES
 from fleet.static.json_form import to_json
 from fleet.static.kinds import ROWS, TENSOR
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.io import data, fed
 from fleet.static.operator import ROLES, Operator
 from fleet.static.ops import definition, known
@@ -141,7 +141,7 @@ def real() -> tuple[Program, Program]:
     with program_guard(main, startup), names.guard(), names.name_scope("encoder"):
         x = data("x", [32])
         data("words", [1], dtype="int64", lod_level=1)
-        layer = Layer("fc")
+        layer = LayerBuilder("fc")
         weight = layer.parameter(None, [32, 1])
         loss = layer.block.create_var("loss", [1])
         wide = layer.apply("mul", {"X": x, "Y": weight})

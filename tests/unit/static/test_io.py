@@ -18,7 +18,7 @@ from fleet.static import io, names
 from fleet.static.compare import same
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import Scope, global_scope, scope_guard
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.io import data
 from fleet.static.program import Program, program_guard
 from fleet.static.remote import Remote
@@ -36,7 +36,7 @@ def build() -> tuple[Program, Variable]:
     main, startup = Program(), Program()
     with program_guard(main, startup), names.guard():
         x = data("x", [3])
-        layer = Layer("fc")
+        layer = LayerBuilder("fc")
         out = layer.apply("mul", {"X": x, "Y": layer.parameter(None, [3, 2])})
         other = data("other", [2])
         layer.apply("sum", {"X": [out, other]})

@@ -29,6 +29,7 @@ class BatchNorm(nn.BatchNorm, Layer):
     """
 
     def take(self, given: dict[str, Any]) -> None:
+        """Begin as 2.0's, once the arguments that only 1.8 has are checked."""
         whole("BatchNorm", "num_channels", given["num_features"])
         if False in (given["weight_attr"], given["bias_attr"]):
             raise UsageError("BatchNorm: param_attr and bias_attr must not be False")

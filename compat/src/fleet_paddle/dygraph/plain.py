@@ -13,7 +13,7 @@ from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative import ParallelEnv, init_parallel_env
 from fleet_paddle.imperative.creation import to_tensor
 from fleet_paddle.imperative.nn.taking import TakingLayer
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Tensor, as_paddle
 
 _dropout = computed("dropout", layers.dropout)
 _pool2d = computed("pool2d", layers.pool2d)
@@ -59,8 +59,8 @@ class Pool2D(TakingLayer, Layer):
 
 
 class Dropout(Layer):
-    """While training, each value is zero with chance `p`; values are smaller in evaluation ("downgrade_in_infer"), or
-    those that stay are larger while training ("upscale_in_train")."""
+    """While training, each value is zero with probability `p`; values are smaller in evaluation
+    ("downgrade_in_infer"), or those that stay are larger while training ("upscale_in_train")."""
 
     def __init__(
         self,
@@ -92,4 +92,4 @@ class Flatten(Layer):
         self._axes = start_axis, stop_axis
 
     def forward(self, input: torch.Tensor) -> Tensor:
-        return own(torch.flatten(input, *self._axes))
+        return as_paddle(torch.flatten(input, *self._axes))

@@ -14,7 +14,7 @@ from fleet_paddle.dygraph.layer import ActingLayer, Layer, activation, whole
 from fleet_paddle.fluid.layers import computed
 from fleet_paddle.imperative import nn as imperative
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
-from fleet_paddle.imperative.tensor import own
+from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.programs.ops.gru import matrices
 
 _conv2d_transpose = computed("conv2d_transpose", layers.conv2d_transpose)
@@ -58,6 +58,7 @@ class Embedding(imperative.Embedding, Layer):
     )
 
     def take(self, given: dict[str, Any]) -> None:
+        """Begin as 2.0's: `size` is its two numbers in one list."""
         size = given["size"]
         if given["is_distributed"]:
             raise NotSupportedError("Embedding: is_distributed is for programs; use fleet.nn.Embedding beside servers")
@@ -139,7 +140,7 @@ class PRelu(_Weighted):
 
     def forward(self, input: torch.Tensor) -> Any:
         factor = self.weight.view(1, -1, *[1] * (input.dim() - 2)) if self._mode == "channel" else self.weight
-        return own(torch.where(input > 0, input, input * factor))
+        return as_paddle(torch.where(input > 0, input, input * factor))
 
 
 class GRUUnit(_Weighted):
@@ -175,7 +176,7 @@ class GRUUnit(_Weighted):
         candidate = self._act(torch.addmm(given[:, cut:], kept, of_candidate))
         share = update if self._origin_mode else 1 - update
         state = torch.lerp(candidate, hidden, share)
-        return own(state), own(kept), own(torch.cat([gates, candidate], 1))
+        return as_paddle(state), as_paddle(kept), as_paddle(torch.cat([gates, candidate], 1))
 
 
 def _activation(name: str) -> Any:

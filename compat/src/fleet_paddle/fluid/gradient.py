@@ -1,7 +1,7 @@
 """Operators on tensors whose gradients are those of the program: what torch's autograd would find is not asked for.
 
 Kernels may overwrite what they no longer need, or treat a case in their gradient alone, as the cross entropy of a
-chance that is 0; so where an operator brings a gradient of its own, that is used.
+probability that is 0; so where an operator brings a gradient of its own, that is used.
 """
 
 from __future__ import annotations

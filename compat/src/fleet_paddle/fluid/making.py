@@ -20,7 +20,7 @@ from fleet_paddle import mode
 from fleet_paddle.fluid import rates
 from fleet_paddle.fluid.traced import Traced, write
 from fleet_paddle.imperative import creation
-from fleet_paddle.imperative.tensor import Parameter, Tensor, own
+from fleet_paddle.imperative.tensor import Parameter, Tensor, as_paddle
 
 Size = Sequence[Any] | torch.Tensor
 
@@ -56,12 +56,12 @@ def linspace(start: Any, stop: Any, num: Any, dtype: Any = "float32") -> Tensor:
 def eye(num_rows: int, num_columns: int | None = None, batch_shape: Any = None, dtype: Any = "float32") -> Tensor:
     """1 on the diagonal of a matrix, 0 elsewhere; repeated for `batch_shape`."""
     made = creation.eye(num_rows, num_columns, dtype)
-    return own(made.repeat(*batch_shape, 1, 1)) if batch_shape else made
+    return as_paddle(made.repeat(*batch_shape, 1, 1)) if batch_shape else made
 
 
 def assign(input: Any, output: Tensor | None = None) -> Tensor:
     """A copy of a tensor or of an array, in `output` if given."""
-    made = own(torch.clone(input)) if isinstance(input, torch.Tensor) else creation.to_tensor(np.asarray(input))
+    made = as_paddle(torch.clone(input)) if isinstance(input, torch.Tensor) else creation.to_tensor(np.asarray(input))
     if not isinstance(input, torch.Tensor | np.ndarray | np.generic) and made.dtype == torch.float64:
         made = made.astype("float32")
     return _into(output, made)
@@ -106,7 +106,7 @@ def gaussian_random(
     """Normally distributed numbers; with a `seed` the same each time."""
     made = creation.empty(_sizes(shape), dtype)
     generator = torch.Generator(made.device).manual_seed(seed) if seed else None
-    return own(made.normal_(mean, std, generator=generator))
+    return as_paddle(made.normal_(mean, std, generator=generator))
 
 
 def _like(layer: Callable[..., Any], made_by: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -137,7 +137,7 @@ def dropout(
     name: str | None = None,
     dropout_implementation: str = "downgrade_in_infer",
 ) -> Tensor:
-    """Zeros by chance while training: until the script calls `eval()` on its model, or says `is_test`."""
+    """Random zeros while training: until the script calls `eval()` on its model, or says `is_test`."""
     settings = {"seed": seed or None, "dropout_implementation": dropout_implementation}
     made: Tensor = _dropout((x, dropout_prob), {"is_test": bool(is_test) or not mode.is_training(), **settings})
     return made

@@ -16,7 +16,7 @@ import torch
 from fleet.static.dtypes import canonical, torch_dtype
 from fleet.static.ops import definitions
 from fleet.static.spelling import Spelling
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Tensor, as_paddle
 
 Maybe = Tensor | None
 
@@ -74,20 +74,20 @@ def scale(
     if not isinstance(scale, _NUMBERS) or not isinstance(bias, _NUMBERS):
         return None
     made: Any = torch.mul(x, scale) if bias_after_scale else torch.mul(torch.add(x, bias), scale)
-    return own(made if not bias_after_scale or not bias else torch.add(made, bias))
+    return as_paddle(made if not bias_after_scale or not bias else torch.add(made, bias))
 
 
 @_shortcut
 def cast(x: torch.Tensor, dtype: Any) -> Maybe:
     """A tensor of its own, even if it has the type already."""
     wanted = torch_dtype(canonical(dtype))
-    return None if wanted is x.dtype else own(_TO(x, wanted))
+    return None if wanted is x.dtype else as_paddle(_TO(x, wanted))
 
 
 @_shortcut
 def mean(x: torch.Tensor, name: str | None = None) -> Maybe:
     """Of shape [1], as every number of version 1.8."""
-    return own(torch.mean(x).view(1))
+    return as_paddle(torch.mean(x).view(1))
 
 
 @_shortcut
@@ -102,7 +102,7 @@ def matmul(
     """Matrices, and batches of them."""
     if alpha != 1.0 or x.dim() < 2 or y.dim() < 2:
         return None
-    return own(torch.matmul(x.mT if transpose_x else x, y.mT if transpose_y else y))
+    return as_paddle(torch.matmul(x.mT if transpose_x else x, y.mT if transpose_y else y))
 
 
 @_shortcut
@@ -120,13 +120,13 @@ def reshape(
     sizes = [int(one) for one in shape]
     if 0 in sizes:
         sizes = [x.size(place) if size == 0 else size for place, size in enumerate(sizes)]
-    return own(torch.reshape(x, sizes)) if sizes else None
+    return as_paddle(torch.reshape(x, sizes)) if sizes else None
 
 
 @_shortcut
 def transpose(x: torch.Tensor, perm: Any, name: str | None = None) -> Maybe:
     """Dimensions in another order."""
-    return own(torch.permute(x, [int(one) for one in perm]))
+    return as_paddle(torch.permute(x, [int(one) for one in perm]))
 
 
 @_shortcut
@@ -134,13 +134,13 @@ def concat(input: Any, axis: int = 0, name: str | None = None) -> Maybe:
     """Several tensors of one type."""
     if not isinstance(input, list | tuple) or any(one.dtype is not input[0].dtype for one in input):
         return None
-    return own(torch.cat(list(input), int(axis)))
+    return as_paddle(torch.cat(list(input), int(axis)))
 
 
 @_shortcut
 def softmax(input: torch.Tensor, use_cudnn: bool = False, name: str | None = None, axis: int = -1) -> Maybe:
     """Along a dimension."""
-    return own(torch.softmax(input, axis)) if type(axis) is int else None
+    return as_paddle(torch.softmax(input, axis)) if type(axis) is int else None
 
 
 def _reduction(name: str, function: Any) -> None:
@@ -161,9 +161,9 @@ def _reduced(function: Any, x: torch.Tensor, dim: Any, keep_dim: bool) -> Maybe:
         return None
     if dim is None and not keep_dim:
         whole: torch.Tensor = function(x).view(1)
-        return own(whole)
+        return as_paddle(whole)
     made: torch.Tensor = function(x, list(range(x.dim())) if dim is None else dim, bool(keep_dim))
-    return own(made if made.dim() else made.view(1))
+    return as_paddle(made if made.dim() else made.view(1))
 
 
 def _are_places(dim: Any, rank: int) -> bool:

@@ -20,7 +20,7 @@ from fleet.static.dtypes import canonical
 from fleet.static.program import Program, program_guard
 from fleet.static.variable import Variable
 from fleet_paddle.fluid.gradient import runner
-from fleet_paddle.imperative.tensor import own
+from fleet_paddle.imperative.tensor import as_paddle
 
 MAX_KNOWN = 4096
 """Shapes and settings that a layer remembers what it does with; then it begins anew."""
@@ -162,7 +162,7 @@ def _given(value: torch.Tensor, tensors: list[torch.Tensor], stops: bool) -> tor
     for one in tensors:
         if one is value:
             value = _ALIAS(value, _PLAIN)
-    return own(value.detach() if stops and value.requires_grad else value)
+    return as_paddle(value.detach() if stops and value.requires_grad else value)
 
 
 def write(target: torch.Tensor, value: torch.Tensor) -> None:

@@ -22,7 +22,7 @@ from fleet.static.kinds import ROWS, TENSOR
 from fleet.static.program import Program, program_guard
 from fleet.static.variable import Parameter as Declared
 from fleet.static.variable import Variable
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Tensor, as_paddle
 
 Pairs = list[tuple[Any, Any]]
 Add = Callable[[list[tuple[Declared, Variable]]], str]
@@ -64,7 +64,7 @@ class Updates:
 
     def state(self) -> dict[str, Tensor]:
         """What the updates keep, by name."""
-        return {name: own(_DETACHED(self._scope.tensors[name])) for name in self._kept}
+        return {name: as_paddle(_DETACHED(self._scope.tensors[name])) for name in self._kept}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Begin with what `state()` gave; what is not there yet takes it when it is made."""

@@ -23,7 +23,7 @@ import torch
 from fleet.collective.amp import LossScale, ScaleRule
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle.imperative.place import current
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Tensor, as_paddle
 
 __all__ = ["GradScaler", "auto_cast"]
 
@@ -93,7 +93,7 @@ class GradScaler:
     def scale(self, var: torch.Tensor) -> Tensor:
         """The loss times the factor."""
         made: torch.Tensor = var * self._scale.factor if self._enable else var
-        return own(made)
+        return as_paddle(made)
 
     @torch.no_grad()
     def unscale_(self, optimizer: Any) -> None:

@@ -18,7 +18,7 @@ from fleet.static.executor.place import device_of
 from fleet_paddle.imperative.place import current
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.state import dtype_of as dtype_of
-from fleet_paddle.imperative.tensor import Parameter, Tensor, own
+from fleet_paddle.imperative.tensor import Parameter, Tensor, as_paddle
 from fleet_paddle.programs.missing import not_built
 from fleet_paddle.variables import has_variable
 
@@ -73,12 +73,12 @@ def sizes(shape: Any) -> tuple[int, ...]:
 
 def full(shape: Size, fill_value: Any, dtype: Any = None) -> Tensor:
     """One value everywhere."""
-    return own(torch.full(sizes(shape), fill_value, dtype=dtype_of(dtype), device=current()))
+    return as_paddle(torch.full(sizes(shape), fill_value, dtype=dtype_of(dtype), device=current()))
 
 
 def empty(shape: Size, dtype: Any = None) -> Tensor:
     """Memory with whatever was there."""
-    return own(torch.empty(sizes(shape), dtype=dtype_of(dtype), device=current()))
+    return as_paddle(torch.empty(sizes(shape), dtype=dtype_of(dtype), device=current()))
 
 
 def arange(start: Any, end: Any, step: Any, dtype: Any = None) -> Tensor:
@@ -86,24 +86,26 @@ def arange(start: Any, end: Any, step: Any, dtype: Any = None) -> Tensor:
     if end is None:
         start, end = 0, start
     are_whole = all(isinstance(one, int) for one in (start, end, step))
-    return own(torch.arange(start, end, step, dtype=dtype_of(dtype, "int64" if are_whole else None), device=current()))
+    return as_paddle(
+        torch.arange(start, end, step, dtype=dtype_of(dtype, "int64" if are_whole else None), device=current())
+    )
 
 
 def linspace(start: float, stop: float, num: int, dtype: Any = None) -> Tensor:
     """`num` numbers from `start` to `stop`, both included."""
-    return own(torch.linspace(start, stop, num, dtype=dtype_of(dtype), device=current()))
+    return as_paddle(torch.linspace(start, stop, num, dtype=dtype_of(dtype), device=current()))
 
 
 def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None) -> Tensor:
     """Ones on the diagonal."""
     columns = num_rows if num_columns is None else num_columns
-    return own(torch.eye(num_rows, columns, dtype=dtype_of(dtype), device=current()))
+    return as_paddle(torch.eye(num_rows, columns, dtype=dtype_of(dtype), device=current()))
 
 
 def uniform(shape: Size, dtype: Any, min: float, max: float, seed: int = 0) -> Tensor:
     """Numbers spread evenly over [min, max); with a `seed` the same each time."""
     generator = torch.Generator(current()).manual_seed(seed) if seed else None
-    return own(empty(shape, dtype).uniform_(min, max, generator=generator))
+    return as_paddle(empty(shape, dtype).uniform_(min, max, generator=generator))
 
 
 def seed(value: int) -> torch.Generator:
@@ -116,7 +118,7 @@ def meshgrid(*args: Any, name: str | None = None) -> list[Tensor]:  # noqa: ARG0
     if has_variable(args):
         raise not_built("meshgrid")
     several = args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args
-    return [own(one) for one in torch.meshgrid(*several, indexing="ij")]
+    return [as_paddle(one) for one in torch.meshgrid(*several, indexing="ij")]
 
 
 def tolist(x: torch.Tensor) -> Any:

@@ -17,7 +17,7 @@ import torch
 from fleet.checkpoint.fields import parse_json
 from fleet.errors import CheckpointError, UsageTypeError
 from fleet.static.io.files import read_safetensors, write_tensors
-from fleet_paddle.imperative.tensor import own
+from fleet_paddle.imperative.tensor import as_paddle
 
 __all__ = ["load", "save"]
 
@@ -48,7 +48,7 @@ def load(path: str | os.PathLike[str], return_numpy: bool = False) -> Any:
         raise CheckpointError(f"there is no file {place}; give the path that was saved to")
     read = read_safetensors(place)
     text = read.pop(STRUCTURE, None)
-    tensors: dict[str, Any] = {name: own(tensor.clone()) for name, tensor in read.items()}
+    tensors: dict[str, Any] = {name: as_paddle(tensor.clone()) for name, tensor in read.items()}
     if return_numpy:
         tensors = {name: np.asarray(tensor) for name, tensor in tensors.items()}
     if text is None:

@@ -20,7 +20,7 @@ import torch
 from fleet.errors import NotSupportedError, UsageError
 from fleet.metrics.roc import area_of, count_scores
 from fleet_paddle.imperative.operands import by_operand
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Tensor, as_paddle
 from fleet_paddle.precision_recall import TruePositives
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
@@ -76,7 +76,7 @@ class Accuracy(Metric):
             truth = torch.argmax(truth, -1, True)
         elif truth.dim() < pred.dim():
             truth = torch.unsqueeze(truth, -1)
-        return own((best == truth).float())
+        return as_paddle((best == truth).float())
 
     def update(self, correct: Any, *args: Any) -> Any:  # noqa: ARG002 - `compute` of a subclass may give more
         """Take in what `compute` gave; gives back the accuracy of this batch, or one for each k."""
@@ -101,7 +101,7 @@ class Accuracy(Metric):
 
 
 class _OfTwo(TruePositives, Metric):
-    """A measure of chances against labels of 0 and 1; chances of 0.5 and more say 1."""
+    """A measure of probabilities against labels of 0 and 1; probabilities of 0.5 and more say 1."""
 
     def __init__(self, name: str | None = None, *args: Any, **kwargs: Any) -> None:
         if args or kwargs:
@@ -128,7 +128,7 @@ class Recall(_OfTwo, wrong="fn"):
 
 
 class Auc(Metric):
-    """Area under the ROC curve. Predictions are [samples, 2], the chance of 1 in the last column, or [samples, 1]."""
+    """Area under the ROC curve. Predictions are [samples, 2], the last column the probability of 1, or [samples, 1]."""
 
     def __init__(self, curve: str = "ROC", num_thresholds: int = 4095, name: str = "auc") -> None:
         if curve != "ROC":
@@ -146,7 +146,7 @@ class Auc(Metric):
         count_scores(self._counts, _numbers(self._name, preds), truth, self._name)
 
     def accumulate(self) -> float:
-        """The chance that a 1 scores higher than a 0, a tie counting half; 0 where either is missing."""
+        """The probability that a 1 scores higher than a 0, a tie counting half; 0 where either is missing."""
         return area_of(self._counts)
 
     def name(self) -> str:
@@ -171,7 +171,7 @@ def accuracy(
         if given is not None:
             with torch.no_grad():
                 given.fill_(int(number))
-    return own(found.float().mean())
+    return as_paddle(found.float().mean())
 
 
 accuracy = by_operand("accuracy", accuracy, "fleet_paddle.programs.nn")

@@ -14,7 +14,7 @@ from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.roles import Identity, discover
 from fleet.strategy import DistributedStrategy
 from fleet_paddle.imperative.place import current
-from fleet_paddle.imperative.tensor import own
+from fleet_paddle.imperative.tensor import as_paddle
 
 __all__ = [
     "DataParallel",
@@ -105,7 +105,7 @@ class DataParallel(DistributedModel):
         return list(self.module.parameters(include_sublayers and recurse))
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        return own(super().forward(*inputs, **kwargs))
+        return as_paddle(super().forward(*inputs, **kwargs))
 
 
 class ReduceOp:
@@ -150,7 +150,7 @@ def all_gather(
         raise UsageError(f"all_gather: tensor_list must be an empty list, got {len(tensor_list)} elements")
     found = [torch.empty_like(tensor.detach()) for _ in range(dist.get_world_size())]
     dist.all_gather(found, tensor.detach())
-    tensor_list.extend(own(found))
+    tensor_list.extend(as_paddle(found))
 
 
 def barrier(group: None = None) -> None:

@@ -34,22 +34,22 @@ _OFF = torch._C._disabled_torch_function_impl
 
 
 @overload
-def own(made: torch.Tensor) -> Tensor: ...
+def as_paddle(made: torch.Tensor) -> Tensor: ...
 @overload
-def own(made: T) -> T: ...
-def own(made: Any) -> Any:
+def as_paddle(made: T) -> T: ...
+def as_paddle(made: Any) -> Any:
     """The same object; if it is a plain torch tensor, or a tuple or list of them, it has the class Tensor now."""
     if type(made) is _PLAIN:
         made.__class__ = Tensor
     elif isinstance(made, tuple | list):
         for one in made:
-            own(one)
+            as_paddle(one)
     return made
 
 
 def fresh(made: torch.Tensor, given: torch.Tensor) -> Tensor:
-    """`own`, of a copy where an operation had nothing to do and `made` is what it was given."""
-    return own(_CLONE(made) if made is given else made)
+    """`as_paddle`, of a copy where an operation had nothing to do and `made` is what it was given."""
+    return as_paddle(_CLONE(made) if made is given else made)
 
 
 class Tensor(torch.Tensor):
@@ -65,7 +65,7 @@ class Tensor(torch.Tensor):
     @property
     def grad(self) -> Any:
         """What backward has left, as a Tensor; None before."""
-        return own(_GRAD.__get__(self))
+        return as_paddle(_GRAD.__get__(self))
 
     @grad.setter
     def grad(self, value: torch.Tensor | None) -> None:
@@ -151,7 +151,7 @@ class Tensor(torch.Tensor):
 
     def gradient(self) -> npt.NDArray[Any] | None:
         """What backward has left, as an array; that of a sparse embedding has a row for each id, zero without one."""
-        return None if self.grad is None else own(self.grad).numpy()
+        return None if self.grad is None else as_paddle(self.grad).numpy()
 
     def clear_gradient(self) -> None:
         """Drop what backward has left."""
@@ -208,7 +208,7 @@ class Tensor(torch.Tensor):
         """The dimensions in the order `perm`; given two numbers, these two change places."""
         order = perm if perm is not None else dims[0] if len(dims) == 1 else None
         made: torch.Tensor = _TRANSPOSE(self, *dims) if order is None else _PERMUTE(self, tuple(order))
-        return own(made)
+        return as_paddle(made)
 
 
 class Parameter(Tensor, nn.Parameter):
@@ -262,7 +262,7 @@ class Parameter(Tensor, nn.Parameter):
 
 
 def _alias(values: torch.Tensor, requires_grad: bool) -> Tensor:
-    return own(values.requires_grad_(requires_grad))
+    return as_paddle(values.requires_grad_(requires_grad))
 
 
 def _rebuilt(values: torch.Tensor, requires_grad: bool, attributes: dict[str, Any]) -> Parameter:
@@ -293,6 +293,6 @@ _BACKWARD: Any = torch.Tensor.backward
 _TRANSPOSE: Any = torch.Tensor.transpose
 _PERMUTE: Any = torch.Tensor.permute
 
-wrap_methods(Tensor, own)
+wrap_methods(Tensor, as_paddle)
 # What processes hand each other, such as workers of a DataLoader, keeps its class.
 ForkingPickler.register(Tensor, lambda one: (_alias, (_DETACH(one), one.requires_grad)))

@@ -1,4 +1,4 @@
-"""`VarDesc.VarType`: dtypes and kinds of variables under the names that scripts take from the reference's core."""
+"""`VarDesc.VarType`: dtypes and kinds of variables under the names that scripts take from PaddlePaddle's core."""
 
 from __future__ import annotations
 

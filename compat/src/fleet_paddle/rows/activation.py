@@ -9,8 +9,8 @@ import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.state import dtype_of
-from fleet_paddle.rows.called import called
 from fleet_paddle.rows.function import function
+from fleet_paddle.rows.function_builder import function_builder
 
 
 def _softmax_in_place(x: torch.Tensor, axis: int, dtype: Any) -> torch.Tensor:
@@ -18,7 +18,7 @@ def _softmax_in_place(x: torch.Tensor, axis: int, dtype: Any) -> torch.Tensor:
 
 
 def _prelu_of_variables(x: Variable, weight: Variable, name: str | None) -> Variable:
-    layer = called("prelu", name)
+    layer = function_builder("prelu", name)
     inputs = {"X": layer.variable(x, "x"), "Alpha": layer.variable(weight, "weight")}
     return layer.apply("prelu", inputs, {"mode": "all" if weight.shape == (1,) else "channel"}, x.dtype)
 

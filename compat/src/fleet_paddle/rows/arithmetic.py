@@ -9,7 +9,7 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.static import layers
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.signs import combine
 from fleet.static.variable import Variable
 from fleet_paddle.rows import operators
@@ -34,7 +34,7 @@ def _scale_of(x: Variable, scale: Any, bias: float, after: bool, act: str | None
     if not isinstance(scale, Variable):
         return layers.scale(x, scale, bias, after, act, name)
     made = combine(x, scale, "elementwise_mul") + bias if after else (x + bias) * scale
-    return Layer("scale", name).activate(made, act)
+    return LayerBuilder("scale", name).activate(made, act)
 
 
 def _power(x: Variable, y: Any, name: str | None) -> Variable:

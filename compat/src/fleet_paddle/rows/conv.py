@@ -14,8 +14,8 @@ from fleet.static.layers import windows
 from fleet.static.ops.conv import is_channel_last
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import sizes
-from fleet_paddle.rows.called import called
 from fleet_paddle.rows.function import Function, function
+from fleet_paddle.rows.function_builder import function_builder
 from fleet_paddle.rows.window import FORMATS, KINDS, back, each, equal_sides, flat, is_last, sides, to_first, wide
 
 T = torch.Tensor
@@ -45,7 +45,7 @@ def _conv_of_variables(
 ) -> Variable:
     dilation, groups, data_format, name = settings
     type = f"conv{rank}d"
-    layer = called(type, name)
+    layer = function_builder(type, name)
     _, shape = windows.channels_and_sizes(layer, x, rank, data_format)
     kernel = list(layer.variable(weight, "weight").shape[2:])
     way = padding.upper() if isinstance(padding, str) else padding

@@ -10,7 +10,7 @@ import torch
 
 from fleet.static.spelling import Spelling
 from fleet_paddle.imperative.state import chosen
-from fleet_paddle.imperative.tensor import Parameter, Tensor, own
+from fleet_paddle.imperative.tensor import Parameter, Tensor, as_paddle
 from fleet_paddle.programs.missing import not_built
 from fleet_paddle.variables import has_variable
 
@@ -49,13 +49,13 @@ class Function:
         else:
             body = f"if {names[0]}.__class__ in TENSORS:\n    return own(of_tensors({given}))\n"
             body += f"return otherwise(({given},), ({whole},))"
-        scope = {"TENSORS": _TENSORS, "own": own, "otherwise": self._otherwise, "chosen": chosen}
+        scope = {"TENSORS": _TENSORS, "own": as_paddle, "otherwise": self._otherwise, "chosen": chosen}
         scope |= {"has_variable": has_variable, "of_tensors": self.of_tensors, "of_variables": self.of_variables}
         return self.spelling.function(body, scope, self.doc, TABLES[self.spelling.home])
 
     def _otherwise(self, given: tuple[Any, ...], whole: tuple[Any, ...]) -> Any:
         if not has_variable(given):
-            return own(self.of_tensors(*given))
+            return as_paddle(self.of_tensors(*given))
         if self.of_variables is None:
             raise not_built(self.spelling.name)
         return self.of_variables(*whole)

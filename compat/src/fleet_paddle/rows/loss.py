@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static import layers
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 from fleet_paddle.rows.function import function
 
@@ -119,7 +119,7 @@ def _with_softmax(logits: T, label: T, soft_label: bool, ignore: int, _: bool, r
 def _nll_of_variables(
     input: Variable, label: Variable, weight: Variable | None, ignore: int, reduction: str, name: str | None
 ) -> Variable:
-    layer = Layer("nll_loss")
+    layer = LayerBuilder("nll_loss")
     inputs = {"X": layer.variable(input), "Label": layer.variable(label, "label")}
     loss = layer.apply("nll_loss", inputs, {"ignore_index": ignore}, input.dtype)
     share = _share(label, weight, ignore, loss.dtype) if weight is not None or reduction == "mean" else None
@@ -133,7 +133,7 @@ def _nll_of_variables(
 def _binary_of_variables(
     input: Variable, label: Variable, weight: Variable | None, reduction: str, name: str | None
 ) -> Variable:
-    layer = Layer("bce_loss")
+    layer = LayerBuilder("bce_loss")
     inputs = {"X": layer.variable(input), "Label": layer.variable(label, "label")}
     loss = layer.apply("bce_loss", inputs, {}, input.dtype)
     return reduced_variable(loss if weight is None else loss * weight, reduction, name)

@@ -12,7 +12,7 @@ from fleet.static.dtypes import canonical
 from fleet.static.variable import Variable
 from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.state import dtype_of
-from fleet_paddle.imperative.tensor import own
+from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.rows.function import function, maker
 from fleet_paddle.rows.operators import on_variables
 
@@ -51,7 +51,7 @@ def _held(data: Any, dtype: Any, place: Any, stop_gradient: bool) -> Variable:
 
 
 def _assign(given: Any, output: Any) -> Any:
-    made = own(given.clone()) if isinstance(given, torch.Tensor) else creation.to_tensor(np.asarray(given))
+    made = as_paddle(given.clone()) if isinstance(given, torch.Tensor) else creation.to_tensor(np.asarray(given))
     if output is None:
         return made
     if isinstance(given, torch.Tensor) and given.requires_grad:

@@ -12,8 +12,8 @@ from fleet.errors import NotSupportedError, UsageError
 from fleet.static import layers
 from fleet.static.layers.alike import add_batch_norm, add_layer_norm
 from fleet.static.variable import Variable
-from fleet_paddle.rows.called import called
 from fleet_paddle.rows.function import function
+from fleet_paddle.rows.function_builder import function_builder
 from fleet_paddle.rows.window import Sizes, back, plain, to_first
 
 T = torch.Tensor
@@ -85,7 +85,7 @@ def _batch_norm_of_variables(
     use_global_stats: bool | None,
     name: str | None,
 ) -> Variable:
-    layer = called("batch_norm", name)
+    layer = function_builder("batch_norm", name)
     channels = list(running_mean.shape)
     inputs = {
         "X": layer.variable(x, "x"),
@@ -105,7 +105,7 @@ def _sizes(normalized_shape: Sizes) -> list[int]:
 def _layer_norm_of_variables(
     x: Variable, shape: Sizes, weight: Variable | None, bias: Variable | None, epsilon: float, name: str | None
 ) -> Variable:
-    layer, sizes = called("layer_norm", name), _sizes(shape)
+    layer, sizes = function_builder("layer_norm", name), _sizes(shape)
     if not 0 < len(sizes) < layer.variable(x, "x").ndim or list(x.shape[-len(sizes) :]) != sizes:
         raise layer.error(f"x {x.name!r} must end with the sizes {sizes} after others, got shape {list(x.shape)}")
     inputs: dict[str, Variable | None] = {"X": x}

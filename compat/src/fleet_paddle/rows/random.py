@@ -91,10 +91,10 @@ FUNCTIONS = [
         lambda n, dtype: torch.randperm(n, dtype=dtype_of(dtype), device=current()),
         _mixed_of,
     ),
-    function("bernoulli(x, name)", "1 with the chance that `x` gives, else 0.", torch.bernoulli, None),
+    function("bernoulli(x, name)", "1 with the probability that `x` gives, else 0.", torch.bernoulli, None),
     function(
         "multinomial(x, num_samples=1, replacement=False, name)",
-        "Places drawn with the chances in a row: `num_samples` of each, the same one twice only with `replacement`.",
+        "Places drawn by the probabilities in each row; the same one comes twice only with `replacement`.",
         torch.multinomial,
         None,
     ),

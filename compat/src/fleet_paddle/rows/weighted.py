@@ -9,8 +9,8 @@ from fleet.static import layers
 from fleet.static.layers.alike import padding_row
 from fleet.static.variable import Variable
 from fleet_paddle.programs.composed import one_hot_v2
-from fleet_paddle.rows.called import called
 from fleet_paddle.rows.function import function
+from fleet_paddle.rows.function_builder import function_builder
 
 T = torch.Tensor
 
@@ -20,7 +20,7 @@ def _linear(x: T, weight: T, bias: T | None) -> T:
 
 
 def _linear_of_variables(x: Variable, weight: Variable, bias: Variable | None, name: str | None) -> Variable:
-    layer = called("linear")
+    layer = function_builder("linear")
     given = layer.variable(x, "x"), layer.variable(weight, "weight")
     # One matrix of all rows, as a fully connected layer has it: what is fused, sent and served is the same then.
     product = (
@@ -41,7 +41,7 @@ def _embedding(x: T, weight: T, padding_idx: int | None, sparse: bool) -> T:
 def _embedding_of_variables(
     x: Variable, weight: Variable, padding_idx: int | None, sparse: bool, name: str | None
 ) -> Variable:
-    layer = called("embedding", name)
+    layer = function_builder("embedding", name)
     inputs = {"W": layer.variable(weight, "weight"), "Ids": layer.variable(x, "x")}
     row = padding_row(layer, padding_idx, weight.shape[0])
     attrs = {"is_sparse": bool(sparse), "is_distributed": False, "padding_idx": row}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.static.initializer import Constant
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 
 __all__ = ["prelu"]
@@ -13,7 +13,7 @@ __all__ = ["prelu"]
 
 def prelu(x: Variable, mode: str, param_attr: Any = None, name: str | None = None) -> Variable:
     """x where it is positive, a trained factor times x elsewhere: one for all, each channel or each element."""
-    layer = Layer("prelu", name)
+    layer = LayerBuilder("prelu", name)
     layer.variable(x, "x")
     shapes = {"all": [1], "channel": [1, *x.shape[1:2], *[1] * (x.ndim - 2)], "element": [1, *x.shape[1:]]}
     if mode not in shapes:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 
 
 def add_batch_norm(
-    layer: Layer,
+    layer: LayerBuilder,
     inputs: Mapping[str, Variable],
     momentum: float,
     epsilon: float,
@@ -32,7 +32,7 @@ def add_batch_norm(
     return out
 
 
-def add_layer_norm(layer: Layer, inputs: Mapping[str, Variable | None], axis: int, epsilon: float) -> Variable:
+def add_layer_norm(layer: LayerBuilder, inputs: Mapping[str, Variable | None], axis: int, epsilon: float) -> Variable:
     """Add the operator over the dimensions from `axis` on."""
     x = layer.variable(inputs["X"])
     out, mean, variance = (layer.temporary(x.dtype, stop_gradient=place > 0) for place in range(3))
@@ -41,7 +41,7 @@ def add_layer_norm(layer: Layer, inputs: Mapping[str, Variable | None], axis: in
     return out
 
 
-def padding_row(layer: Layer, given: int | None, rows: int) -> int:
+def padding_row(layer: LayerBuilder, given: int | None, rows: int) -> int:
     """The row that reads as zeros, -1 if none does; below 0 what is given counts from the end."""
     if given is None:
         return -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 
 __all__ = ["cast", "increment"]
@@ -13,13 +13,13 @@ __all__ = ["cast", "increment"]
 def cast(x: Variable, dtype: Any) -> Variable:
     """The same values as another dtype."""
     if not isinstance(x, Variable):
-        raise Layer("cast").not_a_variable(x, "x")
+        raise LayerBuilder("cast").not_a_variable(x, "x")
     return x.astype(dtype)
 
 
 def increment(x: Variable, value: float = 1.0, in_place: bool = True) -> Variable:
     """x + value for a counter; with `in_place` the variable itself grows."""
-    layer = Layer("increment")
+    layer = LayerBuilder("increment")
     x = layer.variable(x, "x")
     if in_place and x.is_data:
         raise layer.error(f"{x.name!r} is fed and cannot be changed in place; use in_place=False")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.static.layers.arithmetic import cast
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.table import equal, fill_constant, reduce_prod
 from fleet.static.layers.table import shape as shape_of
 from fleet.static.variable import Variable
@@ -18,7 +18,7 @@ def where(
 
     With `x` and `y` it is the element of `x` where it is true, of `y` elsewhere; all have one shape.
     """
-    layer = Layer("where", name)
+    layer = LayerBuilder("where", name)
     layer.variable(condition, "condition")
     if (x is None) != (y is None):
         raise layer.error("give both x and y, or none of them")
@@ -32,16 +32,16 @@ def where(
 
 def rank(input: Variable) -> Variable:
     """The number of dimensions, int32."""
-    return fill_constant([1], "int32", Layer("rank").variable(input).ndim)
+    return fill_constant([1], "int32", LayerBuilder("rank").variable(input).ndim)
 
 
 def size(input: Variable) -> Variable:
     """The number of elements of a variable in this batch, int64."""
-    out = reduce_prod(cast(shape_of(Layer("size").variable(input)), "int64"))
+    out = reduce_prod(cast(shape_of(LayerBuilder("size").variable(input)), "int64"))
     out.stop_gradient = True
     return out
 
 
 def is_empty(x: Variable) -> Variable:
     """Whether a variable has no elements in this batch, bool."""
-    return equal(size(Layer("is_empty").variable(x, "x")), fill_constant([1], "int64", 0))
+    return equal(size(LayerBuilder("is_empty").variable(x, "x")), fill_constant([1], "int64", 0))

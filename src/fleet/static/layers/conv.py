@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from fleet.static.initializer import Normal
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.windows import Sizes, channels_and_sizes, each, finish, grouped, window_attrs
 from fleet.static.variable import Variable
 
@@ -36,7 +36,7 @@ def _convolution(type: str, rank: int, layout: str) -> Callable[..., Variable]:
 
         `padding` is "SAME", "VALID", a number, or one for each dimension; as many zeros come before as after.
         """
-        layer = Layer(type, name)
+        layer = LayerBuilder(type, name)
         channels, sizes = channels_and_sizes(layer, input, rank, data_format)
         parts = grouped(layer, channels, num_filters, groups)
         kernel = each(layer, filter_size, rank, "filter_size", 1)

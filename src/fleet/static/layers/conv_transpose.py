@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import NotSupportedError
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.windows import Sizes, channels_and_sizes, each, finish, grouped, window_attrs
 from fleet.static.variable import Variable
 
@@ -30,7 +30,7 @@ def conv2d_transpose(
     data_format: str = "NCHW",
 ) -> Variable:
     """The transpose of a convolution: images become larger. `filter_size` follows from `output_size` if left out."""
-    layer = Layer("conv2d_transpose", name)
+    layer = LayerBuilder("conv2d_transpose", name)
     channels, sizes = channels_and_sizes(layer, input, 2, data_format)
     parts = grouped(layer, channels, num_filters, groups)
     if padding == "SAME":
@@ -49,7 +49,7 @@ def conv2d_transpose(
 
 
 def _kernel(
-    layer: Layer,
+    layer: LayerBuilder,
     filter_size: Sizes | None,
     wanted: Sequence[int] | None,
     begins: Sequence[int],
@@ -64,7 +64,7 @@ def _kernel(
 
 
 def _output_padding(
-    layer: Layer,
+    layer: LayerBuilder,
     wanted: Sequence[int],
     begins: Sequence[int],
     dilations: Sequence[int],

@@ -13,7 +13,7 @@ from typing import Any
 
 from fleet.errors import NotSupportedError
 from fleet.static.dtypes import canonical
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.layers.sizes import shape_and_sizes
 from fleet.static.ops import OWN
@@ -91,7 +91,7 @@ def _numbers(value: Any) -> list[int]:
 def add(row: Row, operands: Sequence[Any], settings: Sequence[Any], name: str | None, act: str | None, out: Any) -> Any:
     """Add the operator of a row and return its result; an argument that is None leaves its slot or attribute out."""
     type = row.definition.type
-    layer = Layer(row.calls.kind or type, name)
+    layer = LayerBuilder(row.calls.kind or type, name)
     inputs = {
         slot: _several(layer, one, what) if mark == "*" else layer.variable(one, what)
         for (slot, mark, what), one in zip(row.slots, operands, strict=True)
@@ -126,7 +126,7 @@ def _attributes(row: Row, settings: Sequence[Any]) -> dict[str, Any]:
     return given if row.calls.to_attrs is None else row.calls.to_attrs(given)
 
 
-def _add_slots(row: Row, layer: Layer, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
+def _add_slots(row: Row, layer: LayerBuilder, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
     """Fill the slots that no parameter fills: sizes that are variables, and the offsets of ragged rows."""
     if row.takes_sizes:
         more, shape = shape_and_sizes(layer, attrs["shape"])
@@ -139,7 +139,7 @@ def _add_slots(row: Row, layer: Layer, inputs: dict[str, Any], attrs: dict[str, 
             inputs[OFFSETS] = offsets_of(layer, first, row.operands[0])
 
 
-def _several(layer: Layer, given: Any, what: str) -> list[Variable]:
+def _several(layer: LayerBuilder, given: Any, what: str) -> list[Variable]:
     found = [given] if isinstance(given, Variable) else [layer.variable(one, what) for one in given]
     if not found:
         raise layer.error(f"{what} must hold at least one Variable")

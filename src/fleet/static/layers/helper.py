@@ -15,8 +15,8 @@ from fleet.static.registry import definition
 from fleet.static.variable import Parameter, Variable
 
 
-class Layer(Appender):
-    """One call of a layer. `kind` is the stem of its name: `fc` gives `fc_0`, parameters `fc_0.w_0`, `fc_0.b_0`."""
+class LayerBuilder(Appender):
+    """Builds a layer call. `kind` is the stem of its name: `fc` gives `fc_0`, parameters `fc_0.w_0`, `fc_0.b_0`."""
 
     def __init__(self, kind: str, name: str | None = None) -> None:
         super().__init__(kind, default_main_program().current_block(), name)

@@ -15,7 +15,7 @@ from typing import Any
 
 from fleet.errors import UsageError
 from fleet.static.initializer import Constant
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.operator import SCHEDULE
 from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.settings import checked, number, whole
@@ -112,7 +112,7 @@ def linear_lr_warmup(learning_rate: float | Variable, warmup_steps: int, start_l
 
 def _decay_step_counter(begin: int = 0) -> Variable:
     """The count of steps as a float32 of shape [1]: `begin` in the first run, for schedules of a script's own."""
-    layer = Layer("step_counter")
+    layer = LayerBuilder("step_counter")
     with layer.block.program.adding(SCHEDULE):
         step, out = layer.temporary(stop_gradient=True), layer.temporary(stop_gradient=True)
         layer.op("cast", {"X": _counter()}, {"Out": step}, {"in_dtype": "int64", "out_dtype": "float32"})
@@ -132,7 +132,7 @@ def _checked(own: str, given: dict[str, Any], kind: str = "", **checks: Check[An
 
 
 def _schedule(kind: str, rate: Variable | None = None, **attrs: Any) -> Variable:
-    layer = Layer(kind)
+    layer = LayerBuilder(kind)
     with layer.block.program.adding(SCHEDULE):
         out = layer.temporary(stop_gradient=True)
         layer.op(f"lr_{kind}", {"Step": _counter(), "LearningRate": rate}, {"Out": out}, attrs)

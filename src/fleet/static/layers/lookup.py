@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.static.dtypes import FLOATS, canonical
 from fleet.static.layers.alike import padding_row
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 
 __all__ = ["embedding", "embedding_v2"]
@@ -32,7 +32,7 @@ def _embedding(drops_last: bool) -> Callable[..., Variable]:
         servers only, ids may be any int64, and `size[0]` is the most distinct ids there can be. The row `padding_idx`
         reads as zeros and is not trained; below 0 it counts from the end.
         """
-        layer = Layer("embedding")
+        layer = LayerBuilder("embedding")
         has_last = drops_last and layer.variable(input).shape[-1:] == (1,)
         kind = canonical(dtype)
         if kind not in FLOATS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.errors import NotSupportedError
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.table import mean
 from fleet.static.ops.loss import IGNORE
 from fleet.static.registry import may_equal
@@ -28,7 +28,7 @@ def softmax_with_cross_entropy(
     axis: int = -1,
 ) -> Any:
     """The cross entropy of softmax(logits), in one stable step; with `return_softmax` (loss, softmax)."""
-    layer = Layer("softmax_with_cross_entropy")
+    layer = LayerBuilder("softmax_with_cross_entropy")
     if not numeric_stable_mode:
         raise NotSupportedError(
             "softmax_with_cross_entropy: numeric_stable_mode must be True; there is no other way here"
@@ -45,7 +45,7 @@ def softmax_with_cross_entropy(
 
 def square_error_cost(input: Variable, label: Variable) -> Variable:
     """(input - label) squared, element by element."""
-    layer = Layer("square_error_cost")
+    layer = LayerBuilder("square_error_cost")
     inputs = {"X": layer.variable(input), "Y": layer.variable(label, "label")}
     if not may_equal(input.shape, label.shape):
         raise layer.error(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleet.errors import NotSupportedError
 from fleet.static import names
 from fleet.static.initializer import Constant
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.table import topk
 from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.variable import Variable
@@ -20,7 +20,7 @@ def accuracy(
 
     `correct` and `total`, if given, get the number of those rows and of all.
     """
-    layer = Layer("accuracy")
+    layer = LayerBuilder("accuracy")
     values, indices = topk(layer.variable(input), k)
     out = layer.temporary("float32", stop_gradient=True)
     counts = [
@@ -42,12 +42,12 @@ def auc(
 ) -> tuple[Variable, Variable, list[Variable]]:
     """(AUC of all batches so far, AUC of the last `slide_steps` batches, their counts).
 
-    `input` is [n, 2], a softmax over two classes, or [n, 1], the chance of class 1; `label` is [n, 1], 0 or 1. Scores
-    are counted in `num_thresholds` parts of [0, 1]; those in one part are tied. The counts are the persistable
+    `input` is [n, 2], a softmax over two classes, or [n, 1], the probability of class 1; `label` is [n, 1], 0 or 1.
+    Scores are counted in `num_thresholds` parts of [0, 1]; those in one part are tied. The counts are the persistable
     variables [batch_stat_pos, batch_stat_neg, stat_pos, stat_neg], called `_generated_var_0` and so on: set to 0 they
     begin anew, and those of several workers can be added. Without one of the classes there is no AUC: it is NaN.
     """
-    layer = Layer("auc")
+    layer = LayerBuilder("auc")
     layer.variable(input)
     layer.variable(label, "label")
     if topk != 1:

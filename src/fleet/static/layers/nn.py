@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from fleet.static.dtypes import FLOATS
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 
 __all__ = ["dropout", "fc"]
@@ -28,7 +28,7 @@ def fc(
     The first `num_flatten_dims` dimensions stay, those after them are columns. `param_attr` may be a list, one for each
     input.
     """
-    layer = Layer("fc", name)
+    layer = LayerBuilder("fc", name)
     inputs = [layer.variable(one) for one in (input if isinstance(input, list | tuple) else [input])]
     attrs = list(param_attr) if isinstance(param_attr, list | tuple) else [param_attr] * len(inputs)
     if not inputs:
@@ -43,7 +43,7 @@ def fc(
     return layer.activate(layer.biased(total, bias_attr, size, cut), act)
 
 
-def _product(layer: Layer, input: Variable, attr: Any, size: int, num_flatten_dims: int) -> Variable:
+def _product(layer: LayerBuilder, input: Variable, attr: Any, size: int, num_flatten_dims: int) -> Variable:
     cut = num_flatten_dims if num_flatten_dims >= 0 else input.ndim + num_flatten_dims
     if not 0 < cut < input.ndim:
         raise layer.error(
@@ -74,7 +74,7 @@ def dropout(
     To keep their size alike, "downgrade_in_infer" makes values smaller in evaluation, "upscale_in_train" makes those
     that stay larger while training. With a `seed` every step has the same zeros.
     """
-    layer = Layer("dropout", name)
+    layer = LayerBuilder("dropout", name)
     out = layer.temporary(layer.variable(x, "x").dtype)
     mask = layer.temporary("uint8", stop_gradient=True)
     attrs = {

@@ -9,7 +9,7 @@ from fleet.errors import NotSupportedError
 from fleet.static.attr import ParamAttr
 from fleet.static.initializer import Constant
 from fleet.static.layers.alike import add_batch_norm, add_layer_norm
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm"]
@@ -36,7 +36,7 @@ def batch_norm(
     For evaluation the mean and (biased) variance are kept: `momentum` of the old, the rest of the batch's. They are
     what is used with `is_test` or `use_global_stats`.
     """
-    layer = Layer("batch_norm", name)
+    layer = LayerBuilder("batch_norm", name)
     layer.variable(input)
     if not 2 <= input.ndim <= 5:
         raise layer.error(f"input {input.name!r} must have 2 to 5 dimensions, got shape {list(input.shape)}")
@@ -67,7 +67,7 @@ def layer_norm(
 
     `scale` and `shift` say whether there are a trained scale and a trained bias.
     """
-    layer = Layer("layer_norm", name)
+    layer = LayerBuilder("layer_norm", name)
     layer.variable(input)
     if not 0 < begin_norm_axis < input.ndim:
         raise layer.error(
@@ -97,7 +97,7 @@ def group_norm(
     name: str | None = None,
 ) -> Variable:
     """Each group of channels of an example with mean 0 and variance 1, then a trained scale and bias by channel."""
-    layer = Layer("group_norm", name)
+    layer = LayerBuilder("group_norm", name)
     if data_layout != "NCHW":
         raise NotSupportedError(f"group_norm: data_layout must be 'NCHW', got {data_layout!r}; transpose the input")
     attrs = {"groups": groups, "epsilon": float(epsilon)}
@@ -108,12 +108,12 @@ def instance_norm(
     input: Variable, epsilon: float = 1e-05, param_attr: Any = None, bias_attr: Any = None, name: str | None = None
 ) -> Variable:
     """Each channel of an example with mean 0 and variance 1, then a trained scale and bias by channel."""
-    layer = Layer("instance_norm", name)
+    layer = LayerBuilder("instance_norm", name)
     return _by_channel(layer, "instance_norm", input, param_attr, bias_attr, {"epsilon": float(epsilon)})
 
 
 def _by_channel(
-    layer: Layer, type: str, input: Variable, param_attr: Any, bias_attr: Any, attrs: dict[str, Any]
+    layer: LayerBuilder, type: str, input: Variable, param_attr: Any, bias_attr: Any, attrs: dict[str, Any]
 ) -> Variable:
     layer.variable(input)
     if input.ndim < 3:

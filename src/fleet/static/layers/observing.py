@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.static.initializer import Constant
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.operator import SCHEDULE
 from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.variable import Variable
@@ -30,7 +30,7 @@ def Print(  # noqa: N802 - as scripts call it
 
     `first_n` is how often, -1 for always; `summarize` how many elements, -1 for all.
     """
-    layer = Layer("print")
+    layer = LayerBuilder("print")
     offsets = None if layer.variable(input).lod is None else layer.block.var(input.lod or "")
     attrs: dict[str, Any] = {
         "message": message or "",

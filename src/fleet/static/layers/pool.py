@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.errors import NotSupportedError
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.windows import Sizes, channels_and_sizes, each, paddings
 from fleet.static.variable import Variable
 
@@ -29,7 +29,7 @@ def pool2d(
 
     `exclusive` means do not count the padding. `ceil_mode` keeps a window that hangs over the end.
     """
-    layer = Layer("pool2d", name)
+    layer = LayerBuilder("pool2d", name)
     _, sizes = channels_and_sizes(layer, input, 2, data_format)
     if not global_pooling and pool_size == -1:
         raise layer.error("pool_size must be given unless global_pooling is True")
@@ -52,7 +52,7 @@ def adaptive_pool2d(
     input: Variable, pool_size: Sizes, pool_type: str = "max", require_index: bool = False, name: str | None = None
 ) -> Variable:
     """`pool2d` with the windows that give an output of size `pool_size`."""
-    layer = Layer("adaptive_pool2d", name)
+    layer = LayerBuilder("adaptive_pool2d", name)
     if require_index:
         raise NotSupportedError("adaptive_pool2d: require_index is not built; leave it False")
     channels_and_sizes(layer, input, 2, "NCHW")
@@ -60,7 +60,7 @@ def adaptive_pool2d(
     return _pool(layer, input, pool_type, attrs)[0]
 
 
-def _pool(layer: Layer, input: Variable, type: str, attrs: dict[str, Any]) -> tuple[Variable, Variable | None]:
+def _pool(layer: LayerBuilder, input: Variable, type: str, attrs: dict[str, Any]) -> tuple[Variable, Variable | None]:
     if type not in ("max", "avg"):
         raise layer.error(f"pool_type must be 'max' or 'avg', got {type!r}")
     out = layer.temporary(input.dtype)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.names import LOD
 from fleet.static.variable import Variable
 
 
-def offsets_of(layer: Layer, value: Any, what: str = "input") -> Variable:
+def offsets_of(layer: LayerBuilder, value: Any, what: str = "input") -> Variable:
     """Where the rows of a ragged variable begin; an error if it has none."""
     var = layer.variable(value, what)
     if var.lod is None:
@@ -17,6 +17,6 @@ def offsets_of(layer: Layer, value: Any, what: str = "input") -> Variable:
     return layer.block.var(var.lod)
 
 
-def new_offsets(layer: Layer, out: Variable) -> Variable:
+def new_offsets(layer: LayerBuilder, out: Variable) -> Variable:
     """The variable for the offsets of an output that has rows of its own."""
     return layer.block.create_var(out.name + LOD, [-1], "int64", stop_gradient=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.ragged import offsets_of
 from fleet.static.ops.sequence_pool import EXTREMES, KINDS
 from fleet.static.variable import Variable
@@ -19,7 +19,7 @@ def sequence_pool(input: Variable, pool_type: str, is_test: bool = False, pad_va
 
     An empty row gives `pad_value`. Training or not is all the same, whatever `is_test` says.
     """
-    layer = Layer("sequence_pool")
+    layer = LayerBuilder("sequence_pool")
     kind = str(pool_type).upper()
     if kind not in KINDS:
         raise layer.error(f"pool_type must be one of {', '.join(KINDS).lower()}, got {pool_type!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 
 __all__ = ["split", "unstack"]
@@ -14,7 +14,7 @@ def split(
     input: Variable, num_or_sections: int | Sequence[int], dim: int = -1, name: str | None = None
 ) -> list[Variable]:
     """Equal parts along `dim`, so many, or parts of given sizes, one of which may be -1 for the rest."""
-    layer = Layer("split", name)
+    layer = LayerBuilder("split", name)
     input = layer.variable(input)
     sections = [] if isinstance(num_or_sections, int) else [int(size) for size in num_or_sections]
     num = num_or_sections if isinstance(num_or_sections, int) else 0
@@ -27,7 +27,7 @@ def split(
 
 def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable]:
     """The parts of a variable along an axis, which goes."""
-    layer = Layer("unstack")
+    layer = LayerBuilder("unstack")
     x = layer.variable(x, "x")
     if not -len(x.shape) <= axis < len(x.shape):
         raise layer.error(f"axis must be between {-len(x.shape)} and {len(x.shape) - 1}, got {axis}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 
 
 def shape_and_sizes(
-    layer: Layer, shape: Sequence[int | Variable] | Variable
+    layer: LayerBuilder, shape: Sequence[int | Variable] | Variable
 ) -> tuple[dict[str, list[Variable]], dict[str, Any]]:
     """(inputs, attributes) that say a shape: the variables in it, and -1 in their places.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import NotSupportedError, UsageTypeError
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.lookup import embedding
 from fleet.static.notes import ENTRIES_NOTE
 from fleet.static.program import default_main_program
@@ -29,7 +29,7 @@ def sparse_embedding(
     `entry` is one of `fleet.ps.entries`, for instance CountFilterEntry(10): an id has a row, and is trained, only after
     ten steps that had it. Without one every id has a row from its first step.
     """
-    layer = Layer("sparse_embedding")
+    layer = LayerBuilder("sparse_embedding")
     if entry is not None and not (hasattr(entry, "to_json") and hasattr(entry, "inputs")):
         raise UsageTypeError(
             f"sparse_embedding: entry must be CountFilterEntry(...) or ProbabilityEntry(...), got {entry!r}"

@@ -301,7 +301,7 @@ def rsqrt(x: Variable, name: str | None = None) -> Variable:
     """1 / sqrt(x)."""
 
 def sampling_id(x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: Any = 'int64') -> Variable:
-    """A class for each row of chances [rows, classes], drawn by them."""
+    """A class for each row of probabilities [rows, classes], drawn by them."""
 
 def scale(x: Variable, scale: Any = 1.0, bias: float = 0.0, bias_after_scale: bool = True, act: str | None = None, name: str | None = None) -> Variable:
     """x * scale + bias, or (x + bias) * scale without `bias_after_scale`."""
@@ -325,7 +325,7 @@ def sigmoid(x: Variable, name: str | None = None) -> Variable:
     """1 / (1 + exp(-x)), element by element."""
 
 def sigmoid_cross_entropy_with_logits(x: Variable, label: Variable, ignore_index: int = -100, name: str | None = None, normalize: bool = False) -> Variable:
-    """The cross entropy of sigmoid(x) with a probability, element by element; 0 where the label is `ignore_index`.
+    """The cross entropy of sigmoid(x) with a probability, by element; 0 where the label is `ignore_index`.
 
     With `normalize` it is divided by the number of elements that are not ignored.
     """

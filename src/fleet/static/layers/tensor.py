@@ -11,7 +11,7 @@ from fleet.static import names
 from fleet.static.attr import ParamAttr
 from fleet.static.dtypes import canonical
 from fleet.static.initializer import Constant, Initializer
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.table import fill_constant
 from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.variable import Parameter, Variable
@@ -38,7 +38,7 @@ def create_parameter(
     default_initializer: Initializer | None = None,
 ) -> Parameter:
     """A trainable variable; without an initialiser it is as that of a layer: Xavier's, or 0 for a bias."""
-    layer = Layer("create_parameter")
+    layer = LayerBuilder("create_parameter")
     settings = ParamAttr.of(attr)
     if settings is None:
         raise layer.error("attr must not be False; a parameter that is not wanted need not be created")
@@ -97,7 +97,7 @@ def assign(input: Any, output: Variable | None = None) -> Variable:
 
     Numbers of Python become float32 or int64.
     """
-    layer = Layer("assign")
+    layer = LayerBuilder("assign")
     source = input if isinstance(input, Variable) else np.asarray(input)
     if isinstance(source, Variable):
         out = (
@@ -120,7 +120,9 @@ def assign(input: Any, output: Variable | None = None) -> Variable:
     return out
 
 
-def _target(layer: Layer, output: Any, shape: Sequence[int], dtype: str, inputs: Sequence[Variable] = ()) -> Variable:
+def _target(
+    layer: LayerBuilder, output: Any, shape: Sequence[int], dtype: str, inputs: Sequence[Variable] = ()
+) -> Variable:
     """A variable to write to; one that outlives the run keeps its shape and dtype."""
     out = layer.target(output, inputs)
     if out.persistable and (list(out.shape), out.dtype) != (list(shape), dtype):
@@ -134,7 +136,7 @@ def eye(
     num_rows: int, num_columns: int | None = None, batch_shape: Sequence[int] | None = None, dtype: Any = "float32"
 ) -> Variable:
     """1 on the diagonal of a matrix, 0 elsewhere; repeated for `batch_shape`."""
-    layer, kind = Layer("eye"), canonical(dtype)
+    layer, kind = LayerBuilder("eye"), canonical(dtype)
     attrs = {"num_rows": num_rows, "num_columns": num_rows if num_columns is None else num_columns, "dtype": kind}
     out = layer.apply("eye", {}, attrs, kind)
     if batch_shape:

@@ -8,14 +8,16 @@ from typing import Any
 from fleet.errors import NotSupportedError
 from fleet.static.dtypes import FLOATS
 from fleet.static.initializer import Initializer
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.ops.conv import is_channel_last
 from fleet.static.variable import Variable
 
 Sizes = int | Sequence[int]
 
 
-def channels_and_sizes(layer: Layer, input: Variable, rank: int, data_format: str) -> tuple[int, tuple[int, ...]]:
+def channels_and_sizes(
+    layer: LayerBuilder, input: Variable, rank: int, data_format: str
+) -> tuple[int, tuple[int, ...]]:
     """How many channels an image or volume has, and its sizes."""
     layer.variable(input)
     formats = ("NCHW", "NHWC") if rank == 2 else ("NCDHW", "NDHWC")
@@ -34,7 +36,7 @@ def channels_and_sizes(layer: Layer, input: Variable, rank: int, data_format: st
     return channels, input.shape[1:-1] if last else input.shape[2:]
 
 
-def grouped(layer: Layer, channels: int, num_filters: int, groups: int | None) -> int:
+def grouped(layer: LayerBuilder, channels: int, num_filters: int, groups: int | None) -> int:
     """The number of groups: 1 if none is given."""
     groups = 1 if groups is None else groups
     if groups < 1 or channels % groups or num_filters % groups:
@@ -42,7 +44,7 @@ def grouped(layer: Layer, channels: int, num_filters: int, groups: int | None) -
     return groups
 
 
-def each(layer: Layer, value: Any, rank: int, what: str, least: int) -> list[int]:
+def each(layer: LayerBuilder, value: Any, rank: int, what: str, least: int) -> list[int]:
     """One number for each dimension."""
     several = [value] * rank if isinstance(value, int) else list(value) if isinstance(value, list | tuple) else []
     if len(several) == 1:
@@ -53,7 +55,7 @@ def each(layer: Layer, value: Any, rank: int, what: str, least: int) -> list[int
 
 
 def paddings(
-    layer: Layer,
+    layer: LayerBuilder,
     padding: Any,
     sizes: Sequence[int],
     kernel: Sequence[int],
@@ -87,7 +89,12 @@ def paddings(
 
 
 def window_attrs(
-    layer: Layer, sizes: Sequence[int], kernel: Sequence[int], window: tuple[Any, Any, Any], groups: int, layout: str
+    layer: LayerBuilder,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    window: tuple[Any, Any, Any],
+    groups: int,
+    layout: str,
 ) -> dict[str, Any]:
     """The attributes of a convolution, whose window is its stride, padding and dilation."""
     stride, padding, dilation = window
@@ -103,7 +110,7 @@ def window_attrs(
 
 
 def finish(
-    layer: Layer,
+    layer: LayerBuilder,
     type: str,
     input: Variable,
     shape: Sequence[int],

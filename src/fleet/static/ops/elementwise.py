@@ -1,4 +1,4 @@
-"""Arithmetic of two variables, element by element, with the reference's broadcasting.
+"""Arithmetic of two variables, element by element, with PaddlePaddle's broadcasting.
 
 Y is laid beside X from dimension `axis` of X on (-1: so that they end together), and sizes of 1 are repeated. Where
 two sizes are left to the batch they must turn out equal: a batch of one row is not repeated for another of many, and

@@ -211,7 +211,7 @@ def _infer_sigmoid(infer: Infer) -> None:
     grad=Grad(needs=("X", "Label")),
 )
 def _sigmoid_cross_entropy(x: torch.Tensor, label: torch.Tensor, ignore_index: int, normalize: bool) -> torch.Tensor:
-    """The cross entropy of sigmoid(x) with a probability, element by element; 0 where the label is `ignore_index`.
+    """The cross entropy of sigmoid(x) with a probability, by element; 0 where the label is `ignore_index`.
 
     With `normalize` it is divided by the number of elements that are not ignored.
     """

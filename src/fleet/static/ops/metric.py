@@ -45,8 +45,8 @@ def _infer_auc(infer: Infer) -> None:
         raise infer.fail(f"curve must be ROC or PR, got {infer.attr('curve')!r}")
     if len(predict.shape) != 2 or predict.shape[1] not in (1, 2):
         raise infer.fail(
-            f"Predict {predict.name!r} must have shape [n, 2], a softmax over two classes, or [n, 1], the chance of "
-            f"class 1, got {list(predict.shape)}"
+            f"Predict {predict.name!r} must have shape [n, 2], a softmax over two classes, or [n, 1], the "
+            f"probability of class 1, got {list(predict.shape)}"
         )
     if not may_equal(label.shape, (predict.shape[0], 1)):
         raise infer.fail(f"Label {label.name!r} must have shape {[predict.shape[0], 1]}, got {list(label.shape)}")

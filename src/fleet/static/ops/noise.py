@@ -185,7 +185,7 @@ def _sampling_attrs(given: dict[str, Any]) -> dict[str, Any]:
     calls=Calls(v1="sampling_id(x, min=0.0, max=1.0, seed=0, dtype='int64')", to_attrs=_sampling_attrs),
 )
 def _sampling_id(op: Operator, lowering: Lowering) -> Kernel:
-    """A class for each row of chances [rows, classes], drawn by them."""
+    """A class for each row of probabilities [rows, classes], drawn by them."""
     draw, dtype = source(op, lowering), torch_dtype(op.attr("dtype"))
     return lambda x: torch.multinomial(x, 1, generator=draw()).view(-1).to(dtype)
 

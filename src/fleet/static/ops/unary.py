@@ -16,6 +16,7 @@ Function = Callable[..., torch.Tensor]
 
 
 def infer_unary(infer: Infer) -> None:
+    """The shape rule of operators that turn fractions into fractions of the same shape."""
     infer.require_dtype("X", FLOATS)
     infer.like("Out", "X")
 

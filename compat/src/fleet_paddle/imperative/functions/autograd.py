@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from fleet.errors import NotSupportedError
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Tensor, as_paddle
 from fleet_paddle.programs.missing import not_built
 from fleet_paddle.variables import has_variable
 
@@ -40,7 +40,7 @@ def grad(
     given = grad_outputs if isinstance(grad_outputs, list | tuple) else [grad_outputs] * len(several)
     starts = [torch.ones_like(out) if one is None else one for out, one in zip(several, given, strict=True)]
     made = torch.autograd.grad(several, inputs, starts, retain_graph, create_graph, allow_unused=allow_unused)
-    return list(own(made))
+    return list(as_paddle(made))
 
 
 def is_grad_enabled() -> bool:

@@ -56,7 +56,7 @@ def atan(x: X, name: str | None = None) -> X:
     """The arctangent."""
 
 def bernoulli(x: X, name: str | None = None) -> X:
-    """1 with the chance that `x` gives, else 0."""
+    """1 with the probability that `x` gives, else 0."""
 
 def bmm(x: X, y: X, name: str | None = None) -> X:
     """The products of two batches of matrices."""
@@ -287,7 +287,7 @@ def mod(x: X, y: X, name: str | None = None) -> X:
     """The remainder of x / y, with the sign of y."""
 
 def multinomial(x: X, num_samples: int = 1, replacement: bool = False, name: str | None = None) -> X:
-    """Places drawn with the chances in a row: `num_samples` of each, the same one twice only with `replacement`."""
+    """Places drawn by the probabilities in each row; the same one comes twice only with `replacement`."""
 
 def multiplex(inputs: Any, index: Any, name: str | None = None) -> Any:
     """Row i of that one which `index[i]` says."""

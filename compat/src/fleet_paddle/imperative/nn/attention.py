@@ -13,7 +13,7 @@ from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everyb
 from fleet_paddle.imperative.nn.of_tensors import refuse_programs
 from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.nn.weighted import Linear
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Tensor, as_paddle
 
 __all__ = ["MultiHeadAttention"]
 
@@ -76,7 +76,7 @@ class MultiHeadAttention(TakingLayer):
         else:
             keys, values = self.compute_kv(key, value)
         if isinstance(cache, Cache):
-            keys, values = (own(torch.cat(pair, 2)) for pair in zip(cache, (keys, values), strict=True))
+            keys, values = (as_paddle(torch.cat(pair, 2)) for pair in zip(cache, (keys, values), strict=True))
             cache = Cache(keys, values)
         mask = added(attn_mask, queries.dtype)
         weights = None
@@ -86,8 +86,8 @@ class MultiHeadAttention(TakingLayer):
             weights = F.dropout(shares, self.dropout, training=self.training)
             seen = torch.matmul(weights, values)
         else:
-            chance = self.dropout if self.training else 0.0
-            seen = plain_F.scaled_dot_product_attention(queries, keys, values, mask, chance)
+            probability = self.dropout if self.training else 0.0
+            seen = plain_F.scaled_dot_product_attention(queries, keys, values, mask, probability)
         made = [self.out_proj(torch.flatten(torch.movedim(seen, 1, 2), 2))]
         made += [one for one in (weights, cache) if one is not None]
         return made[0] if len(made) == 1 else tuple(made)
@@ -104,10 +104,10 @@ class MultiHeadAttention(TakingLayer):
         if type is StaticCache:
             return StaticCache(*self.compute_kv(key, key if value is None else value))
         if value is not None:
-            return Cache(own(key), own(value))
-        empty = own(key.new_zeros((key.shape[0], self.num_heads, 0, self.head_dim)))
+            return Cache(as_paddle(key), as_paddle(value))
+        empty = as_paddle(key.new_zeros((key.shape[0], self.num_heads, 0, self.head_dim)))
         return Cache(empty, empty)
 
     def _heads(self, x: torch.Tensor) -> Tensor:
         split = torch.reshape(x, (x.shape[0], -1, self.num_heads, self.head_dim))
-        return own(torch.movedim(split, 2, 1))
+        return as_paddle(torch.movedim(split, 2, 1))

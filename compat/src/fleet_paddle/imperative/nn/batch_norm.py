@@ -17,7 +17,7 @@ from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn import programs
 from fleet_paddle.imperative.nn.taking import TakingLayer
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Tensor, as_paddle
 from fleet_paddle.rows.norm import channels_are_last, chosen_format, remember
 from fleet_paddle.rows.window import back, to_first
 
@@ -87,10 +87,10 @@ class _BatchNorm(TakingLayer, OwnBatchNorm):
             values = to_first(x, last).to(self._mean.dtype)
             made, mean, variance, total = over_all_workers(values, self.weight, self.bias, self._epsilon)
         if int(total) == 1:
-            return own(x.clone())
+            return as_paddle(x.clone())
         if self.is_counting:
             remember(self._mean, self._variance, mean, variance, self._momentum)
-        return own(back(made.to(x.dtype), last))
+        return as_paddle(back(made.to(x.dtype), last))
 
     def extra_repr(self) -> str:
         return f"num_features={self.num_features}, momentum={self._momentum}, epsilon={self._epsilon}"

@@ -16,7 +16,7 @@ from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.of_tensors import refuse_programs
 from fleet_paddle.imperative.nn.recurrent import ATTRS, both_or_none, nonlinearity
 from fleet_paddle.imperative.nn.taking import TakingLayer
-from fleet_paddle.imperative.tensor import own
+from fleet_paddle.imperative.tensor import as_paddle
 
 __all__ = ["RNN", "BiRNN", "GRUCell", "LSTMCell", "RNNCellBase", "SimpleRNNCell"]
 
@@ -39,7 +39,7 @@ class RNNCellBase(Layer):
             return tuple(self.get_initial_states(first, one, dtype, init_value, batch_dim_idx) for one in wanted)
         kind = first.dtype if dtype is None else dtype_of(dtype)
         sizes = [one for one in wanted if one != -1]
-        return own(torch.full((first.shape[batch_dim_idx], *sizes), init_value, dtype=kind, device=first.device))
+        return as_paddle(torch.full((first.shape[batch_dim_idx], *sizes), init_value, dtype=kind, device=first.device))
 
 
 class _Cell(TakingLayer, RNNCellBase):
@@ -74,7 +74,7 @@ class _Cell(TakingLayer, RNNCellBase):
     def forward(self, inputs: torch.Tensor, states: Any = None) -> Any:
         before = self.get_initial_states(inputs) if states is None else states
         weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        made = own(self.step(inputs, before, *weights))
+        made = as_paddle(self.step(inputs, before, *weights))
         return made[0] if isinstance(made, tuple) else made, made
 
     def extra_repr(self) -> str:
@@ -139,7 +139,7 @@ class BiRNN(Layer):
         starts = (None, None) if initial_states is None else initial_states
         left, first = _through(self.cell_fw, inputs, starts[0], sequence_length, False, axis, kwargs)
         right, second = _through(self.cell_bw, inputs, starts[1], sequence_length, True, axis, kwargs)
-        return tree_map(lambda one, other: own(torch.cat([one, other], -1)), left, right), (first, second)
+        return tree_map(lambda one, other: as_paddle(torch.cat([one, other], -1)), left, right), (first, second)
 
 
 def _through(
@@ -151,7 +151,7 @@ def _through(
     steps = range((inputs[0] if isinstance(inputs, tuple | list) else inputs).shape[axis])
     outputs = []
     for step in reversed(steps) if backwards else steps:
-        given = tree_map(lambda one, place=step: own(torch.select(one, axis, place)), inputs)
+        given = tree_map(lambda one, place=step: as_paddle(torch.select(one, axis, place)), inputs)
         output, after = cell(given, states, **more)
         if lengths is not None:
             goes_on = torch.as_tensor(lengths) > step
@@ -160,8 +160,8 @@ def _through(
         outputs.append(output)
     if backwards:
         outputs.reverse()
-    return tree_map(lambda *several: own(torch.stack(several, axis)), *outputs), states
+    return tree_map(lambda *several: as_paddle(torch.stack(several, axis)), *outputs), states
 
 
 def _chosen(goes_on: torch.Tensor, new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
-    return own(torch.where(torch.reshape(goes_on, (-1, *[1] * (new.dim() - 1))), new, old))
+    return as_paddle(torch.where(torch.reshape(goes_on, (-1, *[1] * (new.dim() - 1))), new, old))

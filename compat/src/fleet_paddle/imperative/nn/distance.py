@@ -10,7 +10,7 @@ import torch.nn.functional as plain_F  # noqa: N812 - ours is called F
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
 from fleet_paddle.imperative.nn.of_function import FunctionLayer
 from fleet_paddle.imperative.nn.taking import TakingLayer
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Tensor, as_paddle
 
 __all__ = ["Bilinear", "PairwiseDistance"]
 
@@ -18,7 +18,7 @@ __all__ = ["Bilinear", "PairwiseDistance"]
 def _pairwise_distance(
     x: torch.Tensor, y: torch.Tensor, p: float = 2.0, epsilon: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
-    return own(plain_F.pairwise_distance(x, y, p, epsilon, keepdim))
+    return as_paddle(plain_F.pairwise_distance(x, y, p, epsilon, keepdim))
 
 
 class PairwiseDistance(FunctionLayer):

@@ -18,7 +18,7 @@ from fleet_paddle.imperative.nn import programs
 from fleet_paddle.imperative.nn.listing import Listing
 from fleet_paddle.imperative.nn.parameter import make
 from fleet_paddle.imperative.state import chosen
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Tensor, as_paddle
 
 _WORDS = re.compile(r"(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])")
 
@@ -48,11 +48,11 @@ class Layer(Listing):
             raise
         if type(made) is torch.Tensor and any(made is one for one in inputs):
             return made.as_subclass(Tensor)  # the caller's own keeps its class
-        return own(made)
+        return as_paddle(made)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        own(list(self._buffers.values()))  # which pickles hold as plain tensors
+        as_paddle(list(self._buffers.values()))  # which pickles hold as plain tensors
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, programs.Parameter):

@@ -15,7 +15,7 @@ from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everyb
 from fleet_paddle.imperative.nn.layer import Layer
 from fleet_paddle.imperative.nn.of_tensors import refuse_programs
 from fleet_paddle.imperative.nn.taking import TakingLayer
-from fleet_paddle.imperative.tensor import own
+from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.rows.norm import channels_are_last, chosen_format
 from fleet_paddle.rows.window import back, to_first
 
@@ -73,7 +73,7 @@ class GroupNorm(TakingLayer):
         groups, epsilon, data_format = self._settings
         last = channels_are_last("GroupNorm", data_format, input.dim())
         made = plain_F.group_norm(to_first(input, last), groups, self.weight, self.bias, epsilon)
-        return own(back(made, last))
+        return as_paddle(back(made, last))
 
 
 class _InstanceNorm(TakingLayer):
@@ -133,4 +133,4 @@ class SpectralNorm(TakingLayer):
         # Copies: the next call changes them in place, and backward needs what they were.
         greatest = self.weight_u.clone() @ (matrix @ self.weight_v.clone())
         made: torch.Tensor = x / greatest
-        return own(made)
+        return as_paddle(made)

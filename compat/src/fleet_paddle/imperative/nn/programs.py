@@ -18,7 +18,7 @@ from fleet.static.attr import ParamAttr
 from fleet.static.dtypes import canonical
 from fleet.static.executor.scope import global_scope
 from fleet.static.initializer import Constant, Initializer, NumpyArray
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Parameter as Parameter
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.state import chosen
@@ -34,7 +34,7 @@ def make(
 ) -> Parameter | None:
     """A parameter of the default programs, named after its layer unless `attr` names it; None for False."""
     kind = canonical(dtype if dtype is not None else chosen.dtype)
-    return Layer(layer, layer).parameter(attr, list(shape), kind, is_bias=is_bias, default=default)
+    return LayerBuilder(layer, layer).parameter(attr, list(shape), kind, is_bias=is_bias, default=default)
 
 
 def put(layer: nn.Module, name: str, parameter: Parameter) -> None:

@@ -19,7 +19,7 @@ from fleet_paddle.imperative.nn.norm import LayerNorm
 from fleet_paddle.imperative.nn.taking import TakingLayer
 from fleet_paddle.imperative.nn.weighted import Linear
 from fleet_paddle.imperative.place import current
-from fleet_paddle.imperative.tensor import Tensor, own
+from fleet_paddle.imperative.tensor import Tensor, as_paddle
 
 __all__ = [
     "Transformer",
@@ -72,7 +72,7 @@ class _Block(TakingLayer):
         made = part(norm(x) if self.normalize_before else x)
         made, rest = made if isinstance(made, tuple) else (made, None)
         total = x + dropout(made)
-        return own(total if self.normalize_before else norm(total)), rest
+        return as_paddle(total if self.normalize_before else norm(total)), rest
 
     def feed(self, x: torch.Tensor) -> Any:
         """The two linear layers."""
@@ -194,7 +194,7 @@ class Transformer(TakingLayer):
     def generate_square_subsequent_mask(self, length: Any) -> Tensor:
         """A mask by which no place looks at a later one."""
         whole = torch.full((int(length), int(length)), -math.inf, dtype=dtype_of(None), device=current())
-        return own(torch.triu(whole, 1))
+        return as_paddle(torch.triu(whole, 1))
 
 
 def _spread(attr: Any) -> tuple[Any, Any]:

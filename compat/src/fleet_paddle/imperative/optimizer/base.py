@@ -18,7 +18,7 @@ from fleet_paddle.imperative.optimizer.lr import LRScheduler
 from fleet_paddle.taking import Taking
 
 SCHEDULE = "LR_Scheduler"
-"""Where a state has that of the schedule, as the reference names it."""
+"""Where a state has that of the schedule, as PaddlePaddle names it."""
 
 ByRows = Callable[[torch.Tensor, torch.Tensor, dict[str, Any], dict[str, Any]], None]
 

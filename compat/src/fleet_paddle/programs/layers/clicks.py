@@ -7,7 +7,7 @@ from typing import Any
 from fleet.errors import NotSupportedError
 from fleet.static.attr import ParamAttr
 from fleet.static.initializer import Constant
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Parameter, Variable
 from fleet_paddle.programs.ops.data_norm import KEPT
 
@@ -39,7 +39,7 @@ def data_norm(
     `slot_dim` the columns are slots of that width whose first column counts shows: those without any stay 0 and do not
     count. `enable_scale_and_shift` adds a trained scale and bias, which begin at `param_attr`'s scale_w and bias.
     """
-    layer = Layer("data_norm", name)
+    layer = LayerBuilder("data_norm", name)
     first = {**_FIRST, "scale_w": 1.0, "bias": 0.0, **(param_attr or {})}
     if set(first) - {*_FIRST, "scale_w", "bias"}:
         raise layer.error(f"param_attr must be first values of {', '.join(_FIRST)}, got {param_attr}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fleet.errors import UsageError
 from fleet.static.callsite import prefix
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 from fleet_paddle.programs.layers import table
 from fleet_paddle.programs.ops.image import RANKS
@@ -42,7 +42,7 @@ def image_resize(
 
 def image_resize_short(input: Variable, out_short_len: int, resample: str = "BILINEAR") -> Variable:
     """`image_resize` so that the shorter side has `out_short_len` pixels and the sides keep their ratio."""
-    layer = Layer("image_resize_short")
+    layer = LayerBuilder("image_resize_short")
     sides = layer.variable(input).shape[2:4]
     if input.ndim != 4 or min(sides) < 1:
         raise layer.error(f"input {input.name!r} must be [batch, channels, height, width], got {list(input.shape)}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.ragged import offsets_of
 from fleet.static.variable import Variable
 from fleet_paddle.programs.ops.packing import ORDER
 
 
-def order_of(layer: Layer, input: Variable, is_reverse: bool = False) -> dict[str, Variable]:
+def order_of(layer: LayerBuilder, input: Variable, is_reverse: bool = False) -> dict[str, Variable]:
     """The rows of a ragged variable side by side in time: those of an earlier layer over it, or made now."""
     offsets, block, attrs = offsets_of(layer, input), layer.block, {"is_reverse": bool(is_reverse)}
     for op in block.ops:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.errors import NotSupportedError
 from fleet.static.dtypes import FLOATS
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.layers.table import crop, fill_constant
 from fleet.static.variable import Variable
@@ -32,7 +32,7 @@ def bilinear_tensor_product(
     bias_attr: Any = None,
 ) -> Variable:
     """[rows, size]: x times a matrix times y, for `size` trained matrices; plus a bias."""
-    layer = Layer("bilinear_tensor_product", name)
+    layer = LayerBuilder("bilinear_tensor_product", name)
     shape = [size, layer.variable(x, "x").shape[-1], layer.variable(y, "y").shape[-1]]
     weight = layer.needed(param_attr, shape, x.dtype)
     bias = layer.parameter(bias_attr, [1, size], x.dtype, is_bias=True)
@@ -42,7 +42,7 @@ def bilinear_tensor_product(
 
 def scatter_nd(index: Variable, updates: Variable, shape: Sequence[int], name: str | None = None) -> Variable:
     """Zeros of a shape, with `updates` added at places."""
-    layer = Layer("scatter_nd", name)
+    layer = LayerBuilder("scatter_nd", name)
     return scatter_nd_add(fill_constant(shape, layer.variable(updates, "updates").dtype, 0.0), index, updates, name)
 
 
@@ -61,7 +61,7 @@ def crop_tensor(
 
 def row_conv(input: Variable, future_context_size: int, param_attr: Any = None, act: str | None = None) -> Variable:
     """Each value and the `future_context_size` ones after it in its row, each column by a trained weight, added."""
-    layer = Layer("row_conv")
+    layer = LayerBuilder("row_conv")
     offsets = offsets_of(layer, input)
     weight = layer.needed(param_attr, [future_context_size + 1, input.shape[-1]], input.dtype)
     out = layer.apply("row_conv", {"X": input, "Filter": weight, "Offsets": offsets}, {}, input.dtype)
@@ -76,7 +76,7 @@ def filter_by_instag(
     `ins_tag` is ragged, the tags of each row; `filter_tag` has those that are wanted. With `is_lod` the rows of `ins`
     are ragged as well. If there is no such row, one of `out_val_if_empty` is given, whose weight is 0.
     """
-    layer = Layer("filter_by_instag")
+    layer = LayerBuilder("filter_by_instag")
     if layer.variable(ins, "ins").dtype not in FLOATS:
         raise NotSupportedError(f"filter_by_instag: ins must be a float, got {ins.dtype}; cast it")
     inputs = {"Ins": ins, "Ins_tag": ins_tag, "Filter_tag": layer.variable(filter_tag, "filter_tag")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.static.dtypes import canonical
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.nn import fc
 from fleet.static.layers.ragged import offsets_of
 from fleet.static.layers.table import concat
@@ -36,7 +36,7 @@ def dynamic_lstm(
     and of the bias are those of candidate, input, forget and output gate; `use_peepholes` adds 3 * size / 4 weights
     from the cell to the gates at the end of the bias. `h_0` and `c_0` are [rows, size / 4], zeros if left out.
     """
-    layer = Layer("lstm", name)
+    layer = LayerBuilder("lstm", name)
     _check_input(layer, input, size, 4, dtype)
     width = size // 4
     weight = layer.needed(param_attr, [width, size], input.dtype)
@@ -74,7 +74,7 @@ def dynamic_gru(
     * size] and holds [size, 2 * size] for the gates, then [size, size] for the candidate. A state is the one before, of
     which the update gate's share is replaced by the candidate; with `origin_mode` that share is kept.
     """
-    layer = Layer("gru")
+    layer = LayerBuilder("gru")
     _check_input(layer, input, 3 * size, 3)
     weight = layer.needed(param_attr, [size, 3 * size], input.dtype)
     bias = layer.parameter(bias_attr, [1, 3 * size], input.dtype, is_bias=True)
@@ -98,7 +98,7 @@ def lstm_unit(
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
     """(hidden state, cell) after one step of an LSTM; an `fc` of `x_t` and the state before makes the gates."""
-    layer = Layer("lstm_unit", name)
+    layer = LayerBuilder("lstm_unit", name)
     cell = layer.variable(cell_t_prev, "cell_t_prev")
     for what, var in (("x_t", x_t), ("hidden_t_prev", hidden_t_prev), ("cell_t_prev", cell)):
         if layer.variable(var, what).ndim != 2:
@@ -124,7 +124,7 @@ def gru_unit(
 
     `input` is [rows, size], `hidden` [rows, size / 3]; weight, bias and `origin_mode` are those of `dynamic_gru`.
     """
-    layer = Layer("gru_unit")
+    layer = LayerBuilder("gru_unit")
     layer.variable(hidden, "hidden")
     if layer.variable(input).shape[-1] != size or size % 3:
         raise layer.error(f"size must be 3 * width and the last size of {list(input.shape)}, got {size}")
@@ -140,7 +140,7 @@ def gru_unit(
     return made, reset, gates
 
 
-def _check_input(layer: Layer, input: Variable, columns: int, parts: int, dtype: Any = None) -> None:
+def _check_input(layer: LayerBuilder, input: Variable, columns: int, parts: int, dtype: Any = None) -> None:
     offsets_of(layer, input)
     if input.ndim != 2 or input.shape[1] != columns or columns % parts:
         raise layer.error(

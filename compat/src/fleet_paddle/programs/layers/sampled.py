@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.errors import NotSupportedError
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.variable import Variable
 
 __all__ = ["hsigmoid", "nce", "sampled_softmax_with_cross_entropy"]
@@ -29,15 +29,18 @@ def nce(
     """Noise-contrastive estimation, [rows, 1]: whether a class is the label or was drawn, for `num_neg_samples` drawn.
 
     `input` is [rows, width], `label` [rows, labels]; the weight is [classes, width], the bias [classes, 1]. Classes are
-    drawn evenly ("uniform"), small ones more often ("log_uniform"), or by the chances `custom_dist` ("custom_dist").
+    drawn evenly ("uniform"), small ones more often ("log_uniform"), or by probabilities `custom_dist` ("custom_dist").
     With `is_sparse` weight and bias get gradients of the rows that were looked at alone.
     """
-    layer = Layer("nce", name)
+    layer = LayerBuilder("nce", name)
     width = layer.variable(input).shape[-1]
     weight = layer.needed(param_attr, [num_total_classes, width], input.dtype)
     bias = layer.parameter(bias_attr, [num_total_classes, 1], input.dtype, is_bias=True)
     cost = layer.temporary(input.dtype)
-    chances, classes = layer.temporary(input.dtype, stop_gradient=True), layer.temporary("int64", stop_gradient=True)
+    probabilities, classes = (
+        layer.temporary(input.dtype, stop_gradient=True),
+        layer.temporary("int64", stop_gradient=True),
+    )
     layer.op(
         "nce",
         {
@@ -47,7 +50,7 @@ def nce(
             "Bias": bias,
             "SampleWeight": sample_weight,
         },
-        {"Cost": cost, "SampleLogits": chances, "SampleLabels": classes},
+        {"Cost": cost, "SampleLogits": probabilities, "SampleLabels": classes},
         {
             "num_total_classes": int(num_total_classes),
             "num_neg_samples": 10 if num_neg_samples is None else int(num_neg_samples),
@@ -73,11 +76,11 @@ def sampled_softmax_with_cross_entropy(
 ) -> Variable:
     """Softmax with cross entropy, [rows, 1], over the labels and `num_samples` distinct classes drawn for the batch.
 
-    Small classes are drawn more often, and each logit is less the logarithm of the chance of its class. A drawn class
-    that is a label does not count (`remove_accidental_hits`). Classes and chances of one's own, [rows, num_true +
+    Small classes are drawn more often, and each logit is less the logarithm of its class's probability. A drawn class
+    that is a label does not count (`remove_accidental_hits`). Classes and probabilities of one's own, [rows, num_true +
     num_samples], begin with the labels.
     """
-    layer = Layer("sample_logits")
+    layer = LayerBuilder("sample_logits")
     own = (customized_samples is not None, customized_probabilities is not None)
     if own != (use_customized_samples, use_customized_samples):
         raise layer.error("use_customized_samples needs customized_samples and customized_probabilities, and they it")
@@ -125,7 +128,7 @@ def hsigmoid(
     The tree is a complete one with `num_classes` leaves, or with `is_custom` one of `num_classes` inner nodes:
     `path_table` has the nodes on the way to each row's label, filled up with -1, and `path_code` the choices there.
     """
-    layer = Layer("hierarchical_sigmoid", name)
+    layer = LayerBuilder("hierarchical_sigmoid", name)
     if is_custom != (path_table is not None) or is_custom != (path_code is not None):
         raise layer.error("is_custom needs path_table and path_code, and they need it")
     if is_sparse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.variable import Variable
 
@@ -28,7 +28,7 @@ def sequence_conv(
 
     What is outside of the row counts as zeros, so `padding` cannot be switched off.
     """
-    layer = Layer("sequence_conv", name)
+    layer = LayerBuilder("sequence_conv", name)
     offsets = offsets_of(layer, input)
     if filter_stride != 1:
         raise layer.error(f"filter_stride must be 1, got {filter_stride}")
@@ -45,7 +45,7 @@ def sequence_conv(
 
 def sequence_expand(x: Variable, y: Variable, ref_level: int = -1, name: str | None = None) -> Variable:
     """Row i of `x` as often as row i of the ragged `y` has values."""
-    layer = Layer("sequence_expand", name)
+    layer = LayerBuilder("sequence_expand", name)
     offsets = offsets_of(layer, y, "y")
     if ref_level not in (-1, 0):
         raise layer.error(f"ref_level must be -1 or 0, got {ref_level}; there is one level of rows")
@@ -60,7 +60,7 @@ def sequence_expand(x: Variable, y: Variable, ref_level: int = -1, name: str | N
 
 def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Variable:
     """Row i of each variable, one after the other, as row i."""
-    layer = Layer("sequence_concat", name)
+    layer = LayerBuilder("sequence_concat", name)
     if not isinstance(input, list | tuple) or not input:
         raise layer.error(f"input must be a list of variables, got {input!r}")
     offsets = [offsets_of(layer, one) for one in input]
@@ -73,7 +73,7 @@ def sequence_pad(
     x: Variable, pad_value: Variable, maxlen: int | None = None, name: str | None = None
 ) -> tuple[Variable, Variable]:
     """Rows filled up with `pad_value` to `maxlen`, or to the longest of the batch; and how long each was."""
-    layer = Layer("sequence_pad", name)
+    layer = LayerBuilder("sequence_pad", name)
     offsets = offsets_of(layer, x, "x")
     out, sizes = layer.temporary(x.dtype), layer.temporary("int64", stop_gradient=True)
     layer.op(

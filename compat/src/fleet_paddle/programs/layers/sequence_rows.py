@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.variable import Variable
 
@@ -17,14 +17,14 @@ __all__ = [
 
 def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """Row i of the matrix `x` as often as row i of the ragged `y` has values."""
-    layer = Layer("sequence_expand_as", name)
+    layer = LayerBuilder("sequence_expand_as", name)
     inputs = {"X": layer.variable(x, "x"), "Y": y, "Offsets": offsets_of(layer, y, "y")}
     return layer.apply("sequence_expand", inputs, dtype=x.dtype)
 
 
 def sequence_scatter(input: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
     """The matrix `input` with row i of `updates` added to its row i, in the columns that row i of `index` has."""
-    layer = Layer("sequence_scatter", name)
+    layer = LayerBuilder("sequence_scatter", name)
     offsets = offsets_of(layer, index, "index")
     if layer.variable(updates, "updates").lod not in (None, index.lod):
         raise layer.error(f"updates {updates.name!r} must have the rows of index {index.name!r}")
@@ -37,7 +37,7 @@ def lod_reset(x: Variable, y: Variable | None = None, target_lod: Sequence[int] 
 
     Offsets begin with 0, ascend, and end with the number of values.
     """
-    layer = Layer("lod_reset")
+    layer = LayerBuilder("lod_reset")
     x = layer.variable(x, "x")
     if (y is None) == (target_lod is None):
         raise layer.error("give y or target_lod, and not both")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.ragged import offsets_of
 from fleet.static.layers.table import fill_constant
 from fleet.static.variable import Variable
@@ -26,7 +26,7 @@ def linear_chain_crf(
     ...], and `length` says how long each row is. The parameter is [tags + 2, tags]: scores of first tags, of last tags,
     and of each tag after another.
     """
-    layer = Layer("linear_chain_crf")
+    layer = LayerBuilder("linear_chain_crf")
     emission, tags = _unpadded(layer, input, length), _unpadded(layer, label, length, "label")
     transition = layer.needed(param_attr, [emission.shape[-1] + 2, emission.shape[-1]], emission.dtype)
     loss = layer.temporary(emission.dtype)
@@ -43,7 +43,7 @@ def crf_decoding(
     `param_attr` names the parameter of `linear_chain_crf`; `input` and `length` are as there. What was padded is
     padded again, with 0.
     """
-    layer = Layer("crf_decoding")
+    layer = LayerBuilder("crf_decoding")
     emission = _unpadded(layer, input, length)
     tags = None if label is None else _unpadded(layer, label, length, "label")
     transition = layer.needed(param_attr, [emission.shape[-1] + 2, emission.shape[-1]], emission.dtype)
@@ -70,7 +70,7 @@ def chunk_eval(
     ends), IOBES (begins, goes on, ends, is alone) or plain (one). The greatest tag is no chunk. A chunk is right if it
     begins, ends and is of a type as in `label`.
     """
-    layer = Layer("chunk_eval")
+    layer = LayerBuilder("chunk_eval")
     found, wanted = _unpadded(layer, input, seq_length), _unpadded(layer, label, seq_length, "label")
     outs = [layer.temporary("float32" if index < 3 else "int64", stop_gradient=True) for index in range(len(OUTPUTS))]
     layer.op(
@@ -86,7 +86,7 @@ def chunk_eval(
     return outs[0], outs[1], outs[2], outs[3], outs[4], outs[5]
 
 
-def _unpadded(layer: Layer, value: Variable, length: Variable | None, what: str = "input") -> Variable:
+def _unpadded(layer: LayerBuilder, value: Variable, length: Variable | None, what: str = "input") -> Variable:
     """A ragged variable, cut from a padded one if there are lengths."""
     if length is None:
         offsets_of(layer, value, what)

@@ -109,8 +109,8 @@ def _teacher_grad(op: Operator, lowering: Lowering) -> Kernel:
     high, low = op.attr("soft_max_up_bound"), op.attr("soft_max_lower_bound")
 
     def gradient(x: torch.Tensor, label: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
-        chance = x.sigmoid()
-        slope = torch.where(label < 0, chance - (label >= -1).to(x.dtype), 2 * chance - label)
+        probability = x.sigmoid()
+        slope = torch.where(label < 0, probability - (label >= -1).to(x.dtype), 2 * probability - label)
         return (slope * grad).masked_fill_((x > high) | (x < low), 0)
 
     return compared(gradient, op, lowering, "X", "Label")

@@ -31,7 +31,7 @@ def log_uniform(uniform: torch.Tensor, num_classes: int) -> torch.Tensor:
     return (torch.exp(uniform * math.log(num_classes + 1)) - 1).long().clamp_(0, num_classes - 1)
 
 
-def log_uniform_chance(classes: torch.Tensor, num_classes: int) -> torch.Tensor:
+def log_uniform_probability(classes: torch.Tensor, num_classes: int) -> torch.Tensor:
     """How likely each class is to be drawn by `log_uniform`."""
     return torch.log1p(1 / (classes.double() + 1)) / math.log(num_classes + 1)
 
@@ -46,11 +46,11 @@ def _infer_nce(infer: Infer) -> None:
         raise infer.fail(f"Weight must have shape {[count, x.shape[1]]} and Bias [{count}, 1]")
     if infer.has("SampleWeight") and not may_equal(infer.shape("SampleWeight"), (x.shape[0], 1)):
         raise infer.fail(f"SampleWeight must have shape [rows, 1], got {list(infer.shape('SampleWeight'))}")
-    sampler, chances, drawn = infer.attr("sampler"), infer.attr("custom_dist"), infer.attr("num_neg_samples")
-    if sampler not in SAMPLERS or (sampler == "custom_dist") != (len(chances) == count):
+    sampler, probabilities, drawn = infer.attr("sampler"), infer.attr("custom_dist"), infer.attr("num_neg_samples")
+    if sampler not in SAMPLERS or (sampler == "custom_dist") != (len(probabilities) == count):
         raise infer.fail(
-            f"sampler must be one of {', '.join(SAMPLERS)}, the last with {count} chances, got {sampler!r} with "
-            f"{len(chances)}"
+            f"sampler must be one of {', '.join(SAMPLERS)}, the last with {count} probabilities, got {sampler!r} with "
+            f"{len(probabilities)}"
         )
     if drawn < 1 or label.shape[1] < 1:
         raise infer.fail(f"there must be at least 1 negative sample and 1 label, got {drawn} and {label.shape[1]}")
@@ -60,9 +60,9 @@ def _infer_nce(infer: Infer) -> None:
 
 
 def _sampler(op: Operator, lowering: Lowering) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
-    """(draws classes of a shape, the chance of each class)."""
+    """(draws classes of a shape, the probability of each class)."""
     kind, count, draw = op.attr("sampler"), op.attr("num_total_classes"), source(op, lowering)
-    chances = torch.tensor(list(op.attr("custom_dist")), dtype=torch.float64, device=lowering.device)
+    probabilities = torch.tensor(list(op.attr("custom_dist")), dtype=torch.float64, device=lowering.device)
 
     def uniform(shape: tuple[int, int]) -> torch.Tensor:
         return torch.rand(shape, dtype=torch.float64, generator=draw(), device=lowering.device)
@@ -72,10 +72,12 @@ def _sampler(op: Operator, lowering: Lowering) -> tuple[Callable[..., torch.Tens
             lambda classes: torch.full(classes.shape, 1 / count, dtype=torch.float64, device=classes.device)
         )
     if kind == "log_uniform":
-        return (lambda shape: log_uniform(uniform(shape), count)), lambda classes: log_uniform_chance(classes, count)
+        return (lambda shape: log_uniform(uniform(shape), count)), lambda classes: log_uniform_probability(
+            classes, count
+        )
     return (
-        lambda shape: torch.multinomial(chances, shape[0] * shape[1], True, generator=draw()).view(shape)
-    ), chances.__getitem__
+        lambda shape: torch.multinomial(probabilities, shape[0] * shape[1], True, generator=draw()).view(shape)
+    ), probabilities.__getitem__
 
 
 @register(
@@ -99,7 +101,7 @@ def _sampler(op: Operator, lowering: Lowering) -> tuple[Callable[..., torch.Tens
     is_random=True,
 )
 def _nce(op: Operator, lowering: Lowering) -> Kernel:
-    """SampleLogits are chances: sigmoids of the logits of labels and drawn classes."""
+    """SampleLogits are probabilities: sigmoids of the logits of labels and drawn classes."""
     draw, chance_of = _sampler(op, lowering)
     drawn, has_bias, has_weights = op.attr("num_neg_samples"), bool(op.input("Bias")), bool(op.input("SampleWeight"))
 
@@ -109,12 +111,12 @@ def _nce(op: Operator, lowering: Lowering) -> Kernel:
         logits = torch.einsum("nd,nsd->ns", x, functional.embedding(classes, weight))
         if has_bias:
             logits = logits + more[0].view(-1)[classes]
-        chances = logits.sigmoid()
+        probabilities = logits.sigmoid()
         noise = (chance_of(classes) * drawn).to(x.dtype)
         right = label.shape[1]
-        top = torch.cat([chances[:, :right], noise[:, right:]], 1)
-        cost = ((chances + noise) / top).log().sum(1, keepdim=True)
-        return (cost * more[-1] if has_weights else cost), chances, classes
+        top = torch.cat([probabilities[:, :right], noise[:, right:]], 1)
+        cost = ((probabilities + noise) / top).log().sum(1, keepdim=True)
+        return (cost * more[-1] if has_weights else cost), probabilities, classes
 
     return compared(nce, op, lowering, "Input", "Label", num_dims=1)
 
@@ -138,11 +140,11 @@ def _nce_grad(op: Operator, lowering: Lowering) -> Kernel:
         return rows if is_sparse else rows.to_dense()
 
     def gradient(*given: torch.Tensor) -> Any:
-        x, label, weight, *weights, chances, classes, grad = given
+        x, label, weight, *weights, probabilities, classes, grad = given
         right = label.shape[1]
         noise = (chance_of(classes) * drawn).to(x.dtype)
-        slope = (1 - chances) / (chances + noise)
-        slope = torch.cat([-noise[:, :right], chances[:, right:]], 1) * slope
+        slope = (1 - probabilities) / (probabilities + noise)
+        slope = torch.cat([-noise[:, :right], probabilities[:, right:]], 1) * slope
         slope = slope * (grad * weights[0] if has_weights else grad)
         found: list[Any] = []
         if wanted[0]:
@@ -179,19 +181,19 @@ def _infer_sample(infer: Infer) -> None:
     is_random=True,
 )
 def _sample_logits(op: Operator, lowering: Lowering) -> Kernel:
-    """Logits of the labels, then of classes drawn once for the batch, each less the logarithm of its chance."""
+    """Logits of the labels, then of classes drawn once for the batch, each less the logarithm of its probability."""
     count, removes, draw = op.attr("num_samples"), op.attr("remove_accidental_hits"), source(op, lowering)
 
     def sample(logits: torch.Tensor, labels: torch.Tensor, *given: torch.Tensor) -> Any:
         right = labels.shape[1]
         if given:
-            classes, chances = given[0].long(), given[1]
+            classes, probabilities = given[0].long(), given[1]
         else:
             drawn, tries = _distinct(draw(), logits.shape[1], count, lowering.device)
             classes = torch.cat([labels.long(), drawn.expand(len(labels), -1)], 1)
-            single = log_uniform_chance(classes, logits.shape[1])
-            chances = single * count if tries == count else -torch.expm1(tries * torch.log1p(-single))
-        found = logits.gather(1, classes) - chances.to(logits.dtype).log()
+            single = log_uniform_probability(classes, logits.shape[1])
+            probabilities = single * count if tries == count else -torch.expm1(tries * torch.log1p(-single))
+        found = logits.gather(1, classes) - probabilities.to(logits.dtype).log()
         if removes:
             hits = (classes[:, right:].unsqueeze(2) == labels.unsqueeze(1)).any(2)
             found[:, right:] -= hits * _HIT
@@ -222,11 +224,11 @@ def _distinct_of_all(
 
     How often one of those before came again is then drawn for each that is new.
     """
-    chances = log_uniform_chance(torch.arange(num_classes, device=device), num_classes)
+    probabilities = log_uniform_probability(torch.arange(num_classes, device=device), num_classes)
     uniform = torch.rand((2, num_classes), dtype=torch.float64, generator=generator, device=device)
     times, again = -torch.log1p(-uniform)
-    order = (times / chances).argsort()
-    left = chances[order].flip(0).cumsum(0).flip(0)[1:count]  # the chance of a new one after each
+    order = (times / probabilities).argsort()
+    left = probabilities[order].flip(0).cumsum(0).flip(0)[1:count]  # the probability of a new one after each
     tries = 1 + (again[1:count] / -torch.log1p(-left)).ceil().clamp_(min=1).sum()
     return order[:count], int(tries)
 

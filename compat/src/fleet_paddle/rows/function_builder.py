@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fleet.static import names
-from fleet.static.layers.helper import Layer
+from fleet.static.layers.helper import LayerBuilder
 
 
-def called(kind: str, name: str | None = None) -> Layer:
+def function_builder(kind: str, name: str | None = None) -> LayerBuilder:
     """What adds its operators. Results are named apart from layers: a parameter of the next `Linear` keeps its name."""
-    return Layer(kind, name or names.generate(f"{kind}_call"))
+    return LayerBuilder(kind, name or names.generate(f"{kind}_call"))

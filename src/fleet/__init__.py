@@ -5,8 +5,8 @@
     fleet.init(is_collective=True)      # who am I, and where are the others?
     print(fleet.worker_index(), fleet.worker_num())
 
-Importing this package does nothing and costs nothing: names are resolved when first used, torch is imported by
-`fleet.init()`.
+Importing this package opens nothing and imports no torch: names are resolved when first used, and torch is imported
+by `fleet.init()`.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ FLEET_STALL_TIMEOUT_S = _seconds(
 )
 FLEET_DATA_HOME = _text(
     "FLEET_DATA_HOME",
-    "Where `fleet_paddle.dataset` finds original files, a folder for each dataset; ~/.cache/fleet/datasets when unset.",
+    "Where tutorials' datasets find their original files, a folder for each; ~/.cache/fleet/datasets when unset.",
 )
 FLEET_VERIFY_PROGRAMS = _choice(
     "FLEET_VERIFY_PROGRAMS", ("0", "1"), "1 lets every pass of the transpiler verify the program that it makes."

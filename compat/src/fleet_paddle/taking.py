@@ -21,9 +21,9 @@ class Taking:
     takes: ClassVar[str]
     """The arguments as `fleet.static.spelling` writes them."""
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "takes" in vars(cls):
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if isinstance(vars(cls).get("takes"), str):
             spelled = Spelling.parse(f"__init__(self, {cls.takes})")
             given = ", ".join(f"{one.attribute}={one.name}" for one in spelled.parameters[1:])
             made = spelled.function(f"self.take(dict({given}))", {}, cls.__doc__ or "", cls.__module__)

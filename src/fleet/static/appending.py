@@ -19,6 +19,8 @@ class Appender:
     """One call of a layer, or one sign. `kind` is the stem of its name: `fc` gives `fc_0`, and outputs `fc_0.tmp_0`."""
 
     def __init__(self, kind: str, block: Block, name: str | None = None) -> None:
+        if not isinstance(name, str | None):
+            raise UsageTypeError(f"{prefix()}{kind}: name must be a text, got {type(name).__name__}")
         self.kind = kind
         self.block = block
         self.name = name or names.generate(kind, self._is_taken)

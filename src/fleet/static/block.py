@@ -110,7 +110,14 @@ class Block:
         return self.insert_op(len(self.ops), type, inputs, outputs, attrs, role=role)
 
     def insert_op(
-        self, index: int, type: str, inputs: Slots, outputs: Slots, attrs: Attrs, *, role: str | None = None
+        self,
+        index: int,
+        type: str,
+        inputs: Slots = None,
+        outputs: Slots = None,
+        attrs: Attrs = None,
+        *,
+        role: str | None = None,
     ) -> Operator:
         """`append_op` at another place."""
         op = Operator(

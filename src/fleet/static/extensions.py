@@ -6,6 +6,7 @@ or when all are listed. So importing the package costs nothing before a program 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 Define = Callable[[], None]
@@ -13,6 +14,9 @@ Define = Callable[[], None]
 
 _provided: list[Define] = []
 _waiting: list[Define] = []
+_lock = threading.RLock()
+_running: set[Define] = set()
+"""What is defining its operators now: it may ask for one of them itself."""
 
 
 def provide(define: Define) -> None:
@@ -23,6 +27,12 @@ def provide(define: Define) -> None:
 
 
 def define() -> None:
-    """Run what was provided and has not run yet."""
-    while _waiting:
-        _waiting.pop(0)()
+    """Run what was provided and has not run yet; what fails is tried again when next asked for."""
+    with _lock:
+        for one in [one for one in _waiting if one not in _running]:
+            _running.add(one)
+            try:
+                one()
+                _waiting.remove(one)
+            finally:
+                _running.discard(one)

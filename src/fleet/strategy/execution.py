@@ -1,7 +1,7 @@
 """How a static program is compiled and run, and how cuDNN picks its kernels.
 
-`fleet.static.BuildStrategy()` and `strategy.build_strategy` are the same class. Many of its fields are hints of the
-reference, which change no result and nothing else here; each says why.
+`fleet.static.BuildStrategy()` and `strategy.build_strategy` are the same class. Many of its fields are hints of
+PaddlePaddle's, which change no result and nothing else here; each says why.
 """
 
 from __future__ import annotations
@@ -141,13 +141,14 @@ class ExecutionStrategy(ProgramOptions):
 
 
 class _BuildField(GroupField[BuildStrategy]):
-    """Assigned, what the strategy has a field of its own for goes there, as 2.0 does it."""
+    """A BuildStrategy that is assigned gives the strategy what that has a field of its own for, as 2.0 does it."""
 
     def __set__(self, record: Record, value: Mapping[str, Any]) -> None:
         group = self.__get__(record, type(record))
-        if isinstance(value, BuildStrategy):
-            value = {leaf.dotted: leaf.value for leaf in value.changed()}
-        clean = group.cleaned(value)
+        if not isinstance(value, BuildStrategy):
+            group.assign(value)
+            return
+        clean = group.cleaned({leaf.dotted: leaf.value for leaf in value.changed()})
         for name in [name for name in clean if name in record._members]:
             setattr(record, name, clean.pop(name))
         group._keep(clean)

@@ -33,7 +33,7 @@ def refuse(path: str, name: str, value: object, built: Iterable[str]) -> None:
     """NotSupportedError unless `value` is the default; of a group, unless all in it are."""
     found = _find(path, name, built)
     if isinstance(found, NotBuilt):
-        if (tuple(value) if isinstance(value, list) else value) != found.default:
+        if not _is(value, found.default):
             default = shown(found.default)
             raise NotSupportedError(f"{path}.{name} is not built: {found.instead}; its default is {default}")
     elif isinstance(value, Mapping):
@@ -41,6 +41,11 @@ def refuse(path: str, name: str, value: object, built: Iterable[str]) -> None:
             refuse(f"{path}.{name}", inner, one, ())
     else:
         raise StrategyError(f"{path}.{name} must be a dict of fields, got {shown(value)}")
+
+
+def _is(value: object, default: object) -> bool:
+    plain = tuple(value) if isinstance(value, list) else value
+    return isinstance(plain, bool | int | float | str | tuple | None) and plain == default
 
 
 def _below(path: str) -> Names:

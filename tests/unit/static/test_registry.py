@@ -69,6 +69,20 @@ def test_operators_of_another_package_are_defined_when_one_is_asked_for() -> Non
         registry._definitions.pop("far", None)
 
 
+def test_a_package_whose_operators_cannot_be_defined_says_so_each_time() -> None:
+    def define() -> None:
+        raise ImportError("no such library")
+
+    extensions.provide(define)
+    try:
+        for _ in range(2):
+            with pytest.raises(ImportError, match="no such library"):
+                registry.definition("nigh")
+    finally:
+        extensions._provided.remove(define)
+        extensions._waiting.remove(define)
+
+
 def added(block: Block, **changed: Any) -> None:
     op: dict[str, Any] = {"type": "relu", "inputs": {"X": "x"}, "outputs": {"Out": "out"}, "attrs": {}, **changed}
     block.append_op(op["type"], op["inputs"], op["outputs"], op["attrs"])

@@ -66,6 +66,9 @@ class Embedding(imperative.Embedding, Layer):
             raise UsageError(f"Embedding: size must be [ids, width], got {size!r}")
         super().take({**given, "num_embeddings": size[0], "embedding_dim": size[1]})
 
+    def forward(self, input: torch.Tensor) -> Any:
+        return super().forward(input)
+
 
 class _Convolution(_Weighted):
     """A filter and a bias; the arguments that both convolutions end with."""

@@ -1,4 +1,4 @@
-"""Rows of activations that no definition of an operator can say: those in place, and `prelu`, which takes a weight."""
+"""Rows of activations that no operator's definition says: those in place, a clip, and `prelu` of a given weight."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
+from fleet.static import layers
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.state import dtype_of
 from fleet_paddle.rows.function import function
@@ -28,6 +29,13 @@ FUNCTIONS = [
     function("F.tanh_(x, name)", "`tanh`, in place.", torch.tanh_, None),
     function("F.elu_(x, alpha=1.0, name)", "`elu`, in place.", lambda x, alpha: F.elu(x, alpha, inplace=True), None),
     function("F.softmax_(x, axis=-1, dtype=None, name)", "`softmax`, in place.", _softmax_in_place, None),
+    function(
+        "F.hardtanh(x, min=-1.0, max=1.0, name)",
+        "x, clamped between `min` and `max`.",
+        F.hardtanh,
+        layers.clip,
+        "Hardtanh",
+    ),
     function(
         "F.prelu(x, weight, name)",
         "x where it is positive, weight * x elsewhere; the weight is one number, or one for each channel.",

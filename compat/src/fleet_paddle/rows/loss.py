@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,12 +36,22 @@ def reduced_variable(loss: Variable, reduction: str, name: str | None) -> Variab
     checked(reduction)
     if reduction == "none":
         return loss
-    return layers.reduce_mean(loss, name=name) if reduction == "mean" else layers.reduce_sum(loss, name=name)
+    return layers.mean(loss, name) if reduction == "mean" else layers.reduce_sum(loss, name=name)
 
 
 def _like(input: T, label: T) -> T:
     """Labels of another shape are spread as arithmetic would; torch warns of it, and a user here means it."""
     return label if label.shape == input.shape else label.expand_as(input)
+
+
+def _spread(loss: Callable[..., T]) -> Callable[..., T]:
+    """A loss of torch whose labels are spread, once its reduction is known to be one."""
+
+    def compute(input: T, label: T, reduction: str) -> T:
+        checked(reduction)
+        return loss(input, _like(input, label), reduction=reduction)
+
+    return compute
 
 
 def _cross_entropy(
@@ -167,7 +178,7 @@ FUNCTIONS = [
     function(
         "F.mse_loss(input, label, reduction='mean', name)",
         "The squared error: its mean, its sum, or all of it.",
-        lambda input, label, reduction: F.mse_loss(input, _like(input, label), reduction=checked(reduction)),
+        _spread(F.mse_loss),
         lambda x, y, reduction, name: reduced_variable(layers.square_error_cost(x, y), reduction, name),
         "MSELoss",
         2,
@@ -175,7 +186,7 @@ FUNCTIONS = [
     function(
         "F.l1_loss(input, label, reduction='mean', name)",
         "The absolute error.",
-        lambda input, label, reduction: F.l1_loss(input, _like(input, label), reduction=checked(reduction)),
+        _spread(F.l1_loss),
         lambda x, y, reduction, name: reduced_variable(layers.abs(x - y), reduction, name),
         "L1Loss",
         2,

@@ -27,7 +27,17 @@ def _spread(x: Variable, axis: Any, unbiased: bool, keepdim: bool, name: str | N
     return layers.elementwise_div(layers.reduce_sum(apart, axis, keepdim), count - 1.0, name=name)
 
 
+def _mean(x: Variable, axis: Any, keepdim: bool, name: str | None) -> Variable:
+    return layers.mean(x, name) if axis is None and not keepdim else layers.reduce_mean(x, axis, keepdim, name)
+
+
 FUNCTIONS = [
+    function(
+        "mean(x, axis=None, keepdim=False, name)",
+        "The mean over some dimensions, or over all.",
+        lambda x, axis, keepdim: torch.mean(x, _axes(axis), keepdim),
+        _mean,
+    ),
     function("numel(x, name)", "The number of elements.", lambda x: torch.tensor(x.numel()), lambda x, name: size(x)),
     function(
         "var(x, axis=None, unbiased=True, keepdim=False, name)",

@@ -19,7 +19,7 @@ def add_batch_norm(
 ) -> Variable:
     """Add the operator; mean and variance are kept unless it is for evaluation or uses the kept ones."""
     dtype = inputs["X"].dtype
-    out, saved_mean, saved_variance = (layer.temporary(dtype, stop_gradient=place > 0) for place in range(3))
+    saved_mean, saved_variance, out = (layer.temporary(dtype, stop_gradient=place < 2) for place in range(3))
     kept = {} if is_test or use_global_stats else {"MeanOut": inputs["Mean"], "VarianceOut": inputs["Variance"]}
     attrs = {
         "momentum": float(momentum),
@@ -35,7 +35,7 @@ def add_batch_norm(
 def add_layer_norm(layer: LayerBuilder, inputs: Mapping[str, Variable | None], axis: int, epsilon: float) -> Variable:
     """Add the operator over the dimensions from `axis` on."""
     x = layer.variable(inputs["X"])
-    out, mean, variance = (layer.temporary(x.dtype, stop_gradient=place > 0) for place in range(3))
+    mean, variance, out = (layer.temporary(x.dtype, stop_gradient=place < 2) for place in range(3))
     attrs = {"begin_norm_axis": axis, "epsilon": float(epsilon)}
     layer.op("layer_norm", inputs, {"Y": out, "Mean": mean, "Variance": variance}, attrs)
     return out

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.errors import NotSupportedError
+from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+from fleet.static.callsite import prefix
 from fleet.static.dtypes import canonical
 from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.layers.sizes import shape_and_sizes
 from fleet.static.ops import OWN
+from fleet.static.ops.making import integers, whole
 from fleet.static.registry import Calls, Definition
 from fleet.static.spelling import Spelling
 from fleet.static.variable import Variable
@@ -41,8 +43,8 @@ class Row:
     definition: Definition
     slots: tuple[tuple[str, str, str], ...]
     """Slot, its mark, and the parameter that fills it."""
-    attributes: tuple[tuple[str, Callable[[Any], Any]], ...]
-    """Attribute, and what gives it its type."""
+    attributes: tuple[tuple[str, Callable[[Any], Any], bool], ...]
+    """Attribute, what gives it its type, and whether None leaves it out."""
     calls: Calls
     operands: tuple[str, ...]
     settings: tuple[str, ...]
@@ -64,7 +66,7 @@ def row_of(definition: Definition, calls: Calls, spelling: Spelling) -> Row:
     return Row(
         definition,
         tuple((slot, mark, one.name) for (slot, mark), one in zip(slots.items(), operands, strict=True)),
-        tuple((one.attribute, _typing(one.attribute, definition, calls)) for one in settings),
+        tuple((one.attribute, _typing(one.attribute, definition, calls), one.default == "None") for one in settings),
         calls,
         tuple(one.name for one in operands),
         tuple(one.name for one in settings),
@@ -81,11 +83,34 @@ def _typing(attribute: str, definition: Definition, calls: Calls) -> Callable[[A
     default = None if calls.to_attrs else definition.attrs[attribute]
     if isinstance(default, list) and SIZES not in definition.input_slots:
         return _numbers
-    return type(default) if type(default) in (bool, int, float, str) else lambda value: value
+    return _CONVERSIONS.get(type(default), lambda value: value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, str):
+        raise TypeError(value)
+    return float(value)
+
+
+def _switch(value: Any) -> bool:
+    if value not in (True, False):
+        raise ValueError(value)
+    return bool(value)
 
 
 def _numbers(value: Any) -> list[int]:
-    return [int(one) for one in value] if isinstance(value, Iterable) else [int(value)]
+    return list(integers(value))
+
+
+_CONVERSIONS: dict[type, Callable[[Any], Any]] = {bool: _switch, int: whole, float: _number, str: str}
+_MUST_BE = {
+    _switch: "True or False",
+    whole: "a whole number",
+    _number: "a number",
+    _numbers: "a whole number, or a list of them",
+    canonical: "the name of a type",
+}
+"""What an argument must be that could not be converted."""
 
 
 def add(row: Row, operands: Sequence[Any], settings: Sequence[Any], name: str | None, act: str | None, out: Any) -> Any:
@@ -98,11 +123,9 @@ def add(row: Row, operands: Sequence[Any], settings: Sequence[Any], name: str | 
         if one is not None or mark != "?"
     }
     variables = [one for given in inputs.values() for one in (given if isinstance(given, list) else [given])]
-    attrs = _attributes(row, settings)
+    attrs = _attributes(row, layer, settings)
     _add_slots(row, layer, inputs, attrs)
-    for what, value in attrs.items():
-        if isinstance(value, Variable):
-            raise NotSupportedError(f"{type}: {what} must be a number; a shape that depends on values is not built")
+    _refuse_variables(layer, attrs)
     keeps = row.calls.keeps is None or row.calls.keeps(variables, attrs)
     made = {} if out is None else {row.outputs[0][0]: layer.target(out, variables)}
     for slot, _ in row.outputs[len(made) : None if keeps else -1]:
@@ -117,13 +140,25 @@ def add(row: Row, operands: Sequence[Any], settings: Sequence[Any], name: str | 
     return found if len(found) > 1 else layer.activate(found[0], act)
 
 
-def _attributes(row: Row, settings: Sequence[Any]) -> dict[str, Any]:
-    given = {
-        attribute: value if isinstance(value, Variable) else typed(value)
-        for (attribute, typed), value in zip(row.attributes, settings, strict=True)
-        if value is not None
-    }
-    return given if row.calls.to_attrs is None else row.calls.to_attrs(given)
+def _attributes(row: Row, layer: LayerBuilder, settings: Sequence[Any]) -> dict[str, Any]:
+    given = {}
+    for (attribute, typed, is_optional), what, value in zip(row.attributes, row.settings, settings, strict=True):
+        if value is None and is_optional:
+            continue
+        try:
+            given[attribute] = value if isinstance(value, Variable) else typed(value)
+        except (TypeError, ValueError, UsageError):
+            must = _MUST_BE.get(typed, "given")
+            raise UsageTypeError(f"{prefix()}{layer.kind}: {what} must be {must}, got {value!r}") from None
+    return given if row.calls.to_attrs is None else row.calls.to_attrs(given)  # which may know what a variable means
+
+
+def _refuse_variables(layer: LayerBuilder, attrs: dict[str, Any]) -> None:
+    for what, value in attrs.items():
+        if isinstance(value, Variable):
+            raise NotSupportedError(
+                f"{prefix()}{layer.kind}: {what} must be a number; a shape that depends on values is not built"
+            )
 
 
 def _add_slots(row: Row, layer: LayerBuilder, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
@@ -140,6 +175,8 @@ def _add_slots(row: Row, layer: LayerBuilder, inputs: dict[str, Any], attrs: dic
 
 
 def _several(layer: LayerBuilder, given: Any, what: str) -> list[Variable]:
+    if not isinstance(given, Variable | list | tuple):
+        raise UsageTypeError(f"{prefix()}{layer.kind}: {what} must be Variables in a list, got {type(given).__name__}")
     found = [given] if isinstance(given, Variable) else [layer.variable(one, what) for one in given]
     if not found:
         raise layer.error(f"{what} must hold at least one Variable")
@@ -184,7 +221,7 @@ def stub(definitions: Iterable[Definition]) -> str:
     has_capitals = any(not name.islower() for _, _, spelling in found for name in spelling.names)
     lines = [
         '"""Layers made from the definitions of operators; `make docs` writes this stub."""',
-        f"# ruff: noqa: E501{', N803' if has_capitals else ''}  (a line for each layer; scripts' names)",
+        f"# ruff: noqa: E501{', N803' if has_capitals else ''}  (one line per layer, with scripts' names)",
         "# fmt: off",
         "",
         *(["from collections.abc import Sequence"] if any("Sequence[" in one for one in functions) else []),

@@ -159,9 +159,7 @@ activation(
     torch.clamp,
     attrs={"t_min": 0.0, "t_max": 24.0},
     doc="x, clamped between `t_min` and `t_max`.",
-    v2="F.hardtanh(x, min->t_min=-1.0, max->t_max=1.0, name)",
-    layer="Hardtanh",
-    on_tensors=functional.hardtanh,
+    v2="",
 )
 activation(
     "soft_relu",

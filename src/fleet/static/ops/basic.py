@@ -47,7 +47,7 @@ def _fill_constant(op: Operator, lowering: Lowering) -> Kernel:
     "fill_zeros_like",
     inputs=("X",),
     infer=same_as("X"),
-    calls=Calls("0 everywhere, shaped as `x`.", "zeros_like(x, out=None)"),
+    calls=Calls("0 everywhere, shaped as `x`.", "zeros_like(x, out=None)", kind="zeros_like"),
 )
 def _fill_zeros_like(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     return torch.zeros_like

@@ -76,21 +76,29 @@ def _filled_like(x: torch.Tensor, fill_value: Any, dtype: Any) -> torch.Tensor:
     attrs={"value": 0.0, "dtype": ""},
     infer=_infer_like,
     calls=[
-        Calls("1 everywhere, shaped as `x`.", "ones_like(x, out=None)", to_attrs=lambda given: {"value": 1.0, **given}),
+        Calls(
+            "1 everywhere, shaped as `x`.",
+            "ones_like(x, out=None)",
+            to_attrs=lambda given: {"value": 1.0, **given},
+            kind="ones_like",
+        ),
         Calls(
             "One value everywhere, in the shape and, unless given, the type of `x`.",
             v2="full_like(x, fill_value->value, dtype=None, name)",
+            kind="full_like",
             torch=_filled_like,
         ),
         Calls(
             "Ones in the shape of `x`.",
             v2="ones_like(x, dtype=None, name)",
+            kind="full_like",
             torch=lambda x, dtype: _filled_like(x, 1, dtype),
             to_attrs=lambda given: {"value": 1.0, **given},
         ),
         Calls(
             "Zeros in the shape of `x`.",
             v2="zeros_like(x, dtype=None, name)",
+            kind="full_like",
             torch=lambda x, dtype: _filled_like(x, 0, dtype),
         ),
     ],

@@ -77,8 +77,17 @@ def product(sizes: Sequence[int]) -> int:
 
 
 def integers(given: Any) -> tuple[int, ...]:
-    """One number or several, such as sizes or dimensions, whatever they are given as."""
-    return tuple(int(one) for one in given) if isinstance(given, Iterable) else (int(given),)
+    """One whole number or several, such as sizes or dimensions, whatever they are given as; TypeError for others."""
+    several = isinstance(given, Iterable) and getattr(given, "ndim", 1) != 0
+    return tuple(whole(one) for one in given) if several else (whole(given),)
+
+
+def whole(given: Any) -> int:
+    """A number, a tensor or an array of one; TypeError if it is a fraction or no number."""
+    number = int(given)
+    if number != given:
+        raise TypeError(f"a whole number is needed, got {given!r}")
+    return number
 
 
 def axis_of(infer: Infer, axis: int, rank: int, what: str = "axis") -> int:

@@ -85,14 +85,20 @@ _define(
     _uniform,
     _UNIFORM,
     Calls(
-        "Spread evenly from `min` to `max`.", "uniform_random(shape, dtype='float32', min=-1.0, max=1.0, seed=0, name)"
+        "Spread evenly from `min` to `max`.",
+        "uniform_random(shape, dtype='float32', min=-1.0, max=1.0, seed=0, name)",
+        kind="uniform_random",
     ),
 )
 _define(
     "random_gaussian",
     _gaussian,
     _GAUSSIAN,
-    Calls("Normally distributed.", "gaussian_random(shape, mean=0.0, std=1.0, seed=0, dtype='float32', name)"),
+    Calls(
+        "Normally distributed.",
+        "gaussian_random(shape, mean=0.0, std=1.0, seed=0, dtype='float32', name)",
+        kind="gaussian_random",
+    ),
 )
 
 

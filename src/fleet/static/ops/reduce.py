@@ -11,7 +11,7 @@ from fleet.static.dtypes import FLOATS, INTEGERS, canonical, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.kinds import Shape
 from fleet.static.operator import Operator
-from fleet.static.ops.making import axis_of
+from fleet.static.ops.making import axis_of, integers
 from fleet.static.registry import Calls, Grad, Infer, Kernel, register, register_grad
 
 
@@ -108,7 +108,7 @@ def _total(x: torch.Tensor, dims: list[int], keepdim: bool) -> torch.Tensor:
 def to_attrs(given: dict[str, Any]) -> dict[str, Any]:
     """The attributes of a reduction: `dim` may be one dimension, several, or none for all."""
     dim = given.get("dim")
-    dims = [] if dim is None else [dim] if isinstance(dim, int) else [int(one) for one in dim]
+    dims = [] if dim is None else list(integers(dim))
     return given | {"dim": dims, "keep_dim": bool(given.get("keep_dim", False)), "reduce_all": not dims}
 
 
@@ -132,13 +132,13 @@ def _on_tensors(function: Kernel) -> Kernel:
 
 
 def _product_of(x: torch.Tensor, axis: Any, keepdim: bool, dtype: Any) -> torch.Tensor:
-    given = x if dtype is None else x.to(torch_dtype(canonical(dtype)))
-    axes = _every(x, axis)
-    dims = sorted({one % x.dim() for one in ([axes] if isinstance(axes, int) else axes)})
-    return _product(given, dims, keepdim)
+    made = x if dtype is None else x.to(torch_dtype(canonical(dtype)))
+    for dim in sorted({one % x.dim() for one in integers(range(x.dim()) if axis is None else axis)}, reverse=True):
+        made = torch.prod(made, dim, keepdim)
+    return made
 
 
-def _define(type: str, function: Kernel, grad: Grad | None, doc: str, v2: str, compute: Kernel) -> None:
+def _define(type: str, function: Kernel, grad: Grad | None, doc: str, v2: str, compute: Kernel | None) -> None:
     calls = Calls(doc, f"{type}(input, dim=None, keep_dim=False, name)", v2, compute, to_attrs=to_attrs)
 
     @register(type, inputs=("X",), attrs=_ATTRS, infer=_infer_reduce, grad=grad, calls=calls)
@@ -160,8 +160,8 @@ _define(
     torch.mean,
     Grad(needs=("X",)),
     "The mean over some dimensions, or over all.",
-    f"mean(x, {_AXIS}, {_KEEP}, name)",
-    lambda x, axis, keepdim: torch.mean(x, _axes(axis), keepdim),
+    "",
+    None,
 )
 _define(
     "reduce_max",

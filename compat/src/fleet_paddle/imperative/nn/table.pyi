@@ -85,7 +85,7 @@ class Hardswish(FunctionLayer):
     """x * min(max(0, x + offset), threshold) / scale; in 2.0 with 6, 6 and 3."""
     def __init__(self, name: str | None = None) -> None: ...
 class Hardtanh(FunctionLayer):
-    """x, clamped between `t_min` and `t_max`."""
+    """x, clamped between `min` and `max`."""
     min: float; max: float
     def __init__(self, min: float = -1.0, max: float = 1.0, name: str | None = None) -> None: ...
 class KLDivLoss(FunctionLayer):

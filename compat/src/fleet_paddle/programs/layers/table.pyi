@@ -1,5 +1,5 @@
 """Layers made from the definitions of operators; `make docs` writes this stub."""
-# ruff: noqa: E501  (a line for each layer; scripts' names)
+# ruff: noqa: E501  (one line per layer, with scripts' names)
 # fmt: off
 
 from typing import Any

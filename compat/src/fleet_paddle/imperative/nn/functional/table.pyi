@@ -154,7 +154,7 @@ def hardswish(x: X, name: str | None = None) -> X:
     """x * min(max(0, x + offset), threshold) / scale; in 2.0 with 6, 6 and 3."""
 
 def hardtanh(x: X, min: float = -1.0, max: float = 1.0, name: str | None = None) -> X:
-    """x, clamped between `t_min` and `t_max`."""
+    """x, clamped between `min` and `max`."""
 
 def hsigmoid_loss(input: X, label: X, num_classes: Any, weight: Any, bias: Any = None, path_table: Any = None, path_code: Any = None, is_sparse: bool = False, name: str | None = None) -> X:
     """The cross entropy of every decision on the way to a class in a binary tree, [batch, 1].

@@ -33,7 +33,10 @@ _DTYPES = {
 _BITS = {"BF16": "<u2", "BOOL": "u1", "F8_E4M3": "u1", "F8_E5M2": "u1", "C64": "<u8"}
 _BY_NAME = {name: dtype for dtype, name in _DTYPES.items()} | {name: np.dtype(bits) for name, bits in _BITS.items()}
 _METADATA = "__metadata__"
-_OTHERS = {b"\x80": "a pickle, as PaddlePaddle writes", b"PK": "a zip archive with a pickle, as torch.save writes"}
+_OTHERS = {
+    **{bytes([0x80, protocol]): "a pickle, as PaddlePaddle writes" for protocol in range(2, 6)},
+    b"PK": "a zip archive with a pickle, as torch.save writes",
+}
 _MAX_HEADER_BYTES = 100_000_000  # what the library accepts, too
 
 

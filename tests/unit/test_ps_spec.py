@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -258,6 +259,12 @@ def test_the_first_difference(here: JobSpec, line: str) -> None:
 
 def test_no_difference() -> None:
     assert difference(JOB, JobSpec.from_json(JOB.to_json())) is None
+
+
+def test_rules_say_what_they_return() -> None:
+    for rule in (rules.SGD, rules.Momentum, rules.Sum):
+        assert get_type_hints(rule)["return"] is RuleSpec
+        assert inspect.signature(rule).return_annotation == "RuleSpec"
 
 
 def test_rules_have_all_their_arguments() -> None:

@@ -106,11 +106,6 @@ class FlatParameters:
         """The gradients of a group for a server: bytes of the buffer itself, to be joined; they change with it."""
         return self._pieces.get((server, group), ())
 
-    def gradient_pieces(self, server: int) -> list[memoryview]:
-        """The gradients of all groups for a server, group after group."""
-        groups = sorted(group for place, group in self._pieces if place == server)
-        return [piece for group in groups for piece in self.pieces(server, group)]
-
     def values(self, server: int, group: int) -> memoryview:
         """A copy of the present values of a group that a server holds, as bytes."""
         spans = self.spans(server, group)

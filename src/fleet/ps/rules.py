@@ -43,22 +43,25 @@ P = ParamSpec("P")
 
 
 def _rule(name: str) -> Callable[[Callable[P, None]], Callable[P, RuleSpec]]:
-    """A constructor of the rule `name`, with the signature of the function below it and of what that was given.
+    """Turn the function below into a constructor of the rule `name`: its arguments, checked, become a `RuleSpec`.
 
-    The function itself only looks at what no argument tells alone; each is checked by its name.
+    `CHECKS` has the check of each argument, by its name. The body of the function, which runs first, has only those
+    checks that are this rule's own, such as one argument against another.
     """
 
-    def decorate(look: Callable[P, None]) -> Callable[P, RuleSpec]:
-        arguments = signature(look)
-        look.__annotations__["return"] = "RuleSpec"
+    def decorate(check: Callable[P, None]) -> Callable[P, RuleSpec]:
+        arguments = signature(check)
 
-        @wraps(look)
+        @wraps(check)
         def construct(*args: P.args, **kwargs: P.kwargs) -> RuleSpec:
-            look(*args, **kwargs)
+            check(*args, **kwargs)
             given = arguments.bind(*args, **kwargs)
             given.apply_defaults()
             return _spec(name, **given.arguments)
 
+        # `wraps` has given it those of `check`, which returns nothing.
+        construct.__annotations__ = {**check.__annotations__, "return": "RuleSpec"}
+        construct.__dict__["__signature__"] = arguments.replace(return_annotation="RuleSpec")
         return says_what_was_meant(construct)
 
     return decorate

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def _of_role(ask: Callable[[RoleMaker], T], doc: str) -> Callable[[Questions], T]:
-    """The method that asks the role maker of a job what `ask` asks any."""
+    """A method that calls the role maker's method of the same name."""
     name = ask.__name__
 
     def answer(self: Questions) -> T:

@@ -182,8 +182,3 @@ def _parameter(block: Block, one: Parameter | str) -> Parameter:
     if not isinstance(var, Parameter):
         raise UsageTypeError(f"param_list must hold parameters or their names, got {one!r}")
     return var
-
-
-ClipGradByValue = GradientClipByValue
-ClipGradByNorm = GradientClipByNorm
-ClipGradByGlobalNorm = GradientClipByGlobalNorm

@@ -141,13 +141,3 @@ def fans(var: Variable) -> tuple[float, float]:
 
 def _random(var: Variable, block: Block, type: str, attrs: dict[str, float], seed: int) -> None:
     block.append_op(type, {}, {"Out": var.name}, {"shape": list(var.shape), "dtype": var.dtype, "seed": seed, **attrs})
-
-
-ConstantInitializer = Constant
-UniformInitializer = Uniform
-NormalInitializer = Normal
-TruncatedNormalInitializer = TruncatedNormal
-XavierInitializer = Xavier
-MSRAInitializer = MSRA
-BilinearInitializer = Bilinear
-NumpyArrayInitializer = NumpyArray

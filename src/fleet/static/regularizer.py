@@ -18,7 +18,3 @@ def L1Decay(regularization_coeff: float = 0.0) -> Penalty:
 def L2Decay(regularization_coeff: float = 0.0) -> Penalty:
     """coeff * w is added to the gradient, which is torch's weight_decay."""
     return Penalty("l2", number("L2Decay", "regularization_coeff", regularization_coeff, least=0))
-
-
-L1DecayRegularizer = L1Decay
-L2DecayRegularizer = L2Decay

@@ -32,10 +32,10 @@ def _limit(grads: Sequence[torch.Tensor], most: float) -> None:
 
 CLIPS: dict[str, tuple[clips.GradientClip, Callable[[list[torch.Tensor]], object]]] = {
     "value": (clips.GradientClipByValue(0.5, -0.2), lambda grads: [grad.clamp_(-0.2, 0.5) for grad in grads]),
-    "value both ways": (clips.ClipGradByValue(0.5), lambda grads: [grad.clamp_(-0.5, 0.5) for grad in grads]),
+    "value both ways": (clips.GradientClipByValue(0.5), lambda grads: [grad.clamp_(-0.5, 0.5) for grad in grads]),
     "norm": (clips.GradientClipByNorm(0.7), lambda grads: list(map(partial(_limit, most=0.7), zip(grads)))),
     "global norm": (clips.GradientClipByGlobalNorm(0.7), partial(_limit, most=0.7)),
-    "large global norm": (clips.ClipGradByGlobalNorm(1e6), len),
+    "large global norm": (clips.GradientClipByGlobalNorm(1e6), len),
 }
 
 

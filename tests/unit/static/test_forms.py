@@ -17,7 +17,6 @@ from fleet.errors import UsageError, UsageTypeError
 from fleet.static import layers, names, optimizer
 from fleet.static.backward import append_backward
 from fleet.static.block import Block
-from fleet.static.compare import difference, same
 from fleet.static.dtypes import DTYPES
 from fleet.static.json_form import to_json
 from fleet.static.kinds import ROWS, TENSOR
@@ -29,6 +28,7 @@ from fleet.static.program import Program, program_guard
 from fleet.static.text import to_text
 from fleet.static.variable import Parameter, Penalty, Variable
 from support.programs import building
+from support.programs_compared import difference, same
 
 FORMS: list[tuple[Callable[[Program], str], Callable[[str], Program]]] = [
     (to_text, Program.parse_from_string),

@@ -142,7 +142,7 @@ def test_a_variable_with_an_initializer(built: Any) -> None:
 def test_small_attributes_of_programs(built: Any) -> None:
     x = fed("x", [-1, 2])
     loss = layers.mean(layers.fc(x, 1))
-    rate = layers.learning_rate._decay_step_counter(5)
+    rate = layers.scale(layers.cast(layers.autoincreased_step_counter(begin=0), "float32"), bias=5.0)
     sgd = optimizer.SGD(0.5)
     assert sgd._global_learning_rate() is None
     sgd.minimize(loss)
@@ -232,7 +232,8 @@ def test_values_are_looked_at_before_they_are_set(tmp_path: Any, caplog: pytest.
 def test_averages_of_parameters(built: Any, has_steps: bool) -> None:
     x = fed("x", [-1, 2])
     optimizer.SGD(1.0).minimize(layers.mean(layers.fc(x, 1, bias_attr=False)))
-    ema = ExponentialMovingAverage(0.5, layers.learning_rate._decay_step_counter() if has_steps else None)
+    steps = layers.cast(layers.autoincreased_step_counter(begin=0), "float32") if has_steps else None
+    ema = ExponentialMovingAverage(0.5, steps)
     ema.update()
     exe, feed = static.Executor(), {"x": np.ones((1, 2), np.float32)}
     with pytest.raises(NotReadyError, match="there are no averages"), ema.apply(exe):

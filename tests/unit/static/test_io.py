@@ -15,7 +15,6 @@ from safetensors.numpy import load_file, save_file
 
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.static import io, names
-from fleet.static.compare import same
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import Scope, global_scope, scope_guard
 from fleet.static.layers.helper import LayerBuilder
@@ -23,6 +22,7 @@ from fleet.static.layers.io import data
 from fleet.static.program import Program, program_guard
 from fleet.static.remote import Remote
 from fleet.static.variable import Variable
+from support.programs_compared import same
 
 
 @pytest.fixture(autouse=True)

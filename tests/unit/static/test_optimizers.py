@@ -18,7 +18,7 @@ from fleet.static.layers.loss import square_error_cost
 from fleet.static.layers.nn import fc
 from fleet.static.layers.table import elementwise_mul, mean
 from fleet.static.program import Program, program_guard
-from fleet.static.regularizer import L1Decay, L1DecayRegularizer, L2Decay, L2DecayRegularizer
+from fleet.static.regularizer import L1Decay, L2Decay
 from fleet.static.variable import Parameter, Penalty, Variable
 from support.programs import building
 
@@ -243,7 +243,10 @@ def test_programs_of_one_scope_have_accumulators_of_their_own() -> None:
 def test_old_names() -> None:
     assert of.AdamOptimizer is of.Adam
     assert of.__all__ == sorted(of.__all__, key=lambda name: (not name.isupper(), name))
-    assert (L2DecayRegularizer(0.5), L1DecayRegularizer(0.5)) == (Penalty("l2", 0.5), Penalty("l1", 0.5))
+
+
+def test_regularizers_are_penalties() -> None:
+    assert (L2Decay(0.5), L1Decay(0.5)) == (Penalty("l2", 0.5), Penalty("l1", 0.5))
 
 
 def test_mistakes_of_minimize_are_named() -> None:

@@ -48,10 +48,6 @@ def test_equals_the_same_on_the_whole_tensor(type: str, attrs: dict[str, Any], e
     np.testing.assert_allclose(found.to_dense(), expected, rtol=1e-6)
 
 
-def test_squared_norm_of_merged_rows() -> None:
-    assert applied("squared_l2_norm", {}).tolist() == [float(DENSE.square().sum())]
-
-
 @pytest.mark.parametrize("type", ["cast", "mean", "square", "assign", "isfinite", "reshape"])
 def test_what_takes_no_rows_says_so_while_building(type: str) -> None:
     with pytest.raises(UsageError, match=rf"test_sp.*: {type}: X 'rows' has some rows only, .*use is_sparse=False"):

@@ -19,7 +19,7 @@ from fleet.static.variable import Variable
 MAX_KNOWN = 64
 """Programs and fetches whose numbers an executor remembers."""
 
-WHOLE = frozenset({"mean", "accuracy", "auc", "isfinite", "isinf", "isnan", "squared_l2_norm"})
+WHOLE = frozenset({"mean", "accuracy", "auc", "isfinite", "isinf", "isnan"})
 """Types whose results of shape [1] are always numbers."""
 
 SHAPING = frozenset(

@@ -5,9 +5,17 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static.initializer": "Bilinear BilinearInitializer Constant ConstantInitializer Initializer MSRA "
-        "MSRAInitializer Normal NormalInitializer NumpyArrayInitializer TruncatedNormal TruncatedNormalInitializer "
-        "Uniform UniformInitializer Xavier XavierInitializer"
+        "fleet.static.initializer": "Bilinear Constant Initializer MSRA Normal TruncatedNormal Uniform Xavier",
+    },
+    renamed={
+        "BilinearInitializer": "fleet.static.initializer:Bilinear",
+        "ConstantInitializer": "fleet.static.initializer:Constant",
+        "MSRAInitializer": "fleet.static.initializer:MSRA",
+        "NormalInitializer": "fleet.static.initializer:Normal",
+        "NumpyArrayInitializer": "fleet.static.initializer:NumpyArray",
+        "TruncatedNormalInitializer": "fleet.static.initializer:TruncatedNormal",
+        "UniformInitializer": "fleet.static.initializer:Uniform",
+        "XavierInitializer": "fleet.static.initializer:Xavier",
     },
     refused={
         "force_init_on_cpu": "first values depend on seed and name alone, not on the device",

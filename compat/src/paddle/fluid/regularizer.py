@@ -2,4 +2,11 @@
 
 from paddle._alias import alias
 
-alias(__name__, {"fleet.static.regularizer": "L1Decay L1DecayRegularizer L2Decay L2DecayRegularizer"})
+alias(
+    __name__,
+    {"fleet.static.regularizer": "L1Decay L2Decay"},
+    renamed={
+        "L1DecayRegularizer": "fleet.static.regularizer:L1Decay",
+        "L2DecayRegularizer": "fleet.static.regularizer:L2Decay",
+    },
+)

@@ -78,7 +78,8 @@ def _written_by_servers(dirname: Folder) -> Path:
             raise
         raise CheckpointError(
             f"{dirname} has variables of a program without servers, and parameters of this one are on servers; load "
-            "it into the program as one process runs it, or begin with such values: initializer=NumpyArrayInitializer"
+            "it into the program as one process runs it, or begin with such values: "
+            "initializer=fleet.static.initializer.NumpyArray(...)"
         ) from error
 
 
@@ -90,7 +91,8 @@ def refuse_to_load(program: Program, names: Iterable[str]) -> None:
         if name in known:
             raise UsageError(
                 f"parameter {name!r} is on servers, whose values would replace what is loaded here; give the servers "
-                "a checkpoint with load_persistables(), or begin with a value: initializer=NumpyArrayInitializer"
+                "a checkpoint with load_persistables(), or begin with a value: "
+                "initializer=fleet.static.initializer.NumpyArray(...)"
             )
 
 

@@ -14,10 +14,9 @@ from itertools import pairwise
 from typing import Any
 
 from fleet.errors import UsageError
-from fleet.static.initializer import Constant
 from fleet.static.layers.helper import LayerBuilder
+from fleet.static.layers.observing import autoincreased_step_counter
 from fleet.static.operator import SCHEDULE
-from fleet.static.program import default_main_program, default_startup_program
 from fleet.static.settings import checked, number, whole
 from fleet.static.variable import Variable
 from fleet.strategy.check import Check, Number, Switch, Whole
@@ -110,16 +109,6 @@ def linear_lr_warmup(learning_rate: float | Variable, warmup_steps: int, start_l
     return _checked("linear_lr_warmup", locals(), "linear_warmup", warmup_steps=_COUNT)
 
 
-def _decay_step_counter(begin: int = 0) -> Variable:
-    """The count of steps as a float32 of shape [1]: `begin` in the first run, for schedules of a script's own."""
-    layer = LayerBuilder("step_counter")
-    with layer.block.program.adding(SCHEDULE):
-        step, out = layer.temporary(stop_gradient=True), layer.temporary(stop_gradient=True)
-        layer.op("cast", {"X": _counter()}, {"Out": step}, {"in_dtype": "int64", "out_dtype": "float32"})
-        layer.op("scale", {"X": step}, {"Out": out}, {"scale": 1.0, "bias": float(begin)})
-    return out
-
-
 def _checked(own: str, given: dict[str, Any], kind: str = "", **checks: Check[Any]) -> Variable:
     """The schedule of a function by what it was given; a learning rate may be another schedule's variable."""
     rate = given["learning_rate"] if isinstance(given["learning_rate"], Variable) and kind else None
@@ -135,17 +124,10 @@ def _schedule(kind: str, rate: Variable | None = None, **attrs: Any) -> Variable
     layer = LayerBuilder(kind)
     with layer.block.program.adding(SCHEDULE):
         out = layer.temporary(stop_gradient=True)
-        layer.op(f"lr_{kind}", {"Step": _counter(), "LearningRate": rate}, {"Out": out}, attrs)
+        layer.op(
+            f"lr_{kind}",
+            {"Step": autoincreased_step_counter(COUNTER, begin=0), "LearningRate": rate},
+            {"Out": out},
+            attrs,
+        )
     return out
-
-
-def _counter() -> Variable:
-    """The count of steps, which grows before anything else in a step."""
-    block, startup = default_main_program().global_block(), default_startup_program().global_block()
-    if COUNTER in block.vars:
-        return block.vars[COUNTER]
-    counter = block.create_var(COUNTER, (1,), "int64", persistable=True, stop_gradient=True)
-    block.insert_op(0, "increment", {"X": counter}, {"Out": counter}, {"step": 1.0}, role=SCHEDULE)
-    if COUNTER not in startup.vars:
-        Constant(-1)(startup.create_var(COUNTER, (1,), "int64", persistable=True), startup)
-    return counter

@@ -109,7 +109,8 @@ def assign(input: Any, output: Variable | None = None) -> Variable:
         return out
     if source.size > MAX_ASSIGNED:
         raise layer.error(
-            f"an array of {source.size} elements is too large for a program; feed it, or use NumpyArrayInitializer"
+            f"an array of {source.size} elements is too large for a program; feed it, or give a parameter "
+            "initializer=fleet.static.initializer.NumpyArray(...)"
         )
     if not isinstance(input, np.ndarray | np.generic) and source.dtype == np.float64:
         source = source.astype(np.float32)

@@ -90,9 +90,6 @@ from fleet.static.ops import (
     printing as printing,
 )
 from fleet.static.ops import (
-    probability_loss as probability_loss,
-)
-from fleet.static.ops import (
     random as random,
 )
 from fleet.static.ops import (

@@ -12,7 +12,7 @@ from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
 from fleet.static.kinds import ROWS
 from fleet.static.operator import Operator
-from fleet.static.ops.making import always, computes, positive
+from fleet.static.ops.making import computes, positive
 from fleet.static.registry import Grad, Infer, Kernel, register, register_grad
 
 EPSILON = 1e-6
@@ -90,21 +90,6 @@ def _shortened(x: torch.Tensor, max_norm: float) -> torch.Tensor:
     """x, scaled down so that its Euclidean norm is at most `max_norm`."""
     norm: torch.Tensor = torch.linalg.vector_norm(x)
     return x * (max_norm / norm.clamp_min(max_norm))
-
-
-def _infer_norm(infer: Infer) -> None:
-    infer.require_dtype("X", FLOATS)
-    infer.set("Out", [1], infer.dtype("X"))
-
-
-@register("squared_l2_norm", inputs=("X",), infer=_infer_norm, grad=Grad(needs=("X",)), takes_rows=True)
-def _squared_l2_norm(op: Operator, lowering: Lowering) -> Kernel:
-    if lowering.var(op.input("X")[0]).kind == ROWS:
-        return lambda rows: rows.merged().values.square().sum().view(1)
-    return lambda x: x.square().sum().view(1)
-
-
-register_grad("squared_l2_norm")(always(lambda x, grad: x * (grad * 2)))
 
 
 def _infer_together(infer: Infer) -> None:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from fleet.static.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue
+from fleet.static.clip import GradientClipByGlobalNorm as ClipGradByGlobalNorm
+from fleet.static.clip import GradientClipByNorm as ClipGradByNorm
+from fleet.static.clip import GradientClipByValue as ClipGradByValue
 from fleet_paddle.imperative.nn import (
     activation,
     attention,

@@ -8,5 +8,5 @@ alias(
         "fleet_paddle.fluid.layers": "cosine_decay exponential_decay inverse_time_decay linear_lr_warmup "
         "natural_exp_decay noam_decay piecewise_decay polynomial_decay",
     },
-    renamed={"_decay_step_counter": "fleet.static.layers.learning_rate:_decay_step_counter"},
+    renamed={"_decay_step_counter": "fleet_paddle.programs.step_counter:decay_step_counter"},
 )

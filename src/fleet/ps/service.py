@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from fleet.ps.wire import Tensors
 
 Answered = tuple["Message", "Tensors"]
-
 Opening = Callable[[JobSpec, int], "Sequence[NDArray[np.float32]] | None"]
 """Asked when the first worker declares a job, with the server's index: the first values of the dense groups, if any."""
 

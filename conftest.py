@@ -16,8 +16,8 @@ from support.processes import MARK, listening_ports, marked_processes, process_i
 
 # What may take a moment to disappear: a killed process until its parent or init has reaped it.
 PATIENCE_S = 30.0
-# Not ours: pytest's own, and what torch sets for itself when its compiler is first imported.
-THEIRS = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}
+# Not ours: pytest's own, and what torch's compiler and Triton set for themselves when they are first used.
+THEIRS = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_PTXAS_PATH"}
 # The bars of torch's compiler are watched for good.
 THEIR_THREADS = {"tqdm_monitor"}
 

@@ -25,7 +25,7 @@ def callsite() -> str:
     while frame is not None:
         code = frame.f_code.co_filename
         if not code.startswith(_nobodys):
-            return f"{Path(code).name}:{frame.f_lineno}"
+            return f"{os.path.basename(code)}:{frame.f_lineno}"
         if frame.f_back is None:
             break
         frame = frame.f_back

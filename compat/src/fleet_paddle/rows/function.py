@@ -36,6 +36,8 @@ class Function:
     """How many of its first arguments are tensors: a layer class is called with these and made with the rest."""
     is_maker: bool = False
     """Whether it is given no tensor, such as `zeros(shape)`: after `enable_static()` it makes a variable."""
+    takes_list: bool = False
+    """Whether its first argument is a list of tensors."""
     gives: str = "X"
     """The type of its result, for a stub: X is that of its operands."""
 
@@ -45,11 +47,14 @@ class Function:
         given, whole = ", ".join(name for name in names if name != "name"), ", ".join(names)
         if self.is_maker:
             body = f"if chosen.programs or has_variable(({given},)):\n    return of_variables({whole})\n"
-            body += f"return own(of_tensors({given}))"
+            body += f"return as_paddle(of_tensors({given}))"
         else:
-            body = f"if {names[0]}.__class__ in TENSORS:\n    return own(of_tensors({given}))\n"
+            first = names[0]
+            is_list = f"{first}.__class__ is list and {first} and {first}[0].__class__ in TENSORS"
+            is_tensor = is_list if self.takes_list else f"{first}.__class__ in TENSORS"
+            body = f"if {is_tensor}:\n    return as_paddle(of_tensors({given}))\n"
             body += f"return otherwise(({given},), ({whole},))"
-        scope = {"TENSORS": _TENSORS, "own": as_paddle, "otherwise": self._otherwise, "chosen": chosen}
+        scope = {"TENSORS": _TENSORS, "as_paddle": as_paddle, "otherwise": self._otherwise, "chosen": chosen}
         scope |= {"has_variable": has_variable, "of_tensors": self.of_tensors, "of_variables": self.of_variables}
         return self.spelling.function(body, scope, self.doc, TABLES[self.spelling.home])
 

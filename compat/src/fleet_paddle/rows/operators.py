@@ -41,7 +41,9 @@ def _function(definition: Definition, calls: Calls, spelling: Spelling) -> Funct
     of_variables = _signed(row) if calls.is_sign else _added(row, spelling)
     is_plain = len(row.returns) == 1 and not any(mark == "*" for _, mark, _ in row.slots)
     gives = "X" if is_plain else "Any"
-    return Function(spelling, calls.doc, calls.torch, of_variables, calls.layer, len(row.operands), gives=gives)
+    takes_list = row.slots[0][1] == "*" if row.slots else False
+    first = (spelling, calls.doc, calls.torch, of_variables, calls.layer, len(row.operands))
+    return Function(*first, takes_list=takes_list, gives=gives)
 
 
 def _added(row: Row, spelling: Spelling) -> Callable[..., Any]:

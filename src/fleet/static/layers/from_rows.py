@@ -53,6 +53,8 @@ class Row:
     """Slot, and whether no gradient comes back through it; the last is there only if the call keeps something."""
     returns: tuple[str, ...]
     takes_sizes: bool
+    fills_slots: bool
+    """Whether there are slots that no parameter fills."""
 
 
 def row_of(definition: Definition, calls: Calls, spelling: Spelling) -> Row:
@@ -73,6 +75,7 @@ def row_of(definition: Definition, calls: Calls, spelling: Spelling) -> Row:
         tuple((slot, grad is None or slot not in (grad.outs or outputs)) for slot in outputs),
         calls.returns or tuple(outputs)[:1],
         SIZES in definition.input_slots,
+        len(slots) < len(definition.input_slots),
     )
 
 
@@ -122,12 +125,12 @@ def add(row: Row, operands: Sequence[Any], settings: Sequence[Any], name: str | 
         for (slot, mark, what), one in zip(row.slots, operands, strict=True)
         if one is not None or mark != "?"
     }
-    variables = [one for given in inputs.values() for one in (given if isinstance(given, list) else [given])]
     attrs = _attributes(row, layer, settings)
-    _add_slots(row, layer, inputs, attrs)
+    keeps = row.calls.keeps is None or row.calls.keeps(_variables(inputs), attrs)
+    made = {} if out is None else {row.outputs[0][0]: layer.target(out, _variables(inputs))}
+    if row.fills_slots:
+        _add_slots(row, layer, inputs, attrs)
     _refuse_variables(layer, attrs)
-    keeps = row.calls.keeps is None or row.calls.keeps(variables, attrs)
-    made = {} if out is None else {row.outputs[0][0]: layer.target(out, variables)}
     for slot, _ in row.outputs[len(made) : None if keeps else -1]:
         made[slot] = layer.temporary()
     found = tuple(made[slot] for slot in row.returns)
@@ -151,6 +154,10 @@ def _attributes(row: Row, layer: LayerBuilder, settings: Sequence[Any]) -> dict[
             must = _MUST_BE.get(typed, "given")
             raise UsageTypeError(f"{prefix()}{layer.kind}: {what} must be {must}, got {value!r}") from None
     return given if row.calls.to_attrs is None else row.calls.to_attrs(given)  # which may know what a variable means
+
+
+def _variables(inputs: dict[str, Any]) -> list[Variable]:
+    return [one for given in inputs.values() for one in (given if isinstance(given, list) else [given])]
 
 
 def _refuse_variables(layer: LayerBuilder, attrs: dict[str, Any]) -> None:

@@ -63,8 +63,13 @@ def _concat(op: Operator, lowering: Lowering) -> Kernel:
 )
 def _joined(x: Any, axis: Any) -> torch.Tensor:
     """Several one after the other along a dimension; a tensor without dimensions counts as one of shape [1]."""
-    given: list[Any] = list(x)  # what is no tensor is for torch.cat to name
-    several = [torch.reshape(one, (1,)) if isinstance(one, torch.Tensor) and one.dim() == 0 else one for one in given]
+    several = x if type(x) is list else list(x)
+    try:
+        has_numbers = 0 in [one.dim() for one in several]
+    except AttributeError:  # torch.cat names what is no tensor
+        has_numbers = False
+    if has_numbers:
+        several = [torch.reshape(one, (1,)) if one.dim() == 0 else one for one in several]
     return torch.cat(several, int(axis))
 
 

@@ -23,6 +23,7 @@ WRONG: list[tuple[Callable[[Variable], Any], str]] = [
     (lambda x: layers.softmax(x, axis=0.5), "axis must be a whole number, got 0.5"),
     (lambda x: layers.cumsum(x, exclusive="no"), "exclusive must be True or False, got 'no'"),
     (lambda x: layers.concat(3), "must be Variables in a list, got int"),  # type: ignore[arg-type]  # noqa: ARG005
+    (lambda x: layers.fill_constant([2], "float32", None), "value must be given, got None"),  # noqa: ARG005
     (lambda x: layers.relu(x, 7), "name must be a text, got int"),  # type: ignore[arg-type]
 ]
 
@@ -52,3 +53,8 @@ def test_results_are_called_what_scripts_fetch() -> None:
         assert layers.gaussian_random([2]).name == "gaussian_random_0.tmp_0"
         assert layers.zeros_like(x).name == "zeros_like_0.tmp_0"
         assert layers.ones_like(x).name == "ones_like_0.tmp_0"
+
+
+def test_a_text_is_no_switch() -> None:
+    with building(), pytest.raises(UsageTypeError, match="keep_dim must be True or False, got 'False'"):
+        layers.reduce_sum(fed("x", [-1, 4]), keep_dim="False")  # type: ignore[arg-type]

@@ -89,6 +89,12 @@ def _typing(attribute: str, definition: Definition, calls: Calls) -> Callable[[A
     return _CONVERSIONS.get(type(default), lambda value: value)
 
 
+def _given(value: Any) -> Any:
+    if value is None:
+        raise TypeError(value)
+    return value
+
+
 def _number(value: Any) -> float:
     if isinstance(value, str):
         raise TypeError(value)
@@ -149,7 +155,7 @@ def _attributes(row: Row, layer: LayerBuilder, settings: Sequence[Any]) -> dict[
         if value is None and is_optional:
             continue
         try:
-            given[attribute] = value if isinstance(value, Variable) else typed(value)
+            given[attribute] = value if isinstance(value, Variable) else typed(_given(value))
         except (TypeError, ValueError, UsageError):
             must = _MUST_BE.get(typed, "given")
             raise UsageTypeError(f"{prefix()}{layer.kind}: {what} must be {must}, got {value!r}") from None

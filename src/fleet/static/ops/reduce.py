@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from fleet.errors import NotSupportedError
+from fleet.errors import NotSupportedError, UsageTypeError
 from fleet.static.dtypes import FLOATS, INTEGERS, canonical, torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.kinds import Shape
@@ -109,7 +109,10 @@ def to_attrs(given: dict[str, Any]) -> dict[str, Any]:
     """The attributes of a reduction: `dim` may be one dimension, several, or none for all."""
     dim = given.get("dim")
     dims = [] if dim is None else list(integers(dim))
-    return given | {"dim": dims, "keep_dim": bool(given.get("keep_dim", False)), "reduce_all": not dims}
+    keep = given.get("keep_dim", False)
+    if keep not in (True, False):
+        raise UsageTypeError(f"a reduction: keep_dim must be True or False, got {keep!r}")
+    return given | {"dim": dims, "keep_dim": bool(keep), "reduce_all": not dims}
 
 
 def _axes(axis: Any) -> Any:

@@ -19,8 +19,9 @@ import torch
 
 from fleet.errors import NotSupportedError, UsageError
 from fleet.metrics.roc import area_of, count_scores
-from fleet_paddle.imperative.operands import by_operand
-from fleet_paddle.imperative.tensor import Tensor, as_paddle
+from fleet.static import layers
+from fleet.static.variable import Variable
+from fleet_paddle.imperative.tensor import as_paddle
 from fleet_paddle.precision_recall import TruePositives
 
 __all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
@@ -154,17 +155,19 @@ class Auc(Metric):
 
 
 def accuracy(
-    input: torch.Tensor,
-    label: torch.Tensor,
+    input: Any,
+    label: Any,
     k: int = 1,
-    correct: torch.Tensor | None = None,
-    total: torch.Tensor | None = None,
-    name: str | None = None,  # noqa: ARG001 - a tensor is called what its script calls it
-) -> Tensor:
+    correct: Any = None,
+    total: Any = None,
+    name: str | None = None,  # noqa: ARG001 - what it makes is called what its script calls it
+) -> Any:
     """The share of rows whose label is among the `k` classes with the largest scores.
 
-    `correct` and `total`, if given, get the number of those rows and of all.
+    `correct` and `total`, if given, get the number of those rows and of all. Of variables it is the layer.
     """
+    if isinstance(input, Variable):
+        return layers.accuracy(input, label, k, correct, total)
     best = torch.topk(input, min(k, input.shape[-1]), -1).indices
     found = torch.any(best == torch.reshape(label, (-1, 1)), -1)
     for given, number in ((correct, torch.sum(found)), (total, found.numel())):
@@ -172,9 +175,6 @@ def accuracy(
             with torch.no_grad():
                 given.fill_(int(number))
     return as_paddle(found.float().mean())
-
-
-accuracy = by_operand("accuracy", accuracy, "fleet_paddle.programs.nn")
 
 
 def _numbers(what: str, value: Any) -> npt.NDArray[Any]:

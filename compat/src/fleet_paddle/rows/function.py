@@ -92,8 +92,3 @@ def function(
 def maker(text: str, doc: str, of_tensors: Callable[..., Any], of_variables: Callable[..., Any]) -> Function:
     """A row of a function that makes a tensor or a variable of numbers, as the mode says."""
     return function(text, doc, of_tensors, of_variables, is_maker=True, num_operands=0, gives="Tensor")
-
-
-def takes_both(made: Callable[..., Any]) -> bool:
-    """Whether a function was compiled from a row, and so takes tensors and variables as it is."""
-    return made.__module__ in TABLES.values()

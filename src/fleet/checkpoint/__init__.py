@@ -40,7 +40,7 @@ from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import read_piece, write_piece
 from fleet.checkpoint.spans import DTYPES, Form, Span, SpanData, SpanPiece, map_spans, write_spans
 from fleet.checkpoint.steps import StepFolders
-from fleet.checkpoint.tables import TableLike, load_table, save_table
+from fleet.checkpoint.tables import ReadableTable, TableLike, load_table, save_table, shard_groups
 from fleet.checkpoint.training import Account, TrainingManifest
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "InferenceIndex",
     "Manifest",
     "Piece",
+    "ReadableTable",
     "Span",
     "SpanData",
     "SpanPiece",
@@ -87,6 +88,7 @@ __all__ = [
     "save_dense",
     "save_table",
     "saving",
+    "shard_groups",
     "split_buffer",
     "state_form",
     "write_piece",

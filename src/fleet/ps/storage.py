@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
 from typing import NamedTuple
@@ -25,36 +25,66 @@ def checked_folder(folder: str | Path) -> Path:
     return checkpoint.find(folder)
 
 
-def save(holdings: Holdings, folder: str, *, values_only: bool) -> str:
-    """Write this server's files into `folder`; returns an account of them as JSON. Tables are locked shard by shard."""
+def check_folder(holdings: Holdings, folder: str | Path) -> Path:
+    """The path of a folder that this server is to write into or read from; CheckpointError if it does not see it."""
     path = Path(folder)
     if not _is_folder(path):
         raise CheckpointError(
-            f"server {holdings.server} does not see the folder {folder!r}; servers and workers must share a file system"
+            f"server {holdings.server} does not see the folder {str(folder)!r}; servers and workers must share a file "
+            "system"
         )
+    return path
+
+
+class Contents(NamedTuple):
+    """What a server writes of a checkpoint: its tables, which may be copies, and a copy of its dense blocks."""
+
+    holdings: Holdings
+    tables: Sequence[checkpoint.ReadableTable]
+    blocks: Sequence[checkpoint.BlockData]
+
+    @classmethod
+    def of(cls, holdings: Holdings, tables: Sequence[checkpoint.ReadableTable]) -> Contents:
+        """With the dense blocks as they are now."""
+        return cls(holdings, tables, _blocks_with_data(holdings))
+
+
+def save(holdings: Holdings, folder: str, *, values_only: bool) -> str:
+    """Write this server's files into `folder`; returns an account of them as JSON. Tables are locked shard by shard."""
+    path = check_folder(holdings, folder)
+    if not values_only:
+        return write(Contents.of(holdings, holdings.tables), path)
+    job = holdings.job
+    return checkpoint.parts_to_text(
+        checkpoint.export_table(table, spec.name, path, holdings.server, job.num_servers, dtype=spec.dtype)
+        for spec, table in zip(job.tables, holdings.tables, strict=True)
+    )
+
+
+def write(contents: Contents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
+    """Write a server's part of a checkpoint; `moved` is called after each file of a table, and at the end."""
+    holdings = contents.holdings
     job, server = holdings.job, holdings.server
-    if values_only:
-        return checkpoint.parts_to_text(
-            checkpoint.export_table(table, spec.name, path, server, job.num_servers, dtype=spec.dtype)
-            for spec, table in zip(job.tables, holdings.tables, strict=True)
-        )
     pieces: list[checkpoint.Piece] = []
-    for spec, table in zip(job.tables, holdings.tables, strict=True):
+    for spec, table in zip(job.tables, contents.tables, strict=True):
         pieces += checkpoint.save_table(
-            table, spec.name, path, server, job.num_servers, dtype=spec.dtype, rule=_rule(holdings, spec.rule.name)
+            table,
+            spec.name,
+            path,
+            server,
+            job.num_servers,
+            dtype=spec.dtype,
+            rule=_rule(holdings, spec.rule.name),
+            moved=moved,
         )
-    pieces += checkpoint.save_dense(path, server, job.num_servers, _blocks_with_data(holdings))
+    pieces += checkpoint.save_dense(path, server, job.num_servers, contents.blocks)
+    moved()
     return checkpoint.pieces_to_text(pieces)
 
 
 def load(holdings: Holdings, folder: Path) -> Loaded:
     """Replace everything by this server's part of a checkpoint, which any number of servers may have written."""
-    if not _is_folder(folder):
-        raise CheckpointError(
-            f"server {holdings.server} does not see the folder {str(folder)!r}; servers and workers must share a file "
-            "system"
-        )
-    where = checkpoint.find(folder)
+    where = checkpoint.find(check_folder(holdings, folder))
     manifest = checkpoint.read_manifest(where)
     job, server = holdings.job, holdings.server
     wanted = [_block(holdings, block) for blocks in _by_group(holdings) for block in blocks]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,14 @@ class PushedUpdate:
     dense: tuple[NDArray[np.float32], ...]
     """One array for each dense group, or nothing."""
     lrs: tuple[float, ...]
+
+
+class Taken(NamedTuple):
+    """What became of a push."""
+
+    is_new: bool
+    staleness: int
+    skipped: int
 
 
 def read_push(

@@ -14,6 +14,7 @@ made of the `Account` of each worker.
 """
 
 from fleet.checkpoint.buffers import BlockData, join_buffer, split_buffer, state_form
+from fleet.checkpoint.contents import Contents
 from fleet.checkpoint.dense import load_dense, save_dense
 from fleet.checkpoint.export import export_dense, export_table
 from fleet.checkpoint.files import FileInfo, check_file
@@ -39,15 +40,17 @@ from fleet.checkpoint.inference import (
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import read_piece, write_piece
 from fleet.checkpoint.spans import DTYPES, Form, Span, SpanData, SpanPiece, map_spans, write_spans
-from fleet.checkpoint.steps import StepFolders
+from fleet.checkpoint.steps import Best, StepFolders
 from fleet.checkpoint.tables import ReadableTable, TableLike, load_table, save_table, shard_groups
 from fleet.checkpoint.training import Account, TrainingManifest
 
 __all__ = [
     "DTYPES",
     "Account",
+    "Best",
     "BlockData",
     "BlockForm",
+    "Contents",
     "DenseArray",
     "DensePiece",
     "FileInfo",

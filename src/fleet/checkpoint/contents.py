@@ -15,6 +15,9 @@ from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo
 from fleet.errors import CheckpointError
 
+# Formats whose last file has the same name, and the jobs that write them.
+_KINDS = {"fleet-checkpoint": "a job with servers", "fleet-training-checkpoint": "a collective job"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Contents(ABC):
@@ -72,7 +75,12 @@ class Contents(ABC):
 
     @classmethod
     def _check_format(cls, fields: Fields) -> None:
-        if fields.value.get("format") != cls.FORMAT:
+        if (kind := fields.value.get("format")) != cls.FORMAT:
+            if isinstance(kind, str) and kind in _KINDS:
+                raise CheckpointError(
+                    f"{fields.where} is of {_KINDS[kind]}, not of {_KINDS.get(cls.FORMAT, cls.WHAT)}; name another "
+                    "folder, or load it in a job of its kind"
+                )
             raise CheckpointError(f"{fields.where} is not Fleet's: its format is not {cls.FORMAT!r}")
         if (found := fields.integer("format_version")) != cls.FORMAT_VERSION:
             writer = fields.value.get("fleet_version", "unknown")

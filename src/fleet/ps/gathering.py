@@ -36,9 +36,13 @@ class Gathering:
 
     def gather_bytes(self, own: bytes) -> list[bytes]:
         """What every worker gave, by index: the next of a row of meetings that all hold in the same order."""
-        self._num_gathered += 1
-        texts = self.meet(f"{self._num_gathered}", own.decode(), self.purpose, is_between_steps=True)
-        return [text.encode() for text in texts]
+        topic, self._num_gathered = self.next_topic, self._num_gathered + 1
+        return [text.encode() for text in self.meet(topic, own.decode(), self.purpose, is_between_steps=True)]
+
+    @property
+    def next_topic(self) -> str:
+        """Of the meeting that the next `gather_bytes` holds."""
+        return f"gather/{self._num_gathered}"
 
     def meet(
         self, topic: str, text: str, what: str, *, others: Sequence[int] = (), is_between_steps: bool = False

@@ -32,6 +32,8 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         # Not Optimizer.__init__, which would make groups of its own: everything is the inner one's.
         self.__dict__.update(inner.__dict__)
         self.inner = inner
+        self.job: object = None
+        """The job that it belongs to."""
         self._worker: Worker | None = None
         self._rules: Sequence[RuleSpec] = ()
         self._settings: list[list[Any]] = []

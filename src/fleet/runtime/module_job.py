@@ -37,6 +37,9 @@ class ModuleJob:
         self._worker: Worker | None = None
         self._model: nn.Module | None = None
         self._optimizer: ServerOptimizer | None = None
+        self.before_leaving: list[Callable[[], None]] = []
+        """What is to be done before this worker takes leave of the servers."""
+        self._num_meetings = 0
 
     def add_model(self, model: nn.Module) -> None:
         """Train this model; the last one given counts."""
@@ -45,6 +48,7 @@ class ModuleJob:
     def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
         """The optimizer to train with, in the place of the user's: its step runs on the servers."""
         self._optimizer = ServerOptimizer(users)
+        self._optimizer.job = self
         return self._optimizer
 
     def init_worker(
@@ -77,9 +81,16 @@ class ModuleJob:
         if self._worker is None:
             return
         try:
+            for finish in self.before_leaving:
+                finish()
             self._worker.stop()
         finally:
             self.let_go()
+
+    def name_meetings(self, what: str) -> str:
+        """A name for meetings of all workers, who ask for names in the same order."""
+        self._num_meetings += 1
+        return f"{what}/{self._num_meetings}"
 
     def let_go(self) -> None:
         """Unbind model and optimizer from a worker that has stopped, or is to be dropped."""

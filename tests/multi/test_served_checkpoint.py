@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,16 +10,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
-import fleet
-from fleet.errors import CheckpointError, FleetError, UsageError
+from fleet.errors import CheckpointError, UsageError
 from fleet.net import Endpoint
 from fleet.ps import saves, storage
 from fleet.ps.service import Service
 from fleet.runtime.training.checkpoint import Checkpoint
 from support.training import (
     Trainer,
+    batch,
     dense_of,
     exported,
     in_threads,
@@ -90,6 +90,7 @@ def test_a_sync_job_goes_on_bit_for_bit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_everybodys_gradients_are_in_it(mode: str, tmp_path: Path) -> None:
     """Workers that never wait for each other, and servers that write while training goes on."""
+    at = {}
 
     def train(one: Trainer) -> None:
         with checkpoint_of(one, tmp_path) as checkpoint:
@@ -99,20 +100,205 @@ def test_everybodys_gradients_are_in_it(mode: str, tmp_path: Path) -> None:
 
     def check(one: Trainer) -> None:
         assert checkpoint_of(one, tmp_path).load() == 3
+        assert one.worker.num_steps == 3
+        at[one.index] = dense_of(one.model)
 
-    with served(2) as (endpoints, services):
+    with served(2) as (endpoints, _):
         workers(endpoints, 2, train, strategy=strategy(mode))
-    with served(2) as (endpoints, services):
-        found = workers(endpoints, 1, lambda one: one.worker.num_steps, strategy=strategy(mode))
-        del found
     with served(1) as (endpoints, services):
         workers(endpoints, 2, check, strategy=strategy(mode))
-        seen = int(exported(services[0])["seen"].sum())
+        assert at[0] == at[1]
+        found = exported(services[0])
+        assert len(found["keys"]) == len(
+            {key for step in range(3) for worker in range(2) for key in keys(step, worker)}
+        )
         if mode != "geo":
-            assert seen == sum(_num_keys(step, worker) for step in range(3) for worker in range(2))
+            assert found["seen"].sum() == sum(len(keys(step, worker)) for step in range(3) for worker in range(2))
 
 
-def _num_keys(step: int, worker: int) -> int:
-    from support.training import batch
+def keys(step: int, worker: int) -> set[int]:
+    return set(batch(step, worker)[0].flatten().tolist())
 
-    return len(batch(step, worker)[0].unique())
+
+@pytest.mark.parametrize("lonely", [0, 1])
+def test_a_save_on_one_worker_names_the_other_at_once(lonely: int, tmp_path: Path) -> None:
+    def work(one: Trainer) -> str:
+        checkpoint = checkpoint_of(one, tmp_path, timeout_s=60.0)
+        one.train(2)
+        if one.index == lonely:
+            with pytest.raises(CheckpointError) as error:
+                checkpoint.save(2)
+            one.train(2, 3)
+            return str(error.value)
+        one.train(2, 3)
+        return ""
+
+    with served(1) as (endpoints, _):
+        told = workers(endpoints, 2, work)[lonely]
+    assert told == (
+        f"checkpoint step 2 was not written: worker {1 - lonely} went on, or left, without save(2); every worker calls "
+        "it, at the same step"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_save_that_nobody_joins_ends_in_time(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def work(one: Trainer) -> str:
+        checkpoint = checkpoint_of(one, tmp_path, timeout_s=0.5)
+        if one.index == 1:
+            over.wait(30)
+            return ""
+        try:
+            with pytest.raises(CheckpointError) as error:
+                checkpoint.save(2)
+        finally:
+            over.set()
+        return str(error.value)
+
+    with served(1) as (endpoints, _):
+        told = workers(endpoints, 2, work, strategy=strategy("async"))[0]
+    assert re.fullmatch(r".*: waited 0.5 s for worker 1 to come to save\(2\); every worker calls it, .*", told), told
+
+
+def test_what_workers_do_not_agree_on(tmp_path: Path) -> None:
+    def work(one: Trainer) -> list[str]:
+        told = []
+        try:
+            checkpoint_of(one, tmp_path / str(one.index))
+        except UsageError as error:
+            told.append(str(error))
+        checkpoint = checkpoint_of(one, tmp_path / "same")
+        broken = checkpoint_of(one, tmp_path / "same", data=Broken(one.index))
+        for which, step in ((checkpoint, 1 + one.index), (broken, 1)):
+            try:
+                which.save(step)
+            except (CheckpointError, ZeroDivisionError) as error:
+                told.append(str(error))
+        return told
+
+    with served(1) as (endpoints, _):
+        first, second = workers(endpoints, 2, work)
+    assert first[0] == second[0]
+    assert "worker 1 has" in first[0]
+    assert first[1].endswith("worker 1 saves step 2 while worker 0 saves step 1; save the same step on every worker")
+    assert second[1].endswith(first[1].partition("written: ")[2])
+    assert (first[2], second[2]) == (
+        "checkpoint step 1 was not written: worker 1: division by zero",
+        "division by zero",
+    )
+
+
+class Broken:
+    """A position in the data that worker 1 cannot tell."""
+
+    def __init__(self, worker: int) -> None:
+        self._worker = worker
+
+    def state_dict(self) -> float:
+        return 1 / (1 - self._worker)
+
+    def load_state_dict(self, state: object) -> None: ...
+
+
+def test_a_write_that_fails_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The servers copy, training goes on, and the error comes where the save is waited for, on every worker."""
+    write = storage.write
+
+    def fail(contents: storage.Contents, path: Path, *more: Any) -> str:
+        if "step-00000002" in path.name and contents.holdings.server == 1:
+            raise ZeroDivisionError
+        return write(contents, path, *more)
+
+    monkeypatch.setattr(storage, "write", fail)
+
+    def work(one: Trainer) -> str:
+        checkpoint = checkpoint_of(one, tmp_path)
+        one.train(1)
+        checkpoint.save(1)
+        one.train(1, 2)
+        checkpoint.save(2)
+        one.train(2, 3)
+        with pytest.raises(CheckpointError) as error:
+            checkpoint.wait()
+        checkpoint.save(3)
+        checkpoint.close()
+        return str(error.value)
+
+    with served(2) as (endpoints, _):
+        told = workers(endpoints, 2, work)
+    assert told[0] == told[1]
+    assert re.fullmatch(r"checkpoint step 2 was not written: server .*: a save into .* failed: Zero.*", told[0])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000001", "step-00000003"]
+
+
+@pytest.mark.parametrize("background", [True, False])
+@pytest.mark.parametrize("has_room", [True, False])
+def test_training_goes_on_while_servers_write(
+    background: bool, has_room: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_write, steps = threading.Event(), []
+    write = storage.write
+
+    def slowly(*arguments: Any) -> str:
+        if background and has_room:
+            assert may_write.wait(30)
+        steps.append("written")
+        return write(*arguments)
+
+    monkeypatch.setattr(storage, "write", slowly)
+    if not has_room:
+        monkeypatch.setattr(saves, "free_bytes", lambda: 0)
+
+    def work(one: Trainer) -> None:
+        checkpoint = checkpoint_of(one, tmp_path, background=background)
+        one.train(1)
+        checkpoint.save(1)
+        one.train(1, 3)
+        steps.append("trained")
+        may_write.set()
+        checkpoint.close()
+
+    with served(1) as (endpoints, _):
+        workers(endpoints, 1, work)
+    assert steps == (["trained", "written"] if background and has_room else ["written", "trained"])
+
+
+def test_every_worker_saves_and_worker_0_writes(tmp_path: Path) -> None:
+    """The other calls: all workers may make them, or worker 0 alone."""
+
+    def work(one: Trainer) -> tuple[list[str], str]:
+        paths = []
+        for number in range(2):
+            one.train(number, number + 1)
+            paths.append(one.fleet.save_persistables(tmp_path / "saved"))
+            paths.append(one.fleet.save_inference_model(tmp_path / "served"))
+        if one.index == 0:
+            paths.append(one.fleet.save_persistables(tmp_path / "alone"))
+        one.train(2, 3)
+        with pytest.raises(CheckpointError) as error:
+            one.fleet.save_persistables(tmp_path / "saved" / "manifest.json" / "x")
+        return [str(path) for path in paths], str(error.value)
+
+    with served(2) as (endpoints, _):
+        (first, failure), (second, other) = workers(endpoints, 2, work)
+    assert first == [*second, str(tmp_path / "alone")]
+    assert "failed on worker 0: " in other
+    assert failure in other
+
+
+def test_another_worker_alone_is_told_of_worker_0(tmp_path: Path) -> None:
+    def work(one: Trainer) -> str:
+        one.train(1)
+        if one.index == 1:
+            with pytest.raises(CheckpointError) as error:
+                one.fleet.save_persistables(tmp_path / "saved")
+        one.train(1, 2)
+        return str(error.value) if one.index == 1 else ""
+
+    with served(1) as (endpoints, _):
+        told = workers(endpoints, 2, work)[1]
+    assert told.startswith(
+        "fleet.save_persistables(): worker 0 writes for all, and has not: worker 0 went on, or left,"
+    )

@@ -86,6 +86,9 @@ class Gathering:
     @contextmanager
     def giving_signs(self, topic: str) -> Iterator[None]:
         """Inside, a thread gives signs."""
+        if self.size == 1:
+            yield
+            return
         is_over = Event()
 
         def give() -> None:

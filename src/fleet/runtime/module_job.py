@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from fleet.nn.sparse import SparseModule
 from fleet.ps.optimizer import ServerOptimizer
 from fleet.runtime import saving
 from fleet.runtime.join import share_parameters, start_worker
+from fleet.runtime.one_writer import OneWriter
 
 if TYPE_CHECKING:
     from fleet.ps.placement import Dispatch, Dispatcher
@@ -40,6 +41,7 @@ class ModuleJob:
         self.before_leaving: list[Callable[[], None]] = []
         """What is to be done before this worker takes leave of the servers."""
         self._num_meetings = 0
+        self._writer = OneWriter()
 
     def add_model(self, model: nn.Module) -> None:
         """Train this model; the last one given counts."""
@@ -112,12 +114,24 @@ class ModuleJob:
                 "fleet.save_persistables(): a job of modules takes one argument, save_persistables(dirname); "
                 "executor and program belong to a job of programs"
             )
-        return saving.save(worker, dirname)
+        return self._writer.save(worker, "fleet.save_persistables()", dirname, lambda: saving.save(worker, dirname))
 
     def save_inference_model(self, *arguments: Any, **named: Any) -> Path:
         """Write values only, as plain numpy files."""
-        return saving.export(self.worker("fleet.save_inference_model()"), *arguments, **named)
+        call = "fleet.save_inference_model()"
+        worker = self.worker(call)
+        return self._writer.save(
+            worker, call, _folder_of(call, arguments, named), lambda: saving.export(worker, *arguments, **named)
+        )
 
     def read_trainer_variables(self, dirname: Folder) -> Callable[[], None]:  # noqa: ARG002
         """Nothing: everything that a checkpoint of modules has is on the servers."""
         return lambda: None
+
+
+def _folder_of(call: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Folder:
+    """The folder among the arguments of a call that needs one."""
+    folder = arguments[0] if arguments else named.get("dirname", named.get("folder"))
+    if not isinstance(folder, str | PathLike):
+        raise UsageTypeError(f"{call} takes the folder to write, got {folder!r}")
+    return folder

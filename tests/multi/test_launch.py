@@ -220,9 +220,26 @@ def test_values_that_differ_are_refused_on_every_worker(tmp_path: Path) -> None:
 
 def test_a_module_can_be_started(tmp_path: Path) -> None:
     script(tmp_path, "import sys; print(__name__, sys.argv[1:])", "trainer_module.py")
-    result = fleetrun("--nproc_per_node", 1, "--device", "cpu", "-m", "trainer_module", "--gpus", "7", cwd=tmp_path)
+    arguments = ("--nproc_per_node", 1, "--device", "cpu", "-m", "--", "trainer_module", "--gpus", "7")
+    result = fleetrun(*arguments, cwd=tmp_path)
     assert result.code == 0, result.err
     assert result.out == "__main__ ['--gpus', '7']\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([], ["--epochs", "3", "--help", "-m"]),
+        ([], ["--device", "cpu"]),  # the script names it
+        ([], ["--", "--server_num", "2"]),
+        (["--"], ["--server_num", "2"]),
+    ],
+)
+def test_options_of_the_script_reach_it(tmp_path: Path, before: list[str], after: list[str]) -> None:
+    train = script(tmp_path, "import sys; print(sys.argv[1:])  # takes --device")
+    result = fleetrun("--nproc_per_node", 1, "--device", "cpu", *before, train, *after, cwd=tmp_path)
+    assert result.code == 0, result.err
+    assert result.out == f"{after}\n"
 
 
 def test_help_needs_neither_torch_nor_rich(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from fleet import env, net
 from fleet._version import __version__
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotSupportedError, UsageError
 from fleet.launch.messages import JobOverError
+from fleet.launch.misplaced import refuse_misplaced
 from fleet.launch.options import Nodes, Options
 from fleet.launch.output import say
 
@@ -178,7 +179,7 @@ def _parse(**arguments: Any) -> Options:
     return Options(**arguments)
 
 
-# What follows the script belongs to the script, even if it looks like an option of fleetrun.
+# What follows the script belongs to the script; `refuse_misplaced` asks about what looks like an option of fleetrun.
 _parse.allow_interspersed_args = False
 
 
@@ -212,6 +213,8 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
         options = parse.main(arguments, prog_name=name, standalone_mode=False)
         if not isinstance(options, Options):  # --help or --version has been shown
             return int(options or 0)
+        if options.script:
+            refuse_misplaced(parse, arguments, len(options.script_args), name)
         return _launch(options)
     except click.NoSuchOption as error:
         return _complain(

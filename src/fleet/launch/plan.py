@@ -17,7 +17,7 @@ from fleet.launch.layout import Layout, collective_layout
 from fleet.launch.logs import check_folder
 from fleet.launch.network import check_given, network_variables
 from fleet.launch.options import Options
-from fleet.launch.server_layout import roles_here, server_layout
+from fleet.launch.server_layout import refuse_counts, roles_here, server_layout
 from fleet.launch.team import Team
 
 SELFCHECK_MODULE = "fleet.selfcheck"
@@ -59,6 +59,7 @@ class LaunchPlan:
 
 def refuse_mistakes(options: Options) -> None:
     """Raise for what can be seen without touching anything: contradictions, a missing script, an unusable folder."""
+    refuse_counts(options)
     _refuse_contradictions(options)
     _command(options)
     check_folder(Path(options.log_dir))

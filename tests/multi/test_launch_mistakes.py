@@ -146,6 +146,7 @@ MISTAKES = {
         ["--master", "127.0.0.1:6000", "--nnodes", "2", "--start_port", "7000", "train.py"],
         "--start_port has no meaning with --master",
     ),
+    "more and less at once": (["--banner", "-q", "train.py"], "--banner shows more and --quiet less than usual"),
     "selfcheck and script": (["--selfcheck", "--device", "cpu", "train.py"], "leave out train.py"),
     "restarts on several machines": (
         ["--servers", "127.0.0.1:6170", "--workers", "203.0.113.9", "--max_restart", "3", "train.py"],

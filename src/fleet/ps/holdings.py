@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,9 +12,12 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import NotReadyError, UsageError
+from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, dense_group
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.update import PushedUpdate, TableUpdate
+
+_log = logging.getLogger(__name__)
 
 
 def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
@@ -55,6 +59,7 @@ class Holdings:
         self.is_started = not self.groups and not job.kept
         self.skipped = 0
         self._dense_lock = threading.Lock()
+        _log.info("%s", declared(job, server))
 
     def start(self, values: Sequence[NDArray[np.float32]], kept: Sequence[NDArray[Any]] = ()) -> None:
         """Give the dense parameters and the kept tensors their first values."""
@@ -122,6 +127,8 @@ class Holdings:
         dense = [update for update in updates if update.dense]
         if dense:
             skipped += self._apply_dense(dense, len(updates))
+        if skipped and not self.skipped:
+            _log.warning("%d rows or dense groups skip a NaN or Inf; fleet.server_stats() counts what follows", skipped)
         self.skipped += skipped
         return skipped
 

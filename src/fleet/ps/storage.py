@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -16,6 +18,8 @@ from fleet.ps.holdings import Holdings
 from fleet.ps.spec import DenseBlock
 
 Floats = NDArray[np.float32]
+
+_log = logging.getLogger(__name__)
 
 
 class Loaded(NamedTuple):
@@ -37,12 +41,23 @@ def save(holdings: Holdings, folder: str, *, values_only: bool) -> str:
         raise CheckpointError(
             f"server {holdings.server} does not see the folder {folder!r}; servers and workers must share a file system"
         )
+    began_at = time.monotonic()
+    account = _export(holdings, path) if values_only else _write(holdings, path)
+    what, rows = "values" if values_only else "values and state", sum(map(len, holdings.tables))
+    _log.info("saved %s of %d rows to %s in %.1f s", what, rows, path, time.monotonic() - began_at)
+    return account
+
+
+def _export(holdings: Holdings, path: Path) -> str:
     job, server = holdings.job, holdings.server
-    if values_only:
-        return checkpoint.parts_to_text(
-            checkpoint.export_table(table, spec.name, path, server, job.num_servers, dtype=spec.dtype)
-            for spec, table in zip(job.tables, holdings.tables, strict=True)
-        )
+    return checkpoint.parts_to_text(
+        checkpoint.export_table(table, spec.name, path, server, job.num_servers, dtype=spec.dtype)
+        for spec, table in zip(job.tables, holdings.tables, strict=True)
+    )
+
+
+def _write(holdings: Holdings, path: Path) -> str:
+    job, server = holdings.job, holdings.server
     pieces: list[checkpoint.Piece] = []
     for spec, table in zip(job.tables, holdings.tables, strict=True):
         pieces += checkpoint.save_table(
@@ -61,6 +76,7 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
             f"server {holdings.server} does not see the folder {str(folder)!r}; servers and workers must share a file "
             "system"
         )
+    began_at = time.monotonic()
     where = checkpoint.find(folder)
     manifest = checkpoint.read_manifest(where)
     job, server = holdings.job, holdings.server
@@ -80,6 +96,8 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
             values_only=holdings.job.mode != "geo" and spec.rule.name == "sum",
         )
     holdings.restore(dense, kept)
+    took_s = time.monotonic() - began_at
+    _log.info("loaded %d rows of step %d from %s in %.1f s", rows, manifest.version, where, took_s)
     return Loaded(rows, manifest.version)
 
 

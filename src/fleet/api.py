@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast, overload
 
 from fleet.errors import NotReadyError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
+from fleet.observe.logs import show_logs
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.runtime.calls import ServerCalls
 from fleet.strategy import DistributedStrategy
@@ -78,6 +79,7 @@ class Fleet(ServerCalls):
         if strategy is not None:
             strategy.require_supported(is_collective)
             self._refuse_another_strategy(strategy)
+        show_logs()
         note_the_end()
         if is_collective:
             if maker.identity.role is Role.SERVER:

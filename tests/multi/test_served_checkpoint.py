@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from fleet.api import Fleet
 from fleet.errors import CheckpointError, UsageError
 from fleet.net import Endpoint
 from fleet.ps import saves, storage
@@ -85,6 +86,66 @@ def test_a_sync_job_goes_on_bit_for_bit(tmp_path: Path) -> None:
     with served(2) as (endpoints, services):
         assert workers(endpoints, 2, rest) == expected
         assert state_of(services) == state
+
+
+class Whole(nn.Module):
+    """Beside a table and layers: running statistics, a counter, a frozen layer, and two optimizers for it all."""
+
+    seen: torch.Tensor
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.emb = fleet.nn.Embedding(4, table="ads", rule=fleet.rules.Adam(lr=0.1))
+        self.norm = nn.BatchNorm1d(4)
+        self.frozen = nn.Linear(4, 4).requires_grad_(False)
+        self.out = nn.Linear(4, 1)
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.uniform_(-0.5, 0.5, generator=generator)
+
+    def forward(self, ids: torch.Tensor) -> Any:
+        self.seen += 1
+        return self.out(self.frozen(self.norm(self.emb(ids).mean(1)))).squeeze(1)
+
+
+@pytest.mark.parametrize("dense", ["server", "allreduce"])
+def test_a_whole_model_goes_on_bit_for_bit(dense: str, tmp_path: Path) -> None:
+    """Wherever its tensors live, and whoever has the state of its optimizers."""
+    num_steps = 6
+
+    def run(one: Fleet, until: int, seed: int) -> Any:
+        model = one.distributed_model(Whole(seed))
+        first = one.distributed_optimizer(torch.optim.Adam(model.norm.parameters(), lr=0.05))
+        rest = [model.emb.weight, *model.frozen.parameters(), *model.out.parameters()]
+        second = one.distributed_optimizer(torch.optim.Adagrad(rest, lr=0.1))
+        optimizers = [first, second] if dense == "server" else [second]
+        one.init_worker()
+        with Checkpoint(tmp_path, model=model, optimizer=optimizers, resume=True) as checkpoint:
+            for step in range(checkpoint.step, until):
+                ids, target = batch(step)
+                nn.functional.mse_loss(model(ids), target).backward()
+                for optimizer in optimizers:
+                    optimizer.step()
+                    optimizer.zero_grad()
+                if step == 2:
+                    checkpoint.save(3)
+        values = {name: value.clone() for name, value in model.state_dict().items()}
+        one.stop_worker()
+        one.shutdown()
+        return values
+
+    def job(seed: int, until: int = num_steps) -> Any:
+        one = Fleet()
+        one.init(strategy=strategy(dense=dense))
+        return run(one, until, seed)
+
+    expected = job(0)
+    found = job(1)
+    assert found["seen"] == num_steps
+    for name, value in expected.items():
+        assert torch.equal(found[name], value), name
 
 
 @pytest.mark.parametrize("mode", MODES)

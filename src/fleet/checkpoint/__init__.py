@@ -22,6 +22,7 @@ from fleet.checkpoint.folder import abort, begin, check_files, commit, find, rea
 from fleet.checkpoint.forms import (
     BlockForm,
     DensePiece,
+    KeptPiece,
     Piece,
     TableForm,
     TablePiece,
@@ -37,11 +38,13 @@ from fleet.checkpoint.inference import (
     parts_to_text,
     read_inference,
 )
+from fleet.checkpoint.kept import kept_values, load_kept, save_kept
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import read_piece, write_piece
-from fleet.checkpoint.spans import DTYPES, Form, Span, SpanData, SpanPiece, map_spans, write_spans
+from fleet.checkpoint.spans import Span, SpanData, SpanPiece, map_spans, write_spans
 from fleet.checkpoint.steps import Best, StepFolders
 from fleet.checkpoint.tables import ReadableTable, TableLike, load_table, save_table, shard_groups
+from fleet.checkpoint.tensor_form import DTYPES, Form
 from fleet.checkpoint.training import Account, TrainingManifest
 
 __all__ = [
@@ -57,6 +60,7 @@ __all__ = [
     "Form",
     "Inference",
     "InferenceIndex",
+    "KeptPiece",
     "Manifest",
     "Piece",
     "ReadableTable",
@@ -78,7 +82,9 @@ __all__ = [
     "export_table",
     "find",
     "join_buffer",
+    "kept_values",
     "load_dense",
+    "load_kept",
     "load_table",
     "map_spans",
     "parts_from_text",
@@ -89,6 +95,7 @@ __all__ = [
     "read_manifest",
     "read_piece",
     "save_dense",
+    "save_kept",
     "save_table",
     "saving",
     "shard_groups",

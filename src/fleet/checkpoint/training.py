@@ -16,7 +16,8 @@ from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo
 from fleet.checkpoint.forms import Piece
 from fleet.checkpoint.manifest import Manifest
-from fleet.checkpoint.spans import Form, SpanPiece, check_cover
+from fleet.checkpoint.spans import SpanPiece, check_cover
+from fleet.checkpoint.tensor_form import Form
 from fleet.errors import CheckpointError
 
 # Where it stands among what else a checkpoint of servers has.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.errors import CommunicationError
+from fleet.errors import CommunicationError, UsageError
 from fleet.ps.update import PushedUpdate
 
 
@@ -26,6 +26,12 @@ class Rounds:
                 f"worker {update.worker} pushed step {update.step}, but the workers are at step {self.version}; "
                 "a worker that starts again must begin at the others' step"
             )
+        for other in self._updates.values():
+            if other.dense.keys() != update.dense.keys():
+                raise UsageError(
+                    f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
+                    "worker must step them in the same order"
+                )
         self._updates[update.worker] = update
 
     def join(self, worker: int) -> None:
@@ -40,6 +46,14 @@ class Rounds:
     def missing(self) -> list[int]:
         """The workers whose gradients of this step have not come."""
         return sorted(self._present - self._updates.keys())
+
+    def wanted(self) -> str:
+        """What a worker waits for in vain, in words."""
+        missing = ", ".join(map(str, self.missing()))
+        return (
+            f"step {self.version}: no gradients from worker {missing}. Is it slow or gone? FLEET_STEP_TIMEOUT_S sets "
+            "how long to wait"
+        )
 
     def pushed(self) -> set[int]:
         """The workers whose gradients of this step have come."""

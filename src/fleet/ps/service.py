@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import CommunicationError, DeadlineError, NotReadyError, UsageError
 from fleet.ps import storage
-from fleet.ps.holdings import Holdings
+from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.ledger import Ledger
 from fleet.ps.meetings import Meetings
 from fleet.ps.proto import ps_pb2
@@ -23,7 +23,7 @@ from fleet.ps.rounds import Rounds
 from fleet.ps.saves import Saves
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.stats import Stats
-from fleet.ps.update import PushedUpdate, Taken, read_dense, read_pull, read_push
+from fleet.ps.update import PushedUpdate, Taken, read_dense, read_kept, read_pull, read_push
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,6 +63,7 @@ class Service:
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
             "Declare": self._declare,
             "Start": self._start,
+            "Keep": self._keep,
             "Pull": self._pull,
             "Push": self._push,
             "Leave": self._leave,
@@ -125,12 +126,7 @@ class Service:
         return reply, ()
 
     def _begin(self, job: JobSpec, server: int) -> Holdings:
-        try:
-            holdings = Holdings(job, server, self._device)
-        except UsageError:
-            raise
-        except (MemoryError, ValueError) as error:  # numpy's, for sizes beyond all bounds
-            raise UsageError(f"server {server} cannot hold what the job declares: {error}") from None
+        holdings = make_holdings(job, server, self._device)
         self._ledger, self._rounds = Ledger(job.num_workers), Rounds(job.num_workers)
         values = None if self._opening is None else self._opening(job, server)
         if self._model_dir is not None:
@@ -155,22 +151,32 @@ class Service:
 
     def _start(self, header: ps_pb2.StartRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        values = read_dense(tensors, holdings.job, holdings.server, "first values")
+        job, server, num_groups = holdings.job, holdings.server, len(holdings.groups)
+        values = read_dense(tensors[:num_groups], job, server, "first values")
+        kept = read_kept(tensors[num_groups:], job, server, "first values")
         with self._changed:
             if not holdings.is_started:
-                holdings.start(values)
+                holdings.start(values, kept)
                 self._changed.notify_all()
         return ps_pb2.StartReply.Header(), ()
+
+    def _keep(self, header: ps_pb2.KeepRequest.Header, tensors: Tensors) -> Answered:
+        holdings = self._known(header.caller)
+        holdings.keep(read_kept(tensors, holdings.job, holdings.server, f"worker {header.caller.worker}"))
+        return ps_pb2.KeepReply.Header(), ()
 
     # Training.
 
     def _pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
         keys = read_pull(header.tables, tensors, holdings.job, f"pull of worker {header.caller.worker}")
-        version = self._wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=header.dense)
+        wants_dense = header.dense or header.kept
+        version = self._wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=wants_dense)
         rows = self._pulled(holdings, header.tables, keys)
         if header.dense:
             rows += holdings.read_dense()
+        if header.kept:
+            rows += holdings.kept
         return ps_pb2.PullReply.Header(version=version), rows
 
     def _wait_for(
@@ -201,14 +207,8 @@ class Service:
             raise CommunicationError(self._failure)
 
     def _why_not_ready(self, holdings: Holdings, timeout_ms: int) -> str:
-        waited = f"waited {timeout_ms / 1000:g} s"
-        if not holdings.is_started:
-            return f"{waited} for worker 0 to send the first values of the dense parameters"
-        missing = ", ".join(map(str, self._rounds.missing()))
-        return (
-            f"{waited} for step {self._rounds.version}: no gradients from worker {missing}. Is it slow or gone? "
-            "FLEET_STEP_TIMEOUT_S sets how long to wait"
-        )
+        first = "worker 0 to send the first values of the dense parameters"
+        return f"waited {timeout_ms / 1000:g} s for {self._rounds.wanted() if holdings.is_started else first}"
 
     def _push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)

@@ -158,6 +158,7 @@ class ServedRun(Run):
         if self._parts.index == 0:
             try:
                 with self.workers.giving_signs(topic):
+                    self._worker.send_kept()
                     writes = ServerWrites(self._worker, writing, background=background)
             except Exception as error:
                 failure = text_of(error)

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
+import fleet
 from fleet.api import Fleet
 from fleet.errors import CheckpointError, UsageError
 from fleet.net import Endpoint

@@ -63,6 +63,12 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         """Take over what `fleet.init_worker()` found out."""
         self._worker, self._share = worker, share
 
+    @property
+    def steps_here(self) -> bool:
+        """Whether the optimizer itself updates dense parameters, so that their state is in this worker."""
+        worker = self._worker
+        return worker is not None and (self._share.average is not None or worker.policy.trains_locally)
+
     def unbind(self) -> None:
         """Let go of the worker, which has stopped."""
         self._worker = None
@@ -79,7 +85,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
             )
         self._check_unchanged()
         share, flat = self._share, worker.flat
-        if flat is not None and (share.average is not None or worker.policy.trains_locally):
+        if flat is not None and self.steps_here:
             flat.collect_gradients()
             if share.average is not None:
                 share.average(flat.gradient_buffer)

@@ -334,9 +334,9 @@ class Service:
         job, caller = self._known(header.caller).job, header.caller.worker
 
         def elsewhere(missing: Sequence[int]) -> list[int]:
+            self._known(header.caller)  # also while it waits
             pushed = self._rounds.pushed() if job.mode == "sync" and header.is_between_steps else set()
-            is_over = self._is_closed or not self._ledger.is_present(caller, header.caller.incarnation)
-            return [one for one in missing if is_over or one in self._left or (one in pushed and caller not in pushed)]
+            return [one for one in missing if one in self._left or (one in pushed and caller not in pushed)]
 
         return self._meetings.answer(header, job.num_workers, elsewhere), ()
 

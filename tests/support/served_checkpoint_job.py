@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,11 @@ def be_slow() -> None:
     """Let the server hang in the writing of step 6."""
     write = storage.write
 
-    def slowly(contents: storage.Contents, path: Path, *more: Any) -> str:
+    def slowly(contents: storage.Contents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
         if "step-00000006" in path.name:
             Path(f"writing.{fleet.server_index()}").write_text(f"{os.getpid()}\n")
             threading.Event().wait()
-        return write(contents, path, *more)
+        return write(contents, path, moved)
 
     storage.write = slowly
 

@@ -77,8 +77,8 @@ class ServedRestore:
         tables = {spec.name: spec for spec in saved.tables}
         for spec in job.tables:
             if (known := tables.get(spec.name)) is None:
-                there = ", ".join(map(repr, tables)) or "none"
-                raise CheckpointError(f"{where} has no table {spec.name!r}; its tables: {there}")
+                known_names = ", ".join(map(repr, tables)) or "none"
+                raise CheckpointError(f"{where} has no table {spec.name!r}; its tables: {known_names}")
             for name, mine, theirs in (
                 ("width", spec.width, known.width),
                 ("dtype", spec.dtype, known.dtype),

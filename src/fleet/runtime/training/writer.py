@@ -203,7 +203,7 @@ class Writer(threading.Thread):
             if "error" in given[worker]:
                 raise CheckpointError(given[worker]["error"])
         texts = {worker: store.get_long(f"account/{worker}", given[worker]["pieces"]) for worker in others}
-        return [Account.fromtext_of(text, f"worker {worker}") for worker, text in texts.items()]
+        return [Account.from_text(text, f"worker {worker}") for worker, text in texts.items()]
 
     def _tell(self, store: SaveStore, key: str, text: str) -> None:
         """Let the others know, and stay until they do: with this worker the store may go."""

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from fleet.errors import NotReadyError, UsageTypeError
+from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
 from fleet.ps.optimizer import ServerOptimizer
+from fleet.ps.worker import has_left
 from fleet.runtime import saving
 from fleet.runtime.join import share_parameters, start_worker
 
@@ -35,11 +36,17 @@ class ModuleJob:
         self._average = average
         self._broadcast = broadcast
         self._worker: Worker | None = None
+        self._has_left = False
         self._model: nn.Module | None = None
         self._optimizer: ServerOptimizer | None = None
 
     def add_model(self, model: nn.Module) -> None:
-        """Train this model; the last one given counts."""
+        """Train this model; UsageError if there is another, unless its worker has left the servers."""
+        if self._model not in (None, model) and not self._has_left:
+            raise UsageError(
+                f"fleet.distributed_model() was given a {type(self._model).__name__} before, and a job has one model; "
+                "put both into one: nn.ModuleList([first, second])"
+            )
         self._model = model
 
     def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
@@ -56,6 +63,7 @@ class ModuleJob:
         is_averaged = strategy.dense == "allreduce"
         if is_averaged and servers.who.num_workers > 1 and self._model is not None:
             share_parameters(self._model, self._broadcast)
+        self._has_left = False
         self._worker = start_worker(
             self._model,
             self._optimizer,
@@ -68,6 +76,8 @@ class ModuleJob:
 
     def worker(self, what: str) -> Worker:
         """The worker; NotReadyError before `init_worker` and after `stop_worker`."""
+        if self._has_left:
+            raise has_left(what)
         if self._worker is None:
             raise NotReadyError(f"{what} needs the servers; call fleet.init_worker() first")
         return self._worker
@@ -86,6 +96,7 @@ class ModuleJob:
         if self._worker is None:
             return
         worker, self._worker = self._worker, None
+        self._has_left = True
         worker.close()
         if self._optimizer is not None:
             self._optimizer.unbind()

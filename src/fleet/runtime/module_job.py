@@ -14,7 +14,7 @@ from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
 from fleet.ps.optimizer import ServerOptimizer
 from fleet.ps.worker import has_left
-from fleet.runtime import saving
+from fleet.runtime import saving, unstopped
 from fleet.runtime.join import share_parameters, start_worker
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class ModuleJob:
             dispatcher=dispatcher,
             average=self._average if is_averaged else None,
         )
+        unstopped.joined(self._worker)
 
     def worker(self, what: str) -> Worker:
         """The worker; NotReadyError before `init_worker` and after `stop_worker`."""
@@ -88,8 +89,14 @@ class ModuleJob:
             return
         try:
             self._worker.stop()
+            unstopped.stopped(self._worker)
         finally:
             self.let_go()
+
+    def leave(self) -> None:
+        """The script ends: see `unstopped`."""
+        if self._worker is not None:
+            unstopped.leave(self._worker)
 
     def let_go(self) -> None:
         """Unbind model and optimizer from a worker that has stopped, or is to be dropped."""

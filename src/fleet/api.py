@@ -105,9 +105,10 @@ class Fleet(ServerCalls):
             )
 
     def _end(self) -> None:
-        """Runs when the script ends. `shutdown` tells servers nothing, so workers of programs take leave first."""
-        if self._programs is not None:
-            self._programs.leave()
+        """Runs when the script ends. `shutdown` tells servers nothing, so workers take leave first."""
+        for job in (self._programs, self._modules):
+            if job is not None:
+                job.leave()
         self.shutdown()
 
     def shutdown(self) -> None:

@@ -98,7 +98,13 @@ def parts_from_text(text: str, where: str) -> tuple[TablePart, ...]:
 
 
 @dataclass(frozen=True)
-class InferenceIndex(OfServers, file="inference.json", what="inference copy", format="fleet-inference"):
+class InferenceIndex(
+    OfServers,
+    file="inference.json",
+    what="inference copy",
+    format="fleet-inference",
+    reader="fleet.checkpoint.read_inference()",
+):
     """What an inference copy holds, in which files."""
 
     tables: tuple[TablePart, ...]

@@ -14,6 +14,7 @@ from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Uniform
 from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec
+from fleet.ps.worker import has_left
 
 if TYPE_CHECKING:
     from fleet.ps.worker import Worker
@@ -69,6 +70,7 @@ class SparseModule(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(0, width))
         self._worker: Worker | None = None
+        self._has_left = False
         self._device = self.weight.device
         self._tables: tuple[int, ...] = ()
 
@@ -79,6 +81,7 @@ class SparseModule(nn.Module):
     def bind(self, worker: Worker | None, tables: Sequence[int] = ()) -> None:
         """`fleet.init_worker()` has joined the servers, or `fleet.stop_worker()` has left them."""
         self._worker, self._tables, self._device = worker, tuple(tables), self.weight.device
+        self._has_left = worker is None
 
     def requests(self, inputs: Any) -> list[Request]:
         """What `forward(inputs)` will look up: for `fleet.prefetch`."""
@@ -86,7 +89,9 @@ class SparseModule(nn.Module):
 
     @property
     def worker(self) -> Worker:
-        """The worker that looks up rows; NotReadyError before `fleet.init_worker()`."""
+        """The worker that looks up rows; NotReadyError before `fleet.init_worker()` and after `fleet.stop_worker()`."""
+        if self._has_left:
+            raise has_left(type(self).__name__)
         if self._worker is None:
             raise NotReadyError(
                 f"{type(self).__name__} has no table yet; pass the model to fleet.distributed_model(), then call "

@@ -22,6 +22,7 @@ from fleet.ps.rounds import Rounds
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.stats import Stats
 from fleet.ps.update import PushedUpdate, read_dense, read_kept, read_pull, read_push
+from fleet.ps.waiting import awaited_by_all, forsaken, too_late
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +51,7 @@ class Service:
         self, device: str = "cpu", model_dir: str | Path | None = None, opening: Opening | None = None
     ) -> None:
         self.finished = threading.Event()
-        """Set when every worker has left."""
+        """Set when no worker is left."""
         self._device = device
         self._opening = opening
         self._model_dir = None if model_dir is None else storage.checked_folder(model_dir)
@@ -62,7 +63,6 @@ class Service:
         self._holdings: Holdings | None = None
         self._ledger = Ledger(0)
         self._rounds = Rounds(0)
-        self._left: set[int] = set()
         self._stats = Stats()
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
             "Declare": self._declare,
@@ -116,7 +116,6 @@ class Service:
         with self._applying, self._changed:
             if is_new:
                 self._rounds.join(caller.worker)
-                self._left.discard(caller.worker)
                 self._changed.notify_all()  # its former life may wait for a step
             version = self._rounds.version
         reply = ps_pb2.DeclareReply.Header(
@@ -191,37 +190,28 @@ class Service:
     ) -> int:
         """Return the version when it is the wanted one, and dense parameters are there if they are wanted."""
 
-        def is_ready() -> bool:
-            has_values = holdings.is_started or not wants_dense
-            is_over = (
-                self._is_closed
-                or self._failure is not None
-                or not self._ledger.is_present(caller.worker, caller.incarnation)
-            )
-            return is_over or (has_values and self._rounds.version >= version)
+        def is_reached() -> bool:
+            return (holdings.is_started or not wants_dense) and self._rounds.version >= version
+
+        def is_over() -> bool:
+            is_refused = self._is_closed or self._failure is not None
+            is_past = not self._ledger.is_present(caller.worker, caller.incarnation)
+            return is_refused or is_past or is_reached() or forsaken(holdings, self._rounds) is not None
 
         with self._changed:
-            if not self._changed.wait_for(is_ready, timeout_ms / 1000):
-                raise DeadlineError(self._why_not_ready(holdings, timeout_ms))
+            if not self._changed.wait_for(is_over, timeout_ms / 1000):
+                raise DeadlineError(too_late(holdings, self._rounds, timeout_ms))
             if self._is_closed:
                 raise CommunicationError("the server is stopping")
             self._refuse_failed()
             self._ledger.check(caller.worker, caller.incarnation)
+            if not is_reached():
+                raise CommunicationError(forsaken(holdings, self._rounds))
             return self._rounds.version
 
     def _refuse_failed(self) -> None:
         if self._failure is not None:
             raise CommunicationError(self._failure)
-
-    def _why_not_ready(self, holdings: Holdings, timeout_ms: int) -> str:
-        waited = f"waited {timeout_ms / 1000:g} s"
-        if not holdings.is_started:
-            return f"{waited} for worker 0 to send the first values of the dense parameters"
-        missing = ", ".join(map(str, self._rounds.missing()))
-        return (
-            f"{waited} for step {self._rounds.version}: no gradients from worker {missing}. Is it slow or gone? "
-            "FLEET_STEP_TIMEOUT_S sets how long to wait"
-        )
 
     def _push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
@@ -319,9 +309,9 @@ class Service:
     def _leave(self, header: ps_pb2.LeaveRequest.Header, _: Tensors) -> Answered:
         holdings = self._known(header.caller)
         with self._changed:
-            self._left.add(header.caller.worker)
-            self._rounds.leave(header.caller.worker)
-            is_last = len(self._left) == holdings.job.num_workers
+            self._rounds.leave(header.caller.worker, is_unfinished=header.is_unfinished)
+            self._changed.notify_all()  # whoever waits for one that is unfinished waits in vain
+            is_last = self._rounds.is_deserted
         if holdings.job.mode == "sync":
             self._stats.count(skipped=self._apply_if_complete(holdings))
         if is_last:
@@ -358,4 +348,7 @@ class Service:
 
     def _report(self, header: ps_pb2.StatsRequest.Header, _: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        return ps_pb2.StatsReply.Header(stats=self._stats.to_json(holdings, self._rounds.version)), ()
+        with self._changed:
+            awaited = awaited_by_all(holdings, self._rounds)
+        stats = self._stats.to_json(holdings, self._rounds.version)
+        return ps_pb2.StatsReply.Header(stats=stats, awaited=awaited.what, missing=awaited.workers), ()

@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+def has_left(what: str) -> NotReadyError:
+    """The error of a call that comes after `fleet.stop_worker()`."""
+    return NotReadyError(
+        f"{what}: this worker has left the servers; move the call before fleet.stop_worker(), or join them again with "
+        "fleet.init_worker()"
+    )
+
+
 @dataclass(eq=False, repr=False)
 class Worker:
     """One worker of a job, between `fleet.init_worker()` and `fleet.stop_worker()`. Used from one thread."""

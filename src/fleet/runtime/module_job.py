@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from fleet.collective.sync_batch_norm import synchronise
-from fleet.errors import NotReadyError, UsageTypeError
+from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
 from fleet.ps.optimizer import ServerOptimizer
-from fleet.runtime import saving
+from fleet.ps.worker import has_left
+from fleet.runtime import saving, unstopped
 from fleet.runtime.join import start_worker
 
 if TYPE_CHECKING:
@@ -36,11 +37,19 @@ class ModuleJob:
         self._average = average
         self._add_up = add_up
         self._worker: Worker | None = None
+        self._has_left = False
         self._model: nn.Module | None = None
         self._optimizers: list[ServerOptimizer] = []
 
     def add_model(self, model: nn.Module) -> None:
-        """Train this model; the last one given counts."""
+        """Train this model; UsageError if there is another, unless its worker has left the servers."""
+        if self._model not in (None, model) and not self._has_left:
+            raise UsageError(
+                f"fleet.distributed_model() was given a {type(self._model).__name__} before, and a job has one model; "
+                "put both into one: nn.ModuleList([first, second])"
+            )
+        if self._model is not model:
+            self._optimizers = [one for one in self._optimizers if not self._has_left]  # those of a job that is over
         self._model = model
 
     def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
@@ -51,7 +60,13 @@ class ModuleJob:
                 "trained"
             )
         optimizer = ServerOptimizer(users)
-        known = [one for one in self._optimizers if one.inner is not users]
+        own = {id(parameter) for group in users.param_groups for parameter in group["params"]}
+        known = [
+            one
+            for one in self._optimizers
+            if one.inner is not users
+            and not (self._has_left and any(id(old) in own for group in one.param_groups for old in group["params"]))
+        ]
         self._optimizers = [*known, optimizer]
         return optimizer
 
@@ -63,6 +78,7 @@ class ModuleJob:
             raise NotReadyError("fleet.init_worker() was called before; call fleet.stop_worker() first")
         if strategy.sync_batch_norm and servers.who.num_workers > 1 and self._model is not None:
             synchronise(self._model, torch.device("cpu"), self._add_up)
+        self._has_left = False
         self._worker = start_worker(
             self._model,
             self._optimizers,
@@ -72,9 +88,12 @@ class ModuleJob:
             dispatcher=dispatcher,
             average=self._average,
         )
+        unstopped.joined(self._worker)
 
     def worker(self, what: str) -> Worker:
         """The worker; NotReadyError before `init_worker` and after `stop_worker`."""
+        if self._has_left:
+            raise has_left(what)
         if self._worker is None:
             raise NotReadyError(f"{what} needs the servers; call fleet.init_worker() first")
         return self._worker
@@ -85,14 +104,21 @@ class ModuleJob:
             return
         try:
             self._worker.stop()
+            unstopped.stopped(self._worker)
         finally:
             self.let_go()
+
+    def leave(self) -> None:
+        """The script ends: see `unstopped`."""
+        if self._worker is not None:
+            unstopped.leave(self._worker)
 
     def let_go(self) -> None:
         """Unbind model and optimizer from a worker that has stopped, or is to be dropped."""
         if self._worker is None:
             return
         worker, self._worker = self._worker, None
+        self._has_left = True
         worker.close()
         for optimizer in self._optimizers:
             optimizer.unbind()

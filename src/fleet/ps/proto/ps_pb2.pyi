@@ -226,10 +226,12 @@ class PushReply(_message.Message):
 class LeaveRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller",)
+        __slots__ = ("caller", "is_unfinished")
         CALLER_FIELD_NUMBER: _ClassVar[int]
+        IS_UNFINISHED_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ...) -> None: ...
+        is_unfinished: bool
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., is_unfinished: _Optional[bool] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -379,10 +381,14 @@ class StatsRequest(_message.Message):
 class StatsReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("stats",)
+        __slots__ = ("stats", "awaited", "missing")
         STATS_FIELD_NUMBER: _ClassVar[int]
+        AWAITED_FIELD_NUMBER: _ClassVar[int]
+        MISSING_FIELD_NUMBER: _ClassVar[int]
         stats: str
-        def __init__(self, stats: _Optional[str] = ...) -> None: ...
+        awaited: str
+        missing: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, stats: _Optional[str] = ..., awaited: _Optional[str] = ..., missing: _Optional[_Iterable[int]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

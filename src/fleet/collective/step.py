@@ -13,6 +13,7 @@ from fleet.collective.agree import world
 from fleet.collective.amp import LossScale
 from fleet.collective.merge import Merge
 from fleet.collective.modes.base import SyncPolicy
+from fleet.collective.nonfinite import GradientCheck
 from fleet.errors import DivergedError, NotReadyError, NotSupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -23,9 +24,16 @@ class StepState:
     """Made with a model; an optimizer is linked to it when both are there."""
 
     def __init__(
-        self, policy: SyncPolicy, merge: Merge, scale: LossScale | None, device: torch.device, needs_optimizer: bool
+        self,
+        policy: SyncPolicy,
+        merge: Merge,
+        scale: LossScale | None,
+        check: GradientCheck,
+        device: torch.device,
+        needs_optimizer: bool,
     ) -> None:
         self.policy = policy
+        self.check = check
         self.merge = merge
         self.scale = scale
         self.num_workers = policy.num_workers

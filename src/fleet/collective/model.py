@@ -12,11 +12,12 @@ import torch.distributed as dist
 from torch import nn
 
 from fleet.collective import precision, tuning
-from fleet.collective.agree import check_same_model, check_same_values, share_values
+from fleet.collective.agree import check_same_model, check_same_values, refuse_lazy, share_values
 from fleet.collective.amp import LossScale, ScaleRule
 from fleet.collective.compose import make_merge, make_sync_policy, needs_optimizer
 from fleet.collective.nonfinite import GradientCheck
 from fleet.collective.recompute import recompute
+from fleet.collective.stall.watch import StallWatch
 from fleet.collective.step import StepState
 from fleet.collective.sync_batch_norm import synchronise
 from fleet.errors import NotSupportedError, UsageTypeError
@@ -47,6 +48,7 @@ class DistributedModel(nn.Module):
             raise UsageTypeError(f"model must be a torch.nn.Module, got {type(module).__name__}")
         if isinstance(module, DistributedModel):
             raise UsageTypeError("this model is distributed already; call fleet.distributed_model() once")
+        refuse_lazy(module)
         self._strategy = strategy
         self._tuning = tuning.choose(strategy, module, device)
         module = self._prepare(module, device, num_workers)
@@ -116,6 +118,8 @@ class DistributedModel(nn.Module):
         if torch.is_grad_enabled():
             state.require_optimizer()
             state.has_run = True
+            if (watch := StallWatch.running()) is not None:
+                watch.num_batches += 1
             state.has_unreduced = self._is_accumulating
             state.policy.expect(state.merge.is_last and not self._is_accumulating)
             call = state.policy.training_call
@@ -125,6 +129,14 @@ class DistributedModel(nn.Module):
             call = self._compile(call)
         if self._tuning.channels_last:
             inputs, kwargs = tuning.in_channels_last((inputs, kwargs))
+        try:
+            return self._in_precision(call, inputs, kwargs)
+        except RuntimeError as error:
+            if (explained := state.policy.explain(error)) is None:
+                raise
+            raise explained from None
+
+    def _in_precision(self, call: Call, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._is_pure:
             inputs, kwargs = precision.cast((inputs, kwargs), torch.bfloat16)
             return precision.whole(call(*inputs, **kwargs))

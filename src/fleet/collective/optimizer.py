@@ -94,8 +94,7 @@ class CollectiveOptimizer(PaddleMethods, Optimizer):
             raise NotReadyError("this optimizer has no model; call fleet.distributed_model() with the one it trains")
         if not state.merge.add():
             return loss
-        state.reduce_now()
-        state.refuse_strangers(self._gradients)
+        state.bring_together(self._gradients)
         if not self._finish(state):
             state.policy.before_step()
             self.inner.step()

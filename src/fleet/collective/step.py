@@ -79,7 +79,15 @@ class StepState:
         self.has_unreduced = False
         self.policy.reduce_now()
 
-    def refuse_strangers(self, gradients: Callable[[], list[torch.Tensor]]) -> None:
+    def bring_together(self, gradients: Callable[[], list[torch.Tensor]]) -> None:
+        """See that the gradients of all batches since the last update are reduced, and that all are there."""
+        if self.has_unreduced:
+            self.reduce_now()
+        elif self.has_run:
+            self.policy.require_gradients()
+        self._refuse_strangers(gradients)
+
+    def _refuse_strangers(self, gradients: Callable[[], list[torch.Tensor]]) -> None:
         """UsageError for gradients of a forward that nobody was told of: they are this worker's alone."""
         if not self.has_run and self.num_workers > 1 and gradients():
             raise UsageError(

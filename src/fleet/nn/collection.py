@@ -35,6 +35,7 @@ class Slot:
     bounds: tuple[float, float] | None = None
     max_bytes: int = 0
     seed: int = 0
+    unseen: str = "zeros"
 
     def __post_init__(self) -> None:
         if self.pooling not in get_args(Pooling):
@@ -56,6 +57,7 @@ class Slot:
             self.bounds,
             self.max_bytes,
             self.seed,
+            self.unseen,
         )
 
 

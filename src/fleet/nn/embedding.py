@@ -41,6 +41,7 @@ class Embedding(SparseModule):
         bounds: tuple[float, float] | None = None,
         max_bytes: int = 0,
         seed: int = 0,
+        unseen: str = "zeros",
     ) -> None:
         if isinstance(table, int):
             raise UsageError(
@@ -48,7 +49,7 @@ class Embedding(SparseModule):
                 f"width alone: fleet.nn.Embedding({table})"
             )
         request = TableRequest(
-            table, embedding_dim, rule, initializer, entry or AlwaysEntry(), dtype, bounds, max_bytes, seed
+            table, embedding_dim, rule, initializer, entry or AlwaysEntry(), dtype, bounds, max_bytes, seed, unseen
         )
         if pooling not in get_args(Pooling):
             raise UsageError(f"pooling must be one of {', '.join(get_args(Pooling))}, got {pooling!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,6 +36,9 @@ class TableRequest:
     bounds: tuple[float, float] | None = None
     max_bytes: int = 0
     seed: int = 0
+    unseen: str = "zeros"
+    max_norm: float | None = None
+    norm_type: float = 2.0
 
     def __post_init__(self) -> None:
         self.spec("embedding", self.rule or RuleSpec("sgd"))  # every argument is checked before servers are there
@@ -55,6 +59,9 @@ class TableRequest:
             self.bounds,
             self.max_bytes,
             self.seed,
+            unseen=self.unseen,
+            max_norm=self.max_norm,
+            norm_type=None if self.norm_type == inf else self.norm_type,
         )
 
 

@@ -11,6 +11,7 @@ from fleet import _native, checkpoint
 from fleet.errors import CheckpointError
 from fleet.ps.holdings import Holdings
 from fleet.ps.spec import DenseBlock
+from fleet.ps.unseen import unseen_of
 
 
 class Loaded(NamedTuple):
@@ -35,7 +36,9 @@ def save(holdings: Holdings, folder: str, *, values_only: bool) -> str:
     job, server = holdings.job, holdings.server
     if values_only:
         return checkpoint.parts_to_text(
-            checkpoint.export_table(table, spec.name, path, server, job.num_servers, dtype=spec.dtype)
+            checkpoint.export_table(
+                table, spec.name, path, server, job.num_servers, dtype=spec.dtype, unseen=unseen_of(spec)
+            )
             for spec, table in zip(job.tables, holdings.tables, strict=True)
         )
     pieces: list[checkpoint.Piece] = []

@@ -97,32 +97,33 @@ class EmbeddingCollection(SparseModule):
     def table_requests(self) -> Sequence[TableRequest]:
         return self._requests
 
+    def home_names(self) -> Sequence[str]:
+        """`table_item` for table "item"."""
+        return ["table_" + str(request.name).replace("%", "%25").replace(".", "%2E") for request in self._requests]
+
     def requests(self, inputs: Mapping[str, SlotInput]) -> list[Request]:
         """One lookup per table: the ids of all its slots."""
-        if not self._tables:
+        if not self.tables:
             _ = self.worker  # says what to do
         return [
             Request(table, tuple(_ids(slot.name, inputs) for slot in slots))
-            for table, slots in zip(self._tables, self._slots_of, strict=True)
+            for table, slots in zip(self.tables, self._slots_of, strict=True)
         ]
 
     def forward(self, inputs: Mapping[str, SlotInput]) -> dict[str, torch.Tensor]:
         """Rows of every slot, on the device of the model's parameters; ids and offsets may also lie in host memory."""
-        worker = self.worker
-        lookups = worker.lookups(self.requests(inputs), with_grad=self.has_grad)
         found: dict[str, torch.Tensor] = {}
-        for slots, lookup in zip(self._slots_of, lookups, strict=True):
-            assert lookup.rows is not None
+        for slots, (rows, all_inverse) in zip(self._slots_of, self.look_up(self.requests(inputs)), strict=True):
             begin = 0
             for slot in slots:
                 ids = _ids(slot.name, inputs)
-                inverse = lookup.inverse[begin : begin + ids.numel()].view(ids.shape)
+                inverse = all_inverse[begin : begin + ids.numel()].view(ids.shape)
                 begin += ids.numel()
                 given = inputs[slot.name]
-                offsets = upload(given[1], lookup.rows.device) if isinstance(given, tuple) else None
+                offsets = upload(given[1], rows.device) if isinstance(given, tuple) else None
                 if slot.pooling != "none" and offsets is None and ids.dim() == 1:
                     inverse = inverse.unsqueeze(1)  # one id per sample is a bag of one
-                found[slot.name] = pool(lookup.rows, inverse, offsets, slot.pooling)
+                found[slot.name] = pool(rows, inverse, offsets, slot.pooling)
         return {slot.name: found[slot.name] for slot in self.slots}
 
     def extra_repr(self) -> str:

@@ -63,7 +63,7 @@ class Embedding(SparseModule):
 
     def requests(self, inputs: Any) -> list[Request]:
         ids, _, show, click = _unpack(inputs)
-        return [Request(self._tables[0], (checked_ids(ids, "ids"),), show, click)]
+        return [Request(self.tables[0], (checked_ids(ids, "ids"),), show, click)]
 
     def forward(
         self,
@@ -77,12 +77,11 @@ class Embedding(SparseModule):
         The result is on the device of the model's parameters; ids and offsets may lie there or in host memory, where
         the keys are needed first.
         """
-        worker = self.worker
-        request = Request(self._tables[0], (checked_ids(ids, "ids"),), show, click)
-        (lookup,) = worker.lookups([request], with_grad=self.has_grad)
-        assert lookup.rows is not None
-        on_device = None if offsets is None else upload(offsets, lookup.rows.device)
-        return pool(lookup.rows, lookup.inverse.view(ids.shape), on_device, self.pooling)
+        if not self.tables:
+            _ = self.worker  # says what to do
+        ((rows, inverse),) = self.look_up([Request(self.tables[0], (checked_ids(ids, "ids"),), show, click)])
+        on_device = None if offsets is None else upload(offsets, rows.device)
+        return pool(rows, inverse.view(ids.shape), on_device, self.pooling)
 
     def extra_repr(self) -> str:
         name = "" if self._request.name is None else f", table={self._request.name!r}"

@@ -102,7 +102,9 @@ def _check_rows(rows: torch.Tensor) -> None:
 
 
 def _is_ours(rows: torch.Tensor) -> bool:
-    return rows.device.type == "cpu" and rows.dtype == torch.float32
+    """Whether the core does it: a compiler must see torch's own operators."""
+    is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return rows.device.type == "cpu" and rows.dtype == torch.float32 and not is_traced
 
 
 def _gather(rows: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:

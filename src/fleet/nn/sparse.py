@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from fleet.errors import NotReadyError, UsageError
+from fleet.nn.holder import Holder
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Uniform
 from fleet.ps.lookup import Request
@@ -65,7 +66,7 @@ class TableRequest:
         )
 
 
-class SparseModule(nn.Module):
+class SparseModule(Holder):
     """A module whose rows live in tables.
 
     `weight` has no elements: it stands for the rows, so that an optimizer that is given `module.parameters()` decides
@@ -86,6 +87,14 @@ class SparseModule(nn.Module):
     def bind(self, worker: Worker | None, tables: Sequence[int] = ()) -> None:
         """`fleet.init_worker()` has joined the servers, or `fleet.stop_worker()` has left them."""
         self._worker, self._tables, self._device = worker, tuple(tables), self.weight.device
+        self._was_bound = self._was_bound or worker is not None
+
+    @property
+    def is_bound(self) -> bool:
+        return self._worker is not None
+
+    def specs(self, module: str) -> list[TableSpec]:
+        return [request.spec(module or "embedding", request.rule or RuleSpec("sgd")) for request in self.table_requests()]
 
     def requests(self, inputs: Any) -> list[Request]:
         """What `forward(inputs)` will look up: for `fleet.prefetch`."""
@@ -97,7 +106,7 @@ class SparseModule(nn.Module):
         if self._worker is None:
             raise NotReadyError(
                 f"{type(self).__name__} has no table yet; pass the model to fleet.distributed_model(), then call "
-                "fleet.init_worker()"
+                "fleet.init_worker(), or without a job give it rows with fleet.load_inference_model(folder, model)"
             )
         if self.weight.device != self._device:
             raise UsageError(
@@ -105,6 +114,21 @@ class SparseModule(nn.Module):
                 "fleet.init_worker(); move the model before that"
             )
         return self._worker
+
+    @property
+    def tables(self) -> Sequence[int]:
+        """The index of each of its tables, for a `Request`: in the job, or among its own."""
+        return range(len(self._first)) if self.is_held else self._tables
+
+    def look_up(self, requests: Sequence[Request]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Rows for some ids, and for each id which row it has: from the servers, or of its own."""
+        if self.is_held:
+            return [self.find(request) for request in requests]
+        found = []
+        for lookup in self.worker.lookups(requests, with_grad=self.has_grad):
+            assert lookup.rows is not None
+            found.append((lookup.rows, lookup.inverse))
+        return found
 
     @property
     def has_grad(self) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         distributed_optimizer,
         evaluate,
         flush,
+        gather_state_dict,
         init,
         init_server,
         init_worker,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         UserDefinedCollectiveRoleMaker,
         UserDefinedRoleMaker,
     )
+    from fleet.runtime.serving import load_inference_model
     from fleet.runtime.training.checkpoint import Checkpoint
     from fleet.static.remote import Remote
     from fleet.strategy import DistributedStrategy
@@ -92,6 +94,7 @@ _HOMES = {
     "distributed_optimizer": "api",
     "evaluate": "api",
     "flush": "api",
+    "gather_state_dict": "api",
     "init": "api",
     "init_server": "api",
     "init_worker": "api",
@@ -100,6 +103,7 @@ _HOMES = {
     "is_server": "api",
     "is_worker": "api",
     "join": "api",
+    "load_inference_model": "runtime.serving",
     "load_model": "api",
     "local_rank": "api",
     "main_program": "api",
@@ -161,6 +165,7 @@ __all__ = [
     "entries",
     "evaluate",
     "flush",
+    "gather_state_dict",
     "init",
     "init_server",
     "init_worker",
@@ -170,6 +175,7 @@ __all__ = [
     "is_server",
     "is_worker",
     "join",
+    "load_inference_model",
     "load_model",
     "local_rank",
     "main_program",

@@ -315,6 +315,7 @@ stop_worker = fleet.stop_worker
 save_persistables = fleet.save_persistables
 load_model = fleet.load_model
 save_inference_model = fleet.save_inference_model
+gather_state_dict = fleet.gather_state_dict
 shrink = fleet.shrink
 server_stats = fleet.server_stats
 flush = fleet.flush

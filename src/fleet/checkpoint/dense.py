@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fleet.checkpoint.buffers import BlockData
+from fleet.checkpoint.buffers import BlockData, Floats
 from fleet.checkpoint.forms import BlockForm, DensePiece
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import Arrays, read_piece, write_piece
@@ -63,6 +63,12 @@ def load_dense(manifest: Manifest, folder: Path, blocks: Sequence[BlockForm]) ->
         for copy in copies[number]:
             copy.run(tensors)
     return result
+
+
+def read_blocks(folder: Path, piece: DensePiece) -> list[tuple[BlockForm, Floats]]:
+    """The blocks of a piece, each with its values."""
+    tensors = _read(folder, piece)
+    return [(block, tensors[_key(block, "values")]) for block in piece.blocks]
 
 
 @dataclass(frozen=True)

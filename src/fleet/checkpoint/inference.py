@@ -175,12 +175,13 @@ def read_inference(folder: str | os.PathLike[str]) -> Inference:
     where = find(folder, InferenceIndex)
     index = read_contents(where, InferenceIndex)
     names = sorted({part.table for part in index.tables})
-    tables = {name: _read_table(where, [part for part in index.tables if part.table == name]) for name in names}
+    tables = {name: read_table(where, [part for part in index.tables if part.table == name]) for name in names}
     dense = {array.parameter: _read_array(where, array.file, np.float32, array.shape) for array in index.dense}
     return Inference(tables, dense)
 
 
-def _read_table(folder: Path, parts: list[TablePart]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+def read_table(folder: Path, parts: list[TablePart]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """The rows of all parts of one table, which lie in `folder`, in ascending order of their keys."""
     keys = np.concatenate([_read_array(folder, part.keys, np.int64, (part.rows,)) for part in parts])
     order = np.argsort(keys, kind="stable")
     ranks = np.empty_like(order)

@@ -94,7 +94,9 @@ class SparseModule(Holder):
         return self._worker is not None
 
     def specs(self, module: str) -> list[TableSpec]:
-        return [request.spec(module or "embedding", request.rule or RuleSpec("sgd")) for request in self.table_requests()]
+        return [
+            request.spec(module or "embedding", request.rule or RuleSpec("sgd")) for request in self.table_requests()
+        ]
 
     def requests(self, inputs: Any) -> list[Request]:
         """What `forward(inputs)` will look up: for `fleet.prefetch`."""

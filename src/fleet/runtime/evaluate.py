@@ -155,7 +155,7 @@ def _exchanged(
 
 
 def _merge(own: Mapping[str, Metric], states: Sequence[Sequence[torch.Tensor]]) -> None:
-    """Put what all workers counted in the place of what this one did, added in their order: the same bits everywhere."""
+    """Let each metric have what all workers counted, added in their order: the same bits everywhere."""
     for number, metric in enumerate(own.values()):
         metric.reset()
         for worker in states:

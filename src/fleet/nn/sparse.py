@@ -14,7 +14,8 @@ from fleet.errors import NotReadyError, UsageError
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Uniform
 from fleet.ps.lookup import Request
-from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec
+from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec, checked
+from fleet.strategy.check import Whole
 
 if TYPE_CHECKING:
     from fleet.ps.worker import Worker
@@ -113,6 +114,13 @@ class SparseModule(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_worker": None, "_tables": ()}  # connections cannot be copied
+
+
+def checked_padding(padding_idx: object) -> int | None:
+    """The id that stands for nothing, if there is one; UsageError if it is none."""
+    if padding_idx is None:
+        return None
+    return checked("embedding", "padding_idx", padding_idx, Whole(least=-(2**63)))
 
 
 def checked_ids(ids: torch.Tensor, what: str) -> torch.Tensor:

@@ -38,6 +38,15 @@ class Rows(NamedTuple):
             raise UsageError(f"table {name!r}: keys must be in ascending order, each once")
 
 
+class Found(NamedTuple):
+    """What a lookup gives: some rows, and which of them each id has."""
+
+    rows: torch.Tensor
+    inverse: torch.Tensor
+    padding_row: int | None = None
+    """Which of `rows` is that of padding: zeros."""
+
+
 class First(NamedTuple):
     """How ids without a row read in one table: as zeros, or as what `unseen`, the JSON of an `Unseen`, says."""
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from fleet.errors import UsageError
-from fleet.nn.held import First, HeldTable, Rows, find, put
+from fleet.nn.held import First, Found, HeldTable, Rows, find, put
 from fleet.ps.lookup import Request
 from fleet.ps.spec import TableSpec
 
@@ -81,13 +81,21 @@ class Holder(nn.Module):
                 "afresh, and load rows into the servers with fleet.load_model()"
             )
 
-    def find(self, request: Request) -> tuple[torch.Tensor, torch.Tensor]:
-        """A row for each id, and the number of each row, from the rows that it holds."""
+    def find(self, request: Request) -> Found:
+        """Rows for some ids, from those that it holds."""
         home = self.get_submodule(self.home_names()[request.table])
         keys, weight = home.get_buffer("keys"), home.get_parameter("weight")
-        ids = torch.cat([source.reshape(-1).to(keys.device) for source in request.sources])
-        rows = find(keys, weight, ids, self._first[request.table])
-        return rows, torch.arange(rows.shape[0], device=rows.device)
+        parts = [source.reshape(-1).to(keys.device) for source in request.sources]
+        rows = find(keys, weight, torch.cat(parts), self._first[request.table])
+        places = torch.arange(rows.shape[0], device=rows.device)
+        if not request.paddings:
+            return Found(rows, places)
+        # The row of padding comes first: its number is the same for batches of every size.
+        kept = [
+            torch.ones_like(part) if padding is None else (part != padding).long()
+            for part, padding in zip(parts, request.paddings, strict=True)
+        ]
+        return Found(torch.cat([rows.new_zeros(1, rows.shape[1]), rows]), (places + 1) * torch.cat(kept), 0)
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *others: Any) -> None:
         """Make room for the rows of a state_dict that has them; torch then compares and copies as ever."""

@@ -11,11 +11,13 @@ import torch
 from torch import nn
 
 from fleet.errors import NotReadyError, UsageError
+from fleet.nn.held import Found
 from fleet.nn.holder import Holder
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Uniform
 from fleet.ps.lookup import Request
-from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec
+from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec, checked
+from fleet.strategy.check import Whole
 
 if TYPE_CHECKING:
     from fleet.ps.worker import Worker
@@ -122,14 +124,14 @@ class SparseModule(Holder):
         """The index of each of its tables, for a `Request`: in the job, or among its own."""
         return range(len(self._first)) if self.is_held else self._tables
 
-    def look_up(self, requests: Sequence[Request]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Rows for some ids, and for each id which row it has: from the servers, or of its own."""
+    def look_up(self, requests: Sequence[Request]) -> list[Found]:
+        """Rows for some ids: from the servers, or of its own."""
         if self.is_held:
             return [self.find(request) for request in requests]
         found = []
         for lookup in self.worker.lookups(requests, with_grad=self.has_grad):
             assert lookup.rows is not None
-            found.append((lookup.rows, lookup.inverse))
+            found.append(Found(lookup.rows, lookup.inverse, lookup.padding_row))
         return found
 
     @property
@@ -139,6 +141,13 @@ class SparseModule(Holder):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_worker": None, "_tables": ()}  # connections cannot be copied
+
+
+def checked_padding(padding_idx: object) -> int | None:
+    """The id that stands for nothing, if there is one; UsageError if it is none."""
+    if padding_idx is None:
+        return None
+    return checked("embedding", "padding_idx", padding_idx, Whole(least=-(2**63)))
 
 
 def checked_ids(ids: torch.Tensor, what: str) -> torch.Tensor:

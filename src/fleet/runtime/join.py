@@ -64,6 +64,7 @@ def declare(model: nn.Module | None, optimizer: ServerOptimizer | None) -> Decla
     sparse: set[int] = set()
     for name, module in () if model is None else model.named_modules():
         if isinstance(module, SparseModule):
+            module.refuse_if_held()
             sparse.add(id(module.weight))
             requests = [request.named(name) for request in module.table_requests()]
             indexes = [_add_table(found, request, group_of.get(id(module.weight)), rules) for request in requests]

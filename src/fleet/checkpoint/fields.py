@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 from fleet.errors import CheckpointError
@@ -39,6 +40,13 @@ class Fields:
         value = self._get(name)
         if type(value) is not int or not low <= value <= high:
             raise self._wrong(name, f"a whole number from {low} to {high}", value)
+        return value
+
+    def number(self, name: str) -> float:
+        """A finite number; True and False are none."""
+        value = self._get(name)
+        if type(value) not in (int, float) or not isfinite(value):
+            raise self._wrong(name, "a finite number", value)
         return value
 
     def text(self, name: str) -> str:

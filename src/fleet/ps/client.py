@@ -190,6 +190,7 @@ class Client:
                         dense=dense,
                         kept=kept,
                         timeout_ms=int(timeout_s * 1000),
+                        only_read=_only_read(lookups),
                     ),
                     [piece[server].numpy() for piece in pieces],
                     timeout_s + GRACE_S,
@@ -241,6 +242,7 @@ class Client:
                     is_delta=is_delta,
                     pull_tables=[lookup.table for lookup in lookups],
                     timeout_ms=int(timeout_s * 1000),
+                    pull_only_read=_only_read(lookups),
                 )
                 tensors: list[Tensor] = [tensor for part in gradients.tables for tensor in part.part(server)]
                 if gradients.dense:
@@ -327,10 +329,17 @@ class Client:
         )
 
 
+def _only_read(lookups: Sequence[Lookup]) -> list[bool]:
+    """Which of the lookups only read their rows; empty if none does."""
+    found = [lookup.request.only_read for lookup in lookups]
+    return found if any(found) else []
+
+
 def _joined(parts: Sequence[Tensor], lookup: Lookup, device: torch.device) -> torch.Tensor:
     """The rows of all servers, one after the other, which is the order of the lookup's keys; bound for `device`."""
-    rows = host_buffer((lookup.num_rows, lookup.width), device)
-    flat = rows.view(-1).numpy()
+    rows = host_buffer((lookup.height, lookup.width), device)
+    rows[lookup.num_rows :] = 0.0
+    flat = rows[: lookup.num_rows].view(-1).numpy()
     begin = 0
     for part in parts:
         values = part.reshape(-1) if isinstance(part, np.ndarray) else np.frombuffer(part, np.float32)

@@ -21,7 +21,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.rounds import Rounds
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.stats import Stats
-from fleet.ps.update import PushedUpdate, read_dense, read_kept, read_pull, read_push
+from fleet.ps.update import PushedUpdate, TablePull, read_dense, read_kept, read_pull, read_push
 from fleet.ps.waiting import awaited_by_all, forsaken, too_late
 
 if TYPE_CHECKING:
@@ -175,10 +175,10 @@ class Service:
 
     def _pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        keys = read_pull(header.tables, tensors, holdings.job, f"pull of worker {header.caller.worker}")
+        pulls = read_pull(header, tensors, holdings.job)
         wants_dense = header.dense or header.kept
         version = self._wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=wants_dense)
-        rows = self._pulled(holdings, header.tables, keys)
+        rows = self._pulled(holdings, pulls)
         if header.dense:
             rows += holdings.read_dense()
         if header.kept:
@@ -215,14 +215,14 @@ class Service:
 
     def _push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        update, keys = read_push(header, tensors, holdings.job, holdings.server)
+        update, pulls = read_push(header, tensors, holdings.job, holdings.server)
         taken = self._take(holdings, header, update)
         version = self._rounds.version
         if holdings.job.mode == "sync" and header.timeout_ms:
             version = self._wait_for(
                 holdings, header.caller, header.step + 1, header.timeout_ms, wants_dense=header.want_dense
             )
-        rows = self._rows_after(holdings, header, update, keys)
+        rows = self._rows_after(holdings, header, update, pulls)
         reply = ps_pb2.PushReply.Header(
             version=version,
             was_repeated=not taken.is_new,
@@ -262,22 +262,21 @@ class Service:
         holdings: Holdings,
         header: ps_pb2.PushRequest.Header,
         update: PushedUpdate,
-        keys: Sequence[NDArray[np.int64]],
+        pulls: Sequence[TablePull],
     ) -> list[Any]:
-        """What a push wants back: the rows that it changed, those of `keys`, the dense parameters."""
+        """What a push wants back: the rows that it changed, those of `pulls`, the dense parameters."""
         rows: list[Any] = []
         if header.want_rows:
             rows += [holdings.pull(part.table, part.keys) for part in update.tables]
-        if keys:
-            rows += self._pulled(holdings, header.pull_tables, keys)
+        if pulls:
+            rows += self._pulled(holdings, pulls)
         if header.want_dense:
             rows += holdings.read_dense()
         return rows
 
-    def _pulled(self, holdings: Holdings, tables: Sequence[int], keys: Sequence[NDArray[np.int64]]) -> list[Any]:
-        rows = [holdings.pull(table, part) for table, part in zip(tables, keys, strict=True)]
-        self._stats.count(pulls=1, pulled_rows=sum(map(len, keys)))
-        return rows
+    def _pulled(self, holdings: Holdings, pulls: Sequence[TablePull]) -> list[Any]:
+        self._stats.count(pulls=1, pulled_rows=sum(len(part.keys) for part in pulls))
+        return [holdings.pull(*part) for part in pulls]
 
     def _collect(self, holdings: Holdings, update: PushedUpdate) -> int:
         """Keep a push until its step is complete, and apply the step if this was the last."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,8 +20,8 @@ PIECE_BYTES = 256 << 20
 FORM_FIELDS = ("width", "dtype", "rule", "state_width", "has_clicks")
 
 
-class TableLike(Protocol):
-    """What this package needs of a table; `fleet._native.Table` has it."""
+class ReadableTable(Protocol):
+    """What this package needs of a table to write it."""
 
     @property
     def width(self) -> int: ...
@@ -34,12 +34,17 @@ class TableLike(Protocol):
     @property
     def memory_bytes(self) -> int: ...
     def export(self, first_shard: int, last_shard: int) -> Arrays: ...
+
+
+class TableLike(ReadableTable, Protocol):
+    """What it needs to read one back as well; `fleet._native.Table` has it."""
+
     def import_(self, rows: Arrays, server: int, num_servers: int) -> int: ...
     def clear(self) -> None: ...
 
 
 def save_table(
-    table: TableLike,
+    table: ReadableTable,
     name: str,
     folder: Path,
     server: int,
@@ -48,6 +53,7 @@ def save_table(
     dtype: str,
     rule: str,
     piece_bytes: int = PIECE_BYTES,
+    moved: Callable[[], None] = lambda: None,
 ) -> list[TablePiece]:
     """Write all rows of one server's part of a table into `folder`, which `begin` made; at least one piece.
 
@@ -66,10 +72,11 @@ def save_table(
         info = write_piece(folder / f"table-{file_name_of(name)}.{where}.safetensors", rows, metadata)
         pieces.append(TablePiece(info, name, server, first, last, num_shards, num_rows, num_waiting, form))
         del rows  # before the next copy is made
+        moved()
     return pieces
 
 
-def shard_groups(table: TableLike, piece_bytes: int) -> list[tuple[int, int]]:
+def shard_groups(table: ReadableTable, piece_bytes: int = PIECE_BYTES) -> list[tuple[int, int]]:
     """Ranges of shards that hold about `piece_bytes` each; keys are hashed, so shards are about equal."""
     num_shards = table.num_shards
     size = max(1, min(num_shards, piece_bytes * num_shards // max(1, table.memory_bytes)))

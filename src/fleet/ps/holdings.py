@@ -14,6 +14,7 @@ from fleet import _native
 from fleet.errors import NotReadyError, UsageError
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, dense_group
+from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.update import PushedUpdate, TableUpdate
 
@@ -104,12 +105,19 @@ class Holdings:
             self.kept = kept
             self.is_started = True
 
-    def shrink(self, table: str, **condition: Any) -> tuple[int, int]:
-        """Delete rows of a table, of all if it is "", by what the native table checks; how many, and how many stay."""
+    def shrink(self, asked: ps_pb2.ShrinkRequest.Header, now: int) -> tuple[int, int]:
+        """Delete rows as asked, of one table or of all; how many, and how many stay. `now` is the last step."""
         names = [spec.name for spec in self.job.tables]
-        if table and table not in names:
-            raise UsageError(f"there is no table {table!r}; the job declared {', '.join(map(repr, names)) or 'none'}")
-        chosen = [one for one in self.tables if table in ("", one.name)]
+        if asked.table and asked.table not in names:
+            known = ", ".join(map(repr, names)) or "none"
+            raise UsageError(f"there is no table {asked.table!r}; the job declared {known}")
+        chosen = [one for one in self.tables if asked.table in ("", one.name)]
+        condition: dict[str, Any] = {
+            "now": now & 0xFFFFFFFF,
+            "unseen_steps": min(asked.unseen_steps, 0xFFFFFFFF),
+            "score_below": asked.score_below if asked.use_score else None,
+            "decay": asked.decay,
+        }
         try:
             deleted = sum(one.shrink(**condition) for one in chosen)
         except ValueError as error:
@@ -168,6 +176,16 @@ class Holdings:
                     continue
                 self.groups[index].apply(grads, lr)
         return skipped
+
+
+def make_holdings(job: JobSpec, server: int, device: str) -> Holdings:
+    """What a server holds of a job; UsageError if that is too much for it."""
+    try:
+        return Holdings(job, server, device)
+    except UsageError:
+        raise
+    except (MemoryError, ValueError) as error:  # numpy's, for sizes beyond all bounds
+        raise UsageError(f"server {server} cannot hold what the job declares: {error}") from None
 
 
 def _joined(arrays: Sequence[Any]) -> Any:

@@ -48,12 +48,14 @@ class ServerOptimizer(PaddleMethods, Optimizer):
     parameters, and servers hold the tables only.
     """
 
-    def __init__(self, inner: Optimizer) -> None:
+    def __init__(self, inner: Optimizer, job: object = None) -> None:
         if not isinstance(inner, Optimizer):
             raise UsageTypeError(f"optimizer must be a torch.optim.Optimizer, got {type(inner).__name__}")
         # Not Optimizer.__init__, which would make groups of its own: everything is the inner one's.
         self.__dict__.update(inner.__dict__)
         self.inner = inner
+        self.job = job
+        """What it was made by."""
         self._worker: Worker | None = None
         self._has_left = False
         self._share = Share()

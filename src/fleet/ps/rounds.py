@@ -61,6 +61,14 @@ class Rounds:
         """The workers whose gradients of this step have not come."""
         return sorted(self._present - self._updates.keys())
 
+    def is_away(self, worker: int) -> bool:
+        """Whether a worker has left, or ended otherwise."""
+        return worker not in self._present or worker in self.gone
+
+    def pushed(self) -> set[int]:
+        """The workers whose gradients of this step have come."""
+        return set(self._updates)
+
     def complete(self) -> list[PushedUpdate] | None:
         """The updates of the present step if it is complete; then the next one begins when `advance` is called."""
         if self._updates and not self.missing():

@@ -63,6 +63,14 @@ class PushedUpdate:
     """The learning rate of each."""
 
 
+class Taken(NamedTuple):
+    """What became of a push."""
+
+    is_new: bool
+    staleness: int
+    skipped: int
+
+
 def read_push(
     header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int
 ) -> tuple[PushedUpdate, list[TablePull]]:

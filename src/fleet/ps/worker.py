@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -52,6 +52,8 @@ class Worker:
     """Further names of the model's tensors, as tied weights have."""
     has_optimizer: bool = field(default=True, init=False)
     """Whether somebody will call `step`; without it, rows are looked up to be read only."""
+    behind: tuple[object, Any] | None = field(default=None, init=False)
+    """Data that `fleet.prefetch` reads a batch ahead, and its state before that batch: where training is."""
 
     def __post_init__(self) -> None:
         # Keys need their number of occurrences where the entry policy counts.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from fleet.ps.optimizer import ServerOptimizer
 from fleet.ps.worker import has_left
 from fleet.runtime import saving, unstopped
 from fleet.runtime.join import start_worker
+from fleet.runtime.one_writer import OneWriter
 
 if TYPE_CHECKING:
     from fleet.ps.placement import Dispatch, Dispatcher
@@ -40,6 +41,10 @@ class ModuleJob:
         self._has_left = False
         self._model: nn.Module | None = None
         self._optimizers: list[ServerOptimizer] = []
+        self.before_leaving: list[Callable[[], None]] = []
+        """What is to be done before this worker takes leave of the servers."""
+        self._num_meetings = 0
+        self._writer = OneWriter()
 
     def add_model(self, model: nn.Module) -> None:
         """Train this model; UsageError if there is another, unless its worker has left the servers."""
@@ -59,7 +64,7 @@ class ModuleJob:
                 "fleet.distributed_optimizer() must come before fleet.init_worker(), which tells the servers what is "
                 "trained"
             )
-        optimizer = ServerOptimizer(users)
+        optimizer = ServerOptimizer(users, self)
         own = {id(parameter) for group in users.param_groups for parameter in group["params"]}
         known = [
             one
@@ -103,6 +108,8 @@ class ModuleJob:
         if self._worker is None:
             return
         try:
+            for finish in self.before_leaving:
+                finish()
             self._worker.stop()
             unstopped.stopped(self._worker)
         finally:
@@ -112,6 +119,11 @@ class ModuleJob:
         """The script ends: see `unstopped`."""
         if self._worker is not None:
             unstopped.leave(self._worker)
+
+    def name_meetings(self, what: str) -> str:
+        """A name for meetings of all workers, who ask for names in the same order."""
+        self._num_meetings += 1
+        return f"{what}/{self._num_meetings}"
 
     def let_go(self) -> None:
         """Unbind model and optimizer from a worker that has stopped, or is to be dropped."""
@@ -134,12 +146,24 @@ class ModuleJob:
                 "fleet.save_persistables(): a job of modules takes one argument, save_persistables(dirname); "
                 "executor and program belong to a job of programs"
             )
-        return saving.save(worker, dirname)
+        return self._writer.save(worker, "fleet.save_persistables()", dirname, lambda: saving.save(worker, dirname))
 
     def save_inference_model(self, *arguments: Any, **named: Any) -> Path:
         """Write values only, as plain numpy files."""
-        return saving.export(self.worker("fleet.save_inference_model()"), *arguments, **named)
+        call = "fleet.save_inference_model()"
+        worker = self.worker(call)
+        return self._writer.save(
+            worker, call, _folder_of(call, arguments, named), lambda: saving.export(worker, *arguments, **named)
+        )
 
     def read_trainer_variables(self, dirname: Folder) -> Callable[[], None]:  # noqa: ARG002
         """Nothing: everything that a checkpoint of modules has is on the servers."""
         return lambda: None
+
+
+def _folder_of(call: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Folder:
+    """The folder among the arguments of a call that needs one."""
+    folder = arguments[0] if arguments else named.get("dirname", named.get("folder"))
+    if not isinstance(folder, str | PathLike):
+        raise UsageTypeError(f"{call} takes the folder to write, got {folder!r}")
+    return folder

@@ -85,7 +85,7 @@ def load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> 
     util.barrier()  # nothing that was computed before may reach what is loaded
     rows = int(util.all_reduce(load(worker, folder) if who.index == 0 else 0))
     if who.index != 0:
-        worker.restart_at(_version(worker))
+        worker.restart_at(version_of(worker))
     util.barrier()  # a step of one would be another version for those who have not looked yet
     return rows
 
@@ -136,10 +136,11 @@ def written(
         read(reply.pieces, f"server {transport.endpoint}")
         for transport, (reply, _) in zip(worker.client.transports, replies, strict=True)
     ]
-    return _version(worker), worker.client.num_servers, tuple(one for account in accounts for one in account)
+    return version_of(worker), worker.client.num_servers, tuple(one for account in accounts for one in account)
 
 
-def _version(worker: Worker) -> int:
+def version_of(worker: Worker) -> int:
+    """How many steps (sync) or pushes (otherwise) the servers have applied."""
     return max(int(each["version"]) for each in stats(worker))
 
 

@@ -28,7 +28,10 @@ class ServerOptimizer(PaddleMethods, Optimizer):
 
     def __init__(self, inner: Optimizer) -> None:
         if not isinstance(inner, Optimizer):
-            raise UsageTypeError(f"optimizer must be a torch.optim.Optimizer, got {type(inner).__name__}")
+            raise UsageTypeError(
+                f"optimizer must be a torch.optim.Optimizer, got {type(inner).__name__}; give it for example "
+                "torch.optim.Adam(model.parameters())"
+            )
         # Not Optimizer.__init__, which would make groups of its own: everything is the inner one's.
         self.__dict__.update(inner.__dict__)
         self.inner = inner
@@ -83,7 +86,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
                 self._average(flat.gradient_buffer)
             if worker.takes(flat.gradient_buffer):
                 self.inner.step()
-        rates = [_rate(group["lr"]) for group in self.param_groups]
+        rates = [_rate(index, group["lr"]) for index, group in enumerate(self.param_groups)]
         table_lrs = {**self._table_lrs, **{table: rates[group] for table, group in self._table_groups.items()}}
         worker.step([rates[group] for group in self._dense_groups], table_lrs, has_dense=self._average is None)
         return loss
@@ -127,5 +130,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         self.param_groups = self.inner.param_groups
 
 
-def _rate(lr: Any) -> float:
+def _rate(group: int, lr: Any) -> float:
+    if isinstance(lr, str):
+        raise UsageError(f"lr of parameter group {group} must be a number, got {lr!r}; write it without quotes")
     return float(lr)

@@ -83,7 +83,7 @@ def _add_table(found: Declared, request: TableRequest, group: int | None, rules:
     if request.rule is None and group is None:
         raise UsageError(
             f"table {request.name!r} has no rule: give its module rule=fleet.rules.Adagrad(lr=...), or give the "
-            "model's parameters to fleet.distributed_optimizer()"
+            "model's parameters to fleet.distributed_optimizer() before fleet.init_worker()"
         )
     rule = request.rule if request.rule is not None else rules[group or 0]
     spec = request.spec("", rule)

@@ -21,6 +21,7 @@ from fleet.checkpoint.folder import abort, begin, check_files, commit, find, rea
 from fleet.checkpoint.forms import (
     BlockForm,
     DensePiece,
+    KeptPiece,
     Piece,
     TableForm,
     TablePiece,
@@ -36,11 +37,13 @@ from fleet.checkpoint.inference import (
     parts_to_text,
     read_inference,
 )
+from fleet.checkpoint.kept import kept_values, load_kept, save_kept
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import read_piece, write_piece
-from fleet.checkpoint.spans import DTYPES, Form, Span, SpanData, SpanPiece, map_spans, write_spans
+from fleet.checkpoint.spans import Span, SpanData, SpanPiece, map_spans, write_spans
 from fleet.checkpoint.steps import StepFolders
 from fleet.checkpoint.tables import TableLike, load_table, save_table
+from fleet.checkpoint.tensor_form import DTYPES, Form
 from fleet.checkpoint.training import Account, TrainingManifest
 
 __all__ = [
@@ -54,6 +57,7 @@ __all__ = [
     "Form",
     "Inference",
     "InferenceIndex",
+    "KeptPiece",
     "Manifest",
     "Piece",
     "Span",
@@ -74,7 +78,9 @@ __all__ = [
     "export_table",
     "find",
     "join_buffer",
+    "kept_values",
     "load_dense",
+    "load_kept",
     "load_table",
     "map_spans",
     "parts_from_text",
@@ -85,6 +91,7 @@ __all__ = [
     "read_manifest",
     "read_piece",
     "save_dense",
+    "save_kept",
     "save_table",
     "saving",
     "split_buffer",

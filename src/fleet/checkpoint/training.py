@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from fleet.checkpoint.contents import Contents, refuse_doubles
 from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo
-from fleet.checkpoint.spans import Form, SpanPiece, check_cover
+from fleet.checkpoint.spans import SpanPiece, check_cover
+from fleet.checkpoint.tensor_form import Form
 from fleet.errors import CheckpointError
 
 

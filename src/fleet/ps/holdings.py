@@ -1,4 +1,4 @@
-"""What a server holds: its part of every table and of the dense parameters."""
+"""What a server holds: its part of every table and of the dense parameters, and tensors that it only keeps."""
 
 from __future__ import annotations
 
@@ -50,16 +50,24 @@ class Holdings:
             dense_group(rule or group.name, {} if rule else dict(group.args), job.dense.size(server, index), device)
             for index, group in enumerate(job.dense.groups)
         )
-        self.is_started = not self.groups
+        self.kept: Sequence[NDArray[Any]] = ()
+        """The bits of the tensors that this server keeps."""
+        self.is_started = not self.groups and not job.kept
         self.skipped = 0
         self._dense_lock = threading.Lock()
 
-    def start(self, values: Sequence[NDArray[np.float32]]) -> None:
-        """Give the dense parameters their first values."""
+    def start(self, values: Sequence[NDArray[np.float32]], kept: Sequence[NDArray[Any]] = ()) -> None:
+        """Give the dense parameters and the kept tensors their first values."""
         with self._dense_lock:
             for group, array in zip(self.groups, values, strict=True):
                 group.start(array)
+            self.kept = kept
             self.is_started = True
+
+    def keep(self, kept: Sequence[NDArray[Any]]) -> None:
+        """Replace the kept tensors."""
+        with self._dense_lock:
+            self.kept = kept
 
     def pull(self, table: int, keys: NDArray[np.int64]) -> NDArray[np.float32]:
         """Rows of some keys."""
@@ -79,11 +87,14 @@ class Holdings:
         with self._dense_lock:
             return [(group.read(), group.state()) for group in self.groups]
 
-    def restore(self, buffers: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]) -> None:
-        """Put a snapshot back."""
+    def restore(
+        self, buffers: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], kept: Sequence[NDArray[Any]]
+    ) -> None:
+        """Put a snapshot back, and kept tensors."""
         with self._dense_lock:
             for group, (values, state) in zip(self.groups, buffers, strict=True):
                 group.restore(values, state)
+            self.kept = kept
             self.is_started = True
 
     def shrink(self, table: str, **condition: Any) -> tuple[int, int]:
@@ -135,17 +146,18 @@ class Holdings:
         with self._dense_lock:
             if not self.is_started:
                 raise NotReadyError("dense parameters have no values yet; worker 0 sends them in fleet.init_worker()")
-            for index, group in enumerate(self.groups):
-                grads = updates[0].dense[index]
+            for index in sorted({group for update in updates for group in update.dense}):
+                own = [update for update in updates if index in update.dense]
+                grads, lr = own[0].dense[index], own[0].lrs[index]
                 if num_updates > 1:
                     grads = grads.copy()
-                    for update in updates[1:]:
+                    for update in own[1:]:
                         grads += update.dense[index]
                     grads *= np.float32(1.0 / num_updates)
                 if self.job.nonfinite == "skip" and not _native.all_finite(grads):
                     skipped += 1
                     continue
-                group.apply(grads, updates[0].lrs[index])
+                self.groups[index].apply(grads, lr)
         return skipped
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.errors import CommunicationError
+from fleet.errors import CommunicationError, UsageError
 from fleet.ps.update import PushedUpdate
 
 
@@ -26,6 +26,12 @@ class Rounds:
                 f"worker {update.worker} pushed step {update.step}, but the workers are at step {self.version}; "
                 "a worker that starts again must begin at the others' step"
             )
+        for other in self._updates.values():
+            if other.dense.keys() != update.dense.keys():
+                raise UsageError(
+                    f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
+                    "worker must step them in the same order"
+                )
         self._updates[update.worker] = update
 
     def join(self, worker: int) -> None:

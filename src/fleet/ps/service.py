@@ -21,7 +21,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.rounds import Rounds
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.stats import Stats
-from fleet.ps.update import PushedUpdate, read_dense, read_pull, read_push
+from fleet.ps.update import PushedUpdate, read_dense, read_kept, read_pull, read_push
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,6 +67,7 @@ class Service:
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
             "Declare": self._declare,
             "Start": self._start,
+            "Keep": self._keep,
             "Pull": self._pull,
             "Push": self._push,
             "Leave": self._leave,
@@ -157,22 +158,32 @@ class Service:
 
     def _start(self, header: ps_pb2.StartRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        values = read_dense(tensors, holdings.job, holdings.server, "first values")
+        job, server, num_groups = holdings.job, holdings.server, len(holdings.groups)
+        values = read_dense(tensors[:num_groups], job, server, "first values")
+        kept = read_kept(tensors[num_groups:], job, server, "first values")
         with self._changed:
             if not holdings.is_started:
-                holdings.start(values)
+                holdings.start(values, kept)
                 self._changed.notify_all()
         return ps_pb2.StartReply.Header(), ()
+
+    def _keep(self, header: ps_pb2.KeepRequest.Header, tensors: Tensors) -> Answered:
+        holdings = self._known(header.caller)
+        holdings.keep(read_kept(tensors, holdings.job, holdings.server, f"worker {header.caller.worker}"))
+        return ps_pb2.KeepReply.Header(), ()
 
     # Training.
 
     def _pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
         keys = read_pull(header.tables, tensors, holdings.job, f"pull of worker {header.caller.worker}")
-        version = self._wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=header.dense)
+        wants_dense = header.dense or header.kept
+        version = self._wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=wants_dense)
         rows = self._pulled(holdings, header.tables, keys)
         if header.dense:
             rows += holdings.read_dense()
+        if header.kept:
+            rows += holdings.kept
         return ps_pb2.PullReply.Header(version=version), rows
 
     def _wait_for(

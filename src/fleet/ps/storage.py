@@ -7,10 +7,15 @@ from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fleet import _native, checkpoint
 from fleet.errors import CheckpointError
 from fleet.ps.holdings import Holdings
 from fleet.ps.spec import DenseBlock
+
+Floats = NDArray[np.float32]
 
 
 class Loaded(NamedTuple):
@@ -44,6 +49,8 @@ def save(holdings: Holdings, folder: str, *, values_only: bool) -> str:
             table, spec.name, path, server, job.num_servers, dtype=spec.dtype, rule=_rule(holdings, spec.rule.name)
         )
     pieces += checkpoint.save_dense(path, server, job.num_servers, _blocks_with_data(holdings))
+    kept = [(*form, bits) for form, bits in zip(_kept(holdings), holdings.kept, strict=True)]
+    pieces += checkpoint.save_kept(path, server, job.num_servers, kept)
     return checkpoint.pieces_to_text(pieces)
 
 
@@ -57,8 +64,8 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
     where = checkpoint.find(folder)
     manifest = checkpoint.read_manifest(where)
     job, server = holdings.job, holdings.server
-    wanted = [_block(holdings, block) for blocks in _by_group(holdings) for block in blocks]
-    dense = iter(checkpoint.load_dense(manifest, where, wanted))  # before anything is replaced
+    dense = _load_dense(holdings, manifest, where)  # before anything is replaced
+    kept = checkpoint.load_kept(manifest, where, _kept(holdings))
     rows = 0
     for spec, table in zip(job.tables, holdings.tables, strict=True):
         rows += checkpoint.load_table(
@@ -70,9 +77,35 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
             job.num_servers,
             dtype=spec.dtype,
             rule=_rule(holdings, spec.rule.name),
+            values_only=holdings.job.mode != "geo" and spec.rule.name == "sum",
         )
-    holdings.restore([checkpoint.join_buffer([next(dense) for _ in blocks]) for blocks in _by_group(holdings)])
+    holdings.restore(dense, kept)
     return Loaded(rows, manifest.version)
+
+
+def _load_dense(holdings: Holdings, manifest: checkpoint.Manifest, where: Path) -> list[tuple[Floats, Floats]]:
+    """Values and state of every dense group; a parameter that was only kept when it was saved begins a new state."""
+    saved = {block.parameter for piece in manifest.dense for block in piece.blocks}
+    by_group = _by_group(holdings)
+    trained = [block for blocks in by_group for block in blocks if block.parameter in saved]
+    found = dict(
+        zip(trained, checkpoint.load_dense(manifest, where, [_block(holdings, one) for one in trained]), strict=True)
+    )
+    for block in (block for blocks in by_group for block in blocks if block.parameter not in saved):
+        form = _block(holdings, block)
+        values = checkpoint.kept_values(manifest, where, block.parameter)
+        if values is None or len(values) != form.size:
+            raise CheckpointError(
+                f"{where} has no {block.parameter!r} of {form.size} elements; load it into the model it is from"
+            )
+        state = _native_rule(holdings, block).start(len(form))
+        (found[block],) = checkpoint.split_buffer([form], values[block.begin : block.end], state)
+    return [checkpoint.join_buffer([found[block] for block in blocks]) for blocks in by_group]
+
+
+def _kept(holdings: Holdings) -> list[tuple[str, checkpoint.Form]]:
+    """Name and form of each tensor that this server keeps."""
+    return [(spec.name, checkpoint.Form(spec.dtype, spec.shape)) for spec in holdings.job.kept_on(holdings.server)]
 
 
 def _is_folder(path: Path) -> bool:
@@ -98,13 +131,16 @@ def _by_group(holdings: Holdings) -> list[list[DenseBlock]]:
 
 def _block(holdings: Holdings, block: DenseBlock) -> checkpoint.BlockForm:
     dense = holdings.job.dense
-    spec = dense.groups[block.group]
-    rule = _rule(holdings, spec.name)
-    arrays, scalars = checkpoint.state_form(
-        _native.Rule(rule, {} if rule != spec.name else dict(spec.args)).state_width
-    )
+    rule = _rule(holdings, dense.groups[block.group].name)
+    arrays, scalars = checkpoint.state_form(_native_rule(holdings, block).state_width)
     size = prod(dict(dense.shapes)[block.parameter])
     return checkpoint.BlockForm(block.parameter, block.begin, block.end, size, rule, arrays, scalars)
+
+
+def _native_rule(holdings: Holdings, block: DenseBlock) -> _native.Rule:
+    spec = holdings.job.dense.groups[block.group]
+    rule = _rule(holdings, spec.name)
+    return _native.Rule(rule, {} if rule != spec.name else dict(spec.args))
 
 
 def _blocks_with_data(holdings: Holdings) -> Sequence[checkpoint.BlockData]:

@@ -1,4 +1,4 @@
-"""A job of torch modules with servers: one model, one optimizer, and the worker that they are bound to."""
+"""A job of torch modules with servers: one model, its optimizers, and the worker that they are bound to."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from fleet.collective.sync_batch_norm import synchronise
 from fleet.errors import NotReadyError, UsageTypeError
 from fleet.nn.sparse import SparseModule
 from fleet.ps.optimizer import ServerOptimizer
 from fleet.runtime import saving
-from fleet.runtime.join import share_parameters, start_worker
+from fleet.runtime.join import start_worker
 
 if TYPE_CHECKING:
     from fleet.ps.placement import Dispatch, Dispatcher
@@ -26,17 +27,17 @@ Folder = str | PathLike[str]
 
 
 class ModuleJob:
-    """The model and the optimizer of a job in this process.
+    """The model and the optimizers of a job in this process.
 
-    `average` gives a tensor its mean over the workers, `broadcast` what it is in worker 0.
+    `average` gives a tensor its mean over the workers, `add_up` its sum.
     """
 
-    def __init__(self, average: Callable[[torch.Tensor], None], broadcast: Callable[[torch.Tensor], None]) -> None:
+    def __init__(self, average: Callable[[torch.Tensor], None], add_up: Callable[[torch.Tensor], None]) -> None:
         self._average = average
-        self._broadcast = broadcast
+        self._add_up = add_up
         self._worker: Worker | None = None
         self._model: nn.Module | None = None
-        self._optimizer: ServerOptimizer | None = None
+        self._optimizers: list[ServerOptimizer] = []
 
     def add_model(self, model: nn.Module) -> None:
         """Train this model; the last one given counts."""
@@ -44,26 +45,32 @@ class ModuleJob:
 
     def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
         """The optimizer to train with, in the place of the user's: its step runs on the servers."""
-        self._optimizer = ServerOptimizer(users)
-        return self._optimizer
+        if self._worker is not None:
+            raise NotReadyError(
+                "fleet.distributed_optimizer() must come before fleet.init_worker(), which tells the servers what is "
+                "trained"
+            )
+        optimizer = ServerOptimizer(users)
+        known = [one for one in self._optimizers if one.inner is not users]
+        self._optimizers = [*known, optimizer]
+        return optimizer
 
     def init_worker(
         self, servers: Servers, strategy: DistributedStrategy, dispatcher: Dispatcher | Dispatch | None
     ) -> None:
-        """Declare tables, agree on the first dense parameters, bind model and optimizer."""
+        """Declare the model, agree on its first values, bind model and optimizers."""
         if self._worker is not None:
             raise NotReadyError("fleet.init_worker() was called before; call fleet.stop_worker() first")
-        is_averaged = strategy.dense == "allreduce"
-        if is_averaged and servers.who.num_workers > 1 and self._model is not None:
-            share_parameters(self._model, self._broadcast)
+        if strategy.sync_batch_norm and servers.who.num_workers > 1 and self._model is not None:
+            synchronise(self._model, torch.device("cpu"), self._add_up)
         self._worker = start_worker(
             self._model,
-            self._optimizer,
+            self._optimizers,
             servers.who,
             strategy,
             connect=servers.connect,
             dispatcher=dispatcher,
-            average=self._average if is_averaged else None,
+            average=self._average,
         )
 
     def worker(self, what: str) -> Worker:
@@ -87,8 +94,8 @@ class ModuleJob:
             return
         worker, self._worker = self._worker, None
         worker.close()
-        if self._optimizer is not None:
-            self._optimizer.unbind()
+        for optimizer in self._optimizers:
+            optimizer.unbind()
         for module in () if self._model is None else self._model.modules():
             if isinstance(module, SparseModule):
                 module.bind(None)

@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import torch
+
 from fleet import _native, checkpoint
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import RuleSpec
@@ -39,6 +41,7 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
             "is loaded",
             folder,
         )
+    worker.send_kept()
     with checkpoint.saving(folder) as writing:
         manifest = checkpoint.Manifest(
             *_written(worker, writing, checkpoint.pieces_from_text, values_only=False),
@@ -141,7 +144,16 @@ def _version(worker: Worker) -> int:
 
 
 def _dense_values(worker: Worker) -> dict[str, Any]:
-    if worker.flat is None:
-        return {}
+    """Every tensor of the model that is no row, under each of its names."""
     worker.policy.refresh()
-    return {name: value.detach().cpu().numpy() for name, value in worker.flat.parameters()}
+    values = {} if worker.flat is None else dict(worker.flat.parameters())
+    values |= {spec.name: tensor for spec, tensor in worker.kept.tensors}
+    values |= worker.other_names
+    return {name: _array(tensor) for name, tensor in values.items()}
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    """What numpy cannot hold, such as bfloat16, as float32."""
+    host = tensor.detach().cpu()
+    is_known = host.dtype in (torch.float16, torch.float32, torch.float64) or not host.is_floating_point()
+    return (host if is_known else host.float()).numpy()

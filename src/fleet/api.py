@@ -69,11 +69,15 @@ class Fleet(ServerCalls):
         as it was.
         """
         if role_maker is not None and not isinstance(role_maker, RoleMaker):
-            raise UsageTypeError(f"role_maker must be a RoleMaker, got {type(role_maker).__name__}")
+            hint = "; write fleet.init(strategy=...)" if isinstance(role_maker, DistributedStrategy) else ""
+            raise UsageTypeError(f"role_maker must be a RoleMaker, got {type(role_maker).__name__}{hint}")
         if not isinstance(is_collective, bool):
             raise UsageTypeError(f"is_collective must be True or False, got {is_collective!r}")
         if strategy is not None and not isinstance(strategy, DistributedStrategy):
-            raise UsageTypeError(f"strategy must be a DistributedStrategy, got {type(strategy).__name__}")
+            raise UsageTypeError(
+                f"strategy must be a DistributedStrategy, got {type(strategy).__name__}; make one with "
+                "fleet.DistributedStrategy() and set its fields"
+            )
         strategy = self._strategy if strategy is None else strategy
         maker = role_maker or self._role_maker or discover(is_collective)
         self._refuse_another_role(maker.identity)

@@ -50,7 +50,10 @@ class ServerOptimizer(PaddleMethods, Optimizer):
 
     def __init__(self, inner: Optimizer, job: object = None) -> None:
         if not isinstance(inner, Optimizer):
-            raise UsageTypeError(f"optimizer must be a torch.optim.Optimizer, got {type(inner).__name__}")
+            raise UsageTypeError(
+                f"optimizer must be a torch.optim.Optimizer, got {type(inner).__name__}; give it for example "
+                "torch.optim.Adam(model.parameters())"
+            )
         # Not Optimizer.__init__, which would make groups of its own: everything is the inner one's.
         self.__dict__.update(inner.__dict__)
         self.inner = inner
@@ -91,7 +94,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
                 self.inner.step()
                 if share.average is not None:
                     flat.take_statistics()
-        rates = [_rate(group["lr"]) for group in self.param_groups]
+        rates = [_rate(index, group["lr"]) for index, group in enumerate(self.param_groups)]
         dense = {} if share.average is not None else {index: rates[own] for index, own in share.dense_groups.items()}
         if share.average is None:
             dense |= share.statistics
@@ -140,5 +143,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         self.param_groups = self.inner.param_groups
 
 
-def _rate(lr: Any) -> float:
+def _rate(group: int, lr: Any) -> float:
+    if isinstance(lr, str):
+        raise UsageError(f"lr of parameter group {group} must be a number, got {lr!r}; write it without quotes")
     return float(lr)

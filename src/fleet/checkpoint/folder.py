@@ -121,8 +121,16 @@ def find(folder: str | os.PathLike[str], contents: type[Contents] = Manifest) ->
         # A commit that ran meanwhile has moved it from where we looked second to where we looked first.
         if (folder / contents.FILE).exists():
             return folder
-    why = f"it has no {contents.FILE}, so its save did not finish" if folder.exists() else "there is no such folder"
-    raise CheckpointError(f"no {contents.WHAT} in {folder}: {why}")
+    raise CheckpointError(f"no {contents.WHAT} in {folder}: {_why_not(folder, contents)}")
+
+
+def _why_not(folder: Path, contents: type[Contents]) -> str:
+    if not folder.exists():
+        return "there is no such folder"
+    others = (kind for kind in Contents.KINDS if kind.FILE != contents.FILE)
+    if (other := next((kind for kind in others if (folder / kind.FILE).exists()), None)) is not None:
+        return f"it holds {other.described()}"
+    return f"it has no {contents.FILE}, so its save did not finish"
 
 
 def read_contents(folder: Path, contents: type[C]) -> C:

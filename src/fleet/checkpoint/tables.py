@@ -67,7 +67,7 @@ def save_table(
     for first, last in shard_groups(table, piece_bytes):
         rows = table.export(first, last)
         num_rows, num_waiting = len(rows["keys"]), len(rows["waiting_keys"])
-        _check_rows(rows, form, num_rows, num_waiting, f"table {name!r}, shards {first} to {last - 1}")
+        check_rows(rows, form, num_rows, num_waiting, f"table {name!r}, shards {first} to {last - 1}")
         where = f"server-{server:03}-of-{num_servers:03}.piece-{len(pieces):04}"
         info = write_piece(folder / f"table-{file_name_of(name)}.{where}.safetensors", rows, metadata)
         pieces.append(TablePiece(info, name, server, first, last, num_shards, num_rows, num_waiting, form))
@@ -143,7 +143,7 @@ def _load_piece(
 ) -> int:
     path = folder / piece.file.name
     rows = read_piece(path, piece.file)
-    _check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")
+    check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")
     if values_only:
         rows = _without_state(rows, table.has_clicks)
     taken = table.import_(rows, server, num_servers)
@@ -171,7 +171,7 @@ def _check_form(name: str, folder: Path, saved: TableForm, wanted: TableForm, fi
             )
 
 
-def _check_rows(rows: Arrays, form: TableForm, num_rows: int, num_waiting: int, where: str) -> None:
+def check_rows(rows: Arrays, form: TableForm, num_rows: int, num_waiting: int, where: str) -> None:
     """Every array that rows of this form have, of the right type and shape, and no other."""
     values = np.float32 if form.dtype == "float32" else np.uint16
     expected: dict[str, tuple[npt.DTypeLike, tuple[int, ...]]] = {

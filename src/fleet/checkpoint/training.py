@@ -56,7 +56,13 @@ class Account:
 
 
 @dataclass(frozen=True)
-class TrainingManifest(Contents, file="manifest.json", what="training checkpoint", format="fleet-training-checkpoint"):
+class TrainingManifest(
+    Contents,
+    file="manifest.json",
+    what="training checkpoint",
+    format="fleet-training-checkpoint",
+    reader="fleet.Checkpoint in a collective job",
+):
     """A training checkpoint: its tensors and their pieces, and what is no tensor."""
 
     STYLE: ClassVar[Mapping[str, Any]] = {"allow_nan": False}

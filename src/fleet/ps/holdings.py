@@ -37,6 +37,8 @@ def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
             spec.bounds,
             spec.max_bytes,
             spec.seed,
+            spec.max_norm,
+            spec.norm_type,
         )
     except ValueError as error:
         text = str(error)
@@ -75,9 +77,9 @@ class Holdings:
         with self._dense_lock:
             self.kept = kept
 
-    def pull(self, table: int, keys: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Rows of some keys."""
-        return self.tables[table].pull(keys)
+    def pull(self, table: int, keys: NDArray[np.int64], only_read: bool = False) -> NDArray[np.float32]:
+        """Rows of some keys; keys that have none are what the table says about those that are `only_read`."""
+        return self.tables[table].pull(keys, zeros=only_read and self.job.tables[table].unseen == "zeros")
 
     def limited_rows(self) -> list[int]:
         """How many rows are here of each table that has a ceiling for all servers together."""

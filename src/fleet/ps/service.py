@@ -23,7 +23,8 @@ from fleet.ps.rounds import Rounds
 from fleet.ps.saves import Saves
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.stats import Stats
-from fleet.ps.update import PushedUpdate, Taken, read_dense, read_kept, read_pull, read_push
+from fleet.ps.update import PushedUpdate, TablePull, Taken, read_dense, read_kept, read_pull, read_push
+from fleet.ps.waiting import awaited_by_all, forsaken, too_late
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +45,7 @@ class Service:
         self, device: str = "cpu", model_dir: str | Path | None = None, opening: Opening | None = None
     ) -> None:
         self.finished = threading.Event()
-        """Set when every worker has left."""
+        """Set when no worker is left."""
         self._device = device
         self._opening = opening
         self._model_dir = None if model_dir is None else storage.checked_folder(model_dir)
@@ -56,7 +57,6 @@ class Service:
         self._holdings: Holdings | None = None
         self._ledger = Ledger(0)
         self._rounds = Rounds(0)
-        self._left: set[int] = set()
         self._stats = Stats()
         self._meetings = Meetings(self._changed)
         self._saves = Saves(self._applying)
@@ -114,7 +114,6 @@ class Service:
             if is_new:
                 self._rounds.join(caller.worker)
                 self._meetings.forget(caller.worker)
-                self._left.discard(caller.worker)
                 self._changed.notify_all()  # its former life may wait for a step
             version = self._rounds.version
         reply = ps_pb2.DeclareReply.Header(
@@ -169,10 +168,10 @@ class Service:
 
     def _pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        keys = read_pull(header.tables, tensors, holdings.job, f"pull of worker {header.caller.worker}")
+        pulls = read_pull(header, tensors, holdings.job)
         wants_dense = header.dense or header.kept
         version = self._wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=wants_dense)
-        rows = self._pulled(holdings, header.tables, keys)
+        rows = self._pulled(holdings, pulls)
         if header.dense:
             rows += holdings.read_dense()
         if header.kept:
@@ -184,42 +183,39 @@ class Service:
     ) -> int:
         """Return the version when it is the wanted one, and dense parameters are there if they are wanted."""
 
-        def is_ready() -> bool:
-            has_values = holdings.is_started or not wants_dense
-            is_over = (
-                self._is_closed
-                or self._failure is not None
-                or not self._ledger.is_present(caller.worker, caller.incarnation)
-            )
-            return is_over or (has_values and self._rounds.version >= version)
+        def is_reached() -> bool:
+            return (holdings.is_started or not wants_dense) and self._rounds.version >= version
+
+        def is_over() -> bool:
+            is_refused = self._is_closed or self._failure is not None
+            is_past = not self._ledger.is_present(caller.worker, caller.incarnation)
+            return is_refused or is_past or is_reached() or forsaken(holdings, self._rounds) is not None
 
         with self._changed:
-            if not self._changed.wait_for(is_ready, timeout_ms / 1000):
-                raise DeadlineError(self._why_not_ready(holdings, timeout_ms))
+            if not self._changed.wait_for(is_over, timeout_ms / 1000):
+                raise DeadlineError(too_late(holdings, self._rounds, timeout_ms))
             if self._is_closed:
                 raise CommunicationError("the server is stopping")
             self._refuse_failed()
             self._ledger.check(caller.worker, caller.incarnation)
+            if not is_reached():
+                raise CommunicationError(forsaken(holdings, self._rounds))
             return self._rounds.version
 
     def _refuse_failed(self) -> None:
         if self._failure is not None:
             raise CommunicationError(self._failure)
 
-    def _why_not_ready(self, holdings: Holdings, timeout_ms: int) -> str:
-        first = "worker 0 to send the first values of the dense parameters"
-        return f"waited {timeout_ms / 1000:g} s for {self._rounds.wanted() if holdings.is_started else first}"
-
     def _push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        update, keys = read_push(header, tensors, holdings.job, holdings.server)
+        update, pulls = read_push(header, tensors, holdings.job, holdings.server)
         taken = self._take(holdings, header, update)
         version = self._rounds.version
         if holdings.job.mode == "sync" and header.timeout_ms:
             version = self._wait_for(
                 holdings, header.caller, header.step + 1, header.timeout_ms, wants_dense=header.want_dense
             )
-        rows = self._rows_after(holdings, header, update, keys)
+        rows = self._rows_after(holdings, header, update, pulls)
         reply = ps_pb2.PushReply.Header(
             version=version,
             was_repeated=not taken.is_new,
@@ -259,22 +255,21 @@ class Service:
         holdings: Holdings,
         header: ps_pb2.PushRequest.Header,
         update: PushedUpdate,
-        keys: Sequence[NDArray[np.int64]],
+        pulls: Sequence[TablePull],
     ) -> list[Any]:
-        """What a push wants back: the rows that it changed, those of `keys`, the dense parameters."""
+        """What a push wants back: the rows that it changed, those of `pulls`, the dense parameters."""
         rows: list[Any] = []
         if header.want_rows:
             rows += [holdings.pull(part.table, part.keys) for part in update.tables]
-        if keys:
-            rows += self._pulled(holdings, header.pull_tables, keys)
+        if pulls:
+            rows += self._pulled(holdings, pulls)
         if header.want_dense:
             rows += holdings.read_dense()
         return rows
 
-    def _pulled(self, holdings: Holdings, tables: Sequence[int], keys: Sequence[NDArray[np.int64]]) -> list[Any]:
-        rows = [holdings.pull(table, part) for table, part in zip(tables, keys, strict=True)]
-        self._stats.count(pulls=1, pulled_rows=sum(map(len, keys)))
-        return rows
+    def _pulled(self, holdings: Holdings, pulls: Sequence[TablePull]) -> list[Any]:
+        self._stats.count(pulls=1, pulled_rows=sum(len(part.keys) for part in pulls))
+        return [holdings.pull(*part) for part in pulls]
 
     def _collect(self, holdings: Holdings, update: PushedUpdate) -> int:
         """Keep a push until its step is complete, and apply the step if this was the last."""
@@ -306,9 +301,9 @@ class Service:
     def _leave(self, header: ps_pb2.LeaveRequest.Header, _: Tensors) -> Answered:
         holdings = self._known(header.caller)
         with self._changed:
-            self._left.add(header.caller.worker)
-            self._rounds.leave(header.caller.worker)
-            is_last = len(self._left) == holdings.job.num_workers
+            self._rounds.leave(header.caller.worker, is_unfinished=header.is_unfinished)
+            self._changed.notify_all()  # whoever waits for one that is unfinished waits in vain
+            is_last = self._rounds.is_deserted
         if holdings.job.mode == "sync":
             self._stats.count(skipped=self._apply_if_complete(holdings))
         if is_last:
@@ -336,7 +331,8 @@ class Service:
         def elsewhere(missing: Sequence[int]) -> list[int]:
             self._known(header.caller)  # also while it waits
             pushed = self._rounds.pushed() if job.mode == "sync" and header.is_between_steps else set()
-            return [one for one in missing if one in self._left or (one in pushed and caller not in pushed)]
+            ahead = pushed if caller not in pushed else set()
+            return [one for one in missing if self._rounds.is_away(one) or one in ahead]
 
         return self._meetings.answer(header, job.num_workers, elsewhere), ()
 
@@ -346,4 +342,7 @@ class Service:
 
     def _report(self, header: ps_pb2.StatsRequest.Header, _: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        return ps_pb2.StatsReply.Header(stats=self._stats.to_json(holdings, self._rounds.version)), ()
+        with self._changed:
+            awaited = awaited_by_all(holdings, self._rounds)
+        stats = self._stats.to_json(holdings, self._rounds.version)
+        return ps_pb2.StatsReply.Header(stats=stats, awaited=awaited.what, missing=awaited.workers), ()

@@ -16,6 +16,7 @@ from fleet import _native, checkpoint
 from fleet.errors import CheckpointError
 from fleet.ps.holdings import Holdings
 from fleet.ps.spec import DenseBlock
+from fleet.ps.unseen import unseen_of
 
 Floats = NDArray[np.float32]
 
@@ -78,7 +79,9 @@ def _note_saved(holdings: Holdings, what: str, path: Path, began_at: float) -> N
 def _export(holdings: Holdings, path: Path) -> str:
     job, server = holdings.job, holdings.server
     return checkpoint.parts_to_text(
-        checkpoint.export_table(table, spec.name, path, server, job.num_servers, dtype=spec.dtype)
+        checkpoint.export_table(
+            table, spec.name, path, server, job.num_servers, dtype=spec.dtype, unseen=unseen_of(spec)
+        )
         for spec, table in zip(job.tables, holdings.tables, strict=True)
     )
 

@@ -94,6 +94,7 @@ def declare(model: nn.Module | None, optimizers: Sequence[ServerOptimizer]) -> D
     sparse: set[int] = set()
     for name, module in () if model is None else model.named_modules():
         if isinstance(module, SparseModule):
+            module.refuse_if_held()
             sparse.add(id(module.weight))
             requests = [request.named(name) for request in module.table_requests()]
             follows = group_of.get(id(module.weight))
@@ -148,7 +149,7 @@ def _add_table(found: Declared, request: TableRequest, group: int | None, has_op
     if request.rule is None and group is None and has_optimizer:
         raise UsageError(
             f"table {request.name!r} has no rule: give its module rule=fleet.rules.Adagrad(lr=...), or give the "
-            "model's parameters to fleet.distributed_optimizer()"
+            "model's parameters to fleet.distributed_optimizer() before fleet.init_worker()"
         )
     # Without an optimizer nothing is trained: rows are loaded without the state of the rule they were trained by.
     follows = server_rules.Sum() if group is None else found.rules[group]

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from fleet.collective.sync_batch_norm import synchronise
-from fleet.errors import NotReadyError, UsageTypeError
+from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
 from fleet.ps.optimizer import ServerOptimizer
-from fleet.runtime import saving
+from fleet.ps.worker import has_left
+from fleet.runtime import saving, unstopped
 from fleet.runtime.join import start_worker
 from fleet.runtime.one_writer import OneWriter
 
@@ -37,6 +39,7 @@ class ModuleJob:
         self._average = average
         self._add_up = add_up
         self._worker: Worker | None = None
+        self._has_left = False
         self._model: nn.Module | None = None
         self._optimizers: list[ServerOptimizer] = []
         self.before_leaving: list[Callable[[], None]] = []
@@ -45,8 +48,19 @@ class ModuleJob:
         self._writer = OneWriter()
 
     def add_model(self, model: nn.Module) -> None:
-        """Train this model; the last one given counts."""
+        """Train this model; UsageError if there is another, unless its worker has left the servers."""
+        if self._model not in (None, model) and not self._has_left:
+            raise UsageError(
+                f"fleet.distributed_model() was given a {type(self._model).__name__} before, and a job has one model; "
+                "put both into one: nn.ModuleList([first, second])"
+            )
+        if self._model is not model:
+            self._optimizers = [one for one in self._optimizers if not self._has_left]  # those of a job that is over
         self._model = model
+        if self._worker is None and any(is_lazy(parameter) for parameter in model.parameters()):
+            for module in model.modules():
+                if isinstance(module, SparseModule):
+                    module.run_dry()  # a batch must go through before `init_worker`, which wants shapes
 
     def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
         """The optimizer to train with, in the place of the user's: its step runs on the servers."""
@@ -56,7 +70,13 @@ class ModuleJob:
                 "trained"
             )
         optimizer = ServerOptimizer(users, self)
-        known = [one for one in self._optimizers if one.inner is not users]
+        own = {id(parameter) for group in users.param_groups for parameter in group["params"]}
+        known = [
+            one
+            for one in self._optimizers
+            if one.inner is not users
+            and not (self._has_left and any(id(old) in own for group in one.param_groups for old in group["params"]))
+        ]
         self._optimizers = [*known, optimizer]
         return optimizer
 
@@ -68,6 +88,7 @@ class ModuleJob:
             raise NotReadyError("fleet.init_worker() was called before; call fleet.stop_worker() first")
         if strategy.sync_batch_norm and servers.who.num_workers > 1 and self._model is not None:
             synchronise(self._model, torch.device("cpu"), self._add_up)
+        self._has_left = False
         self._worker = start_worker(
             self._model,
             self._optimizers,
@@ -77,9 +98,12 @@ class ModuleJob:
             dispatcher=dispatcher,
             average=self._average,
         )
+        unstopped.joined(self._worker)
 
     def worker(self, what: str) -> Worker:
         """The worker; NotReadyError before `init_worker` and after `stop_worker`."""
+        if self._has_left:
+            raise has_left(what)
         if self._worker is None:
             raise NotReadyError(f"{what} needs the servers; call fleet.init_worker() first")
         return self._worker
@@ -92,8 +116,14 @@ class ModuleJob:
             for finish in self.before_leaving:
                 finish()
             self._worker.stop()
+            unstopped.stopped(self._worker)
         finally:
             self.let_go()
+
+    def leave(self) -> None:
+        """The script ends: see `unstopped`."""
+        if self._worker is not None:
+            unstopped.leave(self._worker)
 
     def name_meetings(self, what: str) -> str:
         """A name for meetings of all workers, who ask for names in the same order."""
@@ -105,6 +135,7 @@ class ModuleJob:
         if self._worker is None:
             return
         worker, self._worker = self._worker, None
+        self._has_left = True
         worker.close()
         for optimizer in self._optimizers:
             optimizer.unbind()

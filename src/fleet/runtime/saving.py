@@ -39,7 +39,7 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
     worker.send_kept()
     with checkpoint.saving(folder) as writing:
         manifest = checkpoint.Manifest(
-            *_written(worker, writing, checkpoint.pieces_from_text, values_only=False),
+            *written(worker, writing, checkpoint.pieces_from_text, values_only=False),
             job=json.loads(worker.client.job.to_json()),
             others=() if beside is None else tuple(beside(writing)),
         )
@@ -64,7 +64,7 @@ def export(worker: Worker, folder: Folder) -> Path:
     """Write an inference copy: values only, as numpy files."""
     worker.policy.flush()
     with checkpoint.saving(folder, checkpoint.InferenceIndex) as writing:
-        about = _written(worker, writing, checkpoint.parts_from_text, values_only=True)
+        about = written(worker, writing, checkpoint.parts_from_text, values_only=True)
         dense = tuple(checkpoint.export_dense(writing, _dense_values(worker)))
         return checkpoint.commit(writing, folder, checkpoint.InferenceIndex(*about, dense))
 
@@ -126,7 +126,7 @@ def stats(worker: Worker) -> list[dict[str, Any]]:
     return [json.loads(reply.stats) for reply, _ in replies]
 
 
-def _written(
+def written(
     worker: Worker, writing: Path, read: Callable[[str, str], Iterable[T]], *, values_only: bool
 ) -> tuple[int, int, tuple[T, ...]]:
     """Let all servers write; the version, the number of servers, and what `read` makes of the account of each."""

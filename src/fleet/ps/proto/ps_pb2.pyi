@@ -115,20 +115,22 @@ class KeepReply(_message.Message):
 class PullRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "version", "tables", "dense", "timeout_ms", "kept")
+        __slots__ = ("caller", "version", "tables", "dense", "timeout_ms", "kept", "only_read")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
         TABLES_FIELD_NUMBER: _ClassVar[int]
         DENSE_FIELD_NUMBER: _ClassVar[int]
         TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
         KEPT_FIELD_NUMBER: _ClassVar[int]
+        ONLY_READ_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         version: int
         tables: _containers.RepeatedScalarFieldContainer[int]
         dense: bool
         timeout_ms: int
         kept: bool
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., version: _Optional[int] = ..., tables: _Optional[_Iterable[int]] = ..., dense: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., kept: _Optional[bool] = ...) -> None: ...
+        only_read: _containers.RepeatedScalarFieldContainer[bool]
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., version: _Optional[int] = ..., tables: _Optional[_Iterable[int]] = ..., dense: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., kept: _Optional[bool] = ..., only_read: _Optional[_Iterable[bool]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -166,7 +168,7 @@ class PushRequest(_message.Message):
         has_clicks: bool
         def __init__(self, table: _Optional[int] = ..., lr: _Optional[float] = ..., has_counts: _Optional[bool] = ..., has_clicks: _Optional[bool] = ...) -> None: ...
     class Header(_message.Message):
-        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups")
+        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups", "pull_only_read")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         STEP_FIELD_NUMBER: _ClassVar[int]
@@ -179,6 +181,7 @@ class PushRequest(_message.Message):
         PULL_TABLES_FIELD_NUMBER: _ClassVar[int]
         TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
         DENSE_GROUPS_FIELD_NUMBER: _ClassVar[int]
+        PULL_ONLY_READ_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         sequence: int
         step: int
@@ -191,7 +194,8 @@ class PushRequest(_message.Message):
         pull_tables: _containers.RepeatedScalarFieldContainer[int]
         timeout_ms: int
         dense_groups: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ...) -> None: ...
+        pull_only_read: _containers.RepeatedScalarFieldContainer[bool]
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ..., pull_only_read: _Optional[_Iterable[bool]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -226,10 +230,12 @@ class PushReply(_message.Message):
 class LeaveRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller",)
+        __slots__ = ("caller", "is_unfinished")
         CALLER_FIELD_NUMBER: _ClassVar[int]
+        IS_UNFINISHED_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ...) -> None: ...
+        is_unfinished: bool
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., is_unfinished: _Optional[bool] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -439,10 +445,14 @@ class StatsRequest(_message.Message):
 class StatsReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("stats",)
+        __slots__ = ("stats", "awaited", "missing")
         STATS_FIELD_NUMBER: _ClassVar[int]
+        AWAITED_FIELD_NUMBER: _ClassVar[int]
+        MISSING_FIELD_NUMBER: _ClassVar[int]
         stats: str
-        def __init__(self, stats: _Optional[str] = ...) -> None: ...
+        awaited: str
+        missing: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, stats: _Optional[str] = ..., awaited: _Optional[str] = ..., missing: _Optional[_Iterable[int]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

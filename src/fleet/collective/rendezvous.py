@@ -26,8 +26,11 @@ def timeout_s() -> float:
     return env.FLEET_INIT_TIMEOUT_S.get() or DEFAULT_TIMEOUT_S
 
 
-def open_store(who: Identity) -> dist.Store:
-    """The store of this attempt at the job. Worker 0 listens on the address of the endpoint, not on every interface."""
+def open_store(who: Identity, what: str = "fleet.init()") -> dist.Store:
+    """The store of this attempt at the job, for a meeting at `what`.
+
+    Worker 0 listens on the address of the endpoint, not on every interface.
+    """
     if who.rendezvous is None:
         raise RoleError(
             f"{who.source}: nothing says where the workers meet; set PADDLE_TRAINER_ENDPOINTS, "
@@ -38,7 +41,7 @@ def open_store(who: Identity) -> dist.Store:
     listener = net.listen(_listening_endpoint(endpoint)) if is_master else None
     started = time.monotonic()
     deadline = started + timeout_s()
-    if not is_master and not _is_there(who, endpoint, deadline):
+    if not is_master and not _is_there(who, endpoint, deadline, what):
         raise _nobody_there(endpoint, started)
     try:
         store = dist.TCPStore(
@@ -56,7 +59,7 @@ def open_store(who: Identity) -> dist.Store:
     return dist.PrefixStore(f"fleet/{_attempt()}", store)
 
 
-def _is_there(who: Identity, endpoint: Endpoint, deadline: float) -> bool:
+def _is_there(who: Identity, endpoint: Endpoint, deadline: float, what: str) -> bool:
     """Whether worker 0 listens before the time is up.
 
     The store would wait too, but a first attempt that comes too early costs it half a second, and its last one six.
@@ -70,7 +73,7 @@ def _is_there(who: Identity, endpoint: Endpoint, deadline: float) -> bool:
             else:
                 return True
             if wait.is_due:
-                wait.tell(Awaited(f"worker 0, where all meet, to listen at {endpoint}", (0,)))
+                wait.tell(Awaited(f"worker 0 to come to {what} and to listen at {endpoint}", (0,)))
     return False
 
 

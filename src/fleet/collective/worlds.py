@@ -168,9 +168,9 @@ class Worlds:
         return self._meet(name, everybody)
 
     def _meet(self, name: str, everybody: list[str]) -> World:
-        if self._store is None:  # one for all worlds: worker 0 can open its port only once
-            self._store = rendezvous.open_store(self._identity)
         first_call = f"the first call of the {name} world (fleet.util)"
+        if self._store is None:  # one for all worlds: worker 0 can open its port only once
+            self._store = rendezvous.open_store(self._identity, first_call)
         rendezvous.roll_call(self._store, f"{name}/roll-call", self._identity, everybody, first_call)
         group = dist.ProcessGroupGloo(
             dist.PrefixStore(name, self._store),

@@ -1,4 +1,4 @@
-"""fleet.evaluate over workers: one value for all of them, whatever each has; a worker that fails keeps nobody waiting."""
+"""fleet.evaluate over workers: one value for all, whatever each has; a worker that fails keeps nobody waiting."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_rows_are_never_made() -> None:
 def test_an_error_leaves_the_model_in_its_mode() -> None:
     model = Half()
     with pytest.raises(ZeroDivisionError):
-        fleet.evaluate(model, batches(2), {"bad": lambda outputs, targets: 1 / 0})
+        fleet.evaluate(model, batches(2), {"bad": lambda *_: 1 / 0})
     assert model.training
 
     def breaks() -> Iterator[Any]:
@@ -152,7 +152,7 @@ def test_a_metric_that_cannot_be_merged_is_refused() -> None:
         def compute(self) -> float:
             return 0.0
 
-        def __call__(self, outputs: Any, targets: Any) -> float:
+        def __call__(self, *_: Any) -> float:
             return 0.0
 
     with pytest.raises(UsageTypeError, match="metric 'f1' is a Foreign without state, merge, reset, so the counts of"):
@@ -175,7 +175,7 @@ def test_a_value_for_each_sample_is_refused() -> None:
 
 
 def test_samples_are_counted_wherever_they_are() -> None:
-    metric = Mean(lambda outputs, targets: outputs["value"])
+    metric = Mean(lambda outputs, _: outputs["value"])
     metric.update({"value": torch.tensor(1.0)}, {"labels": [torch.zeros(3)]})
     metric.update({"value": 5.0}, torch.zeros(1, 7))
     assert isinstance(metric, Metric)

@@ -29,7 +29,7 @@ def model_of(here: fleet.Fleet) -> Any:
     return here.distributed_model(nn.Sequential(nn.Linear(3, 1), nn.BatchNorm1d(1), nn.Sigmoid(), nn.Flatten(0)))
 
 
-METRICS = {"auc": AUC(), "loss": mse_loss}
+METRICS: dict[str, Any] = {"auc": AUC(), "loss": mse_loss}
 
 
 def uneven() -> dict[str, Any]:

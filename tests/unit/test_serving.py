@@ -154,7 +154,8 @@ class Padded(nn.Module):
         weights = ids.remainder(7).float()
         slots = self.slots({"one": ids, "two": (ids, None, weights)})
         rows = self.mean(ids) + self.sum(ids, per_sample_weights=weights) + slots["one"] - slots["two"]
-        return rows.sum(1)
+        total: torch.Tensor = rows.sum(1)
+        return total
 
 
 def test_it_can_be_exported_for_batches_of_any_size(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from fleet._version import __version__ as __version__
 from fleet.static.remote import provide
 
 if TYPE_CHECKING:
-    from fleet import data, metrics, nn, optim, static, transpiler
+    from fleet import checkpoint, data, metrics, nn, optim, static, transpiler
     from fleet.api import (
         Fleet,
         barrier_worker,
@@ -128,6 +128,7 @@ _HOMES = {
 }
 
 _MODULES = {
+    "checkpoint": "checkpoint",
     "data": "data",
     "entries": "ps.entries",
     "initializers": "ps.initializers",
@@ -158,6 +159,7 @@ __all__ = [
     "UserDefinedCollectiveRoleMaker",
     "UserDefinedRoleMaker",
     "barrier_worker",
+    "checkpoint",
     "data",
     "device",
     "distributed_model",

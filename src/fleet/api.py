@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast, overload
 
 from fleet.errors import NotReadyError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
+from fleet.observe.logs import show_logs
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.runtime.calls import ServerCalls
 from fleet.strategy import DistributedStrategy
@@ -68,11 +69,15 @@ class Fleet(ServerCalls):
         as it was.
         """
         if role_maker is not None and not isinstance(role_maker, RoleMaker):
-            raise UsageTypeError(f"role_maker must be a RoleMaker, got {type(role_maker).__name__}")
+            hint = "; write fleet.init(strategy=...)" if isinstance(role_maker, DistributedStrategy) else ""
+            raise UsageTypeError(f"role_maker must be a RoleMaker, got {type(role_maker).__name__}{hint}")
         if not isinstance(is_collective, bool):
             raise UsageTypeError(f"is_collective must be True or False, got {is_collective!r}")
         if strategy is not None and not isinstance(strategy, DistributedStrategy):
-            raise UsageTypeError(f"strategy must be a DistributedStrategy, got {type(strategy).__name__}")
+            raise UsageTypeError(
+                f"strategy must be a DistributedStrategy, got {type(strategy).__name__}; make one with "
+                "fleet.DistributedStrategy() and set its fields"
+            )
         strategy = self._strategy if strategy is None else strategy
         maker = role_maker or self._role_maker or discover(is_collective)
         self._refuse_another_role(maker.identity)
@@ -80,6 +85,7 @@ class Fleet(ServerCalls):
         if strategy is not None:
             strategy.require_supported(is_collective)
             self._refuse_another_strategy(strategy)
+        show_logs()
         note_the_end()
         if is_collective:
             if maker.identity.role is Role.SERVER:
@@ -105,9 +111,10 @@ class Fleet(ServerCalls):
             )
 
     def _end(self) -> None:
-        """Runs when the script ends. `shutdown` tells servers nothing, so workers of programs take leave first."""
-        if self._programs is not None:
-            self._programs.leave()
+        """Runs when the script ends. `shutdown` tells servers nothing, so workers take leave first."""
+        for job in (self._programs, self._modules):
+            if job is not None:
+                job.leave()
         self.shutdown()
 
     def shutdown(self) -> None:

@@ -65,6 +65,19 @@ def load_dense(manifest: Manifest, folder: Path, blocks: Sequence[BlockForm]) ->
     return result
 
 
+def values_of(manifest: Manifest, folder: Path, parameter: str) -> Floats | None:
+    """The values of a whole parameter, flat, without its rule's state; None if none of that name was saved."""
+    pieces = [piece for piece in manifest.dense if any(block.parameter == parameter for block in piece.blocks)]
+    if not pieces:
+        return None
+    parts: dict[int, Floats] = {}
+    for piece in pieces:
+        tensors = _read(folder, piece)
+        own = (block for block in piece.blocks if block.parameter == parameter)
+        parts |= {block.begin: tensors[_key(block, "values")] for block in own}
+    return np.concatenate([parts[begin] for begin in sorted(parts)])
+
+
 def read_blocks(folder: Path, piece: DensePiece) -> list[tuple[BlockForm, Floats]]:
     """The blocks of a piece, each with its values."""
     tensors = _read(folder, piece)

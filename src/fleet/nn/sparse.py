@@ -17,6 +17,7 @@ from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Uniform
 from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec, checked
+from fleet.ps.worker import has_left
 from fleet.strategy.check import Whole
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class SparseModule(Holder):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(0, width))
         self._worker: Worker | None = None
+        self._has_left = False
         self._device = self.weight.device
         self._tables: tuple[int, ...] = ()
 
@@ -89,6 +91,7 @@ class SparseModule(Holder):
     def bind(self, worker: Worker | None, tables: Sequence[int] = ()) -> None:
         """`fleet.init_worker()` has joined the servers, or `fleet.stop_worker()` has left them."""
         self._worker, self._tables, self._device = worker, tuple(tables), self.weight.device
+        self._has_left = worker is None
         self._was_bound = self._was_bound or worker is not None
 
     @property
@@ -106,7 +109,9 @@ class SparseModule(Holder):
 
     @property
     def worker(self) -> Worker:
-        """The worker that looks up rows; NotReadyError before `fleet.init_worker()`."""
+        """The worker that looks up rows; NotReadyError before `fleet.init_worker()` and after `fleet.stop_worker()`."""
+        if self._has_left:
+            raise has_left(type(self).__name__)
         if self._worker is None:
             raise NotReadyError(
                 f"{type(self).__name__} has no table yet; pass the model to fleet.distributed_model(), then call "

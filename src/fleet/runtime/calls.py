@@ -61,7 +61,7 @@ class ServerCalls(Questions):
             from fleet.runtime.module_job import ModuleJob
 
             self._modules = ModuleJob(
-                average=lambda tensor: self.util.mean_(tensor), broadcast=lambda tensor: self.util.broadcast_(tensor)
+                average=lambda tensor: self.util.mean_(tensor), add_up=lambda tensor: self.util.sum_(tensor)
             )
         return self._modules
 

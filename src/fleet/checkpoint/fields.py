@@ -45,7 +45,7 @@ class Fields:
     def number(self, name: str) -> float:
         """A finite number; True and False are none."""
         value = self._get(name)
-        if type(value) not in (int, float) or not isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
             raise self._wrong(name, "a finite number", value)
         return value
 

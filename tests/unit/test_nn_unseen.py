@@ -169,10 +169,10 @@ def test_a_copy_for_serving_says_it(tmp_path: Path, unseen: str) -> None:
     model = table(unseen=unseen, max_norm=1.5, norm_type=float("inf"), **given)
     with joined(model=model, optimizer=sgd) as one:
         learn(one, 1)
-        folder = one.fleet.save_inference_model(tmp_path / "copy")
+        one.fleet.save_inference_model(tmp_path / "copy")
         one.model.eval()
         expected = one.model(torch.arange(5, 50)).numpy()
-    (part,) = json.loads((folder / "inference.json").read_text())["tables"]
+    (part,) = json.loads((tmp_path / "copy" / "inference.json").read_text())["tables"]
     assert part["unseen"] == {
         "reads": unseen,
         "initializer": "normal",
@@ -182,7 +182,7 @@ def test_a_copy_for_serving_says_it(tmp_path: Path, unseen: str) -> None:
         "max_norm": 1.5,
         "norm_type": None,
     }
-    (kept,) = checkpoint.InferenceIndex.from_text((folder / "inference.json").read_text(), "here").tables
+    (kept,) = checkpoint.InferenceIndex.from_text((tmp_path / "copy" / "inference.json").read_text(), "here").tables
     rows = UnseenRows(kept.table, kept.width, kept.unseen)(np.arange(5, 50))
     np.testing.assert_array_equal(rows, expected)
     assert np.abs(rows).max() == (1.5 if unseen == "initial" else 0.0)
@@ -190,8 +190,8 @@ def test_a_copy_for_serving_says_it(tmp_path: Path, unseen: str) -> None:
 
 def test_a_copy_of_an_earlier_version_reads_as_zeros(tmp_path: Path) -> None:
     with joined(model=table(unseen="initial"), optimizer=sgd) as one:
-        folder = one.fleet.save_inference_model(tmp_path / "copy")
-    account = json.loads((folder / "inference.json").read_text())
+        one.fleet.save_inference_model(tmp_path / "copy")
+    account = json.loads((tmp_path / "copy" / "inference.json").read_text())
     del account["tables"][0]["unseen"]
     (kept,) = checkpoint.InferenceIndex.from_text(json.dumps(account), "here").tables
     assert kept.unseen.reads == "zeros"
@@ -200,7 +200,7 @@ def test_a_copy_of_an_earlier_version_reads_as_zeros(tmp_path: Path) -> None:
 def test_a_checkpoint_of_an_earlier_version_loads(tmp_path: Path) -> None:
     with joined(model=table(), optimizer=sgd) as one:
         learn(one, 1)
-        folder = one.fleet.save_persistables(tmp_path / "saved")
+        one.fleet.save_persistables(folder := tmp_path / "saved")
         manifest = json.loads((folder / "manifest.json").read_text())
         for name in ("unseen", "max_norm", "norm_type"):
             del manifest["job"]["tables"][0][name]

@@ -209,6 +209,17 @@ def test_a_padded_batch_can_be_prefetched() -> None:
         torch.testing.assert_close(one.model(IDS), other(IDS).detach(), rtol=0, atol=1e-6)
 
 
+def test_padding_is_not_counted() -> None:
+    """Neither as an occurrence nor by its shows and clicks."""
+    entry = fleet.ShowClickEntry(threshold=4.0)
+    with joined(model=Embedding(WIDTH, padding_idx=0, entry=entry), optimizer=sgd) as one:
+        ids, shows, clicks = torch.tensor([0, 5, 0, 6]), torch.tensor([9.0, 5, 9, 4]), torch.tensor([9.0, 4, 9, 3])
+        one.model(ids, show=shows, click=clicks).sum().backward()
+        one.optimizer.step()
+        stats = one.stats()[0]["tables"]["embedding"]
+        assert (stats["rows"], stats["waiting"]) == (1, 1)  # 5 has a score of 4.1, and 6 one of 3.1
+
+
 def test_nothing_but_padding() -> None:
     with joined(model=Embedding(WIDTH, padding_idx=0), optimizer=sgd) as one:
         out = one.model(torch.zeros(2, 3, dtype=torch.int64))
@@ -247,6 +258,8 @@ def test_what_is_refused() -> None:
         pool(rows, inverse, mode="sum", weights=torch.ones(2))
     with pytest.raises(UsageError, match="padding_idx must be an int, got 'a'"):
         Embedding(2, padding_idx="a")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="embedding: include_last_offset is about bags; leave it out, or set pooling"):
+        Embedding(2, include_last_offset=True)
     with pytest.raises(UsageError, match="max_norm must be > 0, got 0"):
         Embedding(2, max_norm=0)
     with pytest.raises(UsageError, match="norm_type must be > 0, got -1"):

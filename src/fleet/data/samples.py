@@ -59,6 +59,10 @@ class SampleShard(Shard):
             return steps + (block(rest, self._workers.index, self._workers.num)[1] > 0)
         return steps + (self._uneven == "pad" and rest > 0)
 
+    @property
+    def num_done(self) -> int:
+        return min(-(-self._count // self._step_size), len(self))
+
     def _batches(self) -> Iterator[Any]:
         while (places := self._places(self._count)) is not None:
             batch = self._source.batch(self._in_order(places)) if len(places) else None

@@ -83,7 +83,7 @@ class CompileProgress:
 
     def _begin_backward(self, _: torch.Tensor) -> None:
         self._begin()
-        Variable._execution_engine.queue_callback(self._end_backward)  # type: ignore[attr-defined]
+        Variable._execution_engine.queue_callback(self._end_backward)
 
     def _end_backward(self) -> None:
         self._stop()

@@ -81,6 +81,7 @@ class SparseModule(Holder):
         self.weight = nn.Parameter(torch.empty(0, width))
         self._worker: Worker | None = None
         self._has_left = False
+        self._is_dry = False
         self._device = self.weight.device
         self._tables: tuple[int, ...] = ()
 
@@ -91,8 +92,12 @@ class SparseModule(Holder):
     def bind(self, worker: Worker | None, tables: Sequence[int] = ()) -> None:
         """`fleet.init_worker()` has joined the servers, or `fleet.stop_worker()` has left them."""
         self._worker, self._tables, self._device = worker, tuple(tables), self.weight.device
-        self._has_left = worker is None
+        self._has_left, self._is_dry = worker is None, False
         self._was_bound = self._was_bound or worker is not None
+
+    def run_dry(self) -> None:
+        """Read zeros until `bind`: for the first batch through a model with lazy modules, which need its shapes."""
+        self._is_dry = True
 
     @property
     def is_bound(self) -> bool:
@@ -127,17 +132,27 @@ class SparseModule(Holder):
     @property
     def tables(self) -> Sequence[int]:
         """The index of each of its tables, for a `Request`: in the job, or among its own."""
+        if self._is_dry:
+            return range(len(self.table_requests()))
         return range(len(self._first)) if self.is_held else self._tables
 
     def look_up(self, requests: Sequence[Request]) -> list[Found]:
         """Rows for some ids: from the servers, or of its own."""
         if self.is_held:
             return [self.find(request) for request in requests]
+        if self._is_dry:
+            return [self._zeros(request) for request in requests]
         found = []
         for lookup in self.worker.lookups(requests, with_grad=self.has_grad):
             assert lookup.rows is not None
             found.append(Found(lookup.rows, lookup.inverse, lookup.padding_row))
         return found
+
+    def _zeros(self, request: Request) -> Found:
+        """One row of zeros for all ids."""
+        width, num_ids = self.table_requests()[request.table].width, sum(ids.numel() for ids in request.sources)
+        places = torch.zeros(num_ids, dtype=torch.int64, device=self.weight.device)
+        return Found(self.weight.new_zeros(1, width), places, 0 if request.paddings else None)
 
     @property
     def has_grad(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from fleet.collective.sync_batch_norm import synchronise
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
@@ -56,6 +57,10 @@ class ModuleJob:
         if self._model is not model:
             self._optimizers = [one for one in self._optimizers if not self._has_left]  # those of a job that is over
         self._model = model
+        if self._worker is None and any(is_lazy(parameter) for parameter in model.parameters()):
+            for module in model.modules():
+                if isinstance(module, SparseModule):
+                    module.run_dry()  # a batch must go through before `init_worker`, which wants shapes
 
     def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
         """The optimizer to train with, in the place of the user's: its step runs on the servers."""

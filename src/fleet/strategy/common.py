@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.strategy.field import text
+from fleet.strategy.field import switch, text
 from fleet.strategy.record import Record
 
 
@@ -16,3 +16,4 @@ class CommonFields(Record):
         "error",
         "skip",
     )
+    sync_batch_norm = switch(False, "computes batch-norm statistics over the batch of all workers.")

@@ -28,9 +28,6 @@ from fleet.strategy.training import TrainingFields
 _OF_ONE_PROGRAM = ("torch_compile", "cuda_graph", "memory_optimize", "num_trainers", "trainer_id")
 """Fields of a BuildStrategy that only a CompiledProgram can honour."""
 
-_OF_BOTH = frozenset({"sync_batch_norm"})
-"""Fields that mean the same in a collective job and in one with servers."""
-
 CHOSEN_BY_AUTO = ("amp", "compile", "channels_last", "fused_optimizer", "cudnn_exhaustive_search")
 """Switches that `auto` turns as it likes, unless somebody has set them."""
 
@@ -88,7 +85,7 @@ class DistributedStrategy(
     def _refuse_elsewhere(self, is_collective: bool) -> None:
         """NotSupportedError for a field that belongs to the other kind of job."""
         others = (ParameterServerFields,) if is_collective else (CollectiveFields, TrainingFields, ParallelFields)
-        names = {name for fields in others for name in fields._members} - _OF_BOTH
+        names = {name for fields in others for name in fields._members}
         for leaf in self.changed():
             if leaf.path[0] in names:
                 default = shown(leaf.field.default)

@@ -17,7 +17,7 @@ import fleet
 from fleet import _native
 
 NUM_IDS, WIDTH, BATCH, STEPS = 40, 4, 16, 6
-TOWERS = ("layer_norm", "batch_norm", "frozen", "second", "tied", "counted")
+TOWERS = ("layer_norm", "batch_norm", "frozen", "second", "tied", "counted", "lazy")
 RATES = {"rows": 0.5, "main": 0.1, "second": 1e-2}
 FIRST = fleet.initializers.Uniform(-1.0, 1.0)
 
@@ -75,6 +75,7 @@ class Whole(nn.Module):
         self.frozen[0].requires_grad_(False)
         self.second = nn.Sequential(nn.Linear(wide, 8), nn.Tanh(), nn.Linear(8, 1))
         self.tied, self.counted = Tied(), Counted()
+        self.lazy = nn.Sequential(nn.LazyLinear(8), nn.Tanh(), nn.LazyLinear(1))
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         x = self.rows(ids).flatten(1)
@@ -83,7 +84,7 @@ class Whole(nn.Module):
 
 def optimizers(model: Whole) -> list[torch.optim.Optimizer]:
     """One for most of it, and one for a tower of its own; the frozen layer is in neither."""
-    main = [model.layer_norm, model.batch_norm, model.frozen[2], model.tied, model.counted]
+    main = [model.layer_norm, model.batch_norm, model.frozen[2], model.tied, model.counted, model.lazy]
     return [
         torch.optim.SGD([one for part in main for one in part.parameters()], lr=RATES["main"], momentum=0.9),
         torch.optim.Adam(model.second.parameters(), lr=RATES["second"]),
@@ -117,8 +118,16 @@ def plain() -> Whole:
     rows = nn.Embedding.from_pretrained(torch.from_numpy(first), freeze=False)
     torch.manual_seed(0)
     model = Whole(rows)
+    give_shapes(model)
     train(model, [*optimizers(model), torch.optim.SGD(rows.parameters(), lr=RATES["rows"])])
     return model
+
+
+def give_shapes(model: Whole) -> None:
+    """Lazy modules need a batch."""
+    with torch.no_grad():
+        model.eval()(torch.zeros(1, 2, dtype=torch.int64))
+        model.train()
 
 
 def values_of(model: Whole) -> dict[str, torch.Tensor]:
@@ -145,6 +154,7 @@ def main(what: str, folder: Path) -> None:
     torch.manual_seed(worker if what == "train" else 99)
     rule = fleet.rules.SGD(lr=RATES["rows"]) if what == "train" else None
     model = fleet.distributed_model(Whole(fleet.nn.Embedding(WIDTH, rule=rule, initializer=FIRST)))
+    give_shapes(model)
     if what == "evaluate":
         fleet.init_worker()
         print(fleet.load_model(folder / "checkpoint"))

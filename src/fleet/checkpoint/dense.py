@@ -78,6 +78,12 @@ def values_of(manifest: Manifest, folder: Path, parameter: str) -> Floats | None
     return np.concatenate([parts[begin] for begin in sorted(parts)])
 
 
+def read_blocks(folder: Path, piece: DensePiece) -> list[tuple[BlockForm, Floats]]:
+    """The blocks of a piece, each with its values."""
+    tensors = _read(folder, piece)
+    return [(block, tensors[_key(block, "values")]) for block in piece.blocks]
+
+
 @dataclass(frozen=True)
 class _Copy:
     """What two blocks have in common, on its way from the saved one into the wanted one."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.checkpoint.files import Bytes, FileInfo, why_not_written, write_all, write_file
-from fleet.checkpoint.inference import DenseArray, TablePart
+from fleet.checkpoint.inference import DenseArray, TablePart, Unseen
 from fleet.checkpoint.names import file_name_of
 from fleet.checkpoint.tables import PIECE_BYTES, TableLike, shard_groups
 from fleet.errors import CheckpointError
@@ -30,6 +30,7 @@ def export_table(
     num_servers: int,
     *,
     dtype: str,
+    unseen: Unseen | None = None,
     piece_bytes: int = PIECE_BYTES,
 ) -> TablePart:
     """Write the rows of one server's part of a table as keys in ascending order and float32 values.
@@ -56,7 +57,7 @@ def export_table(
             folder, f"{stem}.values.npy", np.float32, (len(keys), width), _in_order(spill, order, width)
         )
     keys_file = _write_array(folder, f"{stem}.keys.npy", np.int64, keys.shape, [keys[order]])
-    return TablePart(name, server, len(keys), width, keys_file, values_file)
+    return TablePart(name, server, len(keys), width, keys_file, values_file, unseen or Unseen())
 
 
 def export_dense(folder: Path, tensors: Mapping[str, npt.NDArray[Any]]) -> list[DenseArray]:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +35,38 @@ DENSE_DTYPES = (
 
 
 @dataclass(frozen=True)
+class Unseen:
+    """What an id without a row reads as, "zeros" or "initial", and all that the first value of a row depends on."""
+
+    reads: str = "zeros"
+    initializer: str = "constant"
+    args: Mapping[str, float] = field(default_factory=dict)
+    """Of the initialiser, by name."""
+    seed: int = 0
+    dtype: str = "float32"
+    """What rows were stored as on the servers: first values are rounded to it."""
+    max_norm: float | None = None
+    norm_type: float | None = 2.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
+        return {**vars(self), "args": dict(self.args)}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Unseen:
+        """What `to_json` wrote; CheckpointError if a field is missing or out of range."""
+        args = Fields(fields.table("args"), f"{fields.where}, args")
+        return cls(
+            fields.text("reads"),
+            fields.text("initializer"),
+            {name: args.number(name) for name in args.value},
+            fields.integer("seed", high=2**64 - 1),
+            fields.text("dtype"),
+            *(None if fields.value.get(name) is None else fields.number(name) for name in ("max_norm", "norm_type")),
+        )
+
+
+@dataclass(frozen=True)
 class TablePart:
     """The rows of a table that one server held."""
 
@@ -44,10 +76,12 @@ class TablePart:
     width: int
     keys: FileInfo
     values: FileInfo
+    unseen: Unseen = Unseen()
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `from_json` reads."""
-        return {**vars(self), "keys": self.keys.to_json(), "values": self.values.to_json()}
+        parts = {name: getattr(self, name).to_json() for name in ("keys", "values", "unseen")}
+        return {**vars(self), **parts}
 
     @classmethod
     def from_json(cls, fields: Fields) -> TablePart:
@@ -59,6 +93,8 @@ class TablePart:
             fields.integer("width", 1),
             FileInfo.from_json(Fields(fields.table("keys"), fields.where)),
             FileInfo.from_json(Fields(fields.table("values"), fields.where)),
+            # Copies of earlier versions say nothing about it.
+            Unseen.from_json(Fields(fields.table("unseen"), fields.where)) if "unseen" in fields.value else Unseen(),
         )
 
 
@@ -98,7 +134,13 @@ def parts_from_text(text: str, where: str) -> tuple[TablePart, ...]:
 
 
 @dataclass(frozen=True)
-class InferenceIndex(OfServers, file="inference.json", what="inference copy", format="fleet-inference"):
+class InferenceIndex(
+    OfServers,
+    file="inference.json",
+    what="inference copy",
+    format="fleet-inference",
+    reader="fleet.checkpoint.read_inference()",
+):
     """What an inference copy holds, in which files."""
 
     tables: tuple[TablePart, ...]
@@ -118,8 +160,9 @@ class InferenceIndex(OfServers, file="inference.json", what="inference copy", fo
             if sorted(part.server for part in own) != list(range(self.num_servers)):
                 servers = sorted(part.server for part in own)
                 raise CheckpointError(f"{where} has table {table!r} from servers {servers} of {self.num_servers}")
-            if len({part.width for part in own}) > 1:
-                raise CheckpointError(f"{where}: servers disagree about the width of table {table!r}")
+            for what in ("width", "unseen"):
+                if any(getattr(part, what) != getattr(own[0], what) for part in own):
+                    raise CheckpointError(f"{where}: servers disagree about the {what} of table {table!r}")
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -149,12 +192,13 @@ def read_inference(folder: str | os.PathLike[str]) -> Inference:
     where = find(folder, InferenceIndex)
     index = read_contents(where, InferenceIndex)
     names = sorted({part.table for part in index.tables})
-    tables = {name: _read_table(where, [part for part in index.tables if part.table == name]) for name in names}
+    tables = {name: read_table(where, [part for part in index.tables if part.table == name]) for name in names}
     dense = {array.parameter: _read_array(where, array.file, array.dtype, array.shape) for array in index.dense}
     return Inference(tables, dense)
 
 
-def _read_table(folder: Path, parts: list[TablePart]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+def read_table(folder: Path, parts: list[TablePart]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """The rows of all parts of one table, which lie in `folder`, in ascending order of their keys."""
     keys = np.concatenate([_read_array(folder, part.keys, np.int64, (part.rows,)) for part in parts])
     order = np.argsort(keys, kind="stable")
     ranks = np.empty_like(order)

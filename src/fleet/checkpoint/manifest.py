@@ -19,7 +19,13 @@ from fleet.errors import CheckpointError
 
 
 @dataclass(frozen=True)
-class Manifest(OfServers, file="manifest.json", what="checkpoint", format="fleet-checkpoint"):
+class Manifest(
+    OfServers,
+    file="manifest.json",
+    what="checkpoint",
+    format="fleet-checkpoint",
+    reader="fleet.load_model() or fleet.init_server()",
+):
     """A checkpoint: its pieces, and what somebody needs to know who loads it."""
 
     pieces: tuple[Piece, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,8 +20,8 @@ PIECE_BYTES = 256 << 20
 FORM_FIELDS = ("width", "dtype", "rule", "state_width", "has_clicks")
 
 
-class TableLike(Protocol):
-    """What this package needs of a table; `fleet._native.Table` has it."""
+class ReadableTable(Protocol):
+    """What this package needs of a table to write it."""
 
     @property
     def width(self) -> int: ...
@@ -34,12 +34,17 @@ class TableLike(Protocol):
     @property
     def memory_bytes(self) -> int: ...
     def export(self, first_shard: int, last_shard: int) -> Arrays: ...
+
+
+class TableLike(ReadableTable, Protocol):
+    """What it needs to read one back as well; `fleet._native.Table` has it."""
+
     def import_(self, rows: Arrays, server: int, num_servers: int) -> int: ...
     def clear(self) -> None: ...
 
 
 def save_table(
-    table: TableLike,
+    table: ReadableTable,
     name: str,
     folder: Path,
     server: int,
@@ -48,6 +53,7 @@ def save_table(
     dtype: str,
     rule: str,
     piece_bytes: int = PIECE_BYTES,
+    moved: Callable[[], None] = lambda: None,
 ) -> list[TablePiece]:
     """Write all rows of one server's part of a table into `folder`, which `begin` made; at least one piece.
 
@@ -61,15 +67,16 @@ def save_table(
     for first, last in shard_groups(table, piece_bytes):
         rows = table.export(first, last)
         num_rows, num_waiting = len(rows["keys"]), len(rows["waiting_keys"])
-        _check_rows(rows, form, num_rows, num_waiting, f"table {name!r}, shards {first} to {last - 1}")
+        check_rows(rows, form, num_rows, num_waiting, f"table {name!r}, shards {first} to {last - 1}")
         where = f"server-{server:03}-of-{num_servers:03}.piece-{len(pieces):04}"
         info = write_piece(folder / f"table-{file_name_of(name)}.{where}.safetensors", rows, metadata)
         pieces.append(TablePiece(info, name, server, first, last, num_shards, num_rows, num_waiting, form))
         del rows  # before the next copy is made
+        moved()
     return pieces
 
 
-def shard_groups(table: TableLike, piece_bytes: int) -> list[tuple[int, int]]:
+def shard_groups(table: ReadableTable, piece_bytes: int = PIECE_BYTES) -> list[tuple[int, int]]:
     """Ranges of shards that hold about `piece_bytes` each; keys are hashed, so shards are about equal."""
     num_shards = table.num_shards
     size = max(1, min(num_shards, piece_bytes * num_shards // max(1, table.memory_bytes)))
@@ -136,7 +143,7 @@ def _load_piece(
 ) -> int:
     path = folder / piece.file.name
     rows = read_piece(path, piece.file)
-    _check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")
+    check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")
     if values_only:
         rows = _without_state(rows, table.has_clicks)
     taken = table.import_(rows, server, num_servers)
@@ -164,7 +171,7 @@ def _check_form(name: str, folder: Path, saved: TableForm, wanted: TableForm, fi
             )
 
 
-def _check_rows(rows: Arrays, form: TableForm, num_rows: int, num_waiting: int, where: str) -> None:
+def check_rows(rows: Arrays, form: TableForm, num_rows: int, num_waiting: int, where: str) -> None:
     """Every array that rows of this form have, of the right type and shape, and no other."""
     values = np.float32 if form.dtype == "float32" else np.uint16
     expected: dict[str, tuple[npt.DTypeLike, tuple[int, ...]]] = {

@@ -13,6 +13,7 @@ from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.optim.closure import loss_of
 from fleet.optim.paddle_methods import PaddleMethods
 from fleet.ps.from_torch import check_unchanged
+from fleet.ps.worker import has_left
 
 if TYPE_CHECKING:
     from fleet.ps.spec import RuleSpec
@@ -47,7 +48,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
     parameters, and servers hold the tables only.
     """
 
-    def __init__(self, inner: Optimizer) -> None:
+    def __init__(self, inner: Optimizer, job: object = None) -> None:
         if not isinstance(inner, Optimizer):
             raise UsageTypeError(
                 f"optimizer must be a torch.optim.Optimizer, got {type(inner).__name__}; give it for example "
@@ -56,23 +57,28 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         # Not Optimizer.__init__, which would make groups of its own: everything is the inner one's.
         self.__dict__.update(inner.__dict__)
         self.inner = inner
+        self.job = job
+        """What it was made by."""
         self._worker: Worker | None = None
+        self._has_left = False
         self._share = Share()
         self._settings: list[list[Any]] = []
 
     def bind(self, worker: Worker, share: Share) -> None:
         """Take over what `fleet.init_worker()` found out."""
-        self._worker, self._share = worker, share
+        self._worker, self._share, self._has_left = worker, share, False
 
     def unbind(self) -> None:
         """Let go of the worker, which has stopped."""
-        self._worker = None
+        self._worker, self._has_left = None, True
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Send the gradients; on return the model has the parameters of the next step."""
         loss = loss_of(closure)
         worker = self._worker
+        if self._has_left:
+            raise has_left("optimizer.step()")
         if worker is None:
             raise NotReadyError(
                 "optimizer.step() needs the servers; call fleet.init_worker() first (a model without tables can do "

@@ -32,6 +32,7 @@ KEPT_DTYPES = (
 )
 MODES = tuple(str(mode) for mode in Mode if mode is not Mode.OFF)
 NONFINITE = ("error", "skip")
+UNSEEN = ("zeros", "initial")
 A_RULE = "fleet.rules, for example fleet.rules.Adagrad(lr=0.1)"
 AN_INITIALIZER = "fleet.initializers, for example fleet.initializers.Normal(std=0.01)"
 AN_ENTRY = "fleet.entries, for example fleet.entries.CountFilterEntry(5)"
@@ -119,10 +120,14 @@ class TableSpec(JsonForm):
     max_bytes: int = 0  # of one server; 0: no ceiling
     seed: int = 0
     max_rows: int = 0  # of all servers together; a worker whose push goes past it fails; 0: no ceiling
+    unseen: str = "zeros"  # what a key without a row is where rows are only read: zeros, or its initial value
+    max_norm: float | None = None  # rows whose norm is larger are scaled down to it, first values too
+    norm_type: float | None = 2.0  # of max_norm: the p of the norm; None: the largest magnitude
 
     def __post_init__(self) -> None:
         name = _name("table", self.name)
         owner = f"table {name!r}"
+        _check_unseen(owner, self.unseen, self.entry)
         _set(
             self,
             name=name,
@@ -135,6 +140,8 @@ class TableSpec(JsonForm):
             max_bytes=checked(owner, "max_bytes", self.max_bytes, Whole(least=0)),
             seed=checked(owner, "seed", self.seed, Whole(least=0)),
             max_rows=checked(owner, "max_rows", self.max_rows, Whole(least=0)),
+            max_norm=None if self.max_norm is None else checked(owner, "max_norm", self.max_norm, Number(above=0)),
+            norm_type=None if self.norm_type is None else checked(owner, "norm_type", self.norm_type, Number(above=0)),
         )
 
 
@@ -293,6 +300,15 @@ def _bounds(owner: str, value: object) -> tuple[float, float]:
     if len(pair) != 2 or not pair[0] < pair[1]:
         raise UsageError(f"{owner}: bounds must be (low, high) with low < high, got {shown(value)}")
     return pair[0], pair[1]
+
+
+def _check_unseen(owner: str, unseen: object, entry: object) -> None:
+    checked(owner, "unseen", unseen, Text(UNSEEN))
+    if unseen == "initial" and isinstance(entry, EntrySpec) and entry.name != "always":
+        raise UsageError(
+            f"{owner}: unseen must be 'zeros' with entry {entry.name}, got 'initial': an id not admitted yet reads "
+            "as zeros in training too"
+        )
 
 
 def _instance(owner: str, name: str, value: object, kind: type[T], where: str) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,15 @@ class TableUpdate:
         return self.counts.astype(np.float32)
 
 
+class TablePull(NamedTuple):
+    """The keys of one table whose rows a request wants."""
+
+    table: int
+    keys: NDArray[np.int64]
+    only_read: bool
+    """Whether the rows are not to be trained: then the table's `unseen` says what a key without a row is."""
+
+
 @dataclass(frozen=True)
 class PushedUpdate:
     """The gradients of one push, checked."""
@@ -54,10 +63,18 @@ class PushedUpdate:
     """The learning rate of each."""
 
 
+class Taken(NamedTuple):
+    """What became of a push."""
+
+    is_new: bool
+    staleness: int
+    skipped: int
+
+
 def read_push(
     header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int
-) -> tuple[PushedUpdate, list[NDArray[np.int64]]]:
-    """The push of a request and the keys whose rows it also wants; UsageError if the job does not take it."""
+) -> tuple[PushedUpdate, list[TablePull]]:
+    """The push of a request and the rows that it also wants; UsageError if the job does not take it."""
     if header.is_delta != (job.mode == "geo"):
         raise UsageError(f"a job in {job.mode} mode takes {'differences' if not header.is_delta else 'gradients'} only")
     who = _who(header)
@@ -65,24 +82,33 @@ def read_push(
     if num_pulls > len(tensors):
         raise UsageError(f"{who}: {len(tensors)} tensors, too few for rows of {num_pulls} tables")
     num_pushed = len(tensors) - num_pulls
-    keys = read_pull(header.pull_tables, tensors[num_pushed:], job, who)
+    pulls = _pulls(header.pull_tables, header.pull_only_read, tensors[num_pushed:], job, who)
     update = read_update(header, tensors[:num_pushed], job, server)
     if job.nonfinite == "error":
         refuse_nonfinite(update, job)
-    return update, keys
+    return update, pulls
 
 
-def read_pull(tables: Sequence[int], tensors: Tensors, job: JobSpec, who: str) -> list[NDArray[np.int64]]:
+def read_pull(header: ps_pb2.PullRequest.Header, tensors: Tensors, job: JobSpec) -> list[TablePull]:
     """The keys whose rows a request wants, checked: one tensor per table, and an answer that can be sent."""
+    return _pulls(header.tables, header.only_read, tensors, job, f"pull of worker {header.caller.worker}")
+
+
+def _pulls(
+    tables: Sequence[int], only_read: Sequence[bool], tensors: Tensors, job: JobSpec, who: str
+) -> list[TablePull]:
     if len(tables) != len(tensors):
         raise UsageError(f"{who}: {len(tensors)} tensors of keys for {len(tables)} tables")
+    if len(only_read) not in (0, len(tables)):
+        raise UsageError(f"{who}: {len(only_read)} flags of reading for {len(tables)} tables")
     widths = [table_spec(job, table, who).width for table in tables]
     keys = [read_keys(tensor, who) for tensor in tensors]
     size = 4 * sum(len(part) * width for part, width in zip(keys, widths, strict=True))
     if size > MAX_MESSAGE_BYTES:
         most = MAX_MESSAGE_BYTES >> 20
         raise UsageError(f"{who}: its rows take {size >> 20} MiB, an answer {most} at most; use smaller batches")
-    return keys
+    flags = only_read or [False] * len(tables)
+    return [TablePull(*one) for one in zip(tables, keys, flags, strict=True)]
 
 
 def _who(header: ps_pb2.PushRequest.Header) -> str:

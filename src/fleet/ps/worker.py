@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+def has_left(what: str) -> NotReadyError:
+    """The error of a call that comes after `fleet.stop_worker()`."""
+    return NotReadyError(
+        f"{what}: this worker has left the servers; move the call before fleet.stop_worker(), or join them again with "
+        "fleet.init_worker()"
+    )
+
+
 @dataclass(eq=False, repr=False)
 class Worker:
     """One worker of a job, between `fleet.init_worker()` and `fleet.stop_worker()`. Used from one thread."""
@@ -44,6 +52,8 @@ class Worker:
     """Further names of the model's tensors, as tied weights have."""
     has_optimizer: bool = field(default=True, init=False)
     """Whether somebody will call `step`; without it, rows are looked up to be read only."""
+    behind: tuple[object, Any] | None = field(default=None, init=False)
+    """Data that `fleet.prefetch` reads a batch ahead, and its state before that batch: where training is."""
 
     def __post_init__(self) -> None:
         # Keys need their number of occurrences where the entry policy counts.
@@ -62,6 +72,7 @@ class Worker:
                 "rows are looked up to be trained, but no optimizer would send their gradients; call "
                 "fleet.distributed_optimizer() before fleet.init_worker(), or model.eval() to only read them"
             )
+        requests = [request._replace(only_read=not with_grad) for request in requests]
         found = [self._take_ahead(request) for request in requests]
         lookups = [lookup or self._make(request) for lookup, request in zip(found, requests, strict=True)]
         fresh = [lookup for lookup in lookups if lookup.rows is None and not self.policy.is_pending(lookup)]
@@ -138,8 +149,7 @@ class Worker:
 
     def row_gradients(self) -> list[torch.Tensor]:
         """The gradients of rows that the next step will send."""
-        rows = [lookup.rows for lookup in self._used if lookup.rows is not None]
-        return [one.grad for one in rows if one.grad is not None]
+        return [grad for lookup in self._used if (grad := lookup.row_gradients) is not None]
 
     def give_up(self) -> None:
         """Forget the lookups of this batch: its step will not come."""
@@ -179,7 +189,7 @@ class Worker:
         self.policy.close()
 
     def _make(self, request: Request) -> Lookup:
-        table, sources, shows, clicks = request
+        table, sources, shows, clicks = request[:4]
         spec = self.client.job.tables[table]
         if (shows is not None or clicks is not None) and not self._clicks[table]:
             raise UsageError(f"table {spec.name!r} does not count shows and clicks; give it entry=ShowClickEntry()")
@@ -190,7 +200,7 @@ class Worker:
             shows = torch.ones_like(clicks)
         if clicks is None and shows is not None:
             clicks = torch.zeros_like(shows)
-        complete = Request(table, sources, shows, clicks)
+        complete = request._replace(shows=shows, clicks=clicks)
         return make_lookup(
             complete, spec.width, self.client.num_servers, counts=self._counts[table], device=self.device
         )
@@ -198,7 +208,11 @@ class Worker:
     def _take_ahead(self, request: Request) -> Lookup | None:
         for position, lookup in enumerate(self._ahead):
             if lookup.request.is_for(request):
-                return self._ahead.pop(position)
+                self._ahead.pop(position)
+                if lookup.request.only_read == request.only_read:
+                    return lookup
+                self.policy.forget(lookup)  # keys without a row may read otherwise now
+                return lookup.asked_again(only_read=request.only_read)
         return None
 
     def _forget(self, lookups: Sequence[Lookup]) -> None:

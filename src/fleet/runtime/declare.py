@@ -94,6 +94,7 @@ def declare(model: nn.Module | None, optimizers: Sequence[ServerOptimizer]) -> D
     sparse: set[int] = set()
     for name, module in () if model is None else model.named_modules():
         if isinstance(module, SparseModule):
+            module.refuse_if_held()
             sparse.add(id(module.weight))
             requests = [request.named(name) for request in module.table_requests()]
             follows = group_of.get(id(module.weight))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from fleet.errors import NotSupportedError, StrategyError
 from fleet.strategy.collective import CollectiveFields
+from fleet.strategy.common import CommonFields
 from fleet.strategy.execution import ExecutionFields
 from fleet.strategy.field import shown
 from fleet.strategy.mode import Mode, mode_of
@@ -27,14 +28,13 @@ from fleet.strategy.training import TrainingFields
 _OF_ONE_PROGRAM = ("torch_compile", "cuda_graph", "memory_optimize", "num_trainers", "trainer_id")
 """Fields of a BuildStrategy that only a CompiledProgram can honour."""
 
-_OF_BOTH = frozenset({"sync_batch_norm"})
-"""Fields that mean the same in a collective job and in one with servers."""
-
 CHOSEN_BY_AUTO = ("amp", "compile", "channels_last", "fused_optimizer", "cudnn_exhaustive_search")
 """Switches that `auto` turns as it likes, unless somebody has set them."""
 
 
-class DistributedStrategy(ParameterServerFields, CollectiveFields, TrainingFields, ParallelFields, ExecutionFields):
+class DistributedStrategy(
+    CommonFields, ParameterServerFields, CollectiveFields, TrainingFields, ParallelFields, ExecutionFields
+):
     """How to train on many machines; every field is described below.
 
     A field is checked when it is set, so a wrong value fails on the line that wrote it. So does a setting of
@@ -85,7 +85,7 @@ class DistributedStrategy(ParameterServerFields, CollectiveFields, TrainingField
     def _refuse_elsewhere(self, is_collective: bool) -> None:
         """NotSupportedError for a field that belongs to the other kind of job."""
         others = (ParameterServerFields,) if is_collective else (CollectiveFields, TrainingFields, ParallelFields)
-        names = {name for fields in others for name in fields._members} - _OF_BOTH
+        names = {name for fields in others for name in fields._members}
         for leaf in self.changed():
             if leaf.path[0] in names:
                 default = shown(leaf.field.default)

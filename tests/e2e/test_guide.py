@@ -30,13 +30,16 @@ def test_the_guide_runs(tmp_path: Path, num_servers: int) -> None:
     assert len(losses) == 2
     assert losses[-1] < 0.2
     assert "half_async\n" in output
+    assert re.search(r"AUC (1\.0|0\.9)\d+, cross entropy 0\.\d+\n", output)
+    assert "served True\n" in output
+    assert "True rows gathered\n" in output
     assert "1000 rows\n" in output
     assert "{'rows': " in output
 
 
 def test_links_between_pages_lead_somewhere() -> None:
     root = DOCS.parent
-    for page in [*root.glob("*.md"), *DOCS.rglob("*.md")]:
+    for page in [*root.glob("*.md"), *DOCS.rglob("*.md"), *root.glob("examples/*.md")]:
         for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", page.read_text()):
             where = (page.parent / target).resolve() if target else page
             assert where.exists(), f"{page.name} links to {target}"

@@ -161,7 +161,9 @@ def test_a_push_that_cannot_be_is_refused_whole(mode: str, call: Any, message: s
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_rows_with_a_nan_are_skipped_and_counted_where_the_job_says_so(mode: str) -> None:
+def test_rows_with_a_nan_are_skipped_and_counted_where_the_job_says_so(
+    mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
     spec = job(mode, nonfinite="skip")
     one, other = (Peer(service := Service(), spec=spec), Peer(service, 1, spec))
     one.push(nan_at(1), np.inf * DENSE)
@@ -172,6 +174,7 @@ def test_rows_with_a_nan_are_skipped_and_counted_where_the_job_says_so(mode: str
     np.testing.assert_array_equal(rows[:, 0], -np.array([2, 1, 2] if is_alone else [1, 0, 1], np.float32))
     np.testing.assert_array_equal(dense, -DENSE if is_alone else 0 * DENSE)
     assert one.stats()["skipped"] == 2
+    assert caplog.text.count("2 rows or dense groups skip a NaN or Inf") == 1
 
 
 @pytest.mark.parametrize(
@@ -286,6 +289,21 @@ def test_a_pull_leaves_no_trace() -> None:
     one.push(0 * ONES)
     np.testing.assert_array_equal(one.pull()[0], before)
     assert one.stats()["tables"]["ads"]["rows"] == 3
+
+
+def test_a_pull_that_only_reads_gives_zeros_for_keys_without_a_row() -> None:
+    one = Peer(Service(), spec=job("async", initializer=initializers.Constant(2.0)))
+    one.push(keys=KEYS[:1], grads=ONES[:1], dense=None)
+
+    def ask(*only_read: bool) -> list[float]:
+        header = ps_pb2.PullRequest.Header(caller=one.caller, tables=[0], only_read=only_read, timeout_ms=50)
+        rows: list[float] = one.ask("Pull", header, KEYS)[1][0][:, 0].tolist()
+        return rows
+
+    assert ask() == ask(False) == [1.0, 2.0, 2.0]
+    assert ask(True) == [1.0, 0.0, 0.0]
+    with pytest.raises(UsageError, match="pull of worker 0: 2 flags of reading for 1 tables"):
+        ask(True, True)
 
 
 def test_no_keys_are_as_good_as_any() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,6 +41,13 @@ class Fields:
         if type(value) is not int or not low <= value <= high:
             raise self._wrong(name, f"a whole number from {low} to {high}", value)
         return value
+
+    def number(self, name: str) -> float:
+        """A finite number, whole or not; True and False are none."""
+        value = self._get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise self._wrong(name, "a finite number", value)
+        return float(value)
 
     def text(self, name: str) -> str:
         """A string."""

@@ -25,6 +25,7 @@ from typing import TypeVar
 from fleet.checkpoint.contents import Contents
 from fleet.checkpoint.files import check_size, read_file, reading, sync_folder, write_file
 from fleet.checkpoint.manifest import Manifest
+from fleet.checkpoint.turns import turn
 from fleet.errors import CheckpointError
 
 C = TypeVar("C", bound=Contents)
@@ -73,13 +74,17 @@ def commit(writing: Path, folder: str | os.PathLike[str], contents: Contents, *,
 
 @contextmanager
 def saving(folder: str | os.PathLike[str], contents: type[Contents] = Manifest) -> Iterator[Path]:
-    """`begin`, and `abort` if what writes there fails; the block commits."""
-    writing = begin(folder, contents)
-    try:
-        yield writing
-    except BaseException:
-        abort(writing)
-        raise
+    """`begin`, and `abort` if what writes there fails; the block commits.
+
+    Those who save beside each other at the same time, such as all workers of a job, take turns.
+    """
+    with turn(_real(folder).parent):
+        writing = begin(folder, contents)
+        try:
+            yield writing
+        except BaseException:
+            abort(writing)
+            raise
 
 
 def abort(writing: Path) -> None:

@@ -22,6 +22,16 @@ def world() -> World:
     return Alone() if group is None or group.size() == 1 else GlooWorld(group, "worker")
 
 
+def refuse_lazy(module: nn.Module) -> None:
+    """UsageError for a parameter or buffer that has no shape before the first batch, as those of nn.LazyLinear."""
+    for name, one in (*module.named_parameters(), *module.named_buffers()):
+        if isinstance(one, nn.UninitializedParameter | nn.UninitializedBuffer):
+            raise UsageError(
+                f"{name!r} of this model is lazy and has no shape yet, so workers cannot share it; run a batch through "
+                "the model before fleet.distributed_model() and before the optimizer is made"
+            )
+
+
 def check_same_model(module: nn.Module) -> None:
     """UsageError on every worker if one has another model; the message names the first difference."""
     own = [*map(_describe, module.named_parameters()), *map(_describe, module.named_buffers())]

@@ -41,6 +41,11 @@ class Shard(ABC):
         """The epoch that is being read, or is the next to be: how many were read to their end."""
         return self._epoch
 
+    @property
+    def num_done(self) -> int:
+        """How many batches of the epoch lie behind this worker's position, also those of a run before this one."""
+        return self._count
+
     @abstractmethod
     def __len__(self) -> int:
         """The number of this worker's batches in a whole epoch. A stream does not know it: TypeError."""
@@ -53,6 +58,11 @@ class Shard(ABC):
         # A loop that is left early closes this generator: the context sees GeneratorExit and waits for nobody.
         with self._workers.join() if self._needs_join() else nullcontext():
             yield from self._batches()
+        self._go_to(self._epoch + 1, 0)
+
+    def to_evaluate(self) -> Iterator[Any]:
+        """The batches of an epoch for a loop without steps: with `uneven="join"` nobody waits for anybody."""
+        yield from self._batches()
         self._go_to(self._epoch + 1, 0)
 
     def state_dict(self) -> dict[str, Any]:

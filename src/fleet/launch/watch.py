@@ -21,7 +21,7 @@ from fleet.launch.child import Child, exit_code
 from fleet.launch.follow import Follower
 from fleet.launch.guard import Guard
 from fleet.launch.messages import AllDone, NodeFailed, Regroup
-from fleet.launch.output import write_within
+from fleet.launch.output import is_one_place, write_within
 from fleet.launch.plan import LaunchPlan
 from fleet.launch.waits import Forsaken, Waits
 from fleet.observe.ending import unstopped_text
@@ -42,7 +42,7 @@ LOOK_EVERY_S = 1.0
 """How soon a wait that a process has noted is told."""
 REAP_EVERY_S = 30.0
 """How long an orphan that we adopted may stay a zombie."""
-STDOUT = 1
+STDOUT, STDERR = 1, 2
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Attempt:
         shown_from = self._logs_from[self._plan.processes.index(followed)]
         try:
             self._start()
-            follower = Follower(followed.log_path, STDOUT, shown_from)
+            follower = Follower(followed.log_path, STDOUT, shown_from, lambda: self._was_signalled)
             outcome = self._watch()
         finally:
             self._clean_up()
@@ -180,14 +180,7 @@ class Attempt:
         for complaint in self._unstopped():
             log.warning(complaint)
         if servers := self._running():
-            for server in servers:
-                server.signal(signal.SIGTERM)
-            log.info("all workers exit, going to finish parameter server and heter_worker.")
             self._stop(signal.SIGTERM)
-            names = ", ".join(server.plan.name for server in servers)
-            log.info(
-                "all parameter server are killed (no error: the workers have finished, %s had no more to do)", names
-            )
             for server in servers:
                 if server.status not in (0, -signal.SIGTERM, -signal.SIGKILL):
                     how = report.how_it_ended(server.status or 0)
@@ -219,14 +212,13 @@ class Attempt:
         if self._plan.layout.num_nodes > 1:
             self._drain(lambda: any(_is_before(one, began_at) for one in heard), HEARSAY_S, heard)
         self._stop(signal.SIGTERM)
-        text = report.failure_report(cause, self._children)
+        followed = self._plan.followed if is_one_place(STDOUT, STDERR) else None
+        text = report.failure_report(cause, self._children, shown=followed)
         if any(_is_before(one, began_at) for one in heard):
             return _failed_elsewhere(heard, f"after it, on this machine: {text}")
-        complaints = (
-            *(text, report.abort_line(self._children, len(self._plan.layout.workers))),
-            *self._unstopped(),
-        )
-        return RoundOutcome(exit_code(cause.status), tuple(filter(None, complaints)), is_final=_is_any_final(heard))
+        aborted = report.abort_line(self._children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
+        complaints = tuple(filter(None, (text, aborted, *self._unstopped())))
+        return RoundOutcome(exit_code(cause.status), complaints, is_final=_is_any_final(heard))
 
     def _stop(self, number: int) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""

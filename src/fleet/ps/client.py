@@ -66,8 +66,9 @@ class Gradients:
     step: int
     tables: list[TablePush] = field(default_factory=list)
     dense: list[list[Tensor]] = field(default_factory=list)
-    """For each server, one buffer per dense group; empty: no dense gradients."""
-    lrs: list[float] = field(default_factory=list)
+    """For each server, one buffer for each dense group of `lrs`, in its order; empty: no dense gradients."""
+    lrs: dict[int, float] = field(default_factory=dict)
+    """The learning rate of each dense group that is pushed, ascending."""
     pulled_version: int = 0
 
 
@@ -154,17 +155,27 @@ class Client:
         return all(reply.is_started for reply, _ in replies), {reply.version for reply, _ in replies}
 
     def start(self, values: Sequence[Tensors]) -> None:
-        """Send the first values of the dense parameters: for each server, one buffer per group."""
+        """Send first values: for each server, one buffer per group of dense parameters, then the tensors it keeps."""
         self.ask(
             "Start",
             lambda server: ps_pb2.StartRequest.Header(caller=self.caller(server)),
             lambda server: values[server],
         )
 
-    def pull(self, lookups: Sequence[Lookup], *, version: int = 0, dense: bool = False) -> PendingPull:
-        """Ask for the rows of some lookups, for dense parameters, or both; answered when `version` is reached."""
+    def keep(self, values: Sequence[Tensors]) -> None:
+        """Send what each server shall keep from now on."""
+        self.ask(
+            "Keep",
+            lambda server: ps_pb2.KeepRequest.Header(caller=self.caller(server)),
+            lambda server: values[server],
+        )
+
+    def pull(
+        self, lookups: Sequence[Lookup], *, version: int = 0, dense: bool = False, kept: bool = False
+    ) -> PendingPull:
+        """Ask for the rows of some lookups, dense parameters, kept tensors; answered when `version` is reached."""
         # Only these may have to wait for other workers.
-        timeout_s = step_timeout_s() if version or dense else rpc_timeout_s()
+        timeout_s = step_timeout_s() if version or dense or kept else rpc_timeout_s()
         tables = [lookup.table for lookup in lookups]
         with measured("pull"):
             pieces = [lookup.route.pieces() for lookup in lookups]
@@ -177,7 +188,9 @@ class Client:
                         version=version,
                         tables=tables,
                         dense=dense,
+                        kept=kept,
                         timeout_ms=int(timeout_s * 1000),
+                        only_read=_only_read(lookups),
                     ),
                     [piece[server].numpy() for piece in pieces],
                     timeout_s + GRACE_S,
@@ -204,6 +217,7 @@ class Client:
         self._sequence += 1
         timeout_s = step_timeout_s() if is_awaited else 0.0
         keys = [lookup.route.pieces() for lookup in lookups]
+        is_partial = bool(gradients.dense) and len(gradients.lrs) < len(self.job.dense.groups)
         with measured("push"):
             calls = []
             for server in range(self.num_servers):
@@ -221,12 +235,14 @@ class Client:
                         )
                         for part in gradients.tables
                     ],
-                    dense_lrs=gradients.lrs if gradients.dense else [],
+                    dense_lrs=gradients.lrs.values() if gradients.dense else [],
+                    dense_groups=gradients.lrs if is_partial else [],
                     want_dense=want_dense,
                     want_rows=want_rows,
                     is_delta=is_delta,
                     pull_tables=[lookup.table for lookup in lookups],
                     timeout_ms=int(timeout_s * 1000),
+                    pull_only_read=_only_read(lookups),
                 )
                 tensors: list[Tensor] = [tensor for part in gradients.tables for tensor in part.part(server)]
                 if gradients.dense:
@@ -313,10 +329,18 @@ class Client:
         )
 
 
+def _only_read(lookups: Sequence[Lookup]) -> list[bool]:
+    """Which of the lookups only read their rows; empty if none does."""
+    found = [lookup.request.only_read for lookup in lookups]
+    return found if any(found) else []
+
+
 def _joined(parts: Sequence[Tensor], lookup: Lookup, device: torch.device) -> torch.Tensor:
     """The rows of all servers, one after the other, which is the order of the lookup's keys; bound for `device`."""
-    rows = host_buffer((lookup.num_rows, lookup.width), device)
-    flat = rows.view(-1).numpy()
+    rows = host_buffer((lookup.height, lookup.width), device)
+    if lookup.has_padding:
+        rows[lookup.num_rows :] = 0.0
+    flat = rows[: lookup.num_rows].view(-1).numpy()
     begin = 0
     for part in parts:
         values = part.reshape(-1) if isinstance(part, np.ndarray) else np.frombuffer(part, np.float32)

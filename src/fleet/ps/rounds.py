@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.errors import CommunicationError
+from fleet.errors import CommunicationError, UsageError
 from fleet.ps.update import PushedUpdate
 
 
@@ -28,6 +28,12 @@ class Rounds:
                 f"worker {update.worker} pushed step {update.step}, but the workers are at step {self.version}; "
                 "a worker that starts again must begin at the others' step"
             )
+        for other in self._updates.values():
+            if other.dense.keys() != update.dense.keys():
+                raise UsageError(
+                    f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
+                    "worker must step them in the same order"
+                )
         self._updates[update.worker] = update
 
     def join(self, worker: int) -> None:
@@ -54,6 +60,14 @@ class Rounds:
     def missing(self) -> list[int]:
         """The workers whose gradients of this step have not come."""
         return sorted(self._present - self._updates.keys())
+
+    def is_away(self, worker: int) -> bool:
+        """Whether a worker has left, or ended otherwise."""
+        return worker not in self._present or worker in self.gone
+
+    def pushed(self) -> set[int]:
+        """The workers whose gradients of this step have come."""
+        return set(self._updates)
 
     def complete(self) -> list[PushedUpdate] | None:
         """The updates of the present step if it is complete; then the next one begins when `advance` is called."""

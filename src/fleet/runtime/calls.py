@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from fleet.errors import RoleError, UsageError
+from fleet.errors import NotReadyError, RoleError, UsageError
 from fleet.roles import Role
 from fleet.roles.questions import Questions
 from fleet.strategy import DistributedStrategy
@@ -61,7 +61,7 @@ class ServerCalls(Questions):
             from fleet.runtime.module_job import ModuleJob
 
             self._modules = ModuleJob(
-                average=lambda tensor: self.util.mean_(tensor), broadcast=lambda tensor: self.util.broadcast_(tensor)
+                average=lambda tensor: self.util.mean_(tensor), add_up=lambda tensor: self.util.sum_(tensor)
             )
         return self._modules
 
@@ -112,8 +112,9 @@ class ServerCalls(Questions):
         dirname: str | PathLike[str] | None = None,
         main_program: Program | None = None,
     ) -> Path | None:
-        """Write a checkpoint of everything on the servers; one worker calls it, on a file system that all share.
+        """Write a checkpoint of everything on the servers, on a file system that all share; every worker calls it.
 
+        Worker 0 has it written and waits for nobody, so that it may also call this alone; the others wait for it.
         For modules: `save_persistables(dirname)`. For programs: `save_persistables(executor, dirname)`; without servers
         it is one file for each variable.
         """
@@ -135,13 +136,35 @@ class ServerCalls(Questions):
         return rows
 
     def save_inference_model(self, *args: Any, **more: Any) -> Path | list[str]:
-        """Write values only, as plain numpy files, for serving.
+        """Write values only, as plain numpy files, for serving; every worker calls it, as `save_persistables`.
 
         For modules: `save_inference_model(dirname)`. For programs: `save_inference_model(executor, dirname,
         feeded_var_names, target_vars, main_program=None)`, which writes the part of the program that leads from the
         feeds to the targets and its parameters, those on servers included; returns the names of the targets.
         """
         return self._server_job().save_inference_model(*args, **more)
+
+    def gather_state_dict(
+        self, model: nn.Module, folder: str | PathLike[str] | None = None, *, max_bytes: int = 8 << 30
+    ) -> dict[str, Any]:
+        """A plain state_dict with all values in it: for each table its rows as `weight`, with their ids as `keys`.
+
+        Whoever calls it gets it, in host memory; no other worker takes part. Parameters and rows are those on the
+        servers, buffers this worker's. Rows travel by way of `folder`, which servers must see (by default that for
+        temporary files, which is right on one machine). UsageError where tables take more than `max_bytes`.
+
+            torch.save(fleet.gather_state_dict(model), "model.pt")
+            model.load_state_dict(torch.load("model.pt"))       # in a process without a job
+        """
+        from fleet.runtime.gather import gather_state_dict, rows_elsewhere
+
+        try:
+            worker = self._module_job().worker("fleet.gather_state_dict()")
+        except NotReadyError:  # everything may be in the model itself
+            if rows_elsewhere(model):
+                raise
+            worker = None
+        return gather_state_dict(model, worker, folder, max_bytes)
 
     def shrink(
         self,

@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import torch
+
 from fleet import _native, checkpoint
 from fleet.observe.waiting import waiting_in
 from fleet.ps.proto import ps_pb2
@@ -34,19 +36,25 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
     `beside` may write files of its own into the folder that it is given, and tells which.
     """
     worker.policy.flush()
+    warn_of_lost_state(worker, folder)
+    worker.send_kept()
+    with checkpoint.saving(folder) as writing:
+        manifest = checkpoint.Manifest(
+            *written(worker, writing, checkpoint.pieces_from_text, values_only=False),
+            job=json.loads(worker.client.job.to_json()),
+            others=() if beside is None else tuple(beside(writing)),
+        )
+        return checkpoint.commit(writing, folder, manifest)
+
+
+def warn_of_lost_state(worker: Worker, folder: Folder) -> None:
+    """Log what a checkpoint of a job in geo mode does not have."""
     if worker.policy.trains_locally and any(_has_state(spec.rule) for spec in worker.client.job.tables):
         _log.warning(
             "geo mode: each worker keeps the optimizer state of its rows; it is not in %s, and begins anew when that "
             "is loaded",
             folder,
         )
-    with checkpoint.saving(folder) as writing:
-        manifest = checkpoint.Manifest(
-            *_written(worker, writing, checkpoint.pieces_from_text, values_only=False),
-            job=json.loads(worker.client.job.to_json()),
-            others=() if beside is None else tuple(beside(writing)),
-        )
-        return checkpoint.commit(writing, folder, manifest)
 
 
 def _has_state(rule: RuleSpec) -> bool:
@@ -57,7 +65,7 @@ def export(worker: Worker, folder: Folder) -> Path:
     """Write an inference copy: values only, as numpy files."""
     worker.policy.flush()
     with checkpoint.saving(folder, checkpoint.InferenceIndex) as writing:
-        about = _written(worker, writing, checkpoint.parts_from_text, values_only=True)
+        about = written(worker, writing, checkpoint.parts_from_text, values_only=True)
         dense = tuple(checkpoint.export_dense(writing, _dense_values(worker)))
         return checkpoint.commit(writing, folder, checkpoint.InferenceIndex(*about, dense))
 
@@ -88,7 +96,7 @@ def _load_together(worker: Worker, folder: Folder, who: Identity, util: Util) ->
     util.barrier()  # nothing that was computed before may reach what is loaded
     rows = int(util.all_reduce(load(worker, folder) if who.index == 0 else 0))
     if who.index != 0:
-        worker.restart_at(_version(worker))
+        worker.restart_at(version_of(worker))
     util.barrier()  # a step of one would be another version for those who have not looked yet
     return rows
 
@@ -124,7 +132,7 @@ def stats(worker: Worker) -> list[dict[str, Any]]:
     return [json.loads(reply.stats) for reply, _ in replies]
 
 
-def _written(
+def written(
     worker: Worker, writing: Path, read: Callable[[str, str], Iterable[T]], *, values_only: bool
 ) -> tuple[int, int, tuple[T, ...]]:
     """Let all servers write; the version, the number of servers, and what `read` makes of the account of each."""
@@ -139,15 +147,25 @@ def _written(
         read(reply.pieces, f"server {transport.endpoint}")
         for transport, (reply, _) in zip(worker.client.transports, replies, strict=True)
     ]
-    return _version(worker), worker.client.num_servers, tuple(one for account in accounts for one in account)
+    return version_of(worker), worker.client.num_servers, tuple(one for account in accounts for one in account)
 
 
-def _version(worker: Worker) -> int:
+def version_of(worker: Worker) -> int:
+    """How many steps (sync) or pushes (otherwise) the servers have applied."""
     return max(int(each["version"]) for each in stats(worker))
 
 
 def _dense_values(worker: Worker) -> dict[str, Any]:
-    if worker.flat is None:
-        return {}
+    """Every tensor of the model that is no row, under each of its names."""
     worker.policy.refresh()
-    return {name: value.detach().cpu().numpy() for name, value in worker.flat.parameters()}
+    values = {} if worker.flat is None else dict(worker.flat.parameters())
+    values |= {spec.name: tensor for spec, tensor in worker.kept.tensors}
+    values |= worker.other_names
+    return {name: _array(tensor) for name, tensor in values.items()}
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    """What numpy cannot hold, such as bfloat16, as float32."""
+    host = tensor.detach().cpu()
+    is_known = host.dtype in (torch.float16, torch.float32, torch.float64) or not host.is_floating_point()
+    return (host if is_known else host.float()).numpy()

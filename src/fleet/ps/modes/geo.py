@@ -40,6 +40,8 @@ class Geo(PushPolicy):
         self._own = [make_table(spec) for spec in tables]
         self._base = [make_table(spec, rule="sum") for spec in tables]
         self._touched: list[list[torch.Tensor]] = [[] for _ in tables]
+        self._fetched: dict[int, Lookup] = {}
+        """Of lookups that were asked for, the keys that had no copy here, and their rows."""
         self._steps = self._exchanged = 0
         """Steps made here, and those of them whose outcome the servers have."""
         self._failure: FleetError | None = None
@@ -47,21 +49,47 @@ class Geo(PushPolicy):
         self._gradients = torch.empty(0)
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
-        """Only rows that this worker has never seen come from the servers."""
+        """Only rows that this worker has no copy of come from the servers."""
         missing = [self._missing(lookup) for lookup in lookups]
         wanted = [part for part in missing if part.num_rows]
         if wanted:
             self._client.pull(wanted).finish(torch.device("cpu"), False)
-            for part in wanted:
-                assert part.rows is not None
-                for table in (self._own[part.table], self._base[part.table]):
-                    table.assign(part.route.grouped, part.rows)
+        self._fetched.update((id(lookup), part) for lookup, part in zip(lookups, missing, strict=True))
+
+    def is_pending(self, lookup: Lookup) -> bool:
+        return id(lookup) in self._fetched
+
+    def forget(self, lookup: Lookup) -> None:
+        self._fetched.pop(id(lookup), None)
 
     def finish(self, lookups: Sequence[Lookup], with_grad: bool) -> None:
         for lookup in lookups:
-            if lookup.rows is None:
-                rows = torch.from_numpy(self._own[lookup.table].pull(lookup.route.grouped))
-                lookup.set_rows(rows, self._setup.device, with_grad)
+            part = self._fetched.pop(id(lookup), None)
+            if lookup.rows is not None:
+                continue
+            fetched = None if part is None else part.rows
+            if part is not None and not lookup.request.only_read:
+                self._keep(part)
+                fetched = None
+            rows = torch.zeros(lookup.height, lookup.width)
+            keys = lookup.route.grouped
+            rows[: lookup.num_rows] = torch.from_numpy(self._own[lookup.table].pull(keys))
+            if part is not None and fetched is not None:
+                # Both have their keys server by server, and ascending.
+                rows[torch.isin(keys, part.route.grouped).nonzero().squeeze(1)] = fetched
+            lookup.set_rows(rows, self._setup.device, with_grad)
+
+    def _keep(self, part: Lookup) -> None:
+        """Make copies of rows that came, but for those that another lookup has made since.
+
+        Of keys that are only read there is no copy: they may have no row on the servers either.
+        """
+        if part.rows is None:
+            return
+        keys, own = part.route.grouped, self._own[part.table]
+        is_missing = torch.from_numpy(own.find(keys)) == 0
+        for table in (own, self._base[part.table]):
+            table.assign(keys[is_missing], part.rows[is_missing])
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
         skip = self._client.job.nonfinite == "skip"
@@ -89,6 +117,7 @@ class Geo(PushPolicy):
     def restart_at(self, version: int) -> None:
         for table in (*self._own, *self._base):
             table.clear()
+        self._fetched.clear()
         self._touched = [[] for _ in self._touched]
         self._exchanged = self._steps
         super().restart_at(version)
@@ -102,7 +131,8 @@ class Geo(PushPolicy):
     def _missing(self, lookup: Lookup) -> Lookup:
         keys = lookup.route.grouped
         unknown = keys[torch.from_numpy(self._own[lookup.table].find(keys)) == 0]
-        return make_lookup(Request(lookup.table, (unknown,)), lookup.width, self._client.num_servers, counts=False)
+        request = Request(lookup.table, (unknown,), only_read=lookup.request.only_read)
+        return make_lookup(request, lookup.width, self._client.num_servers, counts=False)
 
     def _exchange(self) -> None:
         if self._failure is not None:
@@ -120,7 +150,7 @@ class Geo(PushPolicy):
         pushes = [self._difference(table, part) for table, part in found.items()]
         dense = self._dense_difference()
         answers = self._client.push(
-            Gradients(self._steps, pushes, dense, [1.0] * self.num_groups if dense else []),
+            Gradients(self._steps, pushes, dense, dict.fromkeys(range(self.num_groups), 1.0) if dense else {}),
             want_rows=True,
             want_dense=bool(dense),
             is_delta=True,

@@ -4,6 +4,7 @@
 #include "bind/arrays.h"
 #include "pool/bags.h"
 #include "pool/gather.h"
+#include "pool/weighted.h"
 
 namespace fleet::bind {
 
@@ -131,12 +132,13 @@ void scatter(nb::handle grad_out_object, nb::handle inverse_object, nb::handle g
   if (!valid) bad_inverse(inverse, grad_rows.num_rows);
 }
 
-Bags as_bags(const AnyArray& inverse, const AnyArray& offsets, bool mean, bool include_last_offset) {
+Bags as_bags(const AnyArray& inverse, const AnyArray& offsets, bool mean, bool include_last_offset,
+             std::int64_t padding = -1) {
   if (include_last_offset && offsets.size() == 0) {
     value_error("offsets must hold at least the end of the last bag, got none");
   }
   const std::size_t num_bags = offsets.size() - (include_last_offset ? 1 : 0);
-  const Bags bags{int64s(inverse), inverse.size(), int64s(offsets), offsets.size(), num_bags, mean};
+  const Bags bags{int64s(inverse), inverse.size(), int64s(offsets), offsets.size(), num_bags, mean, padding};
   // Checked before the GIL goes: there are few.
   if (!fleet::starts_ascend(bags)) {
     value_error("offsets must begin with 0, never decrease and stay within the " + std::to_string(inverse.size()) +
@@ -146,12 +148,12 @@ Bags as_bags(const AnyArray& inverse, const AnyArray& offsets, bool mean, bool i
 }
 
 void pool_bags(nb::handle rows_object, nb::handle inverse_object, nb::handle offsets_object, nb::handle out_object,
-               bool mean, bool include_last_offset) {
+               bool mean, bool include_last_offset, std::int64_t padding) {
   const auto rows_matrix = as_matrix<const float>(rows_object, "rows");
   const Rows<const float> rows = as_rows(rows_matrix, "rows");
   const AnyArray inverse = as_int64(inverse_object, "inverse");
   const AnyArray offsets = as_int64(offsets_object, "offsets");
-  const Bags bags = as_bags(inverse, offsets, mean, include_last_offset);
+  const Bags bags = as_bags(inverse, offsets, mean, include_last_offset, padding);
   const auto out = as_matrix<float>(out_object, "out");
   check_shape(out, "out", bags.num_bags, rows.width);
   bool valid = false;
@@ -164,11 +166,11 @@ void pool_bags(nb::handle rows_object, nb::handle inverse_object, nb::handle off
 }
 
 void unpool_bags(nb::handle grad_out_object, nb::handle inverse_object, nb::handle offsets_object,
-                 nb::handle grad_rows_object, bool mean, bool include_last_offset) {
+                 nb::handle grad_rows_object, bool mean, bool include_last_offset, std::int64_t padding) {
   const auto grad_out = as_matrix<const float>(grad_out_object, "grad_out");
   const AnyArray inverse = as_int64(inverse_object, "inverse");
   const AnyArray offsets = as_int64(offsets_object, "offsets");
-  const Bags bags = as_bags(inverse, offsets, mean, include_last_offset);
+  const Bags bags = as_bags(inverse, offsets, mean, include_last_offset, padding);
   const auto rows_matrix = as_matrix<float>(grad_rows_object, "grad_rows");
   const Rows<float> grad_rows = as_rows(rows_matrix, "grad_rows");
   check_shape(grad_out, "grad_out", bags.num_bags, grad_rows.width);
@@ -181,6 +183,78 @@ void unpool_bags(nb::handle grad_out_object, nb::handle inverse_object, nb::hand
   if (!valid) bad_inverse(inverse, grad_rows.num_rows);
 }
 
+// float32, one for each entry of the inverse.
+template <class Float>
+Float* as_weights(nb::ndarray<Float, nb::c_contig>& array, nb::handle object, const std::string& name, std::size_t n) {
+  if (!nb::try_cast(object, array, false) || array.device_type() != nb::device::cpu::value) {
+    type_error(name + " must be a contiguous float32 array in CPU memory, got " + text(nb::inst_name(object)));
+  }
+  if (array.ndim() != 1 || array.shape(0) != n) {
+    value_error(name + " must have shape [" + std::to_string(n) + "], one for each entry of inverse");
+  }
+  return array.data();
+}
+
+void pool_weighted(nb::handle rows_object, nb::handle inverse_object, nb::handle offsets_object,
+                   nb::handle weights_object, nb::handle out_object, bool include_last_offset) {
+  const auto rows_matrix = as_matrix<const float>(rows_object, "rows");
+  const Rows<const float> rows = as_rows(rows_matrix, "rows");
+  const AnyArray inverse = as_int64(inverse_object, "inverse");
+  const AnyArray offsets = as_int64(offsets_object, "offsets");
+  const Bags bags = as_bags(inverse, offsets, false, include_last_offset);
+  nb::ndarray<const float, nb::c_contig> kept;
+  const float* const weights = as_weights(kept, weights_object, "weights", bags.n);
+  const auto out = as_matrix<float>(out_object, "out");
+  check_shape(out, "out", bags.num_bags, rows.width);
+  bool valid = false;
+  {
+    nb::gil_scoped_release release;
+    valid = fleet::all_below(bags.inverse, bags.n, rows.num_rows);
+    if (valid) fleet::pool_weighted(rows, bags, weights, out.data, out.stride);
+  }
+  if (!valid) bad_inverse(inverse, rows.num_rows);
+}
+
+void unpool_weighted(nb::handle grad_out_object, nb::handle inverse_object, nb::handle offsets_object,
+                     nb::handle weights_object, nb::handle grad_rows_object, bool include_last_offset) {
+  const auto grad_out = as_matrix<const float>(grad_out_object, "grad_out");
+  const AnyArray inverse = as_int64(inverse_object, "inverse");
+  const AnyArray offsets = as_int64(offsets_object, "offsets");
+  const Bags bags = as_bags(inverse, offsets, false, include_last_offset);
+  nb::ndarray<const float, nb::c_contig> kept;
+  const float* const weights = as_weights(kept, weights_object, "weights", bags.n);
+  const auto rows_matrix = as_matrix<float>(grad_rows_object, "grad_rows");
+  const Rows<float> grad_rows = as_rows(rows_matrix, "grad_rows");
+  check_shape(grad_out, "grad_out", bags.num_bags, grad_rows.width);
+  bool valid = false;
+  {
+    nb::gil_scoped_release release;
+    valid = fleet::all_below(bags.inverse, bags.n, grad_rows.num_rows);
+    if (valid) fleet::unpool_weighted(grad_out.data, grad_out.stride, bags, weights, grad_rows);
+  }
+  if (!valid) bad_inverse(inverse, grad_rows.num_rows);
+}
+
+void grade_weights(nb::handle grad_out_object, nb::handle inverse_object, nb::handle offsets_object,
+                   nb::handle rows_object, nb::handle grad_weights_object, bool include_last_offset) {
+  const auto grad_out = as_matrix<const float>(grad_out_object, "grad_out");
+  const AnyArray inverse = as_int64(inverse_object, "inverse");
+  const AnyArray offsets = as_int64(offsets_object, "offsets");
+  const Bags bags = as_bags(inverse, offsets, false, include_last_offset);
+  const auto rows_matrix = as_matrix<const float>(rows_object, "rows");
+  const Rows<const float> rows = as_rows(rows_matrix, "rows");
+  nb::ndarray<float, nb::c_contig> kept;
+  float* const grad_weights = as_weights(kept, grad_weights_object, "grad_weights", bags.n);
+  check_shape(grad_out, "grad_out", bags.num_bags, rows.width);
+  bool valid = false;
+  {
+    nb::gil_scoped_release release;
+    valid = fleet::all_below(bags.inverse, bags.n, rows.num_rows);
+    if (valid) fleet::grade_weights(grad_out.data, grad_out.stride, bags, rows, grad_weights);
+  }
+  if (!valid) bad_inverse(inverse, rows.num_rows);
+}
+
 }  // namespace
 
 void add_pool(nb::module_& m) {
@@ -189,10 +263,20 @@ void add_pool(nb::module_& m) {
   m.def("scatter", &scatter, nb::arg("grad_out").none(), nb::arg("inverse").none(), nb::arg("grad_rows").none(),
         "Add to each row the gradients of the places that use it.");
   m.def("pool_bags", &pool_bags, nb::arg("rows").none(), nb::arg("inverse").none(), nb::arg("offsets").none(),
-        nb::arg("out").none(), nb::arg("mean"), nb::arg("include_last_offset"), "Sum or average the rows of each bag.");
+        nb::arg("out").none(), nb::arg("mean"), nb::arg("include_last_offset"), nb::arg("padding") = -1,
+        "Sum or average the rows of each bag.");
   m.def("unpool_bags", &unpool_bags, nb::arg("grad_out").none(), nb::arg("inverse").none(), nb::arg("offsets").none(),
-        nb::arg("grad_rows").none(), nb::arg("mean"), nb::arg("include_last_offset"),
+        nb::arg("grad_rows").none(), nb::arg("mean"), nb::arg("include_last_offset"), nb::arg("padding") = -1,
         "Add to each row the gradients of the bags that hold it.");
+  m.def("pool_weighted", &pool_weighted, nb::arg("rows").none(), nb::arg("inverse").none(), nb::arg("offsets").none(),
+        nb::arg("weights").none(), nb::arg("out").none(), nb::arg("include_last_offset"),
+        "Sum the rows of each bag, each times its weight.");
+  m.def("unpool_weighted", &unpool_weighted, nb::arg("grad_out").none(), nb::arg("inverse").none(),
+        nb::arg("offsets").none(), nb::arg("weights").none(), nb::arg("grad_rows").none(),
+        nb::arg("include_last_offset"), "Add to each row the weighted gradients of the bags that hold it.");
+  m.def("grade_weights", &grade_weights, nb::arg("grad_out").none(), nb::arg("inverse").none(),
+        nb::arg("offsets").none(), nb::arg("rows").none(), nb::arg("grad_weights").none(),
+        nb::arg("include_last_offset"), "Write the gradient of each weight.");
 }
 
 }  // namespace fleet::bind

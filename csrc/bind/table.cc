@@ -38,7 +38,8 @@ std::unique_ptr<Table> make_table(const std::string& name, nb::handle width, con
                                   const Args& rule_args, const std::string& initializer, const Args& initializer_args,
                                   const std::string& entry, const Args& entry_args, const std::string& dtype,
                                   const std::optional<std::pair<float, float>>& bounds, nb::handle max_bytes,
-                                  nb::handle seed) {
+                                  nb::handle seed, const std::optional<double>& max_norm,
+                                  const std::optional<double>& norm_type) {
   const std::string who = "table '" + name + "': ";
   TableOptions options;
   options.name = name;
@@ -51,17 +52,20 @@ std::unique_ptr<Table> make_table(const std::string& name, nb::handle width, con
   if (bounds) std::tie(options.low, options.high) = *bounds;
   options.max_bytes = as_integer(max_bytes, who + "max_bytes", 0, kAny);
   options.seed = as_integer(seed, who + "seed", 0, kAny);
+  options.has_max_norm = max_norm.has_value();
+  options.max_norm = max_norm.value_or(0);
+  options.norm_type = norm_type.value_or(std::numeric_limits<double>::infinity());
   return std::make_unique<Table>(std::move(options));
 }
 
-nb::object pull(const Table& table, nb::handle keys) {
+nb::object pull(const Table& table, nb::handle keys, bool zeros) {
   const AnyArray array = as_int64(keys, "keys");
   const std::size_t width = table.format().width;
   fleet::Array<float> out;
   {
     nb::gil_scoped_release release;
     out = fleet::Array<float>(array.size() * width);
-    table.pull(int64s(array), array.size(), out.data());
+    table.pull(int64s(array), array.size(), out.data(), zeros ? Table::Missing::kZeros : Table::Missing::kFirst);
   }
   return to_numpy(std::move(out), array.size(), width);
 }
@@ -145,8 +149,8 @@ void add_table(nb::module_& m) {
       .def(nb::new_(&make_table), nb::arg("name"), nb::arg("width").none(), nb::arg("rule"), nb::arg("rule_args"),
            nb::arg("initializer"), nb::arg("initializer_args"), nb::arg("entry"), nb::arg("entry_args"),
            nb::arg("dtype") = "float32", nb::arg("bounds").none() = nb::none(), nb::arg("max_bytes").none() = 0,
-           nb::arg("seed").none() = 0)
-      .def("pull", &pull, nb::arg("keys").none())
+           nb::arg("seed").none() = 0, nb::arg("max_norm").none() = nb::none(), nb::arg("norm_type").none() = 2.0)
+      .def("pull", &pull, nb::arg("keys").none(), nb::arg("zeros") = false)
       .def("push", &push, nb::arg("keys").none(), nb::arg("grads").none(), nb::kw_only(), nb::arg("step").none(),
            nb::arg("lr").none(), nb::arg("counts").none() = nb::none(), nb::arg("shows").none() = nb::none(),
            nb::arg("clicks").none() = nb::none(), nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false)

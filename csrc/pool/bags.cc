@@ -11,14 +11,11 @@ namespace {
 // How many rows to ask for one in advance.
 constexpr std::size_t kAhead = 16;
 
-struct Span {
-  std::size_t begin;
-  std::size_t end;
-};
-
-Span bag(const Bags& bags, std::size_t b) {
-  const auto begin = static_cast<std::size_t>(bags.start[b]);
-  return {begin, b + 1 < bags.num_starts ? static_cast<std::size_t>(bags.start[b + 1]) : bags.n};
+// How many of a bag's rows count in a mean.
+std::size_t num_counted(const Bags& bags, Span span) {
+  const std::size_t count = span.end - span.begin;
+  if (bags.padding < 0) return count;
+  return count - static_cast<std::size_t>(std::count(bags.inverse + span.begin, bags.inverse + span.end, bags.padding));
 }
 
 // Calls visit(row) for each row of the span, in order.
@@ -77,9 +74,9 @@ void pool_bags(Rows<const float> rows, const Bags& bags, float* out, std::ptrdif
   with_width(rows.width, [&](auto width) {
     for (std::size_t b = 0; b < bags.num_bags; ++b, out += stride) {
       const Span span = bag(bags, b);
-      const std::size_t count = span.end - span.begin;
       sum_rows(rows.data, prefetch, bags, span, width, out);
-      if (bags.mean && count > 1) divide_row(out, static_cast<float>(count), width);
+      const std::size_t count = bags.mean ? num_counted(bags, span) : 1;
+      if (count > 1) divide_row(out, static_cast<float>(count), width);
     }
   });
 }
@@ -90,9 +87,9 @@ void unpool_bags(const float* grad_out, std::ptrdiff_t stride, const Bags& bags,
   with_width(grad_rows.width, [&](auto width) {
     for (std::size_t b = 0; b < bags.num_bags; ++b, grad_out += stride) {
       const Span span = bag(bags, b);
-      const std::size_t count = span.end - span.begin;
+      const std::size_t count = bags.mean ? num_counted(bags, span) : 1;
       const float* grad = grad_out;
-      if (bags.mean && count > 1) {
+      if (count > 1) {
         copy_row(grad_out, share.data(), width);
         divide_row(share.data(), static_cast<float>(count), width);
         grad = share.data();

@@ -17,8 +17,20 @@ struct Bags {
   const std::int64_t* start;
   std::size_t num_starts;
   std::size_t num_bags;
-  bool mean;  // else the sum
+  bool mean;                  // else the sum
+  std::int64_t padding = -1;  // a row of zeros that does not count in a mean; -1: none
 };
+
+// Where the rows of one bag stand in the inverse.
+struct Span {
+  std::size_t begin;
+  std::size_t end;
+};
+
+inline Span bag(const Bags& bags, std::size_t b) {
+  const auto begin = static_cast<std::size_t>(bags.start[b]);
+  return {begin, b + 1 < bags.num_starts ? static_cast<std::size_t>(bags.start[b + 1]) : bags.n};
+}
 
 // Whether the starts begin with 0, never decrease and stay within n. The functions below take it for granted.
 bool starts_ascend(const Bags& bags);

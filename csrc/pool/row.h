@@ -63,6 +63,24 @@ void add_row(const float* from, float* to, Width width) {
 }
 
 template <class Width>
+void add_scaled_row(const float* from, float scale, float* to, Width width) {
+  const Four scales = {scale, scale, scale, scale};
+  std::size_t d = 0;
+  for (; d + 4 <= width; d += 4) store_four(to + d, load_four(to + d) + scales * load_four(from + d));
+  for (; d < width; ++d) to[d] += scale * from[d];
+}
+
+template <class Width>
+float dot_rows(const float* a, const float* b, Width width) {
+  Four sums = {};
+  std::size_t d = 0;
+  for (; d + 4 <= width; d += 4) sums += load_four(a + d) * load_four(b + d);
+  float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  for (; d < width; ++d) sum += a[d] * b[d];
+  return sum;
+}
+
+template <class Width>
 void divide_row(float* row, float divisor, Width width) {
   for (std::size_t d = 0; d < width; ++d) row[d] /= divisor;
 }

@@ -16,6 +16,7 @@ void Table::find(const std::int64_t* keys, std::size_t n, std::uint8_t* found) c
 }
 
 void Table::assign(const std::int64_t* keys, std::size_t n, const float* values) {
+  std::vector<float> limited(options_.has_max_norm ? format_.width : 0);
   for_each_group(keys, n,
                  [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
                    Shard& shard = *shards_[s];
@@ -27,7 +28,13 @@ void Table::assign(const std::int64_t* keys, std::size_t n, const float* values)
                        row = make_row(shard, keys[at], block.places[i]);
                        forget(shard, keys[at], block.places[i]);
                      }
-                     format_.store(values + at * format_.width, shard.rows.row(row));
+                     const float* from = values + at * format_.width;
+                     if (options_.has_max_norm) {
+                       std::copy_n(from, format_.width, limited.data());
+                       limit_norm(limited.data());
+                       from = limited.data();
+                     }
+                     format_.store(from, shard.rows.row(row));
                    }
                  });
 }

@@ -48,6 +48,7 @@ Rows Table::dump(std::size_t first_shard, std::size_t last_shard) const {
 std::size_t Table::restore(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers) {
   const bool has_clicks = options_.entry.has_clicks();
   const std::size_t value_bytes = format_.width * format_.value_size();
+  std::vector<float> limited(options_.has_max_norm ? format_.width : 0);
   std::size_t taken = 0;
   const auto count = [&](const RowsView::MarksView& marks) {
     std::vector<std::size_t> counts(kShards);
@@ -76,6 +77,11 @@ std::size_t Table::restore(const RowsView& rows, std::uint32_t server, std::uint
     }
     std::byte* data = shard.rows.row(row);
     std::memcpy(data, rows.values + i * value_bytes, value_bytes);
+    if (options_.has_max_norm) {  // the table that was saved may have had none
+      format_.load(data, limited.data());
+      limit_norm(limited.data());
+      format_.store(limited.data(), data);
+    }
     std::copy_n(rows.state + i * format_.state_width, format_.state_width, format_.state(data));
     set_mark(shard.rows, row, rows.marks, i, has_clicks);
     ++taken;

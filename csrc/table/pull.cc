@@ -2,17 +2,17 @@
 
 namespace fleet {
 
-void Table::pull(const std::int64_t* keys, std::size_t n, float* out) const {
+void Table::pull(const std::int64_t* keys, std::size_t n, float* out, Missing missing) const {
   for_each_group(keys, n,
                  [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
                    const Shard& shard = *shards_[s];
                    const std::lock_guard<std::mutex> lock(shard.mutex);
-                   pull_group(shard, block, begin, end, keys + offset, out + offset * format_.width);
+                   pull_group(shard, block, begin, end, keys + offset, out + offset * format_.width, missing);
                  });
 }
 
 void Table::pull_group(const Shard& shard, const Block& block, std::size_t begin, std::size_t end,
-                       const std::int64_t* keys, float* out) const {
+                       const std::int64_t* keys, float* out, Missing missing) const {
   std::uint32_t rows[Block::kSize];
   if (shard.index.size() != 0) {
     for (std::size_t i = begin; i < end; ++i) shard.index.prefetch(block.places[i]);
@@ -32,9 +32,8 @@ void Table::pull_group(const Shard& shard, const Block& block, std::size_t begin
     float* to = out + at * format_.width;
     if (row != Index::kNone) {
       format_.load(shard.rows.row(row), to);
-    } else if (options_.entry.is_always()) {
-      options_.initializer->fill(seed_, keys[at], to, format_.width);
-      format_.round(to);  // as the row will be stored
+    } else if (missing == Missing::kFirst && options_.entry.is_always()) {
+      first_value(keys[at], to);
     } else {
       std::fill(to, to + format_.width, 0.0f);
     }

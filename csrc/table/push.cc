@@ -152,7 +152,7 @@ std::uint32_t Table::make_row(Shard& shard, std::int64_t key, std::uint32_t plac
   std::byte* data = shard.rows.row(row);
   static thread_local std::vector<float> values;
   values.resize(format_.width);
-  options_.initializer->fill(seed_, key, values.data(), format_.width);
+  first_value(key, values.data());
   format_.store(values.data(), data);
   options_.rule->start(format_.state(data), format_.width);
   shard.rows.mark(row) = {};
@@ -204,6 +204,7 @@ void Table::update(std::byte* row, const float* grads, double lr) const {
     auto* values = reinterpret_cast<float*>(row);
     rule.apply(values, format_.state(row), grads, format_.width, lr);
     if (options_.has_bounds) clamp(values);
+    limit_norm(values);
     return;
   }
   static thread_local std::vector<float> values;
@@ -211,6 +212,7 @@ void Table::update(std::byte* row, const float* grads, double lr) const {
   format_.load(row, values.data());
   rule.apply(values.data(), format_.state(row), grads, format_.width, lr);
   if (options_.has_bounds) clamp(values.data());
+  limit_norm(values.data());
   format_.store(values.data(), row);
 }
 

@@ -1,6 +1,7 @@
 #include "table/table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace fleet {
@@ -22,6 +23,12 @@ Table::Table(TableOptions options)
   }
   if (options_.has_bounds && !(options_.low < options_.high)) {
     throw std::invalid_argument("table '" + options_.name + "': the lower bound must be below the upper one");
+  }
+  if (options_.has_max_norm && !(options_.max_norm > 0 && std::isfinite(options_.max_norm))) {
+    throw std::invalid_argument("table '" + options_.name + "': max_norm must be finite and > 0");
+  }
+  if (!(options_.norm_type > 0)) {
+    throw std::invalid_argument("table '" + options_.name + "': norm_type must be > 0");
   }
   // Clamped values must not leave the bounds again when they are rounded.
   for (float* bound : {&options_.low, &options_.high}) {

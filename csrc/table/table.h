@@ -34,6 +34,9 @@ struct TableOptions {
   bool has_bounds = false;  // every value is kept within [low, high]
   float low = 0;
   float high = 0;
+  bool has_max_norm = false;  // rows with a larger norm are scaled down to it
+  double max_norm = 0;
+  double norm_type = 2;       // the p of that norm; infinity: the largest magnitude
   std::size_t max_bytes = 0;  // rows that were pushed least recently go when the table is larger; 0: no ceiling
   std::uint64_t seed = 0;
 };
@@ -102,8 +105,11 @@ class Table {
 
   explicit Table(TableOptions options);
 
+  // What a pull gives for a key without a row: its first value, if each key deserves a row, or zeros.
+  enum class Missing { kFirst, kZeros };
+
   // out: [n, width]
-  void pull(const std::int64_t* keys, std::size_t n, float* out) const;
+  void pull(const std::int64_t* keys, std::size_t n, float* out, Missing missing = Missing::kFirst) const;
   // Gradients of equal keys are added first. std::invalid_argument if one is not finite and may not be skipped.
   Pushed push(const Push& push);
   // found[i] = 1 if keys[i] has a row, else 0
@@ -149,7 +155,7 @@ class Table {
   template <class Work>
   void for_each_group(const std::int64_t* keys, std::size_t n, Work&& work) const;
   void pull_group(const Shard& shard, const Block& block, std::size_t begin, std::size_t end, const std::int64_t* keys,
-                  float* out) const;
+                  float* out, Missing missing) const;
   void push_group(Shard& shard, const Block& block, std::size_t begin, std::size_t end, const Push& push,
                   std::size_t offset, Pushed& result);
   std::uint32_t make_row(Shard& shard, std::int64_t key, std::uint32_t place);
@@ -158,6 +164,10 @@ class Table {
                       Pushed& result);
   void update(std::byte* row, const float* grads, double lr) const;
   void clamp(float* values) const;
+  // Scales values down to the largest norm, if there is one and theirs is larger; a second time changes nothing.
+  void limit_norm(float* values) const;
+  // The first value of a key, as its row stores it.
+  void first_value(std::int64_t key, float* values) const;
   // Deletes rows if the shard is above its part of the ceiling; the number of rows.
   std::size_t evict(Shard& shard) const;
   void note(Slab& slab, std::uint32_t row, const Push& push, std::size_t i) const;

@@ -59,18 +59,45 @@ def scatter(grad_out: _Floats, inverse: _Keys, grad_rows: _Floats) -> None:
     """
 
 def pool_bags(
-    rows: _Floats, inverse: _Keys, offsets: _Keys, out: _Floats, mean: bool, include_last_offset: bool
+    rows: _Floats,
+    inverse: _Keys,
+    offsets: _Keys,
+    out: _Floats,
+    mean: bool,
+    include_last_offset: bool,
+    padding: int = -1,
 ) -> None:
     """Write to out[b] the sum or mean of rows[inverse[offsets[b]:offsets[b + 1]]]; zeros for an empty bag.
 
     The last bag runs to the end of inverse, or with `include_last_offset` to the last offset, as in torch's
-    EmbeddingBag. The rows of out may lie apart.
+    EmbeddingBag. The rows of out may lie apart. Row `padding`, which must be zeros, does not count in a mean.
     """
 
 def unpool_bags(
-    grad_out: _Floats, inverse: _Keys, offsets: _Keys, grad_rows: _Floats, mean: bool, include_last_offset: bool
+    grad_out: _Floats,
+    inverse: _Keys,
+    offsets: _Keys,
+    grad_rows: _Floats,
+    mean: bool,
+    include_last_offset: bool,
+    padding: int = -1,
 ) -> None:
     """Add to grad_rows the gradients of `pool_bags`, bag by bag: always the same bits."""
+
+def pool_weighted(
+    rows: _Floats, inverse: _Keys, offsets: _Keys, weights: _Floats, out: _Floats, include_last_offset: bool
+) -> None:
+    """Write to out[b] the sum of weights[i] * rows[inverse[i]] over the entries i of bag b; see `pool_bags`."""
+
+def unpool_weighted(
+    grad_out: _Floats, inverse: _Keys, offsets: _Keys, weights: _Floats, grad_rows: _Floats, include_last_offset: bool
+) -> None:
+    """Add to grad_rows the gradients of `pool_weighted`, bag by bag: always the same bits."""
+
+def grade_weights(
+    grad_out: _Floats, inverse: _Keys, offsets: _Keys, rows: _Floats, grad_weights: _Floats, include_last_offset: bool
+) -> None:
+    """Write to grad_weights[i] the product of rows[inverse[i]] and the gradient of the bag that holds entry i."""
 
 def compress(
     grad: _Floats,
@@ -173,7 +200,10 @@ class Table:
         bounds: tuple[float, float] | None = None,
         max_bytes: int = 0,
         seed: int = 0,
-    ) -> None: ...
+        max_norm: float | None = None,
+        norm_type: float | None = 2.0,
+    ) -> None:
+        """Make an empty table; `norm_type` None stands for the largest magnitude."""
     @property
     def name(self) -> str: ...
     @property
@@ -193,8 +223,11 @@ class Table:
     @property
     def memory_bytes(self) -> int: ...
     def __len__(self) -> int: ...
-    def pull(self, keys: _Keys) -> npt.NDArray[np.float32]:
-        """Return the rows of the keys, [n, width]. A key without a row gives its first value, or zeros."""
+    def pull(self, keys: _Keys, zeros: bool = False) -> npt.NDArray[np.float32]:
+        """Return the rows of the keys, [n, width].
+
+        A key without a row gives its first value; zeros if they are asked for, or if the entry policy may refuse it.
+        """
 
     def push(
         self,

@@ -67,10 +67,10 @@ def core(script: str) -> list[str]:
     return [line for line in text[begin:end].splitlines() if line.strip()]
 
 
-def test_ten_lines_make_it_distributed_and_the_readme_shows_them() -> None:
+def test_ten_lines_make_it_distributed_and_the_page_shows_them() -> None:
     lines = list(difflib.unified_diff(core("single.py"), core("train.py"), n=1, lineterm=""))[2:]
     assert len([line for line in lines if line.startswith("+")]) == 10
     shown = "\n".join("@@" if line.startswith("@@") else line for line in lines[1:])
-    found = re.search(r"```diff\n(.*?)\n```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    found = re.search(r"```diff\n(.*?)\n```", (FOLDER.parent / "README.md").read_text(), flags=re.DOTALL)
     assert found is not None
-    assert found[1] == shown, f"put this into the README:\n{shown}"
+    assert found[1] == shown, f"put this into examples/README.md:\n{shown}"

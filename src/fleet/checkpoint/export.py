@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.checkpoint.files import Bytes, FileInfo, why_not_written, write_all, write_file
-from fleet.checkpoint.inference import DenseArray, TablePart
+from fleet.checkpoint.inference import DenseArray, TablePart, Unseen
 from fleet.checkpoint.names import file_name_of
 from fleet.checkpoint.tables import PIECE_BYTES, TableLike, shard_groups
 from fleet.errors import CheckpointError
@@ -30,6 +30,7 @@ def export_table(
     num_servers: int,
     *,
     dtype: str,
+    unseen: Unseen | None = None,
     piece_bytes: int = PIECE_BYTES,
 ) -> TablePart:
     """Write the rows of one server's part of a table as keys in ascending order and float32 values.
@@ -56,20 +57,20 @@ def export_table(
             folder, f"{stem}.values.npy", np.float32, (len(keys), width), _in_order(spill, order, width)
         )
     keys_file = _write_array(folder, f"{stem}.keys.npy", np.int64, keys.shape, [keys[order]])
-    return TablePart(name, server, len(keys), width, keys_file, values_file)
+    return TablePart(name, server, len(keys), width, keys_file, values_file, unseen or Unseen())
 
 
-def export_dense(folder: Path, parameters: Mapping[str, npt.NDArray[np.float32]]) -> list[DenseArray]:
-    """Write dense parameters, each in its own shape."""
+def export_dense(folder: Path, tensors: Mapping[str, npt.NDArray[Any]]) -> list[DenseArray]:
+    """Write dense parameters and buffers, each in its own type and shape."""
     written = []
-    for name, given in parameters.items():
-        array = np.asarray(given, np.float32)
+    for name, given in tensors.items():
+        array = np.ascontiguousarray(given).reshape(np.shape(given))  # the former makes a list of a scalar
         try:
             (folder / "dense").mkdir(exist_ok=True)
         except OSError as error:
             raise CheckpointError(why_not_written(folder / "dense", error, array.nbytes)) from error
-        info = _write_array(folder, f"dense/{file_name_of(name)}.npy", np.float32, array.shape, [array])
-        written.append(DenseArray(name, array.shape, info))
+        info = _write_array(folder, f"dense/{file_name_of(name)}.npy", array.dtype, array.shape, [array])
+        written.append(DenseArray(name, array.shape, info, array.dtype.name))
     return written
 
 
@@ -99,7 +100,7 @@ def _in_order(spill: FileIO, order: npt.NDArray[np.int64], width: int) -> Iterat
 
 
 def _write_array(
-    folder: Path, name: str, dtype: type[np.generic], shape: tuple[int, ...], parts: Iterable[Bytes]
+    folder: Path, name: str, dtype: npt.DTypeLike, shape: tuple[int, ...], parts: Iterable[Bytes]
 ) -> FileInfo:
     kind = np.dtype(dtype)
     header = io.BytesIO()

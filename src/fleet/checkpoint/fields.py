@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,6 +41,13 @@ class Fields:
         if type(value) is not int or not low <= value <= high:
             raise self._wrong(name, f"a whole number from {low} to {high}", value)
         return value
+
+    def number(self, name: str) -> float:
+        """A finite number, whole or not; True and False are none."""
+        value = self._get(name)
+        if type(value) not in (int, float) or not math.isfinite(float(value)):  # type: ignore[arg-type]
+            raise self._wrong(name, "a finite number", value)
+        return float(value)  # type: ignore[arg-type]
 
     def text(self, name: str) -> str:
         """A string."""

@@ -23,6 +23,9 @@ from fleet.launch.guard import Guard
 from fleet.launch.messages import AllDone, NodeFailed, Regroup
 from fleet.launch.output import is_one_place, write_within
 from fleet.launch.plan import LaunchPlan
+from fleet.launch.waits import Forsaken, Waits
+from fleet.observe.ending import unstopped_text
+from fleet.observe.waiting import workers_text
 
 log = logging.getLogger("fleetrun")
 
@@ -35,6 +38,8 @@ HEARSAY_S = SETTLE_S + 1.0
 PATIENCE_S = 2.0
 """How long a terminal that takes nothing is waited for when the job has failed."""
 TICK_S = 0.05
+LOOK_EVERY_S = 1.0
+"""How soon a wait that a process has noted is told."""
 REAP_EVERY_S = 30.0
 """How long an orphan that we adopted may stay a zombie."""
 STDOUT, STDERR = 1, 2
@@ -47,7 +52,7 @@ class Signalled:
     number: int
 
 
-Event = Child | Signalled | NodeFailed | Regroup | AllDone
+Event = Child | Signalled | NodeFailed | Regroup | AllDone | Forsaken
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class Attempt:
         self._events = plan.layout.round.news
         self._was_signalled = False
         self._children: list[Child] = []
+        self._waits = Waits(self._children, plan.followed)
+        self._reap_at = time.monotonic() + REAP_EVERY_S
 
     def signalled(self, number: int) -> None:
         """The launcher was told to stop; may be called by a signal handler."""
@@ -120,6 +127,8 @@ class Attempt:
                     return self._regroup(event)
                 case AllDone():
                     return self._finish()
+                case Forsaken(text):
+                    return self._end_in_vain(text)
                 case Child(status=0) if event.plan.role == "server":
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
                 case Child(status=0):
@@ -133,10 +142,17 @@ class Attempt:
     def _next_event(self) -> Event:
         while True:
             try:
-                event: Event = self._events.get(timeout=REAP_EVERY_S)
+                event: Event = self._events.get(timeout=LOOK_EVERY_S)
                 return event
             except Empty:
-                guard.reap_orphans(spare=self._not_orphans() | {child.pid for child in self._children})
+                if time.monotonic() > self._reap_at:
+                    guard.reap_orphans(spare=self._not_orphans() | {child.pid for child in self._children})
+                    self._reap_at = time.monotonic() + REAP_EVERY_S
+            lines, in_vain = self._waits.look()
+            for line in lines:
+                log.warning("%s", line)
+            if in_vain is not None:
+                return in_vain
 
     def _not_orphans(self) -> set[int]:
         return {self._guard.pid, *self._guard.elders}
@@ -161,6 +177,8 @@ class Attempt:
             return self._fail()
         if complaint := unserved.complaint(zip(self._children, self._logs_from, strict=True)):
             log.warning(complaint)
+        for complaint in self._unstopped():
+            log.warning(complaint)
         if servers := self._running():
             self._stop(signal.SIGTERM)
             for server in servers:
@@ -168,6 +186,16 @@ class Attempt:
                     how = report.how_it_ended(server.status or 0)
                     log.warning("%s was told to stop: %s; see %s", server.plan.name, how, server.plan.log_path)
         return RoundOutcome(0)
+
+    def _unstopped(self) -> list[str]:
+        """One line about the workers that ended in order, but without `fleet.stop_worker()`, if there are any."""
+        found = [child.plan.index for child in self._children if child.status == 0 and child.is_unstopped]
+        return [unstopped_text(workers_text(found))] if found else []
+
+    def _end_in_vain(self, text: str) -> RoundOutcome:
+        self._plan.layout.team.failed(NodeFailed(f"{text} ({self._plan.layout.host})", 1, time.time(), is_final=True))
+        self._stop(signal.SIGTERM)
+        return RoundOutcome(1, (text,))
 
     def _fail(self, *elsewhere: NodeFailed) -> RoundOutcome:
         """End the attempt over a failure here or on other machines; whichever began first is the cause."""
@@ -189,7 +217,7 @@ class Attempt:
         if any(_is_before(one, began_at) for one in heard):
             return _failed_elsewhere(heard, f"after it, on this machine: {text}")
         aborted = report.abort_line(self._children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
-        complaints = tuple(filter(None, (text, aborted)))
+        complaints = tuple(filter(None, (text, aborted, *self._unstopped())))
         return RoundOutcome(exit_code(cause.status), complaints, is_final=_is_any_final(heard))
 
     def _stop(self, number: int) -> None:

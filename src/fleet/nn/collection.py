@@ -9,14 +9,17 @@ from typing import Any, get_args
 import torch
 
 from fleet.errors import UsageError
+from fleet.nn.held import Found
 from fleet.nn.pooling import Pooling, pool
-from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids
+from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids, checked_padding
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
 from fleet.ps.staging import upload
 
-SlotInput = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
+SlotInput = (
+    torch.Tensor | tuple[torch.Tensor, torch.Tensor | None] | tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]
+)
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,18 @@ class Slot:
     bounds: tuple[float, float] | None = None
     max_bytes: int = 0
     seed: int = 0
+    unseen: str = "zeros"
+    padding_idx: int | None = None
+    max_norm: float | None = None
+    norm_type: float = 2.0
+    include_last_offset: bool = False
 
     def __post_init__(self) -> None:
         if self.pooling not in get_args(Pooling):
             raise UsageError(
                 f"slot {self.name!r}: pooling must be one of {', '.join(get_args(Pooling))}, got {self.pooling!r}"
             )
-        _ = self.request
+        _ = self.request, checked_padding(self.padding_idx)
 
     @property
     def request(self) -> TableRequest:
@@ -56,13 +64,17 @@ class Slot:
             self.bounds,
             self.max_bytes,
             self.seed,
+            self.unseen,
+            self.max_norm,
+            self.norm_type,
         )
 
 
 class EmbeddingCollection(SparseModule):
     """Looks up every slot of a batch at once.
 
-    `forward` takes a mapping from slot to ids: a tensor [B] or [B, L], or a pair (ids, offsets) for bags of any length.
+    `forward` takes a mapping from slot to ids: a tensor [B] or [B, L], a pair (ids, offsets) for bags of any length, or
+    (ids, offsets, weights) for bags whose rows have a weight each; offsets are None where ids are [B] or [B, L].
     It gives a mapping from slot to [*ids.shape, dim], or [B, dim] for slots that are pooled.
 
         slots = [Slot("user", 16), Slot("clicked", 16, table="item", pooling="mean"), Slot("item", 16)]
@@ -95,38 +107,62 @@ class EmbeddingCollection(SparseModule):
     def table_requests(self) -> Sequence[TableRequest]:
         return self._requests
 
+    def home_names(self) -> Sequence[str]:
+        """`table_item` for table "item"."""
+        return ["table_" + str(request.name).replace("%", "%25").replace(".", "%2E") for request in self._requests]
+
     def requests(self, inputs: Mapping[str, SlotInput]) -> list[Request]:
         """One lookup per table: the ids of all its slots."""
-        if not self._tables:
+        if not self.tables:
             _ = self.worker  # says what to do
         return [
-            Request(table, tuple(_ids(slot.name, inputs) for slot in slots))
-            for table, slots in zip(self._tables, self._slots_of, strict=True)
+            Request(
+                table,
+                tuple(_ids(slot.name, inputs) for slot in slots),
+                only_read=not self.has_grad,
+                paddings=_paddings(slots),
+            )
+            for table, slots in zip(self.tables, self._slots_of, strict=True)
         ]
 
     def forward(self, inputs: Mapping[str, SlotInput]) -> dict[str, torch.Tensor]:
         """Rows of every slot, on the device of the model's parameters; ids and offsets may also lie in host memory."""
-        worker = self.worker
-        lookups = worker.lookups(self.requests(inputs), with_grad=self.has_grad)
-        found: dict[str, torch.Tensor] = {}
-        for slots, lookup in zip(self._slots_of, lookups, strict=True):
-            assert lookup.rows is not None
+        pooled: dict[str, torch.Tensor] = {}
+        for slots, found in zip(self._slots_of, self.look_up(self.requests(inputs)), strict=True):
             begin = 0
             for slot in slots:
                 ids = _ids(slot.name, inputs)
-                inverse = lookup.inverse[begin : begin + ids.numel()].view(ids.shape)
+                inverse = found.inverse[begin : begin + ids.numel()].view(ids.shape)
                 begin += ids.numel()
-                given = inputs[slot.name]
-                offsets = upload(given[1], lookup.rows.device) if isinstance(given, tuple) else None
-                if slot.pooling != "none" and offsets is None and ids.dim() == 1:
-                    inverse = inverse.unsqueeze(1)  # one id per sample is a bag of one
-                found[slot.name] = pool(lookup.rows, inverse, offsets, slot.pooling)
-        return {slot.name: found[slot.name] for slot in self.slots}
+                pooled[slot.name] = _pooled(slot, inputs[slot.name], found, inverse)
+        return {slot.name: pooled[slot.name] for slot in self.slots}
 
     def extra_repr(self) -> str:
         return "\n".join(
             f"{slot.name}: dim={slot.dim}, table={slot.request.name!r}, pooling={slot.pooling!r}" for slot in self.slots
         )
+
+
+def _pooled(slot: Slot, given: SlotInput, found: Found, inverse: torch.Tensor) -> torch.Tensor:
+    rest = given[1:] if isinstance(given, tuple) else ()
+    offsets, weights = (None if one is None else upload(one, found.rows.device) for one in (*rest, None, None)[:2])
+    if slot.pooling != "none" and offsets is None and inverse.dim() == 1:  # one id per sample is a bag of one
+        inverse = inverse.unsqueeze(1)
+        weights = None if weights is None else weights.unsqueeze(1)
+    return pool(
+        found.rows,
+        inverse,
+        offsets,
+        slot.pooling,
+        slot.include_last_offset and offsets is not None,
+        weights=weights,
+        padding_row=found.padding_row,
+    )
+
+
+def _paddings(slots: Sequence[Slot]) -> tuple[int | None, ...]:
+    paddings = tuple(slot.padding_idx for slot in slots)
+    return () if all(padding is None for padding in paddings) else paddings
 
 
 def _ids(slot: str, inputs: Mapping[str, SlotInput]) -> torch.Tensor:

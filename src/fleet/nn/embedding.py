@@ -9,7 +9,7 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.nn.pooling import Pooling, pool
-from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids
+from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids, checked_padding
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
@@ -23,6 +23,10 @@ class Embedding(SparseModule):
     `fleet.rules`); without it the table follows the optimizer that has this module's parameters. `pooling` "none"
     gives one row per id, [*ids.shape, dim]; "sum" and "mean" pool the last dimension of 2-D ids, or the bags that
     `offsets` cut from 1-D ids, as `torch.nn.EmbeddingBag` does.
+
+    `unseen` says what an id without a row is where rows are only read, in evaluation and in serving: "zeros", or
+    "initial", the value that it would begin with. `padding_idx`, `max_norm`, `norm_type` and `include_last_offset` are
+    those of torch; `padding_idx` is an id like any other, so -1 means the id -1.
 
         embedding = fleet.nn.Embedding(16, table="ads", rule=fleet.rules.Adagrad(lr=0.05))
         rows = embedding(torch.tensor([[3, -7, 2**60]]))        # [1, 3, 16]
@@ -41,6 +45,11 @@ class Embedding(SparseModule):
         bounds: tuple[float, float] | None = None,
         max_bytes: int = 0,
         seed: int = 0,
+        unseen: str = "zeros",
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        include_last_offset: bool = False,
     ) -> None:
         if isinstance(table, int):
             raise UsageError(
@@ -48,13 +57,26 @@ class Embedding(SparseModule):
                 f"width alone: fleet.nn.Embedding({table})"
             )
         request = TableRequest(
-            table, embedding_dim, rule, initializer, entry or AlwaysEntry(), dtype, bounds, max_bytes, seed
+            table,
+            embedding_dim,
+            rule,
+            initializer,
+            entry or AlwaysEntry(),
+            dtype,
+            bounds,
+            max_bytes,
+            seed,
+            unseen,
+            max_norm,
+            norm_type,
         )
         if pooling not in get_args(Pooling):
             raise UsageError(f"pooling must be one of {', '.join(get_args(Pooling))}, got {pooling!r}")
         super().__init__(embedding_dim)
         self.embedding_dim = embedding_dim
         self.pooling = pooling
+        self.padding_idx = checked_padding(padding_idx)
+        self.include_last_offset = include_last_offset
         self._request = request
 
     def table_requests(self) -> Sequence[TableRequest]:
@@ -62,7 +84,8 @@ class Embedding(SparseModule):
 
     def requests(self, inputs: Any) -> list[Request]:
         ids, _, show, click = _unpack(inputs)
-        return [Request(self._tables[0], (checked_ids(ids, "ids"),), show, click)]
+        paddings = () if self.padding_idx is None else (self.padding_idx,)
+        return [Request(self.tables[0], (checked_ids(ids, "ids"),), show, click, not self.has_grad, paddings)]
 
     def forward(
         self,
@@ -70,23 +93,34 @@ class Embedding(SparseModule):
         offsets: torch.Tensor | None = None,
         show: torch.Tensor | None = None,
         click: torch.Tensor | None = None,
+        per_sample_weights: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Look up ids. `show` and `click`, per id, feed a table with ShowClickEntry.
+
+        `per_sample_weights`, one for each id, multiply the rows before they are summed: for pooling "sum".
 
         The result is on the device of the model's parameters; ids and offsets may lie there or in host memory, where
         the keys are needed first.
         """
-        worker = self.worker
-        request = Request(self._tables[0], (checked_ids(ids, "ids"),), show, click)
-        (lookup,) = worker.lookups([request], with_grad=self.has_grad)
-        assert lookup.rows is not None
-        on_device = None if offsets is None else upload(offsets, lookup.rows.device)
-        return pool(lookup.rows, lookup.inverse.view(ids.shape), on_device, self.pooling)
+        if not self.tables:
+            _ = self.worker  # says what to do
+        (found,) = self.look_up(self.requests((ids, offsets, show, click)))
+        device = found.rows.device
+        return pool(
+            found.rows,
+            found.inverse.view(ids.shape),
+            None if offsets is None else upload(offsets, device),
+            self.pooling,
+            self.include_last_offset and offsets is not None,
+            weights=None if per_sample_weights is None else upload(per_sample_weights, device),
+            padding_row=found.padding_row,
+        )
 
     def extra_repr(self) -> str:
         name = "" if self._request.name is None else f", table={self._request.name!r}"
         rule = "" if self._request.rule is None else f", rule={self._request.rule}"
-        return f"{self.embedding_dim}{name}{rule}, pooling={self.pooling!r}"
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.embedding_dim}{name}{rule}, pooling={self.pooling!r}{padding}"
 
 
 def _unpack(inputs: Any) -> tuple[Any, Any, Any, Any]:

@@ -13,20 +13,16 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from fleet import _native
 from fleet.errors import UsageError
+from fleet.nn.core_memory import MEMORY, matrix, plain
+from fleet.nn.weighted import weighted_bags
 
-Floats = npt.NDArray[np.float32]
 Pooling = Literal["none", "sum", "mean"]
-
-_MEMORY: Any = {"dtype": torch.float32, "device": torch.device("cpu")}
-"""What the core writes into, whatever class rows and gradients have and whatever is the default."""
 
 
 def pool(
@@ -35,12 +31,16 @@ def pool(
     offsets: torch.Tensor | None = None,
     mode: Pooling = "none",
     include_last_offset: bool = False,
+    *,
+    weights: torch.Tensor | None = None,
+    padding_row: int | None = None,
 ) -> torch.Tensor:
     """Look up `rows` [U, D] with the int64 `inverse`, and add up or average bags of them.
 
     Mode "none" gives one row per entry: shape [*inverse.shape, D]. "sum" and "mean" give one row per bag, [B, D]: the
     bags of a 1-D inverse begin at the 1-D int64 `offsets`, with the meaning of `torch.nn.EmbeddingBag`; those of a 2-D
-    inverse [B, L] are its rows. An empty bag is zeros.
+    inverse [B, L] are its rows. An empty bag is zeros. `weights`, of the shape of the inverse and for "sum" alone,
+    multiply the rows, and get a gradient. Row `padding_row`, which must be zeros, does not count in a mean.
 
     >>> rows = torch.tensor([[1.0, 10.0], [2.0, 20.0]])
     >>> pool(rows, torch.tensor([1, 0, 1]))
@@ -53,15 +53,15 @@ def pool(
             [ 2., 20.]])
     """
     _check_rows(rows)
+    _check_weights(rows, inverse, weights, mode)
     if mode not in get_args(Pooling):
         raise UsageError(f"mode must be one of {', '.join(get_args(Pooling))}, got {mode!r}")
     if mode == "none":
         if offsets is not None or include_last_offset:
             raise UsageError("offsets make bags, and mode 'none' has none; leave them out, or set mode to sum or mean")
         if not _is_ours(rows):
-            return functional.embedding(inverse, rows)
+            return functional.embedding(inverse, rows, padding_row)
         return _gather(rows, inverse.reshape(1, -1)).view(*inverse.shape, rows.shape[1])
-
     if offsets is None:
         if inverse.dim() != 2:
             raise UsageError(
@@ -70,10 +70,13 @@ def pool(
         num_bags, length = inverse.shape
         offsets = torch.arange(num_bags + 1, device=inverse.device) * length
         inverse, include_last_offset = inverse.reshape(-1), True
+        weights = None if weights is None else weights.reshape(-1)
     if not _is_ours(rows):
-        return functional.embedding_bag(inverse, rows, offsets, mode=mode, include_last_offset=include_last_offset)
+        return _by_torch(rows, inverse, offsets, mode, include_last_offset, weights, padding_row)
+    if weights is not None:
+        return weighted_bags(rows, inverse, offsets, weights, include_last_offset)
     pooled: torch.Tensor = _Bags.apply(  # type: ignore[no-untyped-call]
-        rows, inverse, offsets, mode == "mean", include_last_offset
+        rows, inverse, offsets, mode == "mean", include_last_offset, -1 if padding_row is None else padding_row
     )
     return pooled
 
@@ -96,34 +99,55 @@ def pool_slots(rows: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
     return _gather(rows, inverse)
 
 
+def _by_torch(
+    rows: torch.Tensor,
+    inverse: torch.Tensor,
+    offsets: torch.Tensor,
+    mode: str,
+    include_last_offset: bool,
+    weights: torch.Tensor | None,
+    padding_row: int | None,
+) -> torch.Tensor:
+    """Bags by torch's own operator, without its `padding_idx`, which `torch.export` takes for batches of one size."""
+    if mode != "mean" or padding_row is None:
+        return functional.embedding_bag(
+            inverse, rows, offsets, mode=mode, per_sample_weights=weights, include_last_offset=include_last_offset
+        )
+    counted = (inverse != padding_row).to(rows.dtype).unsqueeze(1)
+    places = torch.arange(inverse.shape[0], device=inverse.device)
+    total, count = (
+        functional.embedding_bag(which, values, offsets, mode="sum", include_last_offset=include_last_offset)
+        for which, values in ((inverse, rows), (places, counted))
+    )
+    return total / count.clamp(min=1)
+
+
 def _check_rows(rows: torch.Tensor) -> None:
     if rows.dim() != 2:
         raise UsageError(f"rows must have shape [num_rows, width], got {list(rows.shape)}")
 
 
+def _check_weights(rows: torch.Tensor, inverse: torch.Tensor, weights: torch.Tensor | None, mode: Pooling) -> None:
+    if weights is None:
+        return
+    if mode != "sum":
+        raise UsageError(f"weights need bags that are summed, got mode {mode!r}; set it to 'sum' or leave them out")
+    if weights.shape != inverse.shape or weights.dtype != rows.dtype:
+        raise UsageError(
+            f"weights must be {rows.dtype} of shape {list(inverse.shape)}, one for each id, got {weights.dtype} of "
+            f"shape {list(weights.shape)}"
+        )
+
+
 def _is_ours(rows: torch.Tensor) -> bool:
-    return rows.device.type == "cpu" and rows.dtype == torch.float32
+    """Whether the core does it: a compiler must see torch's own operators."""
+    is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return rows.device.type == "cpu" and rows.dtype == torch.float32 and not is_traced
 
 
 def _gather(rows: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
     places: torch.Tensor = _Gather.apply(rows, inverse)  # type: ignore[no-untyped-call]
     return places
-
-
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as the core takes it: contiguous, without a gradient, nothing left for later, of torch's own class."""
-    return _of_torch(tensor.detach()).resolve_neg().contiguous()
-
-
-def _of_torch(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values as a plain tensor, whose `numpy()` is its memory; that of a subclass may be a copy."""
-    return tensor if type(tensor) is torch.Tensor else tensor.as_subclass(torch.Tensor)
-
-
-def _matrix(grad: torch.Tensor, height: int, width: int) -> Floats:
-    """A gradient as a matrix with contiguous rows; columns of a wider matrix are not copied."""
-    grad = _of_torch(grad.detach()).resolve_neg().reshape(height, width)
-    return (grad if grad.stride(1) == 1 or width <= 1 else grad.contiguous()).numpy()
 
 
 # Tensors go to the core as numpy arrays: handing over a tensor itself takes 1 to 3 microseconds more.
@@ -132,11 +156,11 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
-        inverse = _plain(inverse)
+        inverse = plain(inverse)
         num_slots, batch = inverse.shape
         width = rows.shape[1]
-        out = torch.empty(batch, num_slots * width, **_MEMORY)
-        _native.gather(_plain(rows).numpy(), inverse.numpy(), out.numpy())
+        out = torch.empty(batch, num_slots * width, **MEMORY)
+        _native.gather(plain(rows).numpy(), inverse.numpy(), out.numpy())
         ctx.save_for_backward(inverse)
         ctx.rows_shape = rows.shape
         return out.view(batch, num_slots, width)
@@ -146,8 +170,8 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[torch.Tensor, None]:
         (inverse,) = ctx.saved_tensors
         num_slots, batch = inverse.shape
-        grad_rows = torch.zeros(ctx.rows_shape, **_MEMORY)
-        _native.scatter(_matrix(grad_out, batch, num_slots * ctx.rows_shape[1]), inverse.numpy(), grad_rows.numpy())
+        grad_rows = torch.zeros(ctx.rows_shape, **MEMORY)
+        _native.scatter(matrix(grad_out, batch, num_slots * ctx.rows_shape[1]), inverse.numpy(), grad_rows.numpy())
         return grad_rows, None
 
 
@@ -162,23 +186,22 @@ class _Bags(torch.autograd.Function):
         offsets: torch.Tensor,
         mean: bool,
         include_last_offset: bool,
+        padding: int,
     ) -> torch.Tensor:
-        inverse, offsets = _plain(inverse), _plain(offsets)
-        out = torch.empty(max(offsets.numel() - include_last_offset, 0), rows.shape[1], **_MEMORY)
+        inverse, offsets = plain(inverse), plain(offsets)
+        out = torch.empty(max(offsets.numel() - include_last_offset, 0), rows.shape[1], **MEMORY)
         _native.pool_bags(
-            _plain(rows).numpy(), inverse.numpy(), offsets.numpy(), out.numpy(), mean, include_last_offset
+            plain(rows).numpy(), inverse.numpy(), offsets.numpy(), out.numpy(), mean, include_last_offset, padding
         )
         ctx.save_for_backward(inverse, offsets)
-        ctx.rows_shape, ctx.mean, ctx.include_last_offset = rows.shape, mean, include_last_offset
+        ctx.rows_shape, ctx.how = rows.shape, (mean, include_last_offset, padding)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         inverse, offsets = ctx.saved_tensors
-        grad_rows = torch.zeros(ctx.rows_shape, **_MEMORY)
-        grads = _matrix(grad_out, *grad_out.shape)
-        _native.unpool_bags(
-            grads, inverse.numpy(), offsets.numpy(), grad_rows.numpy(), ctx.mean, ctx.include_last_offset
-        )
-        return grad_rows, None, None, None, None
+        grad_rows = torch.zeros(ctx.rows_shape, **MEMORY)
+        grads = matrix(grad_out, *grad_out.shape)
+        _native.unpool_bags(grads, inverse.numpy(), offsets.numpy(), grad_rows.numpy(), *ctx.how)
+        return grad_rows, None, None, None, None, None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -21,13 +22,15 @@ class Request(NamedTuple):
     sources: tuple[torch.Tensor, ...]
     shows: torch.Tensor | None = None
     clicks: torch.Tensor | None = None
+    only_read: bool = False
+    """Whether the rows are wanted to be read, not to be trained."""
+    paddings: tuple[int | None, ...] = ()
+    """For each source the id that stands for nothing: it has no row, and no server hears of it. Empty: none has."""
 
     def is_for(self, other: Request) -> bool:
         """Whether both mean the very same tensors: how a prefetched lookup is found again."""
-        same = len(self.sources) == len(other.sources)
-        return (
-            same and self.table == other.table and all(a is b for a, b in zip(self.sources, other.sources, strict=True))
-        )
+        same = (self.table, self.paddings, len(self.sources)) == (other.table, other.paddings, len(other.sources))
+        return same and all(a is b for a, b in zip(self.sources, other.sources, strict=True))
 
 
 @dataclass(eq=False)
@@ -44,6 +47,8 @@ class Lookup:
     rows: torch.Tensor | None = None
     version: int = 0
     """Of the servers when the rows were pulled."""
+    has_padding: bool = False
+    """Whether `rows` end with a row of zeros that no key has: that of padding."""
 
     @property
     def table(self) -> int:
@@ -55,9 +60,23 @@ class Lookup:
         """How many distinct keys there are."""
         return len(self.route.grouped)
 
+    @property
+    def height(self) -> int:
+        """How many rows `rows` has: one for each distinct key and, at the end, that of padding."""
+        return self.num_rows + self.has_padding
+
+    @property
+    def padding_row(self) -> int | None:
+        """Which of `rows` is that of padding, if one is."""
+        return self.num_rows if self.has_padding else None
+
     def set_rows(self, rows: torch.Tensor, device: torch.device, with_grad: bool) -> None:
-        """Rows [distinct, width] have arrived; a `host_buffer` of the device goes there without a wait."""
+        """Rows [height, width] have arrived; a `host_buffer` of the device goes there without a wait."""
         self.rows = upload(rows, device).requires_grad_(with_grad)
+
+    def asked_again(self, *, only_read: bool) -> Lookup:
+        """The same keys, whose rows are wanted for another purpose."""
+        return replace(self, request=self.request._replace(only_read=only_read), rows=None, version=0)
 
     def train(self, with_grad: bool) -> None:
         """Set whether the rows get a gradient; they may have been pulled for a module that wanted it otherwise."""
@@ -66,10 +85,16 @@ class Lookup:
 
     def gradients(self) -> torch.Tensor | None:
         """Those of the distinct rows, in host memory after `wait_for(rows.device)`; None if none reached them."""
+        grad = self.row_gradients
+        return None if grad is None else download(grad.to(torch.float32).contiguous())
+
+    @property
+    def row_gradients(self) -> torch.Tensor | None:
+        """Those of the distinct rows where they lie; padding has none."""
         if self.rows is None or self.rows.grad is None:
             return None
-        grad = self.rows.grad
-        return download((grad.to_dense() if grad.is_sparse else grad).to(torch.float32).contiguous())
+        grad = self.rows.grad.to_dense() if self.rows.grad.is_sparse else self.rows.grad
+        return grad[: self.num_rows] if self.has_padding else grad
 
 
 def make_lookup(request: Request, width: int, num_servers: int, *, counts: bool, device: torch.device = CPU) -> Lookup:
@@ -78,21 +103,41 @@ def make_lookup(request: Request, width: int, num_servers: int, *, counts: bool,
     Ids may lie anywhere. `device` is where the rows will be; ids in host memory are quickest for every device.
     """
     with measured("route"):
-        found = route(_flat(request.sources), num_servers, counts=counts)
+        parts = _flat(request.sources)
+        kept = _kept(parts, request.paddings)
+        ids = parts[0].contiguous() if len(parts) == 1 else torch.cat(parts)
+        found = route(ids if kept is None else ids[kept], num_servers, counts=counts)
         shows, clicks = (
-            None if values is None else _summed(values.detach().to("cpu").reshape(-1), found)
+            None if values is None else _summed(values.detach().to("cpu").reshape(-1), found, kept)
             for values in (request.shows, request.clicks)
         )
-        inverse = upload(found.inverse.reshape(-1), device)
-    return Lookup(request, width, found, inverse, shows, clicks)
+        inverse = found.inverse.reshape(-1)
+        if kept is not None:
+            inverse = torch.full(ids.shape, len(found.grouped)).masked_scatter_(kept, inverse)
+        inverse = upload(inverse, device)
+    return Lookup(request, width, found, inverse, shows, clicks, has_padding=kept is not None)
 
 
-def _flat(sources: tuple[torch.Tensor, ...]) -> torch.Tensor:
+def _flat(sources: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
     parts = [download(source.detach().reshape(-1)) for source in sources]
     for device in {source.device for source in sources}:
         wait_for(device)
-    return parts[0].contiguous() if len(parts) == 1 else torch.cat(parts)
+    return parts
 
 
-def _summed(values: torch.Tensor, found: Route) -> torch.Tensor:
+def _kept(parts: Sequence[torch.Tensor], paddings: Sequence[int | None]) -> torch.Tensor | None:
+    """Which ids of all parts are no padding; None if all are."""
+    if all(padding is None for padding in paddings):
+        return None
+    kept = torch.cat(
+        [
+            torch.ones_like(part, dtype=torch.bool) if padding is None else part != padding
+            for part, padding in zip(parts, paddings, strict=True)
+        ]
+    )
+    return None if kept.all() else kept
+
+
+def _summed(values: torch.Tensor, found: Route, kept: torch.Tensor | None) -> torch.Tensor:
+    values = values if kept is None else values[kept]
     return torch.zeros(len(found.grouped), dtype=torch.float32).index_add_(0, found.inverse.reshape(-1), values.float())

@@ -25,8 +25,14 @@ from fleet.strategy.mode import Mode
 T = TypeVar("T")
 
 DTYPES = ("float32", "float16", "bfloat16")
+# Of tensors that servers only keep: those that a checkpoint can hold (fleet.checkpoint.DTYPES).
+KEPT_DTYPES = (
+    *("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "bool"),
+    *("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"),
+)
 MODES = tuple(str(mode) for mode in Mode if mode is not Mode.OFF)
 NONFINITE = ("error", "skip")
+UNSEEN = ("zeros", "initial")
 A_RULE = "fleet.rules, for example fleet.rules.Adagrad(lr=0.1)"
 AN_INITIALIZER = "fleet.initializers, for example fleet.initializers.Normal(std=0.01)"
 AN_ENTRY = "fleet.entries, for example fleet.entries.CountFilterEntry(5)"
@@ -114,10 +120,14 @@ class TableSpec(JsonForm):
     max_bytes: int = 0  # of one server; 0: no ceiling
     seed: int = 0
     max_rows: int = 0  # of all servers together; a worker whose push goes past it fails; 0: no ceiling
+    unseen: str = "zeros"  # what a key without a row is where rows are only read: zeros, or its initial value
+    max_norm: float | None = None  # rows whose norm is larger are scaled down to it, first values too
+    norm_type: float | None = 2.0  # of max_norm: the p of the norm; None: the largest magnitude
 
     def __post_init__(self) -> None:
         name = _name("table", self.name)
         owner = f"table {name!r}"
+        _check_unseen(owner, self.unseen, self.entry)
         _set(
             self,
             name=name,
@@ -130,6 +140,8 @@ class TableSpec(JsonForm):
             max_bytes=checked(owner, "max_bytes", self.max_bytes, Whole(least=0)),
             seed=checked(owner, "seed", self.seed, Whole(least=0)),
             max_rows=checked(owner, "max_rows", self.max_rows, Whole(least=0)),
+            max_norm=None if self.max_norm is None else checked(owner, "max_norm", self.max_norm, Number(above=0)),
+            norm_type=None if self.norm_type is None else checked(owner, "norm_type", self.norm_type, Number(above=0)),
         )
 
 
@@ -201,6 +213,27 @@ class DenseSpec(JsonForm):
 
 
 @dataclass(frozen=True)
+class KeptTensor(JsonForm):
+    """A tensor of the model that no step of an optimizer changes, and the server that keeps it as it is."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    server: int
+
+    def __post_init__(self) -> None:
+        name = _name("a kept tensor", self.name)
+        owner = f"tensor {name!r}"
+        _set(
+            self,
+            name=name,
+            dtype=checked(owner, "dtype", self.dtype, Text(KEPT_DTYPES)),
+            shape=checked(owner, "shape", self.shape, Many(Whole(least=0))),
+            server=checked(owner, "server", self.server, Whole(least=0, most=MAX_PROCESSES - 1)),
+        )
+
+
+@dataclass(frozen=True)
 class JobSpec(JsonForm):
     """All that servers need to know about a job."""
 
@@ -210,6 +243,7 @@ class JobSpec(JsonForm):
     nonfinite: str = "error"  # what a NaN or Inf in a gradient does: fails the push, or is left out of it
     tables: tuple[TableSpec, ...] = ()
     dense: DenseSpec = field(default_factory=DenseSpec)
+    kept: tuple[KeptTensor, ...] = ()  # buffers, frozen parameters: what the workers have beside tables and dense
 
     def __post_init__(self) -> None:
         _set(
@@ -223,14 +257,24 @@ class JobSpec(JsonForm):
                 for index, table in enumerate(self.tables)
             ),
             dense=_instance("job", "dense", self.dense, DenseSpec, "fleet.ps.spec"),
+            kept=tuple(
+                _instance("job", f"kept[{index}]", tensor, KeptTensor, "fleet.ps.spec")
+                for index, tensor in enumerate(self.kept)
+            ),
         )
         _once("table", (table.name for table in self.tables))
-        for block in self.dense.blocks:
-            if block.server >= self.num_servers:
+        _once("tensor", (*(name for name, _ in self.dense.shapes), *(tensor.name for tensor in self.kept)))
+        places = [(f"a block of parameter {block.parameter!r}", block.server) for block in self.dense.blocks]
+        places += [(f"tensor {tensor.name!r}", tensor.server) for tensor in self.kept]
+        for what, server in places:
+            if server >= self.num_servers:
                 raise UsageError(
-                    f"a block of parameter {block.parameter!r}: server must be below the number of servers, "
-                    f"{self.num_servers}, got {block.server}"
+                    f"{what}: server must be below the number of servers, {self.num_servers}, got {server}"
                 )
+
+    def kept_on(self, server: int) -> list[KeptTensor]:
+        """The tensors that a server keeps."""
+        return [tensor for tensor in self.kept if tensor.server == server]
 
 
 def check_cover(sizes: Sequence[tuple[str, int]], blocks: Sequence[DenseBlock]) -> None:
@@ -256,6 +300,15 @@ def _bounds(owner: str, value: object) -> tuple[float, float]:
     if len(pair) != 2 or not pair[0] < pair[1]:
         raise UsageError(f"{owner}: bounds must be (low, high) with low < high, got {shown(value)}")
     return pair[0], pair[1]
+
+
+def _check_unseen(owner: str, unseen: object, entry: object) -> None:
+    checked(owner, "unseen", unseen, Text(UNSEEN))
+    if unseen == "initial" and isinstance(entry, EntrySpec) and entry.name != "always":
+        raise UsageError(
+            f"{owner}: unseen must be 'zeros' with entry {entry.name}, got 'initial': an id not admitted yet reads "
+            "as zeros in training too"
+        )
 
 
 def _instance(owner: str, name: str, value: object, kind: type[T], where: str) -> T:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fleet import _native
+from fleet.checkpoint import Form
 from fleet.errors import UsageError
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.wire import MAX_MESSAGE_BYTES
@@ -40,6 +41,15 @@ class TableUpdate:
         return self.counts.astype(np.float32)
 
 
+class TablePull(NamedTuple):
+    """The keys of one table whose rows a request wants."""
+
+    table: int
+    keys: NDArray[np.int64]
+    only_read: bool
+    """Whether the rows are not to be trained: then the table's `unseen` says what a key without a row is."""
+
+
 @dataclass(frozen=True)
 class PushedUpdate:
     """The gradients of one push, checked."""
@@ -47,15 +57,24 @@ class PushedUpdate:
     worker: int
     step: int
     tables: tuple[TableUpdate, ...]
-    dense: tuple[NDArray[np.float32], ...]
-    """One array for each dense group, or nothing."""
-    lrs: tuple[float, ...]
+    dense: Mapping[int, NDArray[np.float32]]
+    """The gradients of each dense group that is pushed."""
+    lrs: Mapping[int, float]
+    """The learning rate of each."""
+
+
+class Taken(NamedTuple):
+    """What became of a push."""
+
+    is_new: bool
+    staleness: int
+    skipped: int
 
 
 def read_push(
     header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int
-) -> tuple[PushedUpdate, list[NDArray[np.int64]]]:
-    """The push of a request and the keys whose rows it also wants; UsageError if the job does not take it."""
+) -> tuple[PushedUpdate, list[TablePull]]:
+    """The push of a request and the rows that it also wants; UsageError if the job does not take it."""
     if header.is_delta != (job.mode == "geo"):
         raise UsageError(f"a job in {job.mode} mode takes {'differences' if not header.is_delta else 'gradients'} only")
     who = _who(header)
@@ -63,24 +82,33 @@ def read_push(
     if num_pulls > len(tensors):
         raise UsageError(f"{who}: {len(tensors)} tensors, too few for rows of {num_pulls} tables")
     num_pushed = len(tensors) - num_pulls
-    keys = read_pull(header.pull_tables, tensors[num_pushed:], job, who)
+    pulls = _pulls(header.pull_tables, header.pull_only_read, tensors[num_pushed:], job, who)
     update = read_update(header, tensors[:num_pushed], job, server)
     if job.nonfinite == "error":
         refuse_nonfinite(update, job)
-    return update, keys
+    return update, pulls
 
 
-def read_pull(tables: Sequence[int], tensors: Tensors, job: JobSpec, who: str) -> list[NDArray[np.int64]]:
+def read_pull(header: ps_pb2.PullRequest.Header, tensors: Tensors, job: JobSpec) -> list[TablePull]:
     """The keys whose rows a request wants, checked: one tensor per table, and an answer that can be sent."""
+    return _pulls(header.tables, header.only_read, tensors, job, f"pull of worker {header.caller.worker}")
+
+
+def _pulls(
+    tables: Sequence[int], only_read: Sequence[bool], tensors: Tensors, job: JobSpec, who: str
+) -> list[TablePull]:
     if len(tables) != len(tensors):
         raise UsageError(f"{who}: {len(tensors)} tensors of keys for {len(tables)} tables")
+    if len(only_read) not in (0, len(tables)):
+        raise UsageError(f"{who}: {len(only_read)} flags of reading for {len(tables)} tables")
     widths = [table_spec(job, table, who).width for table in tables]
     keys = [read_keys(tensor, who) for tensor in tensors]
     size = 4 * sum(len(part) * width for part, width in zip(keys, widths, strict=True))
     if size > MAX_MESSAGE_BYTES:
         most = MAX_MESSAGE_BYTES >> 20
         raise UsageError(f"{who}: its rows take {size >> 20} MiB, an answer {most} at most; use smaller batches")
-    return keys
+    flags = only_read or [False] * len(tables)
+    return [TablePull(*one) for one in zip(tables, keys, flags, strict=True)]
 
 
 def _who(header: ps_pb2.PushRequest.Header) -> str:
@@ -108,14 +136,15 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
             else (None, None)
         )
         tables.append(TableUpdate(entry.table, _lr(entry.lr, where), keys, grads, counts, shows, clicks))
-    dense: tuple[NDArray[np.float32], ...] = ()
+    dense: dict[int, NDArray[np.float32]] = {}
     if header.dense_lrs:
-        dense = read_dense(rest, job, server, who)
+        groups = list(header.dense_groups) or list(range(len(job.dense.groups)))
+        dense = dict(zip(groups, read_dense(rest, job, server, who, groups), strict=True))
         if len(header.dense_lrs) != len(dense):
             raise UsageError(f"{who}: {len(header.dense_lrs)} learning rates for {len(dense)} dense groups")
     elif rest:
         raise UsageError(f"{who}: {len(rest)} tensors belong to nothing")
-    lrs = tuple(_lr(lr, who) for lr in header.dense_lrs)
+    lrs = {group: _lr(lr, who) for group, lr in zip(dense, header.dense_lrs, strict=True)}
     return PushedUpdate(header.caller.worker, header.step, tuple(tables), dense, lrs)
 
 
@@ -135,7 +164,7 @@ def refuse_nonfinite(update: PushedUpdate, job: JobSpec) -> None:
                 raise UsageError(
                     f"table {job.tables[part.table].name!r}: shows or clicks of {who} hold a NaN or an Inf"
                 )
-    for group, grads in enumerate(update.dense):
+    for group, grads in update.dense.items():
         if not _native.all_finite(grads):
             raise UsageError(
                 f"dense parameters, group {group}: the gradients of {who} hold a NaN or an Inf; nothing was applied. "
@@ -161,14 +190,31 @@ def read_floats(tensor: Tensor, shape: tuple[int, ...], where: str) -> NDArray[n
     return _read(tensor, np.float32, shape, where)
 
 
-def read_dense(tensors: Sequence[Tensor], job: JobSpec, server: int, who: str) -> tuple[NDArray[np.float32], ...]:
-    """One array for each dense group of this server."""
+def read_dense(
+    tensors: Sequence[Tensor], job: JobSpec, server: int, who: str, groups: Sequence[int] | None = None
+) -> tuple[NDArray[np.float32], ...]:
+    """One array for each of some dense groups of this server, or for all."""
     num_groups = len(job.dense.groups)
-    if len(tensors) != num_groups:
-        raise UsageError(f"{who}: {len(tensors)} dense tensors, but the job has {num_groups} dense groups")
+    if groups is None:
+        groups = range(num_groups)
+    if any(group >= num_groups for group in groups) or sorted(set(groups)) != list(groups):
+        raise UsageError(f"{who}: dense groups {list(groups)[:9]}, but the job has {num_groups}, to be named in order")
+    if len(tensors) != len(groups):
+        raise UsageError(f"{who}: {len(tensors)} dense tensors, but the job has {len(groups)} dense groups")
     return tuple(
         read_floats(tensor, (job.dense.size(server, group),), f"{who}, dense group {group}")
-        for group, tensor in enumerate(tensors)
+        for group, tensor in zip(groups, tensors, strict=True)
+    )
+
+
+def read_kept(tensors: Sequence[Tensor], job: JobSpec, server: int, who: str) -> tuple[NDArray[Any], ...]:
+    """The bits of each tensor that this server keeps, in memory of their own."""
+    own = job.kept_on(server)
+    if len(tensors) != len(own):
+        raise UsageError(f"{who}: {len(tensors)} kept tensors, but this server keeps {len(own)}")
+    return tuple(
+        _read(tensor, Form(spec.dtype, spec.shape).bits.type, spec.shape, f"{who}, tensor {spec.name!r}").copy()
+        for spec, tensor in zip(own, tensors, strict=True)
     )
 
 

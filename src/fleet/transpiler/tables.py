@@ -53,7 +53,8 @@ def find_tables(program: Program) -> list[str]:
 def table_of(update: ParameterUpdate, program: Program, startup: Program) -> TableSpec:
     """The table of a parameter: its columns, first values, rule and entry.
 
-    One that is distributed takes any ids, but only as many as it has rows; those of others are row numbers.
+    One that is distributed takes any ids, but only as many as it has rows; those of others are row numbers. Like the
+    matrix of one process, a table has first values wherever it was not trained, in evaluation too.
     """
     parameter = update.parameter
     _refuse_other_readers(update, program)
@@ -67,6 +68,7 @@ def table_of(update: ParameterUpdate, program: Program, startup: Program) -> Tab
         AlwaysEntry() if entry is None else EntrySpec.from_json(entry),
         seed=seed,
         max_rows=parameter.shape[0] if update.name in _distributed(program) else 0,
+        unseen="initial" if entry is None else "zeros",
     )
 
 

@@ -48,7 +48,8 @@ class Geo(PushPolicy):
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
         """Only rows that this worker has never seen come from the servers."""
-        missing = [self._missing(lookup) for lookup in lookups]
+        # What is only read is not kept: a key without a row would have one here, and `finish` fetches it.
+        missing = [self._missing(lookup) for lookup in lookups if not lookup.request.only_read]
         wanted = [part for part in missing if part.num_rows]
         if wanted:
             self._client.pull(wanted).finish(torch.device("cpu"), False)
@@ -58,10 +59,19 @@ class Geo(PushPolicy):
                     table.assign(part.route.grouped, part.rows)
 
     def finish(self, lookups: Sequence[Lookup], with_grad: bool) -> None:
-        for lookup in lookups:
-            if lookup.rows is None:
-                rows = torch.from_numpy(self._own[lookup.table].pull(lookup.route.grouped))
-                lookup.set_rows(rows, self._setup.device, with_grad)
+        fresh = [lookup for lookup in lookups if lookup.rows is None]
+        missing = [self._missing(lookup) for lookup in fresh if lookup.request.only_read]
+        wanted = [part for part in missing if part.num_rows]
+        if wanted:
+            self._client.pull(wanted).finish(torch.device("cpu"), False)
+        strangers = iter(missing)
+        for lookup in fresh:
+            rows = torch.zeros(lookup.height, lookup.width)
+            rows[: lookup.num_rows] = torch.from_numpy(self._own[lookup.table].pull(lookup.route.grouped))
+            # Both have their keys server by server, and ascending.
+            if lookup.request.only_read and (part := next(strangers)).rows is not None:
+                rows[torch.isin(lookup.route.grouped, part.route.grouped).nonzero().squeeze(1)] = part.rows
+            lookup.set_rows(rows, self._setup.device, with_grad)
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
         skip = self._client.job.nonfinite == "skip"
@@ -102,7 +112,8 @@ class Geo(PushPolicy):
     def _missing(self, lookup: Lookup) -> Lookup:
         keys = lookup.route.grouped
         unknown = keys[torch.from_numpy(self._own[lookup.table].find(keys)) == 0]
-        return make_lookup(Request(lookup.table, (unknown,)), lookup.width, self._client.num_servers, counts=False)
+        request = Request(lookup.table, (unknown,), only_read=lookup.request.only_read)
+        return make_lookup(request, lookup.width, self._client.num_servers, counts=False)
 
     def _exchange(self) -> None:
         if self._failure is not None:
@@ -120,7 +131,7 @@ class Geo(PushPolicy):
         pushes = [self._difference(table, part) for table, part in found.items()]
         dense = self._dense_difference()
         answers = self._client.push(
-            Gradients(self._steps, pushes, dense, [1.0] * self.num_groups if dense else []),
+            Gradients(self._steps, pushes, dense, dict.fromkeys(range(self.num_groups), 1.0) if dense else {}),
             want_rows=True,
             want_dense=bool(dense),
             is_delta=True,

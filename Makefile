@@ -7,10 +7,12 @@ CPP_BUILD := build/cpp
 NATIVE_SOURCES := CMakeLists.txt pyproject.toml $(wildcard csrc/*/*.h csrc/*/*.cc)
 CPP_SOURCES := $(wildcard csrc/*/*.h csrc/*/*.cc)
 SEEDS ?= ../shared/seeds
+# PyTorch's own index has builds without CUDA, which is several gigabytes; `make TORCH_INDEX= setup` takes pip's default.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup demo demo-collective demo-static test test-all test-cpp test-seeds check format proto docs fuzz bench coverage sanitize pythons clean
+.PHONY: FORCE help setup demo demo-collective demo-static test test-all test-cpp test-seeds check format proto docs fuzz bench coverage sanitize pythons wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +27,9 @@ $(BIN)/python:
 
 $(VENV)/.requirements: $(wildcard requirements/*.txt) | $(BIN)/python
 	@echo "installing the pinned requirements (torch is the large one: about a minute)"
+	@test -z "$(TORCH_INDEX)" || $(BIN)/python -m pip install --quiet --retries 1 --timeout 15 --no-deps \
+		--index-url $(TORCH_INDEX) $$(grep '^torch==' requirements/runtime.txt) 2>/dev/null || \
+		echo "make: no torch from $(TORCH_INDEX); taking the one that pip finds, which may bring gigabytes of CUDA"
 	@$(BIN)/python -m pip install --quiet -r requirements/dev.txt
 	@touch $@
 
@@ -137,14 +142,18 @@ sanitize: setup  ## Run the C++ tests under ASan + UBSan, then TSan
 		$(BIN)/ctest --test-dir build/cpp-$${kind%%,*} --output-on-failure || exit 1; \
 	done
 
-pythons:  ## Build and test the native core on every Python in PYTHONS (default 3.11 and 3.12)
-	@for python in $${PYTHONS:-python3.11 python3.12}; do \
+pythons:  ## Build and test the native core on every Python in PYTHONS (default 3.11, 3.12 and 3.13)
+	@for python in $${PYTHONS:-python3.11 python3.12 python3.13}; do \
 		venv=build/venv-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])') && \
 		$$python -m venv $$venv && \
 		$$venv/bin/python -m pip install --quiet -r requirements/native.txt && \
 		$$venv/bin/python -m pip install --quiet --no-build-isolation --no-deps . && \
 		echo "$$($$venv/bin/python --version):" && $$venv/bin/python -m pytest -q tests/native || exit 1; \
 	done
+
+# For this system and this Python; those of a release are built by .github/workflows/wheels.yml.
+wheels: setup  ## Build sdist and wheel of both distributions into dist/
+	@for folder in . compat; do $(BIN)/python -m build --no-isolation --outdir dist $$folder || exit 1; done
 
 clean:  ## Remove everything that was built, and .venv
 	rm -rf build dist $(VENV) .mypy_cache .pytest_cache .ruff_cache log

@@ -12,15 +12,16 @@ from fleet_paddle.dialects import collective, with_servers
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("train.py --gpus 3", "--log_dir=mylog train.py --gpus 3"),
-        ("--selected_gpus 0,1 train.py", "--selected_gpus=0,1 --log_dir=mylog train.py"),
-        ("--gpus=0 --log_dir out -m pack.age x", "--gpus=0 --log_dir=out -m pack.age x"),
+        ("train.py --gpus 3", "--banner --log_dir=mylog -- train.py --gpus 3"),
+        ("--selected_gpus 0,1 train.py", "--selected_gpus=0,1 --banner --log_dir=mylog -- train.py"),
+        ("--gpus=0 --log_dir out -m pack.age x", "--gpus=0 --log_dir=out -m --banner -- pack.age x"),
         (
             "--cluster_node_ips=10.0.0.1,10.0.0.2 --node_ip=10.0.0.2 --started_port=6170 --print_config=False t.py",
-            "--start_port=6170 --quiet --ips=10.0.0.1,10.0.0.2 --rank=1 --log_dir=mylog t.py",
+            "--start_port=6170 --ips=10.0.0.1,10.0.0.2 --rank=1 --log_dir=mylog -- t.py",
         ),
-        ("--cluster_node_ips=127.0.0.1 --node_ip=127.0.0.1 t.py", "--log_dir=mylog t.py"),
-        ("--help", "--help --log_dir=mylog"),
+        ("--cluster_node_ips=127.0.0.1 --node_ip=127.0.0.1 t.py", "--banner --log_dir=mylog -- t.py"),
+        ("-q t.py", "-q --log_dir=mylog -- t.py"),
+        ("--help", "--help --banner --log_dir=mylog"),
     ],
 )
 def test_a_collective_job(given: str, words: str) -> None:
@@ -29,24 +30,24 @@ def test_a_collective_job(given: str, words: str) -> None:
 
 def test_the_number_of_machines_comes_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDLE_NUM_TRAINERS", "3")
-    assert collective(["t.py"]) == ["--nnodes=3", "--log_dir=mylog", "t.py"]
-    assert collective(["--ips=a,b", "t.py"]) == ["--ips=a,b", "--log_dir=mylog", "t.py"]
+    assert collective(["t.py"]) == ["--banner", "--nnodes=3", "--log_dir=mylog", "--", "t.py"]
+    assert collective(["--ips=a,b", "t.py"]) == ["--banner", "--ips=a,b", "--log_dir=mylog", "--", "t.py"]
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("t.py a", "--log_dir=logs --server_num=2 --worker_num=2 t.py a"),
-        ("--worker_num 3 --server_num 1 t.py", "--worker_num=3 --server_num=1 --log_dir=logs t.py"),
+        ("t.py a", "--banner --log_dir=logs --server_num=2 --worker_num=2 -- t.py a"),
+        ("--worker_num 3 --server_num 1 t.py", "--worker_num=3 --server_num=1 --banner --log_dir=logs -- t.py"),
         (
             "--cluster_node_ips=h1,h2 --server_num=1 --worker_num=2 --start_port=7000 t.py",
-            "--log_dir=logs --servers=h1:7000,h2:7000 --workers=h1,h1,h2,h2 t.py",
+            "--banner --log_dir=logs --servers=h1:7000,h2:7000 --workers=h1,h1,h2,h2 -- t.py",
         ),
         (
             "--endpoints=127.0.0.1:7,127.0.0.1:8 --worker_num=1 t.py",
-            "--servers=127.0.0.1:7,127.0.0.1:8 --log_dir=logs --workers=127.0.0.1 t.py",
+            "--servers=127.0.0.1:7,127.0.0.1:8 --banner --log_dir=logs --workers=127.0.0.1 -- t.py",
         ),
-        ("--servers=h:1 --workers=h t.py", "--servers=h:1 --workers=h --log_dir=logs t.py"),
+        ("--servers=h:1 --workers=h t.py", "--servers=h:1 --workers=h --banner --log_dir=logs -- t.py"),
     ],
 )
 def test_a_job_with_servers(given: str, words: str) -> None:

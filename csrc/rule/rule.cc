@@ -10,6 +10,7 @@ std::unique_ptr<Rule> make_adagrad_row(Arguments& args);
 std::unique_ptr<Rule> make_adam(Arguments& args);
 std::unique_ptr<Rule> make_adamax(Arguments& args);
 std::unique_ptr<Rule> make_adamw(Arguments& args);
+std::unique_ptr<Rule> make_average(Arguments& args);
 std::unique_ptr<Rule> make_decayed_adagrad(Arguments& args);
 std::unique_ptr<Rule> make_ftrl(Arguments& args);
 std::unique_ptr<Rule> make_lamb(Arguments& args);
@@ -27,12 +28,19 @@ struct Known {
 };
 
 constexpr Known kRules[] = {
-    {"adagrad", make_adagrad}, {"adagrad_row", make_adagrad_row},
-    {"adam", make_adam},       {"adamax", make_adamax},
-    {"adamw", make_adamw},     {"decayed_adagrad", make_decayed_adagrad},
-    {"ftrl", make_ftrl},       {"lamb", make_lamb},
-    {"lars", make_lars},       {"momentum", make_momentum},
-    {"rmsprop", make_rmsprop}, {"sgd", make_sgd},
+    {"adagrad", make_adagrad},
+    {"adagrad_row", make_adagrad_row},
+    {"adam", make_adam},
+    {"adamax", make_adamax},
+    {"adamw", make_adamw},
+    {"average", make_average},
+    {"decayed_adagrad", make_decayed_adagrad},
+    {"ftrl", make_ftrl},
+    {"lamb", make_lamb},
+    {"lars", make_lars},
+    {"momentum", make_momentum},
+    {"rmsprop", make_rmsprop},
+    {"sgd", make_sgd},
     {"sum", make_sum},
 };
 

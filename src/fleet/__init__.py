@@ -19,14 +19,16 @@ from fleet._version import __version__ as __version__
 from fleet.static.remote import provide
 
 if TYPE_CHECKING:
-    from fleet import data, metrics, nn, optim, static, transpiler
+    from fleet import checkpoint, data, metrics, nn, optim, static, transpiler
     from fleet.api import (
         Fleet,
         barrier_worker,
         device,
         distributed_model,
         distributed_optimizer,
+        evaluate,
         flush,
+        gather_state_dict,
         init,
         init_server,
         init_worker,
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
         UserDefinedCollectiveRoleMaker,
         UserDefinedRoleMaker,
     )
+    from fleet.runtime.serving import load_inference_model
     from fleet.runtime.training.checkpoint import Checkpoint
     from fleet.static.remote import Remote
     from fleet.strategy import DistributedStrategy
@@ -89,7 +92,9 @@ _HOMES = {
     "device": "api",
     "distributed_model": "api",
     "distributed_optimizer": "api",
+    "evaluate": "api",
     "flush": "api",
+    "gather_state_dict": "api",
     "init": "api",
     "init_server": "api",
     "init_worker": "api",
@@ -98,6 +103,7 @@ _HOMES = {
     "is_server": "api",
     "is_worker": "api",
     "join": "api",
+    "load_inference_model": "runtime.serving",
     "load_model": "api",
     "local_rank": "api",
     "main_program": "api",
@@ -122,6 +128,7 @@ _HOMES = {
 }
 
 _MODULES = {
+    "checkpoint": "checkpoint",
     "data": "data",
     "entries": "ps.entries",
     "initializers": "ps.initializers",
@@ -152,12 +159,15 @@ __all__ = [
     "UserDefinedCollectiveRoleMaker",
     "UserDefinedRoleMaker",
     "barrier_worker",
+    "checkpoint",
     "data",
     "device",
     "distributed_model",
     "distributed_optimizer",
     "entries",
+    "evaluate",
     "flush",
+    "gather_state_dict",
     "init",
     "init_server",
     "init_worker",
@@ -167,6 +177,7 @@ __all__ = [
     "is_server",
     "is_worker",
     "join",
+    "load_inference_model",
     "load_model",
     "local_rank",
     "main_program",

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, cast, overload
 
 from fleet.errors import NotReadyError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
+from fleet.observe.logs import show_logs
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.runtime.calls import ServerCalls
 from fleet.strategy import DistributedStrategy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
     from typing import Any, TypeVar
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fleet.collective.util import Util
+    from fleet.runtime.evaluate import MetricLike, Step
     from fleet.runtime.module_job import ModuleJob
     from fleet.runtime.pairs import Pairs
     from fleet.runtime.programs.optimizer import ProgramOptimizer
@@ -66,11 +69,15 @@ class Fleet(ServerCalls):
         as it was.
         """
         if role_maker is not None and not isinstance(role_maker, RoleMaker):
-            raise UsageTypeError(f"role_maker must be a RoleMaker, got {type(role_maker).__name__}")
+            hint = "; write fleet.init(strategy=...)" if isinstance(role_maker, DistributedStrategy) else ""
+            raise UsageTypeError(f"role_maker must be a RoleMaker, got {type(role_maker).__name__}{hint}")
         if not isinstance(is_collective, bool):
             raise UsageTypeError(f"is_collective must be True or False, got {is_collective!r}")
         if strategy is not None and not isinstance(strategy, DistributedStrategy):
-            raise UsageTypeError(f"strategy must be a DistributedStrategy, got {type(strategy).__name__}")
+            raise UsageTypeError(
+                f"strategy must be a DistributedStrategy, got {type(strategy).__name__}; make one with "
+                "fleet.DistributedStrategy() and set its fields"
+            )
         strategy = self._strategy if strategy is None else strategy
         maker = role_maker or self._role_maker or discover(is_collective)
         self._refuse_another_role(maker.identity)
@@ -78,6 +85,7 @@ class Fleet(ServerCalls):
         if strategy is not None:
             strategy.require_supported(is_collective)
             self._refuse_another_strategy(strategy)
+        show_logs()
         note_the_end()
         if is_collective:
             if maker.identity.role is Role.SERVER:
@@ -103,9 +111,10 @@ class Fleet(ServerCalls):
             )
 
     def _end(self) -> None:
-        """Runs when the script ends. `shutdown` tells servers nothing, so workers of programs take leave first."""
-        if self._programs is not None:
-            self._programs.leave()
+        """Runs when the script ends. `shutdown` tells servers nothing, so workers take leave first."""
+        for job in (self._programs, self._modules):
+            if job is not None:
+                job.leave()
         self.shutdown()
 
     def shutdown(self) -> None:
@@ -251,6 +260,32 @@ class Fleet(ServerCalls):
             return self._collective().join()
         return nullcontext()  # servers take what comes
 
+    def evaluate(
+        self,
+        model: nn.Module,
+        loader: Iterable[Any],
+        metrics: Mapping[str, MetricLike],
+        *,
+        step: Step | None = None,
+        progress: bool = False,
+    ) -> dict[str, float]:
+        """Measure the model on this worker's batches, then over all workers: each of them gets the same values.
+
+        Every worker calls it, with as many batches as it has, or none. A metric is one of `fleet.metrics` or a function
+        of outputs and targets whose values are averaged over samples. A batch is (inputs ..., target); for another kind
+        `step(model, batch)` gives outputs and targets. Meanwhile the model is in evaluation mode without gradients, and
+        nothing of it changes. With `progress` the first worker shows a bar. Works without `fleet.init()` too.
+        """
+        from fleet.observe import progress as bar
+        from fleet.runtime.evaluate import evaluate
+
+        if self._role_maker is None:
+            return evaluate(model, bar(loader, "evaluate", enabled=progress), metrics, step, None)
+        if self.is_server():
+            raise RoleError(f"{self._identity().name} has no model; call fleet.evaluate() on workers")
+        batches = bar(loader, "evaluate", enabled=progress and self.is_first_worker())
+        return evaluate(model, batches, metrics, step, self.util if self.worker_num() > 1 else None)
+
 
 def _is_of_programs(optimizer: object) -> bool:
     """Whether an optimizer is one of `fleet.static`, which is not imported to find out."""
@@ -277,6 +312,7 @@ node_num = fleet.node_num
 barrier_worker = fleet.barrier_worker
 is_collective = fleet.is_collective
 join = fleet.join
+evaluate = fleet.evaluate
 distributed_model = fleet.distributed_model
 distributed_optimizer = fleet.distributed_optimizer
 init_server = fleet.init_server
@@ -286,6 +322,7 @@ stop_worker = fleet.stop_worker
 save_persistables = fleet.save_persistables
 load_model = fleet.load_model
 save_inference_model = fleet.save_inference_model
+gather_state_dict = fleet.gather_state_dict
 shrink = fleet.shrink
 server_stats = fleet.server_stats
 flush = fleet.flush

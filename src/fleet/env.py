@@ -191,6 +191,10 @@ FLEET_STEP_TIMEOUT_S = _seconds(
 FLEET_STALL_TIMEOUT_S = _seconds(
     "FLEET_STALL_TIMEOUT_S", "How long a collective may take before the job ends with a report; 600 when unset."
 )
+FLEET_WAIT_NOTICE_S = _seconds(
+    "FLEET_WAIT_NOTICE_S",
+    "How long a worker waits for others before this is said, and again after twice as long; 10 when unset.",
+)
 FLEET_DATA_HOME = _text(
     "FLEET_DATA_HOME",
     "Where tutorials' datasets find their original files, a folder for each; ~/.cache/fleet/datasets when unset.",

@@ -50,7 +50,7 @@ def test_the_quickstart_separates_the_spirals(tmp_path: Path) -> None:
     train = ROOT / "examples/quickstart/train.py"
     result = fleetrun("--nproc_per_node", 2, "--device", "cpu", train, cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
-    assert "training 1500/1500" in result.out
+    assert "training  step 1500/1500" in result.out
     found = re.search(r"2 worker\(s\), loss [0-9.]+, accuracy on unseen points ([0-9.]+)", result.out)
     assert found is not None, result.out
     assert float(found[1]) > 0.98

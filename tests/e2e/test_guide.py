@@ -36,7 +36,7 @@ def test_the_guide_runs(tmp_path: Path, num_servers: int) -> None:
 
 def test_links_between_pages_lead_somewhere() -> None:
     root = DOCS.parent
-    for page in [*root.glob("*.md"), *DOCS.rglob("*.md")]:
+    for page in [*root.glob("*.md"), *DOCS.rglob("*.md"), *root.glob("examples/*.md")]:
         for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", page.read_text()):
             where = (page.parent / target).resolve() if target else page
             assert where.exists(), f"{page.name} links to {target}"

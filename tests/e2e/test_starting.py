@@ -1,4 +1,4 @@
-"""The other ways the README names to start its program: by hand, and on two machines."""
+"""The README's program, started by hand as docs/roles.md shows it, and on two machines."""
 
 from __future__ import annotations
 

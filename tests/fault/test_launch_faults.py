@@ -236,7 +236,7 @@ def test_what_was_there_before_fleetrun_is_left_alone(tmp_path: Path) -> None:
         )
         assert exists(int((tmp_path / "pid").read_text()))
         out = tmp_path / "out"
-        wait_until(lambda: "Local processes completed." in out.read_text(), LIMIT_S, "tee to write it all")
+        wait_until(lambda: "fleetrun: finished in" in out.read_text(), LIMIT_S, "tee to write it all")
         assert "hello\n" in out.read_text()
     finally:
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
@@ -308,6 +308,6 @@ def test_ctrl_c_at_any_moment_of_the_start_ends_the_job(tmp_path: Path) -> None:
             if is_dropped:
                 job.send(signal.SIGINT)
             result = job.finish()
-        # 1: Python was starting. It drops an interrupt that falls into a callback of its imports, and says so.
-        assert result.code in (130, -signal.SIGINT, 1)
+        # 1 or -2: Python was starting. It drops an interrupt that falls into a callback of its imports, and says so.
+        assert result.code == 130 or result.err.startswith(("Traceback", "Exception ignored")), result.err
         assert not is_dropped or "Exception ignored" in result.err, result.err

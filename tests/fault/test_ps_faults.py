@@ -291,7 +291,7 @@ def test_a_worker_that_is_started_again_goes_on_where_the_others_are() -> None:
     def unsteady() -> dict[str, bytes]:
         with joined([endpoint], 1, 2) as one:
             one.train(4)
-            lost = Gradients(4, dense=[[9 * np.ones(5, np.float32)]], lrs=[0.1])
+            lost = Gradients(4, dense=[[9 * np.ones(5, np.float32)]], lrs={0: 0.1})
             assert one.worker.client.push(lost).results()[0][0].version == 4
         with joined([endpoint], 1, 2) as one:
             is_back.set()

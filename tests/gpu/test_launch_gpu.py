@@ -29,7 +29,7 @@ REDUCE = """
 
 
 def test_one_worker_per_gpu_by_default(tmp_path: Path) -> None:
-    result = fleetrun(script(tmp_path, REDUCE), cwd=tmp_path, limit_s=120)
+    result = fleetrun("--banner", script(tmp_path, REDUCE), cwd=tmp_path, limit_s=120)
     assert result.code == 0, result.err
     each = [float(NUM_GPUS)] * 3
     assert result.out == f"cuda:0 cpu:gloo,cuda:nccl {each} {each}\n"

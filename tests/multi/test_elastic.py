@@ -60,7 +60,7 @@ class Jobs:
         self._stack = stack
         self._folder = folder
         self._environ = {"TEST_PLAN": plan, "FLEET_INIT_TIMEOUT_S": "120", "FLEET_JOB_TOKEN": token}
-        self._arguments = [*arguments, "--device", "cpu", "--quiet", script(folder, textwrap.dedent(WORKER))]
+        self._arguments = [*arguments, "--device", "cpu", script(folder, textwrap.dedent(WORKER))]
         self._count = 0
 
     def start(self, host: Host | None = None, *more: object) -> RunningJob:
@@ -102,7 +102,7 @@ def test_a_worker_fails_on_one_machine_and_both_start_again(stack: ExitStack, tm
     for result in results:
         assert "restarting the job, attempt 1 of 1, with 2 machines" in result.err
     assert "the job failed on another machine: worker 3 failed: exit code 7 on 127.0.0.1" in results[0].err
-    assert "] worker 3 failed: exit code 7" in results[1].err
+    assert "error: worker 3 failed: exit code 7" in results[1].err
     assert results[0].out == "attempt 0 worker 0 of 4\nattempt 1 worker 0 of 4\n"
     assert results[1].out == "attempt 0 worker 2 of 4\nattempt 1 worker 2 of 4\n"
     log = (second.cwd / "log/workerlog.3").read_text()
@@ -161,7 +161,7 @@ def test_a_machine_comes_late_is_killed_and_comes_again(stack: ExitStack, tmp_pa
     again = "a machine has come (127.0.0.1): starting the job again with 2 machines; this is no failure"
     assert results[0].err.count(again) == 2
     assert "is running; this machine waits until it starts again" in results[1].err
-    assert "joined a running job: machine 1 of 2" in results[1].err
+    assert "joined a running job, starting 1 worker on cpu, machine 1 of 2; logs in log" in results[1].err
     assert old_log.read_text() == "attempt 3 worker 1 of 2\n"
 
 

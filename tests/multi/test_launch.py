@@ -31,12 +31,13 @@ def test_two_workers_meet_and_only_worker_0_is_followed(tmp_path: Path) -> None:
     assert result.code == 0, result.err
     assert result.out == "worker 0 of 2: total 3\n"
     assert (tmp_path / "log/workerlog.1").read_text() == "worker 1 of 2: total 3\n"
-    assert "Local processes completed." in result.err
+    events = [r"starting 2 workers on cpu; logs in log", r"finished in [\d.]+ s"]
+    assert re.fullmatch("".join(rf"\d\d:\d\d:\d\d fleetrun: {event}\n" for event in events), result.err), result.err
 
 
 def test_the_banner_shows_arguments_and_distributed_variables(tmp_path: Path) -> None:
     train = script(tmp_path, "")
-    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", train, "--lr", "0.1", cwd=tmp_path)
+    result = fleetrun("--banner", "--nproc_per_node", 2, "--device", "cpu", train, "--lr", "0.1", cwd=tmp_path)
     assert result.code == 0, result.err
     assert "-----------  Configuration Arguments -----------\n" in result.err
     assert f"\ntraining_script: {train}\ntraining_script_args: ['--lr', '0.1']\n" in result.err
@@ -92,7 +93,8 @@ def test_a_server_job_tells_each_process_its_role_and_stops_the_servers(tmp_path
     assert len(set(seen[0]["servers"])) == 2
     for index in range(2):
         assert (tmp_path / f"log/serverlog.{index}").read_text() == f"serving {index} 2\ntold to stop\n"
-    assert "all workers exit, going to finish parameter server" in result.err
+    assert "starting 2 servers and 2 workers on cpu; logs in log\n" in result.err
+    assert len(result.err.splitlines()) == 2, result.err
 
 
 def test_two_jobs_at_once_do_not_collide(tmp_path: Path) -> None:
@@ -156,12 +158,19 @@ def test_dry_run_of_several_machines_waits_for_none(tmp_path: Path, arguments: l
     assert "dry run: nothing was started" in result.out
 
 
+def test_a_script_of_paddles_guides_gets_the_banner_unless_it_is_to_be_quiet(tmp_path: Path) -> None:
+    train = script(tmp_path, "try:\n    import paddle\nexcept ImportError:\n    pass")
+    arguments = ("--nproc_per_node", 1, "--device", "cpu", "--dry-run", train)
+    assert "Configuration Arguments" in fleetrun(*arguments, cwd=tmp_path).err
+    assert fleetrun("--quiet", *arguments, cwd=tmp_path).err == ""
+
+
 def test_quiet_shows_the_script_alone(tmp_path: Path) -> None:
     train = script(tmp_path, "print('hello')")
     result = fleetrun("--nproc_per_node", 1, "--device", "cpu", "-q", train, cwd=tmp_path)
     assert result.code == 0
     assert result.out == "hello\n"
-    assert len(result.err.splitlines()) == 1
+    assert result.err == ""
 
 
 def test_a_killed_progress_bar_gives_the_terminal_back(tmp_path: Path) -> None:
@@ -220,9 +229,26 @@ def test_values_that_differ_are_refused_on_every_worker(tmp_path: Path) -> None:
 
 def test_a_module_can_be_started(tmp_path: Path) -> None:
     script(tmp_path, "import sys; print(__name__, sys.argv[1:])", "trainer_module.py")
-    result = fleetrun("--nproc_per_node", 1, "--device", "cpu", "-m", "trainer_module", "--gpus", "7", cwd=tmp_path)
+    arguments = ("--nproc_per_node", 1, "--device", "cpu", "-m", "--", "trainer_module", "--gpus", "7")
+    result = fleetrun(*arguments, cwd=tmp_path)
     assert result.code == 0, result.err
     assert result.out == "__main__ ['--gpus', '7']\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([], ["--epochs", "3", "--help", "-m"]),
+        ([], ["--device", "cpu"]),  # the script names it
+        ([], ["--", "--server_num", "2"]),
+        (["--"], ["--server_num", "2"]),
+    ],
+)
+def test_options_of_the_script_reach_it(tmp_path: Path, before: list[str], after: list[str]) -> None:
+    train = script(tmp_path, "import sys; print(sys.argv[1:])  # takes --device")
+    result = fleetrun("--nproc_per_node", 1, "--device", "cpu", *before, train, *after, cwd=tmp_path)
+    assert result.code == 0, result.err
+    assert result.out == f"{after}\n"
 
 
 def test_help_needs_neither_torch_nor_rich(tmp_path: Path) -> None:

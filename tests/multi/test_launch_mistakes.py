@@ -108,6 +108,25 @@ MISTAKES = {
         ["--ips", "127.0.0.1,203.0.113.1", "--device", "cpu", "train.py"],
         "--ips names 127.0.0.1, which other machines cannot reach",
     ),
+    "options after the script": (
+        ["train.py", "--server_num", "2", "--lr", "0.1", "--worker-num=2"],
+        "--server_num, --worker-num stand after the script, which would get them; for fleetrun write: "
+        "fleetrun --server_num 2 --worker-num=2 train.py --lr 0.1 "
+        "(for the script: fleetrun -- train.py --server_num 2 --lr 0.1 --worker-num=2)",
+    ),
+    "a flag after the module": (
+        ["-m", "train", "--dry-run", "--epochs", "3"],
+        "--dry-run stands after the script, which would get it; for fleetrun write: "
+        "fleetrun -m --dry-run train --epochs 3 (for the script: fleetrun -m -- train --dry-run --epochs 3)",
+    ),
+    "a number of servers instead of their addresses": (
+        ["--servers", "1", "train.py"],
+        "--servers 1: addresses stand there, HOST:PORT of each; for a number of them write --server_num 1",
+    ),
+    "two numbers instead of addresses": (
+        ["--servers", "1", "--workers", "2", "train.py"],
+        "for a number of them write --server_num 1 --worker_num 2",
+    ),
     "an option of torchrun": (["--node_rank", "1", "train.py"], "--node_rank: use --rank"),
     "another option of torchrun": (["--rdzv-endpoint", "a:1", "train.py"], "use --master HOST:PORT with --nnodes"),
     "workers by another name": (["--nproc-per-node", "gpu", "train.py"], "leave it out for one worker per GPU"),
@@ -127,6 +146,7 @@ MISTAKES = {
         ["--master", "127.0.0.1:6000", "--nnodes", "2", "--start_port", "7000", "train.py"],
         "--start_port has no meaning with --master",
     ),
+    "more and less at once": (["--banner", "-q", "train.py"], "--banner shows more and --quiet less than usual"),
     "selfcheck and script": (["--selfcheck", "--device", "cpu", "train.py"], "leave out train.py"),
     "restarts on several machines": (
         ["--servers", "127.0.0.1:6170", "--workers", "203.0.113.9", "--max_restart", "3", "train.py"],

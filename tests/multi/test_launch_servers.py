@@ -45,16 +45,16 @@ def test_servers_that_catch_sigterm_have_time_to_end(tmp_path: Path) -> None:
     assert result.code == 0, result.err
     for index in range(2):
         assert (tmp_path / f"log/serverlog.{index}").read_text() == "saving\nsaved\n"
-    assert "WARNING" not in result.err
-    assert "ERROR" not in result.err
-    assert result.err.rstrip().endswith("Local processes completed.")
+    assert "warning:" not in result.err
+    assert "error:" not in result.err
+    assert re.search(r"fleetrun: finished in [\d.]+ s\n\Z", result.err)
 
 
 def test_a_server_that_ends_badly_after_the_workers_is_mentioned(tmp_path: Path) -> None:
     train = script(tmp_path, SERVER.replace("CODE", "0 if index == '0' else 7"))
     result = fleetrun("--server_num", 2, "--worker_num", 1, train, cwd=tmp_path)
     assert result.code == 0, result.err
-    warnings = [line for line in result.err.splitlines() if line.startswith("WARNING")]
+    warnings = [line for line in result.err.splitlines() if "warning:" in line]
     assert len(warnings) == 1
     assert "server 1 was told to stop: exit code 7; see log/serverlog.1" in warnings[0]
 
@@ -63,7 +63,7 @@ def test_servers_that_do_not_catch_sigterm_are_a_success_too(tmp_path: Path) -> 
     train = script(tmp_path, SERVER.replace("signal.signal(", "(lambda *_: None)("))
     result = fleetrun("--server_num", 2, "--worker_num", 1, train, cwd=tmp_path)
     assert result.code == 0, result.err
-    assert "WARNING" not in result.err
+    assert "warning:" not in result.err
 
 
 def alone() -> Team:
@@ -139,7 +139,9 @@ def test_the_environment_of_a_server_on_the_cpu(tmp_path: Path) -> None:
     train = script(tmp_path, "import os; print(os.environ['FLEET_DEVICE'], os.environ.get('CUDA_VISIBLE_DEVICES'))")
     environ = {"CUDA_VISIBLE_DEVICES": "5"}
     result = fleetrun(
-        "--server_num", 1, "--worker_num", 1, "--server_device", "cpu", train, cwd=tmp_path, environ=environ
+        *("--banner", "--server_num", 1, "--worker_num", 1, "--server_device", "cpu", train),
+        cwd=tmp_path,
+        environ=environ,
     )
     assert result.code == 0, result.err
     assert re.search(r"^server_device: cpu$", result.err, flags=re.MULTILINE)

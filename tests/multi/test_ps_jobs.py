@@ -54,21 +54,36 @@ TRAIN = """
                 file.write(f"{{os.getpid()}}\\n")
             os.rename(file.name, file.name.removesuffix(".part"))
     print("rows", sum(each["tables"]["ads"]["rows"] for each in fleet.server_stats()), flush=True)
+    {after}
     fleet.barrier_worker()
     fleet.stop_worker()
 """
 
 
-def train(folder: Path, steps: int = 10, before: str = "width = 4") -> Path:
-    return script(folder, TRAIN.format(steps=steps, before=before))
+def train(folder: Path, steps: int = 10, before: str = "width = 4", after: str = "") -> Path:
+    return script(folder, TRAIN.format(steps=steps, before=before, after=after))
 
 
 def test_a_job_of_fleetrun(tmp_path: Path) -> None:
-    result = fleetrun("--server_num", 2, "--worker_num", 2, train(tmp_path), cwd=tmp_path, warm=True)
+    saving = "fleet.is_first_worker() and fleet.save_persistables('saved')"
+    job = train(tmp_path, after=f"{saving}; fleet.barrier_worker(); fleet.load_model('saved')")
+    result = fleetrun("--server_num", 2, "--worker_num", 2, job, cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
+    assert result.out == "rows 34\n"
     assert "rows 34" in (tmp_path / "log/workerlog.0").read_text()  # 17 of each worker
     for index in range(2):
-        assert "Server listening on" in (tmp_path / f"log/serverlog.{index}").read_text()
+        listens, *logged = (tmp_path / f"log/serverlog.{index}").read_text().splitlines()
+        assert listens.startswith("Server listening on ")
+        told = [
+            rf"fleet\.ps\.holdings: server {index} of 2, 2 workers, sync mode; tables: ads \(width 4, sgd\); "
+            r"dense parameters: 1\.weight, 1\.bias, \d+ values of them here",
+            r"fleet\.ps\.storage: saved values and state of \d+ rows to .*saved.* in \d+\.\d s",
+            r"fleet\.ps\.storage: loaded \d+ rows of step 10 from .*saved.* in \d+\.\d s",
+            r"fleet\.ps\.server: every worker has left",
+        ]
+        assert len(logged) == len(told), logged
+        for line, text in zip(logged, told, strict=True):
+            assert re.fullmatch(rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d INFO {text}", line), line
 
 
 def test_kill_9_of_a_server_ends_the_job_and_is_its_cause(tmp_path: Path) -> None:

@@ -67,6 +67,20 @@ def test_a_batch_around_the_distributed_model_is_refused(seen: Seen) -> None:
     refused(seen, "around_the_model", "UsageError", "did not go through the distributed model")
 
 
+@pytest.mark.parametrize("case", ["unused_in_the_loss", "unused_without_our_optimizer"])
+def test_parameters_without_a_gradient_are_named(seen: Seen, case: str) -> None:
+    refused(seen, case, "UsageError", "'spare.weight', 'spare.bias'", "strategy.find_unused_parameters = True")
+
+
+def test_a_model_is_distributed_once(seen: Seen) -> None:
+    refused(seen, "the_same_model_twice", "UsageError", "given to fleet.distributed_model() before", "call it once")
+
+
+def test_a_lazy_model_needs_a_batch_first(seen: Seen) -> None:
+    refused(seen, "a_lazy_model", "UsageError", "'1.weight' of this model is lazy", "run a batch through the model")
+    refused(seen, "a_lazy_buffer", "UsageError", "'running_mean' of this model is lazy")
+
+
 def test_what_is_loaded_stays(seen: Seen) -> None:
     assert same(seen, "loads_after_wrapping") == 10.0
     for worker in seen["state_of_a_share"]:

@@ -155,9 +155,9 @@ def test_both_machines_name_the_cause_though_all_workers_fail(
         results = Pair(stack, hosts, tmp_path, [arguments, arguments]).finish()
     assert [result.code for result in results] == [1, 1]
     here, there = results if culprit < 2 else results[::-1]
-    assert f"] worker {culprit} failed: exit code 1" in here.err
+    assert f"error: worker {culprit} failed: exit code 1" in here.err
     assert "| [rank" in here.err
-    assert f"] the job failed on another machine: worker {culprit} failed: exit code 1" in there.err
+    assert f"error: the job failed on another machine: worker {culprit} failed: exit code 1" in there.err
 
 
 @pytest.mark.parametrize("victim", [0, 1])

@@ -146,3 +146,26 @@ def test_seven_against_nine_batches_end_on_both_workers(tmp_path: Path) -> None:
     assert [report["samples"]["sizes"] for report in reports] == [[4, 1], [4]]
     assert reports[0]["samples"]["end"] == reports[1]["samples"]["end"]
     assert_close(reports[0]["samples"]["end"], wanted)
+
+
+def test_a_worker_that_ends_before_the_others_is_named(tmp_path: Path) -> None:
+    train = script(
+        tmp_path,
+        """
+        import torch
+        from torch import nn
+        import fleet
+        fleet.init(is_collective=True)
+        model = fleet.distributed_model(nn.Linear(3, 1))
+        optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+        for _ in range(2 if fleet.worker_index() == 1 else 4):
+            model(torch.ones(4, 3)).sum().backward()
+            optimizer.step()
+        """,
+    )
+    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", "--quiet", train, cwd=tmp_path, warm=True)
+    assert result.code == 1
+    told = (tmp_path / "log" / "workerlog.0").read_text()
+    assert "CommunicationError: worker 1 ended after 2 batches while worker 0 is in batch 3: give every worker" in told
+    assert "fleet.data.shard(..., uneven='pad', 'drop' or 'join')" in told
+    assert "GLHF" not in told

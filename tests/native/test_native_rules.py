@@ -22,6 +22,7 @@ ARGS: dict[str, dict[str, float]] = {
     "adam": {},
     "adamax": {},
     "adamw": {},
+    "average": {"lr": 0.5},
     "decayed_adagrad": {},
     "ftrl": {},
     "lamb": {},
@@ -67,7 +68,7 @@ def test_a_rule_works_in_place(name: str) -> None:
         values, state = ones(n), rule.start(n)
         assert state.shape == (rule.state_width(n),)
         assert state.dtype == np.float32
-        rule.apply(values, state, ones(n), rule.lr)
+        rule.apply(values, state, np.zeros(n, np.float32) if name == "average" else ones(n), rule.lr)
         assert np.all(values > 1 if name == "sum" else values < 1)
         assert np.all(values == values[:1])
 
@@ -78,6 +79,15 @@ def test_sgd_and_sum_are_their_formulas() -> None:
     np.testing.assert_array_equal(values, np.arange(9) + 0.5)
     _native.Rule("sum", {}).apply(values, ones(0), grads, 2)
     np.testing.assert_array_equal(values, np.arange(9) + 0.75)
+
+
+def test_average_takes_what_is_pushed_or_a_share_of_it() -> None:
+    values, pushed = np.arange(9, dtype=np.float32), np.full(9, 0.1, dtype=np.float32)
+    rule = _native.Rule("average", {})
+    rule.apply(values, ones(0), pushed, 0.25)
+    np.testing.assert_allclose(values, np.arange(9) * 0.75 + 0.025, rtol=1e-6)
+    rule.apply(values, ones(0), pushed, 1)
+    np.testing.assert_array_equal(values, pushed)
 
 
 def test_adagrad_row_adds_the_mean_of_squares() -> None:

@@ -74,7 +74,50 @@ def another_layer() -> None:
     here.distributed_model(nn.Sequential(*(nn.Linear(3, 3) for _ in range(1 + here.worker_index()))))
 
 
+class _Half(nn.Module):
+    """A model with a part that has no part in the loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.spare = nn.Linear(3, 1), nn.Linear(3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.used(x)
+        return found
+
+
+def unused_in_the_loss() -> None:
+    _, model, optimizer = pair(strategy_of(), module=_Half())
+    model(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+
+
+def unused_without_our_optimizer() -> None:
+    model = start().distributed_model(_Half())
+    for _ in range(2):
+        model(torch.ones(2, 3)).sum().backward()
+
+
+def the_same_model_twice() -> None:
+    here, module = start(), nn.Linear(3, 1)
+    here.distributed_model(module)
+    here.distributed_model(module)
+
+
+def a_lazy_model() -> None:
+    start().distributed_model(nn.Sequential(nn.Linear(3, 4), nn.LazyLinear(2)))
+
+
+def a_lazy_buffer() -> None:
+    start().distributed_model(nn.LazyBatchNorm1d(affine=False))
+
+
 CASES = [
+    "unused_in_the_loss",
+    "unused_without_our_optimizer",
+    "the_same_model_twice",
+    "a_lazy_model",
+    "a_lazy_buffer",
     "drifted",
     "around_the_model",
     "joins_refused",

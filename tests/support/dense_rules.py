@@ -41,6 +41,7 @@ VARIANTS: list[tuple[str, dict[str, float]]] = [
     ("ftrl", {"lr_power": -1.0, "initial_accumulator_value": 0}),
     ("ftrl", {"lr_power": 0.0}),
     ("sum", {}),
+    ("average", {}),
 ]
 
 

@@ -171,8 +171,7 @@ def run(
     mean = Mean(num_workers)
     models = []
     for index in range(num_workers):  # here and not in the threads, which share torch's generator
-        # Worker 0's parameters are everybody's. (With an all-reduce `fleet.init_worker` sees to that, not the servers.)
-        torch.manual_seed(TORCH_SEED + (index if recipe.strategy.dense == "server" else 0))
+        torch.manual_seed(TORCH_SEED + index)  # worker 0's parameters are everybody's
         models.append(recipe.model())
     done = threading.Barrier(num_workers)
     given: list[Any] = [None] * num_workers
@@ -248,7 +247,7 @@ def _join(
 
     worker = start_worker(
         model,
-        optimizer,
+        [optimizer],
         who,
         recipe.strategy,
         connect=connect,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -58,8 +59,9 @@ class ServerProcess:
     log: IO[bytes]
 
     def finish(self) -> tuple[int, str]:
-        """Wait for its end; the exit code and what it wrote to stderr."""
-        return self.process.wait(LIMIT_S), self.read_log()
+        """Wait for its end; the exit code and what it wrote to stderr, beside the news of a server that is well."""
+        code = self.process.wait(LIMIT_S)
+        return code, re.sub(r"^\S+ \S+ INFO fleet\..*\n", "", self.read_log(), flags=re.MULTILINE)
 
     def read_log(self) -> str:
         """What it has written to stderr so far; may hold anything, since gRPC quotes strangers."""

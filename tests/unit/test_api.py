@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -217,3 +219,9 @@ def test_public_names_are_sorted_and_all_resolve() -> None:
     assert all(getattr(fleet, name) is not None for name in set(fleet.__all__) - only_after_init)
     with pytest.raises(AttributeError, match="no attribute 'innit'"):
         _ = fleet.innit
+
+
+def test_what_a_checkpoint_holds_can_be_read_by_its_public_name_without_torch() -> None:
+    program = "import fleet, sys; print(fleet.checkpoint.read_inference.__name__, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "read_inference False\n", done.stderr

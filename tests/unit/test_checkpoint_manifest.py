@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.checkpoint import BlockForm, DensePiece, FileInfo, Manifest, TableForm, TablePiece
+from fleet.checkpoint import BlockForm, DensePiece, FileInfo, Manifest, TableForm, TablePiece, TrainingManifest
 from fleet.errors import CheckpointError, FleetError
 
 FORM = TableForm(4, "bfloat16", "adam", 9, False)
@@ -112,3 +112,9 @@ def test_the_error_is_an_os_error_too() -> None:
     assert issubclass(CheckpointError, FleetError)
     assert issubclass(CheckpointError, OSError)
     assert str(CheckpointError("one line")) == "one line"
+
+
+def test_the_manifest_of_a_training_run_is_called_by_its_name() -> None:
+    text = TrainingManifest(step=1, forms={}, pieces=(), shared={}, workers=()).to_text()
+    with pytest.raises(CheckpointError, match="^m belongs to a training checkpoint, which fleet.Checkpoint reads$"):
+        Manifest.from_text(text, "m")

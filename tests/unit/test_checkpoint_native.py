@@ -149,6 +149,7 @@ def test_the_native_table_is_a_table() -> None:
         ("rmsprop", {"momentum": 0.9, "centered": 1}, (3, 0)),
         ("ftrl", {}, (2, 0)),
         ("sum", {}, (0, 0)),
+        ("average", {}, (0, 0)),
     ],
 )
 def test_the_state_of_every_rule_is_arrays_then_scalars(

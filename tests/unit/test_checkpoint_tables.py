@@ -27,7 +27,7 @@ from fleet.checkpoint.tables import may_share_keys
 from fleet.errors import CheckpointError
 from support.fake_table import FakeTable, Rows, joined, random_rows, same
 
-SMALL = {"dtype": "float32", "rule": "adam"}
+SMALL: Any = {"dtype": "float32", "rule": "adam"}
 
 
 def servers_with(rows: Rows, num_servers: int, **form: Any) -> list[FakeTable]:

@@ -5,6 +5,8 @@ The server is in this process, so nothing here needs a network.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,8 @@ from torch import nn
 
 import fleet
 from fleet.api import Fleet
-from fleet.errors import NotReadyError, RoleError, UsageError, UsageTypeError
+from fleet.checkpoint import read_inference
+from fleet.errors import CheckpointError, NotReadyError, RoleError, UsageError, UsageTypeError
 from fleet.net import Endpoint
 from fleet.nn import Embedding, EmbeddingCollection, Slot
 from fleet.roles import Role, UserDefinedRoleMaker
@@ -41,14 +44,56 @@ def test_modules_before_their_time_say_what_is_missing() -> None:
     one.fleet.shutdown()
 
 
-def test_after_the_end_modules_have_no_table_again() -> None:
+def test_a_call_after_the_end_says_that_the_worker_has_left(tmp_path: Path) -> None:
+    remedy = (
+        r"this worker has left the servers; move the call before fleet.stop_worker\(\), or join them again with "
+        r"fleet.init_worker\(\)$"
+    )
     with joined() as one:
         one.train(2)
+        one.fleet.save_persistables(tmp_path / "saved")
         one.fleet.stop_worker()
-        with pytest.raises(NotReadyError, match="Embedding has no table yet"):
-            one.model(torch.tensor([[1]]))
-        with pytest.raises(NotReadyError, match="optimizer.step.. needs the servers"):
-            one.optimizer.step()
+        one.fleet.stop_worker()  # twice does no harm
+        late: dict[str, Callable[[], object]] = {
+            "Embedding": lambda: one.model(torch.tensor([[1]])),
+            r"optimizer.step\(\)": one.optimizer.step,
+            r"fleet.save_persistables\(\)": lambda: one.fleet.save_persistables(tmp_path / "late"),
+            r"fleet.load_model\(\)": lambda: one.fleet.load_model(tmp_path / "saved"),
+            r"fleet.server_stats\(\)": one.fleet.server_stats,
+        }
+        for what, call in late.items():
+            with pytest.raises(NotReadyError, match=f"^{what}: {remedy}"):
+                call()
+        one.fleet.init_worker()
+        one.train(2)
+        assert one.fleet.server_stats()[0]["pushes"] == 2
+
+
+def test_a_folder_of_the_other_kind_is_called_by_its_name(tmp_path: Path) -> None:
+    with joined() as one:
+        one.train(2)
+        one.fleet.save_persistables(tmp_path / "saved")
+        one.fleet.save_inference_model(tmp_path / "served")
+        with pytest.raises(
+            CheckpointError,
+            match=r"in .*/served: it holds an inference copy, which fleet.checkpoint.read_inference.. reads$",
+        ):
+            one.fleet.load_model(tmp_path / "served")
+        with pytest.raises(
+            CheckpointError,
+            match=r"no inference copy in .*/saved: it holds a checkpoint, which fleet.load_model\(\) or .* reads$",
+        ):
+            read_inference(tmp_path / "saved")
+
+
+def test_a_second_model_is_refused_and_the_same_one_is_not() -> None:
+    with joined() as one:
+        assert one.fleet.distributed_model(one.model) is one.model
+        with pytest.raises(UsageError, match=r"given a Net before.*put both into one: nn.ModuleList\(\[first, second"):
+            one.fleet.distributed_model(nn.Linear(1, 1))
+        one.train(1)
+        one.fleet.stop_worker()
+        one.fleet.distributed_model(Net())  # what it was trained with has left
 
 
 def test_calls_of_a_job_that_do_not_fit_are_refused() -> None:

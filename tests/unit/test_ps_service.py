@@ -161,7 +161,9 @@ def test_a_push_that_cannot_be_is_refused_whole(mode: str, call: Any, message: s
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_rows_with_a_nan_are_skipped_and_counted_where_the_job_says_so(mode: str) -> None:
+def test_rows_with_a_nan_are_skipped_and_counted_where_the_job_says_so(
+    mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
     spec = job(mode, nonfinite="skip")
     one, other = (Peer(service := Service(), spec=spec), Peer(service, 1, spec))
     one.push(nan_at(1), np.inf * DENSE)
@@ -172,6 +174,7 @@ def test_rows_with_a_nan_are_skipped_and_counted_where_the_job_says_so(mode: str
     np.testing.assert_array_equal(rows[:, 0], -np.array([2, 1, 2] if is_alone else [1, 0, 1], np.float32))
     np.testing.assert_array_equal(dense, -DENSE if is_alone else 0 * DENSE)
     assert one.stats()["skipped"] == 2
+    assert caplog.text.count("2 rows or dense groups skip a NaN or Inf") == 1
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet import _native
+from fleet import _native, checkpoint
 from fleet.errors import UsageError
 from fleet.ps import entries, initializers, rules
 from fleet.ps.spec import (
+    KEPT_DTYPES,
     DenseBlock,
     DenseSpec,
     EntrySpec,
@@ -64,6 +65,10 @@ def test_no_torch() -> None:
     program = "import fleet.ps.entries, fleet.ps.initializers, fleet.ps.rules, sys; print(' '.join(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "numpy"} & set(modules)
+
+
+def test_a_checkpoint_can_hold_every_kept_type() -> None:
+    assert set(KEPT_DTYPES) == set(checkpoint.DTYPES)
 
 
 @pytest.mark.parametrize("spec", [JOB, DENSE, DENSE.blocks[0], ADS, USERS, ADS.rule, USERS.entry, ADS.initializer])
@@ -282,6 +287,7 @@ def test_rules_have_all_their_arguments() -> None:
         "rmsprop": {"lr", "alpha", "eps", "weight_decay", "momentum", "centered", "maximize"},
         "ftrl": {"lr", "l1", "l2", "lr_power", "initial_accumulator_value", "weight_decay", "maximize"},
         "sum": set(),
+        "average": {"lr"},
     }
     made = [
         rules.SGD(),
@@ -297,6 +303,7 @@ def test_rules_have_all_their_arguments() -> None:
         rules.RMSprop(),
         rules.Ftrl(),
         rules.Sum(),
+        rules.Average(),
     ]
     assert {rule.name: {name for name, _ in rule.args} for rule in made} == wanted
     assert rules.SGD(0.1, 0.9) == rules.Momentum(0.1)

@@ -20,7 +20,7 @@ from torch import nn
 
 import fleet
 from fleet.checkpoint import StepFolders, TrainingManifest
-from fleet.errors import CheckpointError, CommunicationError, NotSupportedError, UsageError, UsageTypeError
+from fleet.errors import CheckpointError, CommunicationError, NotReadyError, UsageError, UsageTypeError
 from fleet.runtime.training import random_states, save_store, trees
 
 # Before there is a process group: functions of torch that are imported later keep it as the default of an argument.
@@ -332,12 +332,12 @@ def test_mistakes(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_job_with_servers_is_sent_to_save_persistables(tmp_path: Path) -> None:
+def test_a_job_with_servers_must_have_joined_them(tmp_path: Path) -> None:
     fleet.shutdown()
     fleet.init()
     model = fleet.distributed_model(nn.Linear(1, 1))
     optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), 0.1))
-    with pytest.raises(NotSupportedError, match="save_persistables"):
+    with pytest.raises(NotReadyError, match=r"fleet.Checkpoint needs the servers; call fleet.init_worker\(\) first"):
         Checkpoint(tmp_path, model=model, optimizer=optimizer)
 
 
@@ -383,4 +383,6 @@ def test_a_worker_that_was_not_there_gets_a_stream_of_its_own() -> None:
 
 def test_a_manifest_of_another_kind_is_refused() -> None:
     with pytest.raises(CheckpointError, match="is not Fleet's"):
+        TrainingManifest.from_text('{"format": "another"}', "it")
+    with pytest.raises(CheckpointError, match=r"^it belongs to a checkpoint, which fleet.load_model\(\) or"):
         TrainingManifest.from_text('{"format": "fleet-checkpoint"}', "it")

@@ -50,4 +50,15 @@ def test_wheels_are_built_for_every_python_that_the_package_names() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     named = re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', text)
     assert named
-    assert re.findall(r'"cp3(\d+)-manylinux_x86_64"', text) == named
+    assert re.findall(r'"cp3(\d+)-manylinux_\*"', text) == named
+    compat = (ROOT / "compat" / "pyproject.toml").read_text()
+    assert re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', compat) == named
+
+
+def test_pages_install_the_torch_that_make_installs() -> None:
+    pinned = re.search(r"^torch==\S+", (ROOT / "requirements" / "runtime.txt").read_text(), flags=re.MULTILINE)
+    index = re.search(r"^TORCH_INDEX \?= (\S+)", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert pinned is not None
+    assert index is not None
+    for page in (ROOT / "README.md", ROOT / "docs" / "releases.md"):
+        assert f"pip install {pinned[0]} --index-url {index[1]}" in page.read_text(), page

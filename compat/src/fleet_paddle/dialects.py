@@ -7,7 +7,7 @@ defaults of their own. What neither knows is passed on, so every option of fleet
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from fleet import env
 from fleet.errors import UsageError
@@ -16,7 +16,19 @@ from fleet.launch.cli import Dialect
 from fleet.launch.output import say
 
 FLAGS = frozenset(
-    {"-h", "--help", "-m", "--module", "--dry-run", "--dry_run", "-q", "--quiet", "--selfcheck", "--version"}
+    {
+        "-h",
+        "--help",
+        "-m",
+        "--module",
+        "--dry-run",
+        "--dry_run",
+        "-q",
+        "--quiet",
+        "--banner",
+        "--selfcheck",
+        "--version",
+    }
 )
 """Options without a value."""
 SHORT = frozenset({"-h", "--help", "--selfcheck", "--version"})
@@ -35,7 +47,7 @@ LAUNCH = Dialect(
     --cluster_node_ips HOST,..   addresses of all machines: --ips
     --node_ip HOST               which of them this machine is: --rank
     --started_port N             first port: --start_port
-    --print_config True|False    False: --quiet
+    --print_config True|False    False: without --banner, which this command adds
     """,
     """
 \b
@@ -55,7 +67,7 @@ LAUNCH_PS = Dialect(
     --node_ip HOST               this machine, which must be one of them
     --endpoints HOST:PORT,..     every server: --servers
     --started_port N             first port: --start_port; 6170 with --cluster_node_ips unless given
-    --print_config True|False    False: --quiet
+    --print_config True|False    False: without --banner, which this command adds
     """,
     """
 \b
@@ -92,7 +104,7 @@ def collective(arguments: Sequence[str]) -> list[str]:
     """The arguments of fleetrun for those of `launch`.
 
     >>> collective(["--selected_gpus", "0,1", "train.py", "--lr", "0.1"])
-    ['--selected_gpus=0,1', '--log_dir=mylog', 'train.py', '--lr', '0.1']
+    ['--selected_gpus=0,1', '--banner', '--log_dir=mylog', '--', 'train.py', '--lr', '0.1']
     """
     given, script = _split(arguments)
     hosts, own = _machines(given)
@@ -105,14 +117,14 @@ def collective(arguments: Sequence[str]) -> list[str]:
         given["--nnodes"] = str(num_machines)  # fleetrun asks where they meet
     _require_script(given, script, f"{LAUNCH.name} --selected_gpus 0,1 train.py")
     given.setdefault("--log_dir", "mylog")
-    return [*_words(given), *script]
+    return _joined(given, script)
 
 
 def with_servers(arguments: Sequence[str]) -> list[str]:
     """The arguments of fleetrun for those of `launch_ps`: 2 servers and 2 workers on each machine unless told.
 
     >>> with_servers(["--worker_num=3", "train.py"])
-    ['--worker_num=3', '--log_dir=logs', '--server_num=2', 'train.py']
+    ['--worker_num=3', '--banner', '--log_dir=logs', '--server_num=2', '--', 'train.py']
     """
     given, script = _split(arguments)
     hosts, _ = _machines(given)
@@ -123,7 +135,7 @@ def with_servers(arguments: Sequence[str]) -> list[str]:
     elif not {"--servers", "--workers"} & given.keys():
         given.setdefault("--server_num", "2")
         given.setdefault("--worker_num", "2")
-    return [*_words(given), *script]
+    return _joined(given, script)
 
 
 def _list_all(given: Given, hosts: Sequence[str]) -> None:
@@ -156,8 +168,9 @@ def _split(arguments: Sequence[str]) -> tuple[Given, list[str]]:
             given[name] = value if equals else words.pop(0)
         else:
             raise UsageError(f"{name} needs a value")
-    if (given.pop("--print_config", None) or "True").lower() == "false":
-        given["--quiet"] = None
+    is_shown = (given.pop("--print_config", None) or "True").lower() != "false"
+    if is_shown and not {"-q", "--quiet"} & given.keys():
+        given["--banner"] = None
     if (given.pop("--use_paddlecloud", None) or "False").lower() == "true":
         raise UsageError("--use_paddlecloud: name the machines with --cluster_node_ips, or use --master and --nnodes")
     return given, words
@@ -177,6 +190,7 @@ def _machines(given: Given) -> tuple[list[str], str | None]:
     return ([], None) if hosts in ([LOOPBACK], ["localhost"]) else (hosts, own)
 
 
-def _words(given: Given) -> Iterator[str]:
-    for name, value in given.items():
-        yield name if value is None else f"{name}={value}"
+def _joined(given: Given, script: Sequence[str]) -> list[str]:
+    """The words of fleetrun; what follows the script is always the script's."""
+    words = [name if value is None else f"{name}={value}" for name, value in given.items()]
+    return [*words, "--", *script] if script else words

@@ -25,7 +25,7 @@ from fleet.static.batches import PATIENCE_S, Batches
 
 Reader = Callable[[], Iterable[Any]]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger(f"fleet.{__name__}")  # below Fleet, which shows what it logs
 _NOTHING = object()
 
 

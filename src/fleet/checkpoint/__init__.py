@@ -14,6 +14,7 @@ made of the `Account` of each worker.
 """
 
 from fleet.checkpoint.buffers import BlockData, join_buffer, split_buffer, state_form
+from fleet.checkpoint.contents import Contents
 from fleet.checkpoint.dense import load_dense, save_dense
 from fleet.checkpoint.export import export_dense, export_table
 from fleet.checkpoint.files import FileInfo, check_file
@@ -21,6 +22,7 @@ from fleet.checkpoint.folder import abort, begin, check_files, commit, find, rea
 from fleet.checkpoint.forms import (
     BlockForm,
     DensePiece,
+    KeptPiece,
     Piece,
     TableForm,
     TablePiece,
@@ -37,26 +39,32 @@ from fleet.checkpoint.inference import (
     parts_to_text,
     read_inference,
 )
+from fleet.checkpoint.kept import kept_values, load_kept, save_kept
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import read_piece, write_piece
-from fleet.checkpoint.spans import DTYPES, Form, Span, SpanData, SpanPiece, map_spans, write_spans
-from fleet.checkpoint.steps import StepFolders
-from fleet.checkpoint.tables import TableLike, load_table, save_table
+from fleet.checkpoint.spans import Span, SpanData, SpanPiece, map_spans, write_spans
+from fleet.checkpoint.steps import Best, StepFolders
+from fleet.checkpoint.tables import ReadableTable, TableLike, load_table, save_table, shard_groups
+from fleet.checkpoint.tensor_form import DTYPES, Form
 from fleet.checkpoint.training import Account, TrainingManifest
 
 __all__ = [
     "DTYPES",
     "Account",
+    "Best",
     "BlockData",
     "BlockForm",
+    "Contents",
     "DenseArray",
     "DensePiece",
     "FileInfo",
     "Form",
     "Inference",
     "InferenceIndex",
+    "KeptPiece",
     "Manifest",
     "Piece",
+    "ReadableTable",
     "Span",
     "SpanData",
     "SpanPiece",
@@ -76,7 +84,9 @@ __all__ = [
     "export_table",
     "find",
     "join_buffer",
+    "kept_values",
     "load_dense",
+    "load_kept",
     "load_table",
     "map_spans",
     "parts_from_text",
@@ -87,8 +97,10 @@ __all__ = [
     "read_manifest",
     "read_piece",
     "save_dense",
+    "save_kept",
     "save_table",
     "saving",
+    "shard_groups",
     "split_buffer",
     "state_form",
     "write_piece",

@@ -15,6 +15,8 @@ from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo
 from fleet.errors import CheckpointError
 
+# Formats whose last file has the same name, and the jobs that write them.
+
 
 @dataclass(frozen=True, kw_only=True)
 class Contents(ABC):
@@ -23,18 +25,28 @@ class Contents(ABC):
     FILE: ClassVar[str]
     WHAT: ClassVar[str]
     FORMAT: ClassVar[str]
+    READER: ClassVar[str]
+    """The call that reads it."""
+    KINDS: ClassVar[list[type[Contents]]] = []
+    """Every kind that can be written."""
     FORMAT_VERSION: ClassVar[int] = 1
     STYLE: ClassVar[Mapping[str, Any]] = {"indent": 1}
     """How `json.dumps` writes it."""
 
-    def __init_subclass__(cls, file: str = "", what: str = "", format: str = "") -> None:
-        """A subclass that can be written names its file, says in a word or two what it is, and names its format."""
+    def __init_subclass__(cls, file: str = "", what: str = "", format: str = "", reader: str = "") -> None:
+        """A subclass that can be written names its file, what it is, its format, and the call that reads it."""
         super().__init_subclass__()
         if file:
-            cls.FILE, cls.WHAT, cls.FORMAT = file, what, format
+            cls.FILE, cls.WHAT, cls.FORMAT, cls.READER = file, what, format, reader
+            Contents.KINDS.append(cls)
 
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     fleet_version: str = __version__
+
+    @classmethod
+    def described(cls) -> str:
+        """`an inference copy, which fleet.checkpoint.read_inference() reads`."""
+        return f"{'an' if cls.WHAT[0] in 'aeiou' else 'a'} {cls.WHAT}, which {cls.READER} reads"
 
     @property
     @abstractmethod
@@ -72,6 +84,9 @@ class Contents(ABC):
 
     @classmethod
     def _check_format(cls, fields: Fields) -> None:
+        for kind in Contents.KINDS:
+            if kind is not cls and fields.value.get("format") == kind.FORMAT:
+                raise CheckpointError(f"{fields.where} belongs to {kind.described()}")
         if fields.value.get("format") != cls.FORMAT:
             raise CheckpointError(f"{fields.where} is not Fleet's: its format is not {cls.FORMAT!r}")
         if (found := fields.integer("format_version")) != cls.FORMAT_VERSION:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fleet.checkpoint.buffers import BlockData
+from fleet.checkpoint.buffers import BlockData, Floats
 from fleet.checkpoint.forms import BlockForm, DensePiece
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import Arrays, read_piece, write_piece
@@ -63,6 +63,25 @@ def load_dense(manifest: Manifest, folder: Path, blocks: Sequence[BlockForm]) ->
         for copy in copies[number]:
             copy.run(tensors)
     return result
+
+
+def values_of(manifest: Manifest, folder: Path, parameter: str) -> Floats | None:
+    """The values of a whole parameter, flat, without its rule's state; None if none of that name was saved."""
+    pieces = [piece for piece in manifest.dense if any(block.parameter == parameter for block in piece.blocks)]
+    if not pieces:
+        return None
+    parts: dict[int, Floats] = {}
+    for piece in pieces:
+        tensors = _read(folder, piece)
+        own = (block for block in piece.blocks if block.parameter == parameter)
+        parts |= {block.begin: tensors[_key(block, "values")] for block in own}
+    return np.concatenate([parts[begin] for begin in sorted(parts)])
+
+
+def read_blocks(folder: Path, piece: DensePiece) -> list[tuple[BlockForm, Floats]]:
+    """The blocks of a piece, each with its values."""
+    tensors = _read(folder, piece)
+    return [(block, tensors[_key(block, "values")]) for block in piece.blocks]
 
 
 @dataclass(frozen=True)

@@ -60,17 +60,17 @@ def export_table(
     return TablePart(name, server, len(keys), width, keys_file, values_file, unseen or Unseen())
 
 
-def export_dense(folder: Path, parameters: Mapping[str, npt.NDArray[np.float32]]) -> list[DenseArray]:
-    """Write dense parameters, each in its own shape."""
+def export_dense(folder: Path, tensors: Mapping[str, npt.NDArray[Any]]) -> list[DenseArray]:
+    """Write dense parameters and buffers, each in its own type and shape."""
     written = []
-    for name, given in parameters.items():
-        array = np.asarray(given, np.float32)
+    for name, given in tensors.items():
+        array = np.ascontiguousarray(given).reshape(np.shape(given))  # the former makes a list of a scalar
         try:
             (folder / "dense").mkdir(exist_ok=True)
         except OSError as error:
             raise CheckpointError(why_not_written(folder / "dense", error, array.nbytes)) from error
-        info = _write_array(folder, f"dense/{file_name_of(name)}.npy", np.float32, array.shape, [array])
-        written.append(DenseArray(name, array.shape, info))
+        info = _write_array(folder, f"dense/{file_name_of(name)}.npy", array.dtype, array.shape, [array])
+        written.append(DenseArray(name, array.shape, info, array.dtype.name))
     return written
 
 
@@ -100,7 +100,7 @@ def _in_order(spill: FileIO, order: npt.NDArray[np.int64], width: int) -> Iterat
 
 
 def _write_array(
-    folder: Path, name: str, dtype: type[np.generic], shape: tuple[int, ...], parts: Iterable[Bytes]
+    folder: Path, name: str, dtype: npt.DTypeLike, shape: tuple[int, ...], parts: Iterable[Bytes]
 ) -> FileInfo:
     kind = np.dtype(dtype)
     header = io.BytesIO()

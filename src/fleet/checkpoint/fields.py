@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
-from math import isfinite
 from typing import Any
 
 from fleet.errors import CheckpointError
@@ -43,11 +43,11 @@ class Fields:
         return value
 
     def number(self, name: str) -> float:
-        """A finite number; True and False are none."""
+        """A finite number, whole or not; True and False are none."""
         value = self._get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise self._wrong(name, "a finite number", value)
-        return value
+        return float(value)
 
     def text(self, name: str) -> str:
         """A string."""

@@ -25,6 +25,7 @@ from typing import TypeVar
 from fleet.checkpoint.contents import Contents
 from fleet.checkpoint.files import check_size, read_file, reading, sync_folder, write_file
 from fleet.checkpoint.manifest import Manifest
+from fleet.checkpoint.turns import turn
 from fleet.errors import CheckpointError
 
 C = TypeVar("C", bound=Contents)
@@ -73,13 +74,17 @@ def commit(writing: Path, folder: str | os.PathLike[str], contents: Contents, *,
 
 @contextmanager
 def saving(folder: str | os.PathLike[str], contents: type[Contents] = Manifest) -> Iterator[Path]:
-    """`begin`, and `abort` if what writes there fails; the block commits."""
-    writing = begin(folder, contents)
-    try:
-        yield writing
-    except BaseException:
-        abort(writing)
-        raise
+    """`begin`, and `abort` if what writes there fails; the block commits.
+
+    Those who save beside each other at the same time, such as all workers of a job, take turns.
+    """
+    with turn(_real(folder).parent):
+        writing = begin(folder, contents)
+        try:
+            yield writing
+        except BaseException:
+            abort(writing)
+            raise
 
 
 def abort(writing: Path) -> None:
@@ -116,8 +121,16 @@ def find(folder: str | os.PathLike[str], contents: type[Contents] = Manifest) ->
         # A commit that ran meanwhile has moved it from where we looked second to where we looked first.
         if (folder / contents.FILE).exists():
             return folder
-    why = f"it has no {contents.FILE}, so its save did not finish" if folder.exists() else "there is no such folder"
-    raise CheckpointError(f"no {contents.WHAT} in {folder}: {why}")
+    raise CheckpointError(f"no {contents.WHAT} in {folder}: {_why_not(folder, contents)}")
+
+
+def _why_not(folder: Path, contents: type[Contents]) -> str:
+    if not folder.exists():
+        return "there is no such folder"
+    others = (kind for kind in Contents.KINDS if kind.FILE != contents.FILE)
+    if (other := next((kind for kind in others if (folder / kind.FILE).exists()), None)) is not None:
+        return f"it holds {other.described()}"
+    return f"it has no {contents.FILE}, so its save did not finish"
 
 
 def read_contents(folder: Path, contents: type[C]) -> C:

@@ -1,4 +1,4 @@
-"""What pieces hold: rows of a table or blocks of dense parameters, as frozen data and as JSON."""
+"""What pieces hold: rows of a table, blocks of dense parameters or kept tensors, as frozen data and as JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo
+from fleet.checkpoint.tensor_form import Form
 from fleet.errors import CheckpointError
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -146,10 +147,35 @@ class DensePiece:
         )
 
 
-Piece: TypeAlias = TablePiece | DensePiece
+@dataclass(frozen=True)
+class KeptPiece:
+    """One file of tensors that one server keeps, each whole."""
+
+    kind: ClassVar[str] = "kept"
+    file: FileInfo
+    server: int
+    tensors: tuple[tuple[str, Form], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
+        tensors = [{"name": name, **form.to_json()} for name, form in self.tensors]
+        return {"kind": self.kind, "file": self.file.to_json(), "server": self.server, "tensors": tensors}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> KeptPiece:
+        """The piece that `to_json` wrote; CheckpointError if a field is missing or out of range."""
+        return cls(
+            FileInfo.from_json(Fields(fields.table("file"), fields.where)),
+            fields.integer("server"),
+            tuple((item.text("name"), Form.from_json(item)) for item in fields.objects("tensors")),
+        )
+
+
+Piece: TypeAlias = TablePiece | DensePiece | KeptPiece
 _KINDS: dict[str, Callable[[Fields], Piece]] = {
     TablePiece.kind: TablePiece.from_json,
     DensePiece.kind: DensePiece.from_json,
+    KeptPiece.kind: KeptPiece.from_json,
 }
 
 

@@ -3,7 +3,7 @@
     inference.json                              what is here
     TABLE.part-000-of-002.keys.npy              int64, ascending: the keys that server 0 of 2 held
     TABLE.part-000-of-002.values.npy            float32 [rows, width], in the order of the keys
-    dense/PARAMETER.npy                         float32, in the parameter's shape
+    dense/NAME.npy                              a parameter or buffer of the model, in its shape; mostly float32
 
 Names of tables and parameters are percent-encoded. A copy begins, commits and is found like a checkpoint, by
 `begin(folder, InferenceIndex)` and so on; `fleet.checkpoint.export` writes the files.
@@ -27,6 +27,11 @@ from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo, read_file
 from fleet.checkpoint.folder import find, read_contents
 from fleet.errors import CheckpointError
+
+DENSE_DTYPES = (
+    *("float16", "float32", "float64", "complex64", "complex128", "bool"),
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+)
 
 
 @dataclass(frozen=True)
@@ -95,21 +100,27 @@ class TablePart:
 
 @dataclass(frozen=True)
 class DenseArray:
-    """One dense parameter."""
+    """One dense parameter, or a buffer."""
 
     parameter: str
     shape: tuple[int, ...]
     file: FileInfo
+    dtype: str = "float32"
+    """As numpy calls it."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that `from_json` reads."""
-        return {"parameter": self.parameter, "shape": list(self.shape), "file": self.file.to_json()}
+        form = {"shape": list(self.shape), "dtype": self.dtype}
+        return {"parameter": self.parameter, **form, "file": self.file.to_json()}
 
     @classmethod
     def from_json(cls, fields: Fields) -> DenseArray:
         """The array that `to_json` wrote; CheckpointError if a field is missing or out of range."""
         file = FileInfo.from_json(Fields(fields.table("file"), fields.where))
-        return cls(fields.text("parameter"), fields.integers("shape"), file)
+        dtype = fields.text("dtype") if "dtype" in fields.value else "float32"
+        if dtype not in DENSE_DTYPES:
+            raise CheckpointError(f"{fields.where} is damaged: unknown dtype {dtype!r}")
+        return cls(fields.text("parameter"), fields.integers("shape"), file, dtype)
 
 
 def parts_to_text(parts: Iterable[TablePart]) -> str:
@@ -123,7 +134,13 @@ def parts_from_text(text: str, where: str) -> tuple[TablePart, ...]:
 
 
 @dataclass(frozen=True)
-class InferenceIndex(OfServers, file="inference.json", what="inference copy", format="fleet-inference"):
+class InferenceIndex(
+    OfServers,
+    file="inference.json",
+    what="inference copy",
+    format="fleet-inference",
+    reader="fleet.checkpoint.read_inference()",
+):
     """What an inference copy holds, in which files."""
 
     tables: tuple[TablePart, ...]
@@ -164,10 +181,10 @@ class InferenceIndex(OfServers, file="inference.json", what="inference copy", fo
 
 
 class Inference(NamedTuple):
-    """Keys (ascending) and values of each table, all servers' together, and the dense parameters."""
+    """Keys (ascending) and values of each table, all servers' together, and the model's other tensors."""
 
     tables: dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]
-    dense: dict[str, npt.NDArray[np.float32]]
+    dense: dict[str, npt.NDArray[Any]]
 
 
 def read_inference(folder: str | os.PathLike[str]) -> Inference:
@@ -175,12 +192,13 @@ def read_inference(folder: str | os.PathLike[str]) -> Inference:
     where = find(folder, InferenceIndex)
     index = read_contents(where, InferenceIndex)
     names = sorted({part.table for part in index.tables})
-    tables = {name: _read_table(where, [part for part in index.tables if part.table == name]) for name in names}
-    dense = {array.parameter: _read_array(where, array.file, np.float32, array.shape) for array in index.dense}
+    tables = {name: read_table(where, [part for part in index.tables if part.table == name]) for name in names}
+    dense = {array.parameter: _read_array(where, array.file, array.dtype, array.shape) for array in index.dense}
     return Inference(tables, dense)
 
 
-def _read_table(folder: Path, parts: list[TablePart]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+def read_table(folder: Path, parts: list[TablePart]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """The rows of all parts of one table, which lie in `folder`, in ascending order of their keys."""
     keys = np.concatenate([_read_array(folder, part.keys, np.int64, (part.rows,)) for part in parts])
     order = np.argsort(keys, kind="stable")
     ranks = np.empty_like(order)
@@ -196,7 +214,7 @@ def _read_table(folder: Path, parts: list[TablePart]) -> tuple[npt.NDArray[np.in
     return keys, values
 
 
-def _read_array(folder: Path, info: FileInfo, dtype: type[np.generic], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+def _read_array(folder: Path, info: FileInfo, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     path = folder / info.name
     data = read_file(path, info)
     header = io.BytesIO(data[:4096].tobytes())

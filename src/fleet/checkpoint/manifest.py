@@ -14,12 +14,18 @@ from typing import Any
 from fleet.checkpoint.contents import OfServers, refuse_doubles
 from fleet.checkpoint.fields import Fields
 from fleet.checkpoint.files import FileInfo
-from fleet.checkpoint.forms import BlockForm, DensePiece, Piece, TablePiece, read_pieces
+from fleet.checkpoint.forms import BlockForm, DensePiece, KeptPiece, Piece, TablePiece, read_pieces
 from fleet.errors import CheckpointError
 
 
 @dataclass(frozen=True)
-class Manifest(OfServers, file="manifest.json", what="checkpoint", format="fleet-checkpoint"):
+class Manifest(
+    OfServers,
+    file="manifest.json",
+    what="checkpoint",
+    format="fleet-checkpoint",
+    reader="fleet.load_model() or fleet.init_server()",
+):
     """A checkpoint: its pieces, and what somebody needs to know who loads it."""
 
     pieces: tuple[Piece, ...]
@@ -49,6 +55,11 @@ class Manifest(OfServers, file="manifest.json", what="checkpoint", format="fleet
         """The pieces with dense parameters."""
         return tuple(piece for piece in self.pieces if isinstance(piece, DensePiece))
 
+    @property
+    def kept(self) -> tuple[KeptPiece, ...]:
+        """The pieces with tensors that servers only keep."""
+        return tuple(piece for piece in self.pieces if isinstance(piece, KeptPiece))
+
     def rows(self, table: str) -> int:
         """Rows of a table, over all servers."""
         return sum(piece.rows for piece in self.tables[table])
@@ -58,6 +69,7 @@ class Manifest(OfServers, file="manifest.json", what="checkpoint", format="fleet
         for table, pieces in self.tables.items():
             _check_table(where, table, pieces, self.num_servers)
         _check_dense(where, [block for piece in self.dense for block in piece.blocks])
+        refuse_doubles((f"tensor {name!r}" for piece in self.kept for name, _ in piece.tensors), where)
 
     def to_json(self) -> dict[str, Any]:
         return {

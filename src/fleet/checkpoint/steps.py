@@ -5,11 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
+from typing import Literal, TypeAlias
 
+from fleet.checkpoint.contents import Contents
 from fleet.checkpoint.folder import begin, commit, find, read_contents, remove, tidy
 from fleet.checkpoint.training import TrainingManifest
 from fleet.errors import CheckpointError
+
+Best: TypeAlias = Literal["max", "min"]
+"""Which metric is the best: the highest, or the lowest."""
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +26,10 @@ _NAME = re.compile(r"step-(\d{8,18})|\.step-(\d{8,18})\.(?:writing|old|trash)-[0
 class StepFolders:
     """A folder of checkpoints. Other things may lie in it too; they are never touched."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], contents: type[Contents] = TrainingManifest) -> None:
+        """`contents`: of collective jobs the training manifest itself, of jobs with servers theirs, which has it."""
         self.folder = Path(os.path.realpath(folder))
+        self._contents = contents
 
     def path(self, step: int) -> Path:
         """The folder of a step's checkpoint, whether it is there or not."""
@@ -33,8 +41,18 @@ class StepFolders:
 
     def read(self, step: int) -> tuple[Path, TrainingManifest]:
         """Where a step's files are, and its manifest."""
-        where = find(self.path(step), TrainingManifest)
-        return where, read_contents(where, TrainingManifest)
+        where = find(self.path(step), self._contents)
+        return where, TrainingManifest.inside(read_contents(where, self._contents), str(where))
+
+    def best(self, best: Best) -> int | None:
+        """The step with the highest, or lowest, metric, of equal ones the first; None if nobody has given one."""
+        metrics = {}
+        for step in self.complete():
+            with suppress(CheckpointError):  # one that cannot be read cannot be loaded either
+                if (metric := self.read(step)[1].metric) is not None:
+                    metrics[step] = metric
+        sign = -1.0 if best == "max" else 1.0
+        return min(metrics, key=lambda step: (sign * metrics[step], step), default=None)
 
     def begin(self, step: int) -> Path:
         """Make the hidden folder that a save of `step` writes to, after clearing up behind saves that did not end.
@@ -43,23 +61,27 @@ class StepFolders:
         """
         for mentioned in self._mentioned():
             if mentioned != step:
-                tidy(self.path(mentioned), TrainingManifest)
+                tidy(self.path(mentioned), self._contents)
         if (newest := max(self.complete(), default=step)) > step:
             raise CheckpointError(
                 f"cannot save step {step} into {self.folder}: it has step {newest}, which a load would prefer; "
                 "load that one, delete it, or name another folder"
             )
-        return begin(self.path(step), TrainingManifest)
+        return begin(self.path(step), self._contents)
 
-    def commit(self, writing: Path, manifest: TrainingManifest) -> Path:
-        """Put what was written in its place, as the checkpoint of the manifest's step; returns its folder."""
-        return commit(writing, self.path(manifest.step), manifest)
+    def commit(self, writing: Path, step: int, contents: Contents) -> Path:
+        """Put what was written in its place, as the checkpoint of a step; returns its folder."""
+        return commit(writing, self.path(step), contents)
 
-    def prune(self, keep: int) -> None:
-        """Delete all but the newest; one that holds files of somebody else stays, with a warning."""
-        for step in self.complete()[keep:]:
+    def prune(self, keep: int, best: Best | None = None) -> None:
+        """Delete all but the newest, and the best; one that holds files of somebody else stays, with a warning."""
+        old = self.complete()[keep:]
+        spared = self.best(best) if old and best is not None else None
+        for step in old:
+            if step == spared:
+                continue
             try:
-                remove(self.path(step), TrainingManifest)
+                remove(self.path(step), self._contents)
             except CheckpointError as error:
                 log.warning("an old checkpoint stays: %s", error)
 
@@ -75,7 +97,7 @@ class StepFolders:
 
     def _is_complete(self, step: int) -> bool:
         try:
-            find(self.path(step), TrainingManifest)
+            find(self.path(step), self._contents)
         except CheckpointError:
             return False
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,10 +17,11 @@ from fleet.checkpoint.pieces import Arrays, read_piece, write_piece
 from fleet.errors import CheckpointError
 
 PIECE_BYTES = 256 << 20
+FORM_FIELDS = ("width", "dtype", "rule", "state_width", "has_clicks")
 
 
-class TableLike(Protocol):
-    """What this package needs of a table; `fleet._native.Table` has it."""
+class ReadableTable(Protocol):
+    """What this package needs of a table to write it."""
 
     @property
     def width(self) -> int: ...
@@ -32,12 +34,17 @@ class TableLike(Protocol):
     @property
     def memory_bytes(self) -> int: ...
     def export(self, first_shard: int, last_shard: int) -> Arrays: ...
+
+
+class TableLike(ReadableTable, Protocol):
+    """What it needs to read one back as well; `fleet._native.Table` has it."""
+
     def import_(self, rows: Arrays, server: int, num_servers: int) -> int: ...
     def clear(self) -> None: ...
 
 
 def save_table(
-    table: TableLike,
+    table: ReadableTable,
     name: str,
     folder: Path,
     server: int,
@@ -46,6 +53,7 @@ def save_table(
     dtype: str,
     rule: str,
     piece_bytes: int = PIECE_BYTES,
+    moved: Callable[[], None] = lambda: None,
 ) -> list[TablePiece]:
     """Write all rows of one server's part of a table into `folder`, which `begin` made; at least one piece.
 
@@ -59,15 +67,16 @@ def save_table(
     for first, last in shard_groups(table, piece_bytes):
         rows = table.export(first, last)
         num_rows, num_waiting = len(rows["keys"]), len(rows["waiting_keys"])
-        _check_rows(rows, form, num_rows, num_waiting, f"table {name!r}, shards {first} to {last - 1}")
+        check_rows(rows, form, num_rows, num_waiting, f"table {name!r}, shards {first} to {last - 1}")
         where = f"server-{server:03}-of-{num_servers:03}.piece-{len(pieces):04}"
         info = write_piece(folder / f"table-{file_name_of(name)}.{where}.safetensors", rows, metadata)
         pieces.append(TablePiece(info, name, server, first, last, num_shards, num_rows, num_waiting, form))
         del rows  # before the next copy is made
+        moved()
     return pieces
 
 
-def shard_groups(table: TableLike, piece_bytes: int) -> list[tuple[int, int]]:
+def shard_groups(table: ReadableTable, piece_bytes: int = PIECE_BYTES) -> list[tuple[int, int]]:
     """Ranges of shards that hold about `piece_bytes` each; keys are hashed, so shards are about equal."""
     num_shards = table.num_shards
     size = max(1, min(num_shards, piece_bytes * num_shards // max(1, table.memory_bytes)))
@@ -84,8 +93,11 @@ def load_table(
     *,
     dtype: str,
     rule: str,
+    values_only: bool = False,
 ) -> int:
     """Replace what a table holds by its rows in a checkpoint that belong to `server`; returns how many.
+
+    `values_only`: whatever rule they were trained by, without its state, into a table that has none.
 
     Only pieces that can hold such rows are read. Nothing changes if the form differs or a piece is missing or too
     short; if a piece turns out damaged later, the table is left empty, never half full.
@@ -94,14 +106,18 @@ def load_table(
     if pieces is None:
         there = ", ".join(map(repr, manifest.tables)) or "none"
         raise CheckpointError(f"{folder} has no table {name!r}; its tables: {there}")
-    _check_form(name, folder, pieces[0].form, TableForm(table.width, dtype, rule, table.state_width, table.has_clicks))
+    form = TableForm(table.width, dtype, rule, table.state_width, table.has_clicks)
+    _check_form(name, folder, pieces[0].form, form, ("width", "dtype") if values_only else FORM_FIELDS)
     own = [piece for piece in pieces if may_share_keys(piece.server, manifest.num_servers, server, num_servers)]
     for piece in own:
         with reading(folder / piece.file.name) as descriptor:
             check_size(folder / piece.file.name, descriptor, piece.file)
     table.clear()
     try:
-        return sum(_load_piece(table, folder, piece, server, num_servers, manifest.num_servers) for piece in own)
+        return sum(
+            _load_piece(table, folder, piece, server, num_servers, manifest.num_servers, values_only=values_only)
+            for piece in own
+        )
     except BaseException:
         table.clear()
         raise
@@ -116,19 +132,38 @@ def may_share_keys(saved: int, num_saved: int, server: int, num_servers: int) ->
 
 
 def _load_piece(
-    table: TableLike, folder: Path, piece: TablePiece, server: int, num_servers: int, num_saved: int
+    table: TableLike,
+    folder: Path,
+    piece: TablePiece,
+    server: int,
+    num_servers: int,
+    num_saved: int,
+    *,
+    values_only: bool,
 ) -> int:
     path = folder / piece.file.name
     rows = read_piece(path, piece.file)
-    _check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")
+    check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")
+    if values_only:
+        rows = _without_state(rows, table.has_clicks)
     taken = table.import_(rows, server, num_servers)
     if num_servers == num_saved and taken != piece.rows:
         raise CheckpointError(f"{path} is damaged: {piece.rows - taken} of its {piece.rows} keys belong elsewhere")
     return taken
 
 
-def _check_form(name: str, folder: Path, saved: TableForm, wanted: TableForm) -> None:
-    for field in ("width", "dtype", "rule", "state_width", "has_clicks"):
+def _without_state(rows: Arrays, has_clicks: bool) -> Arrays:
+    """Rows for a table whose rule keeps no state; shows and clicks only where it counts them."""
+    kept = {name: array for name, array in rows.items() if has_clicks or not name.endswith(("shows", "clicks"))}
+    if has_clicks:
+        for prefix in ("", "waiting_"):
+            for column in ("shows", "clicks"):
+                kept.setdefault(prefix + column, np.zeros(len(rows[f"{prefix}keys"]), np.float32))
+    return {**kept, "state": np.zeros((len(rows["keys"]), 0), np.float32)}
+
+
+def _check_form(name: str, folder: Path, saved: TableForm, wanted: TableForm, fields: Sequence[str]) -> None:
+    for field in fields:
         if getattr(saved, field) != getattr(wanted, field):
             raise CheckpointError(
                 f"table {name!r} does not fit {folder}: {field} is {getattr(wanted, field)!r} here and "
@@ -136,7 +171,7 @@ def _check_form(name: str, folder: Path, saved: TableForm, wanted: TableForm) ->
             )
 
 
-def _check_rows(rows: Arrays, form: TableForm, num_rows: int, num_waiting: int, where: str) -> None:
+def check_rows(rows: Arrays, form: TableForm, num_rows: int, num_waiting: int, where: str) -> None:
     """Every array that rows of this form have, of the right type and shape, and no other."""
     values = np.float32 if form.dtype == "float32" else np.uint16
     expected: dict[str, tuple[npt.DTypeLike, tuple[int, ...]]] = {

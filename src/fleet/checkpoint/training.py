@@ -14,8 +14,14 @@ from typing import Any, ClassVar
 from fleet.checkpoint.contents import Contents, refuse_doubles
 from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo
-from fleet.checkpoint.spans import Form, SpanPiece, check_cover
+from fleet.checkpoint.forms import Piece
+from fleet.checkpoint.manifest import Manifest
+from fleet.checkpoint.spans import SpanPiece, check_cover
+from fleet.checkpoint.tensor_form import Form
 from fleet.errors import CheckpointError
+
+# Where it stands among what else a checkpoint of servers has.
+_INSIDE = "training"
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,13 @@ class Account:
 
 
 @dataclass(frozen=True)
-class TrainingManifest(Contents, file="manifest.json", what="training checkpoint", format="fleet-training-checkpoint"):
+class TrainingManifest(
+    Contents,
+    file="manifest.json",
+    what="training checkpoint",
+    format="fleet-training-checkpoint",
+    reader="fleet.Checkpoint",
+):
     """A training checkpoint: its tensors and their pieces, and what is no tensor."""
 
     STYLE: ClassVar[Mapping[str, Any]] = {"allow_nan": False}
@@ -61,9 +73,11 @@ class TrainingManifest(Contents, file="manifest.json", what="training checkpoint
     shared: dict[str, Any]
     workers: tuple[dict[str, Any], ...]
     """What each worker alone knew, by its index."""
+    metric: float | None = None
+    """How good it was, if somebody said so."""
 
     @classmethod
-    def of(cls, accounts: Sequence[Account]) -> TrainingManifest:
+    def of(cls, accounts: Sequence[Account], metric: float | None = None) -> TrainingManifest:
         """The manifest of what all workers wrote, in their order; CheckpointError where they contradict each other."""
         forms: dict[str, Form] = {}
         shared: dict[str, Any] = {}
@@ -80,7 +94,26 @@ class TrainingManifest(Contents, file="manifest.json", what="training checkpoint
                 known = shared.get(name)
                 shared[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
         pieces = tuple(piece for account in accounts for piece in account.pieces)
-        return cls(accounts[0].step, forms, pieces, shared, tuple(account.own for account in accounts))
+        return cls(accounts[0].step, forms, pieces, shared, tuple(account.own for account in accounts), metric)
+
+    @classmethod
+    def inside(cls, contents: Contents, where: str) -> TrainingManifest:
+        """The manifest itself, or the one that stands in that of servers; CheckpointError if there is none in it."""
+        if isinstance(contents, TrainingManifest):
+            return contents
+        if not isinstance(contents, Manifest) or _INSIDE not in contents.extra:
+            raise CheckpointError(
+                f"{where} has tables, but no state of a run: fleet.save_persistables() wrote it; fleet.load_model() "
+                "loads it"
+            )
+        about = {"created": contents.created, "fleet_version": contents.fleet_version}
+        made = cls(**cls.read(Fields(contents.extra[_INSIDE], where)), **about)
+        made.check(where)
+        return made
+
+    def within(self, version: int, num_servers: int, pieces: tuple[Piece, ...], job: dict[str, Any]) -> Manifest:
+        """The manifest of a checkpoint that servers have written, with this one in it."""
+        return Manifest(version, num_servers, pieces, job, {_INSIDE: self.to_json()}, self.files)
 
     @property
     def files(self) -> tuple[FileInfo, ...]:
@@ -101,6 +134,7 @@ class TrainingManifest(Contents, file="manifest.json", what="training checkpoint
     def to_json(self) -> dict[str, Any]:
         return {
             "step": self.step,
+            **({} if self.metric is None else {"metric": self.metric}),
             "shared": self.shared,
             "workers": list(self.workers),
             "tensors": _forms_to_json(self.forms),
@@ -115,6 +149,7 @@ class TrainingManifest(Contents, file="manifest.json", what="training checkpoint
             "pieces": tuple(SpanPiece.from_json(item) for item in fields.objects("pieces")),
             "shared": fields.table("shared"),
             "workers": tuple(item.value for item in fields.objects("workers")),
+            "metric": fields.number("metric") if "metric" in fields.value else None,
         }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parameter import UninitializedTensorMixin
 
 from fleet.collective.average import broadcast_
 from fleet.collective.worlds import Alone, GlooWorld, World, dtype_name
@@ -20,6 +21,16 @@ def world() -> World:
     """The world of all workers, for small messages between them."""
     group = dist.group.WORLD if dist.is_initialized() else None
     return Alone() if group is None or group.size() == 1 else GlooWorld(group, "worker")
+
+
+def refuse_lazy(module: nn.Module) -> None:
+    """UsageError for a parameter or buffer that has no shape before the first batch, as those of nn.LazyLinear."""
+    for name, one in (*module.named_parameters(), *module.named_buffers()):
+        if isinstance(one, UninitializedTensorMixin):
+            raise UsageError(
+                f"{name!r} of this model is lazy and has no shape yet, so workers cannot share it; run a batch through "
+                "the model before fleet.distributed_model() and before the optimizer is made"
+            )
 
 
 def check_same_model(module: nn.Module) -> None:

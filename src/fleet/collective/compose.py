@@ -187,6 +187,7 @@ def needs_optimizer(strategy: DistributedStrategy, policy: SyncPolicy) -> bool:
     asked = any(getattr(strategy, name) for name in switches)
     values = strategy.gradient_clip_norm, strategy.gradient_clip_value
     is_summed = strategy.gradient_scale_configs.scale_strategy != "avg" and policy.num_workers > 1
+    asked = asked or strategy.nonfinite_gradients == "skip"
     return asked or is_summed or any(value is not None for value in values)
 
 

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from fleet.collective import precision, tuning
-from fleet.collective.agree import check_same_model, check_same_values, share_values
+from fleet.collective.agree import check_same_model, check_same_values, refuse_lazy, share_values
 from fleet.collective.amp import LossScale, ScaleRule
 from fleet.collective.compose import make_merge, make_sync_policy, needs_optimizer
+from fleet.collective.nonfinite import GradientCheck
 from fleet.collective.recompute import recompute
+from fleet.collective.stall.watch import StallWatch
 from fleet.collective.step import StepState
 from fleet.collective.sync_batch_norm import synchronise
 from fleet.errors import NotSupportedError, UsageTypeError
@@ -45,6 +48,7 @@ class DistributedModel(nn.Module):
             raise UsageTypeError(f"model must be a torch.nn.Module, got {type(module).__name__}")
         if isinstance(module, DistributedModel):
             raise UsageTypeError("this model is distributed already; call fleet.distributed_model() once")
+        refuse_lazy(module)
         self._strategy = strategy
         self._tuning = tuning.choose(strategy, module, device)
         module = self._prepare(module, device, num_workers)
@@ -55,7 +59,10 @@ class DistributedModel(nn.Module):
         self._originals = [ref(parameter) for parameter in module.parameters()]
         policy = make_sync_policy(module, strategy, num_workers, device)
         scale = self._loss_scale()
-        self.step_state = StepState(policy, make_merge(strategy), scale, device, needs_optimizer(strategy, policy))
+        worker = dist.get_rank() if num_workers > 1 else 0
+        check = GradientCheck(policy, strategy.nonfinite_gradients == "skip", worker)
+        needed = needs_optimizer(strategy, policy)
+        self.step_state = StepState(policy, make_merge(strategy), scale, check, device, needed)
         self._compiled: dict[int, Call] = {}
         self._is_accumulating = False
 
@@ -101,10 +108,18 @@ class DistributedModel(nn.Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Run the model. With gradients enabled this announces a backward, on every worker."""
+        outputs = self._run(inputs, kwargs)
+        if torch.is_grad_enabled():
+            self.step_state.check.see(outputs)
+        return outputs
+
+    def _run(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         state = self.step_state
         if torch.is_grad_enabled():
             state.require_optimizer()
             state.has_run = True
+            if (watch := StallWatch.running()) is not None:
+                watch.num_batches += 1
             state.has_unreduced = self._is_accumulating
             state.policy.expect(state.merge.is_last and not self._is_accumulating)
             call = state.policy.training_call
@@ -114,6 +129,14 @@ class DistributedModel(nn.Module):
             call = self._compile(call)
         if self._tuning.channels_last:
             inputs, kwargs = tuning.in_channels_last((inputs, kwargs))
+        try:
+            return self._in_precision(call, inputs, kwargs)
+        except RuntimeError as error:
+            if (explained := state.policy.explain(error)) is None:
+                raise
+            raise explained from None
+
+    def _in_precision(self, call: Call, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._is_pure:
             inputs, kwargs = precision.cast((inputs, kwargs), torch.bfloat16)
             return precision.whole(call(*inputs, **kwargs))
@@ -158,6 +181,7 @@ class DistributedModel(nn.Module):
 
     def settle(self) -> None:
         """Make the parameters of all workers equal now, in the modes in which they may differ between steps."""
+        self.step_state.check.answer()
         self.step_state.policy.settle()
 
     def check_in_sync(self) -> None:
@@ -171,6 +195,7 @@ class DistributedModel(nn.Module):
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         """The inner model's, whole tensors under its own names. With sharding every worker must call it."""
+        self.step_state.check.answer()
         return self.step_state.policy.full_state_dict(self.module.state_dict(*args, **kwargs))
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:

@@ -76,6 +76,11 @@ class CollectiveOptimizer(PaddleMethods, Optimizer):
         self.inner = state.policy.take(self.users)
 
     @property
+    def num_skipped(self) -> int:
+        """How many updates `strategy.nonfinite_gradients = "skip"` has left out."""
+        return 0 if self._linked is None else self._linked.check.num_skipped
+
+    @property
     def parameters(self) -> list[torch.Tensor]:
         """What it trains, group by group."""
         return [parameter for group in self.users.param_groups for parameter in group["params"]]
@@ -89,8 +94,7 @@ class CollectiveOptimizer(PaddleMethods, Optimizer):
             raise NotReadyError("this optimizer has no model; call fleet.distributed_model() with the one it trains")
         if not state.merge.add():
             return loss
-        state.reduce_now()
-        state.refuse_strangers(self._gradients)
+        state.bring_together(self._gradients)
         if not self._finish(state):
             state.policy.before_step()
             self.inner.step()
@@ -104,8 +108,11 @@ class CollectiveOptimizer(PaddleMethods, Optimizer):
         return [one.grad for one in self.parameters if one.grad is not None]
 
     def _finish(self, state: StepState) -> bool:
-        """Scale and clip what backward left; returns whether it overflowed."""
+        """Scale and clip what backward left; returns whether the update is to be left out."""
         strategy = self._strategy
+        step = state.num_updates + self.num_skipped + 1
+        if state.scale is None and state.check.leaves_out(self.parameters, step, state.loss):
+            return True
         factor = state.merge.factor
         if strategy.gradient_scale_configs.scale_strategy != "avg":
             factor *= state.num_workers

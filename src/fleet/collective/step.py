@@ -13,6 +13,7 @@ from fleet.collective.agree import world
 from fleet.collective.amp import LossScale
 from fleet.collective.merge import Merge
 from fleet.collective.modes.base import SyncPolicy
+from fleet.collective.nonfinite import GradientCheck
 from fleet.errors import DivergedError, NotReadyError, NotSupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -23,9 +24,16 @@ class StepState:
     """Made with a model; an optimizer is linked to it when both are there."""
 
     def __init__(
-        self, policy: SyncPolicy, merge: Merge, scale: LossScale | None, device: torch.device, needs_optimizer: bool
+        self,
+        policy: SyncPolicy,
+        merge: Merge,
+        scale: LossScale | None,
+        check: GradientCheck,
+        device: torch.device,
+        needs_optimizer: bool,
     ) -> None:
         self.policy = policy
+        self.check = check
         self.merge = merge
         self.scale = scale
         self.num_workers = policy.num_workers
@@ -71,7 +79,15 @@ class StepState:
         self.has_unreduced = False
         self.policy.reduce_now()
 
-    def refuse_strangers(self, gradients: Callable[[], list[torch.Tensor]]) -> None:
+    def bring_together(self, gradients: Callable[[], list[torch.Tensor]]) -> None:
+        """See that the gradients of all batches since the last update are reduced, and that all are there."""
+        if self.has_unreduced:
+            self.reduce_now()
+        elif self.has_run:
+            self.policy.require_gradients()
+        self._refuse_strangers(gradients)
+
+    def _refuse_strangers(self, gradients: Callable[[], list[torch.Tensor]]) -> None:
         """UsageError for gradients of a forward that nobody was told of: they are this worker's alone."""
         if not self.has_run and self.num_workers > 1 and gradients():
             raise UsageError(

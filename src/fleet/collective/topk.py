@@ -154,8 +154,10 @@ class TopK:
         for (param, place), index, value in zip(large, indices, values, strict=True):
             grad = buffer[place : place + param.numel()]
             seed = (self.step << 32) + place
+            poison = _poison(grad)
             self._unsent_of(param).take(grad, self._correction(param), index, value, seed)
             index += place
+            value += poison
         return packed
 
     def _exchange(self, buffer: Tensor, packed: Tensor, rest: list[Tensor]) -> Future[Tensor]:
@@ -240,6 +242,19 @@ class TopK:
             unsent = self._unsent_of(params[name])
             unsent.momentum.copy_(saved[f"momentum.{name}"])
             unsent.sum.copy_(saved[f"sum.{name}"])
+
+
+def _poison(grad: Tensor) -> Tensor:
+    """0; of a gradient that is not finite NaN, to be sent so that all workers know, and it becomes 0.
+
+    In what is unsent it would stay for ever.
+    """
+    poison = grad.sum() * 0.0
+    if grad.device.type != "cpu":
+        grad.masked_fill_(poison.isnan(), 0.0)
+    elif poison.isnan():
+        grad.zero_()
+    return poison
 
 
 def _add_sparse(buffer: Tensor, packed: Tensor, factor: float) -> None:

@@ -63,9 +63,13 @@ class Util:
 
     def mean_(self, values: torch.Tensor) -> None:
         """Replace a tensor by its mean over the workers, in place. Shapes are not compared: for one tensor per step."""
+        self.sum_(values)
+        values /= self._identity.num_workers
+
+    def sum_(self, values: torch.Tensor) -> None:
+        """Replace a tensor by its sum over the workers, in place. Shapes are not compared."""
         host = values if values.device.type == "cpu" else values.cpu()
         self._worlds["worker"].reduce(host, dist.ReduceOp.SUM)
-        host /= self._identity.num_workers
         if host is not values:
             values.copy_(host)
 

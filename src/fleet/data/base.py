@@ -41,6 +41,11 @@ class Shard(ABC):
         """The epoch that is being read, or is the next to be: how many were read to their end."""
         return self._epoch
 
+    @property
+    def num_done(self) -> int:
+        """How many batches of the epoch lie behind this worker's position, also those of a run before this one."""
+        return self._count
+
     @abstractmethod
     def __len__(self) -> int:
         """The number of this worker's batches in a whole epoch. A stream does not know it: TypeError."""

@@ -35,7 +35,7 @@ def _readers(paths: list[str], format: Format, num_threads: int) -> Readers[_Ite
 def _collect(readers: Readers[_Item], num_files: int, format: Format, show: bool) -> Records:
     pieces: list[list[Records]] = [[] for _ in range(num_files)]
     watched = show and num_files > 0 and (env.FLEET_TERMINAL_WIDTH.get() is not None or sys.stdout.isatty())
-    bar = progress(_finished(readers, pieces), "load", total=num_files, enabled=watched)
+    bar = progress(_finished(readers, pieces), "load", total=num_files, enabled=watched, unit="file")
     for num_records in bar:
         bar.show(records=num_records)
     flat = [piece for of_file in pieces for piece in of_file]

@@ -59,21 +59,29 @@ class SampleShard(Shard):
             return steps + (block(rest, self._workers.index, self._workers.num)[1] > 0)
         return steps + (self._uneven == "pad" and rest > 0)
 
+    @property
+    def num_done(self) -> int:
+        return min(-(-self._count // self._step_size), len(self))
+
     def _batches(self) -> Iterator[Any]:
-        while (places := self._places()) is not None:
+        while (places := self._places(self._count)) is not None:
             batch = self._source.batch(self._in_order(places)) if len(places) else None
-            self._count = min(self._count + self._step_size, self._num_samples)
+            self._count = self._after(self._count)
             if batch is not None:
                 yield batch
 
-    def _places(self) -> torch.Tensor | None:
-        """This worker's places of the next step in the order of the epoch; None behind the last step."""
-        left = self._num_samples - self._count
+    def _after(self, count: int) -> int:
+        """The position behind the step that begins at `count`."""
+        return min(count + self._step_size, self._num_samples)
+
+    def _places(self, count: int) -> torch.Tensor | None:
+        """This worker's places, in the order of the epoch, of the step at `count`; None behind the last step."""
+        left = self._num_samples - count
         if left <= 0 or (left < self._step_size and self._uneven == "drop"):
             return None
         is_whole = left >= self._step_size or self._uneven == "pad"
         first, size = block(self._step_size if is_whole else left, self._workers.index, self._workers.num)
-        return torch.arange(self._count + first, self._count + first + size) % self._num_samples
+        return torch.arange(count + first, count + first + size) % self._num_samples
 
     def _in_order(self, places: torch.Tensor) -> torch.Tensor:
         if not self._shuffle:

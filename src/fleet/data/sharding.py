@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, get_args
 
+from torch.utils.data import DataLoader
+
 from fleet.api import fleet
 from fleet.data.base import Shard, Uneven
 from fleet.data.checks import count_of, flag_of
+from fleet.data.loader import LoaderShard, can_be_divided
 from fleet.data.samples import SampleShard
 from fleet.data.source import Collate, source_of
 from fleet.data.stream import StreamShard
+from fleet.data.undivided import warn_if_undivided
 from fleet.data.workers import Workers
 from fleet.errors import UsageError, UsageTypeError
 
@@ -28,8 +32,10 @@ def shard(
 
     Data with `__len__` and `__getitem__` (a tensor or array, a tuple of them, a list, a torch Dataset) is the whole
     data, the same on every worker: `batch_size` samples for each worker are taken step by step, in order or, with
-    `shuffle`, in an order of `seed` and the epoch. Any other iterable (a DataLoader, an IterableDataset, a generator or
-    the function that makes one) is this worker's own stream of batches, and `batch_size` is left out.
+    `shuffle`, in an order of `seed` and the epoch. A DataLoader over such data, with a sampler of torch's, is divided
+    the same way and keeps its own batch size, processes and collate_fn. Any other iterable (another DataLoader, an
+    IterableDataset, a generator or the function that makes one) is this worker's own stream of batches, and
+    `batch_size` is left out.
 
     `uneven` says what happens where samples or batches do not come out even: "pad" fills up with the first ones, "drop"
     leaves out what not all workers have, "join" adds and leaves out nothing: workers that have run out take part in the
@@ -57,11 +63,16 @@ def shard(
     if not isinstance(data, Iterable) and not callable(data):
         raise UsageTypeError(f"data must have samples by position, or be an iterable or make one; got {kind}")
     given = {"batch_size": batch_size is not None, "shuffle": shuffle, "collate": collate is not None}
+    is_divided = isinstance(data, DataLoader) and can_be_divided(data)
     if wrong := [name for name, is_given in given.items() if is_given]:
+        what = "which has its own" if is_divided else "which is this worker's own stream of batches"
         raise UsageError(
-            f"{' and '.join(wrong)} cannot be used with data of type {kind}, which is this worker's own stream of "
-            "batches; let the stream do it, or give samples with __len__ and __getitem__"
+            f"{' and '.join(wrong)} cannot be used with data of type {kind}, {what}; let the "
+            f"{'loader' if is_divided else 'stream'} do it, or give samples with __len__ and __getitem__"
         )
+    if is_divided:
+        return LoaderShard(data, workers, uneven=uneven, seed=seed)
+    warn_if_undivided(data, workers)
     return StreamShard(data, workers, uneven=uneven)
 
 

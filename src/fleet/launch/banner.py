@@ -1,9 +1,12 @@
-"""What fleetrun shows before it starts: the argument block, the table of distributed variables, the dry-run plan."""
+"""What fleetrun shows before it starts, if asked: the banner of PaddlePaddle's guides, the plan of a dry run."""
 
 from __future__ import annotations
 
+import re
 import shlex
+import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from fleet.launch.options import Options
 from fleet.launch.plan import LaunchPlan
@@ -11,6 +14,28 @@ from fleet.launch.plan import LaunchPlan
 _NAME_WIDTH, _GAP, _VALUE_WIDTH = 40, 2, 45
 _RULE_WIDTH = _NAME_WIDTH + _GAP + _VALUE_WIDTH
 _INDENT = " " * 4
+_IMPORTS_PADDLE = re.compile(r"^\s*(?:import|from)\s+paddle\b", re.MULTILINE)
+
+
+def is_of_the_guides(script: str) -> bool:
+    """Whether a script is written for PaddlePaddle, whose guides show the banner for a plain `fleetrun`."""
+    try:
+        return _IMPORTS_PADDLE.search(Path(script).read_text(errors="replace")) is not None
+    except OSError:  # a module
+        return False
+
+
+def whole_banner(options: Options, plan: LaunchPlan) -> str:
+    """The arguments, the kind of job, and the variables of the first process."""
+    started = (
+        f"Local start {len(plan.processes)} processes. First process distributed environment info (Only For Debug):"
+    )
+    lines = [argument_block(options), _as_logged(plan.headline), _as_logged(started)]
+    return "\n".join([*lines, variable_table(plan.processes[0].variables)])
+
+
+def _as_logged(text: str) -> str:
+    return f"INFO {time.strftime('%Y-%m-%d %H:%M:%S')} fleetrun] {text}"
 
 
 def argument_block(options: Options) -> str:
@@ -30,14 +55,6 @@ def variable_table(variables: Mapping[str, str]) -> str:
     middle = f"{_INDENT}+{'-' * _RULE_WIDTH}+"
     rows = [row(name, value) for name, value in variables.items()]
     return "\n".join([edge, row("Distributed Envs", "Value"), middle, *rows, edge])
-
-
-def start_line(plan: LaunchPlan) -> str:
-    """How many processes start here, and whose variables the table shows."""
-    return (
-        f"Local start {len(plan.processes)} processes. First process distributed environment info (Only For Debug):\n"
-        + variable_table(plan.processes[0].variables)
-    )
 
 
 def dry_run_table(plan: LaunchPlan) -> str:

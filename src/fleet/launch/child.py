@@ -14,6 +14,8 @@ from collections.abc import Callable
 
 from fleet import env
 from fleet.launch.plan import ProcessPlan
+from fleet.observe.ending import unstopped_file
+from fleet.observe.waiting import WaitNote, read_waits, waits_file
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -100,6 +102,15 @@ class Child:
             return float(json.loads(self._note.read_text())["time"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+    def waits(self) -> list[WaitNote]:
+        """What it has waited for a long time for, and still does."""
+        return read_waits(waits_file(self._notes))
+
+    @property
+    def is_unstopped(self) -> bool:
+        """Whether it has joined its servers and not called `fleet.stop_worker()`."""
+        return os.path.exists(unstopped_file(self._notes))
 
     @property
     def is_leaving(self) -> bool:

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import click
@@ -16,8 +17,9 @@ from fleet import env, net
 from fleet._version import __version__
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotSupportedError, UsageError
 from fleet.launch.messages import JobOverError
+from fleet.launch.misplaced import refuse_misplaced
 from fleet.launch.options import Nodes, Options
-from fleet.launch.output import say
+from fleet.launch.output import EventFormatter, PatientHandler, say
 
 EPILOG = """
 \b
@@ -32,7 +34,8 @@ Examples:
   fleetrun --nproc_per_node 2 --selfcheck                         does this machine work?
 
 Every process writes LOG_DIR/workerlog.N or LOG_DIR/serverlog.N; worker 0 is followed here. The exit code is that
-of the process that failed first, 128+n if signal n ended it, 2 if the arguments cannot work.
+of the process that failed first, 128+n if signal n ended it, 2 if the arguments cannot work. What follows SCRIPT is
+its own; to give it an option by the name of one above, write -- before it: fleetrun -- train.py --workers 4
 """
 
 
@@ -168,7 +171,8 @@ _PORT = _Whole(1, 65535)
 )
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
 @click.option("--dry-run", "--dry_run", is_flag=True, help="Show what would start, start nothing.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not show arguments and variables at the start.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing of a job that goes well; warnings and failures only.")
+@click.option("--banner", is_flag=True, help="Show arguments and variables first, as PaddlePaddle's launcher does.")
 @click.option("--selfcheck", is_flag=True, help="Instead of a script, check that these processes can talk.")
 @click.version_option(__version__, prog_name="fleetrun")
 @click.argument("script", required=False, default="")
@@ -178,7 +182,7 @@ def _parse(**arguments: Any) -> Options:
     return Options(**arguments)
 
 
-# What follows the script belongs to the script, even if it looks like an option of fleetrun.
+# What follows the script belongs to the script; `refuse_misplaced` asks about what looks like an option of fleetrun.
 _parse.allow_interspersed_args = False
 
 
@@ -212,6 +216,8 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
         options = parse.main(arguments, prog_name=name, standalone_mode=False)
         if not isinstance(options, Options):  # --help or --version has been shown
             return int(options or 0)
+        if options.script:
+            refuse_misplaced(parse, arguments, len(options.script_args), name)
         return _launch(options)
     except click.NoSuchOption as error:
         return _complain(
@@ -236,11 +242,14 @@ def _complain(message: str, code: int = 2) -> int:
 
 def _launch(options: Options) -> int:
     # Imported here so that --help and mistakes in single arguments answer at once.
+    from fleet.launch import banner
     from fleet.launch.guard import Guard, new_job_id
     from fleet.launch.plan import refuse_mistakes
 
     refuse_mistakes(options)
-    _set_up_logging()
+    if not options.quiet and banner.is_of_the_guides(options.script):
+        options = replace(options, banner=True)
+    _set_up_logging(logging.WARNING if options.quiet else logging.INFO)
     if options.dry_run:
         return _show_plan(options)
     from fleet.launch.job import Job
@@ -274,12 +283,10 @@ def _leave_on_signals() -> None:
             signal.signal(number, lambda number, _frame: sys.exit(128 + number))
 
 
-def _set_up_logging() -> None:
-    from fleet.launch.output import PatientHandler
-
+def _set_up_logging(level: int) -> None:
     handler = PatientHandler(2)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(asctime)s %(filename)s:%(lineno)d] %(message)s"))
+    handler.setFormatter(EventFormatter())
     log = logging.getLogger("fleetrun")
-    log.setLevel(logging.INFO)
+    log.setLevel(level)
     log.handlers[:] = [handler]
     log.propagate = False

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from fleet.launch.interrupted import InterruptFilter
+
 _TICK_S = 0.05
 # How long a reader that takes nothing is waited for once the launcher has been signalled.
 SIGNALLED_PATIENCE_S = 2.0
@@ -15,12 +17,19 @@ _CHUNK = 1 << 16
 
 
 class Follower:
-    """Shows what `path` holds from byte `start` on, and what is added, on the descriptor `out` until `finish()`."""
+    """Shows what `path` holds from byte `start` on, and what is added, on the descriptor `out` until `finish()`.
 
-    def __init__(self, path: Path, out: int, start: int = 0) -> None:
+    Once the launcher `is_interrupted` the traces of that are left out.
+    """
+
+    def __init__(
+        self, path: Path, out: int, start: int = 0, is_interrupted: Callable[[], bool] = lambda: False
+    ) -> None:
         self._path = path
         self._out = out
         self._start = start
+        self._is_interrupted = is_interrupted
+        self._filter: InterruptFilter | None = None
         self._progress = 0
         self._finishing = threading.Event()
         self._is_abandoned = False
@@ -60,12 +69,18 @@ class Follower:
                     if os.fstat(file.fileno()).st_size < file.tell():  # somebody has cut the log
                         file.seek(0)
                     while chunk := file.read(_CHUNK):
-                        self._show(chunk)
+                        self._show(self._filtered(chunk))
                     if is_last:
+                        self._show(b"" if self._filter is None else self._filter.rest())
                         return
                     self._finishing.wait(_TICK_S)
         except OSError:
             return  # the terminal is gone (a closed pipe, a full disk): the job goes on, the log has everything
+
+    def _filtered(self, chunk: bytes) -> bytes:
+        if self._filter is None and self._is_interrupted():
+            self._filter = InterruptFilter()
+        return chunk if self._filter is None else self._filter.feed(chunk)
 
     def _show(self, chunk: bytes) -> None:
         # Written to the descriptor itself: a thread blocked inside sys.stdout would block the interpreter's exit.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import time
 from contextlib import ExitStack
 
 from fleet.launch import banner, guard
@@ -21,6 +22,7 @@ from fleet.launch.output import say
 from fleet.launch.plan import LaunchPlan, make_plan, sharing_note
 from fleet.launch.team import Team
 from fleet.launch.watch import Attempt, RoundOutcome, stopped_by
+from fleet.observe.duration import in_words
 
 log = logging.getLogger("fleetrun")
 
@@ -35,6 +37,7 @@ class Job:
         self._team = Team(own_token(), options.max_restart)
         self._plan: LaunchPlan | None = None
         """That of the round that runs, or ran last."""
+        self._began_at = time.monotonic()
         self._attempt: Attempt | None = None
         self._is_meeting = False
         self._signalled: int | None = None
@@ -59,8 +62,7 @@ class Job:
                         raise
                     log.error("%s", over)
                     return (outcome.code or 1) if over.code is None else over.code
-        if outcome.code == 0:
-            log.info("Local processes completed.")
+        self._tell_the_end(outcome.code)
         return outcome.code
 
     def _on_signal(self, number: int, _frame: object) -> None:
@@ -110,11 +112,11 @@ class Job:
     def _tell_of(self, plan: LaunchPlan) -> None:
         this = plan.layout.round
         if self._plan is None:
+            self._began_at = time.monotonic()
             announce(self._options, plan)
-            if not self._options.quiet:
-                log.info("%s", banner.start_line(plan))
-            if this.restart:
-                log.info("joined a running job: machine %d of %d", this.node_index, this.num_nodes)
+            joined = "joined a running job, " if this.restart else ""
+            machine = f", machine {this.node_index} of {this.num_nodes}" if this.num_nodes > 1 else ""
+            log.info("%sstarting %s%s; logs in %s", joined, plan.summary, machine, self._options.log_dir)
             return
         machines = f"{this.num_nodes} machine{'s' if this.num_nodes > 1 else ''}"
         if this.num_failures > self._plan.layout.round.num_failures:
@@ -123,11 +125,19 @@ class Job:
         else:
             log.warning("%s: starting the job again with %s; this is no failure and is not counted", this.why, machines)
 
+    def _tell_the_end(self, code: int) -> None:
+        took = in_words(time.monotonic() - self._began_at)
+        if code == 0:
+            log.info("finished in %s", took)
+        elif self._signalled is not None:
+            log.warning("stopped after %s, exit code %d", took, code)
+        else:
+            log.error("failed after %s, exit code %d", took, code)
+
 
 def announce(options: Options, plan: LaunchPlan) -> None:
     """What is said before the first process starts, or a dry run shows what would."""
-    if not options.quiet:
-        say(banner.argument_block(options))
-        log.info("%s", plan.headline)
+    if options.banner:
+        say(banner.whole_banner(options, plan))
     if note := sharing_note(plan):
         log.warning("%s", note)

@@ -64,6 +64,7 @@ class Options:
     max_restart: int = 0
     dry_run: bool = False
     quiet: bool = False
+    banner: bool = False
     selfcheck: bool = False
 
     @property

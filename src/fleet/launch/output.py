@@ -29,10 +29,27 @@ def write_within(descriptor: int, data: bytes, patience_s: float) -> bool:
     return True
 
 
+def is_one_place(first: int, second: int) -> bool:
+    """Whether two descriptors lead to the same terminal, pipe or file, so that one reader sees both."""
+    try:
+        return os.path.samestat(os.fstat(first), os.fstat(second))
+    except OSError:  # one is closed
+        return False
+
+
 def say(text: str, stream: TextIO | None = None) -> None:
     """Print to stderr; a terminal that is gone is no reason to end a job."""
     with contextlib.suppress(OSError, ValueError):
         print(text, file=stream or sys.stderr, flush=True)
+
+
+class EventFormatter(logging.Formatter):
+    """`12:03:07 fleetrun: started 2 workers`; what is no mere news says so: `12:03:09 fleetrun: warning: ...`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One event; what it has to say beyond its line follows below."""
+        kind = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
+        return f"{self.formatTime(record, '%H:%M:%S')} fleetrun: {kind}{record.getMessage()}"
 
 
 class PatientHandler(logging.Handler):

@@ -17,7 +17,7 @@ from fleet.launch.layout import Layout, collective_layout
 from fleet.launch.logs import check_folder
 from fleet.launch.network import check_given, network_variables
 from fleet.launch.options import Options
-from fleet.launch.server_layout import roles_here, server_layout
+from fleet.launch.server_layout import refuse_counts, roles_here, server_layout
 from fleet.launch.team import Team
 
 SELFCHECK_MODULE = "fleet.selfcheck"
@@ -50,6 +50,16 @@ class LaunchPlan:
     processes: tuple[ProcessPlan, ...]
     layout: Layout
     headline: str
+    has_banner: bool = False
+    """Whether what the launcher says is as PaddlePaddle's guides show it, as far as they do."""
+
+    @property
+    def summary(self) -> str:
+        """`2 servers and 4 workers on gpu 0, gpu 1`: what starts on this machine."""
+        kinds = {role: [one for one in self.processes if one.role == role] for role in ("server", "worker")}
+        counts = [f"{len(found)} {role}{'s' if len(found) > 1 else ''}" for role, found in kinds.items() if found]
+        places = dict.fromkeys(process.device for process in kinds["worker"] or kinds["server"])
+        return f"{' and '.join(counts)} on {', '.join(places)}"
 
     @property
     def followed(self) -> ProcessPlan:
@@ -59,6 +69,7 @@ class LaunchPlan:
 
 def refuse_mistakes(options: Options) -> None:
     """Raise for what can be seen without touching anything: contradictions, a missing script, an unusable folder."""
+    refuse_counts(options)
     _refuse_contradictions(options)
     _command(options)
     check_folder(Path(options.log_dir))
@@ -125,6 +136,8 @@ def _refuse_contradictions(options: Options) -> None:
         raise UsageError(f"--rank {options.rank} goes with --master or --ips; leave it out")
     if options.dry_run and options.master is not None:
         raise UsageError("--dry-run cannot show a job that meets at --master: other machines' ports are not known yet")
+    if options.banner and options.quiet:
+        raise UsageError("--banner shows more and --quiet less than usual; give one of them")
     if options.selfcheck and options.script:
         raise UsageError(f"--selfcheck takes the place of a script; leave out {options.script}")
 
@@ -192,7 +205,7 @@ def _collective_plan(options: Options, command: tuple[str, ...], team: Team, hol
     kind = "cpu" if gpus is None else "gpu"
     arguments = [name for name, given in (("--gpus", options.gpus), ("--ips", options.ips)) if given]
     headline = f"Run collective {kind} mode. gpu arguments:{arguments}, cuda count:{num_gpus}"
-    return LaunchPlan(tuple(processes), layout, headline)
+    return LaunchPlan(tuple(processes), layout, headline, options.banner)
 
 
 def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: ExitStack) -> LaunchPlan:
@@ -239,7 +252,8 @@ def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: 
         processes.append(ProcessPlan("worker", index, str(endpoint), device, command, own | common, log_path))
     names = ("servers", "workers", "server_num", "worker_num")
     given = [f"--{name}" for name in names if getattr(options, name) is not None]
-    return LaunchPlan(tuple(processes), layout, f"Run parameter-server mode. pserver arguments:{given}")
+    headline = f"Run parameter-server mode. pserver arguments:{given}"
+    return LaunchPlan(tuple(processes), layout, headline, options.banner)
 
 
 def _server_job_gpus(options: Options) -> tuple[tuple[str, ...], tuple[str, ...]]:

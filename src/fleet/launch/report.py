@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from fleet.launch.child import Child, exit_code
 from fleet.launch.logs import tail
+from fleet.launch.plan import ProcessPlan
 
 NUM_LINES = 20
 
@@ -65,13 +66,15 @@ def abort_line(children: Sequence[Child], num_workers: int) -> str:
     )
 
 
-def failure_report(cause: Child, children: Sequence[Child]) -> str:
-    """The text shown at the end of a failed job."""
+def failure_report(cause: Child, children: Sequence[Child], shown: ProcessPlan | None = None) -> str:
+    """The text shown at the end of a failed job; the log of `shown` stands above it already."""
     assert cause.exited_at is not None
     ran_s = cause.exited_at - cause.started_at
     lines = [f"{one_line(cause)} (pid {cause.pid}, after {ran_s:.1f} s)"]
     log_lines = tail(cause.plan.log_path, NUM_LINES)
-    if log_lines:
+    if log_lines and cause.plan is shown:
+        lines.append(f"its last lines are above, all of them in {cause.plan.log_path}")
+    elif log_lines:
         how_many = f"{len(log_lines)} lines" if len(log_lines) > 1 else "line"
         lines.append(f"the last {how_many} of {cause.plan.log_path}:")
         lines += [f"  | {line}" for line in log_lines]

@@ -91,6 +91,16 @@ def roles_here(options: Options) -> tuple[bool, bool]:
     return servers, workers
 
 
+def refuse_counts(options: Options) -> None:
+    """UsageError if `--servers` or `--workers`, which name each process, is only a number of them."""
+    given = {"server": options.servers, "worker": options.workers}
+    counts = {kind: text for kind, text in given.items() if text is not None and text.isascii() and text.isdigit()}
+    if counts:
+        wrong = " ".join(f"--{kind}s {text}" for kind, text in counts.items())
+        right = " ".join(f"--{kind}_num {text}" for kind, text in counts.items())
+        raise UsageError(f"{wrong}: addresses stand there, HOST:PORT of each; for a number of them write {right}")
+
+
 def _read_lists(options: Options) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
     if options.servers is None:
         raise UsageError("--workers needs --servers too: the HOST:PORT of each server")

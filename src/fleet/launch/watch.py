@@ -21,8 +21,11 @@ from fleet.launch.child import Child, exit_code
 from fleet.launch.follow import Follower
 from fleet.launch.guard import Guard
 from fleet.launch.messages import AllDone, NodeFailed, Regroup
-from fleet.launch.output import write_within
+from fleet.launch.output import is_one_place, write_within
 from fleet.launch.plan import LaunchPlan
+from fleet.launch.waits import Forsaken, Waits
+from fleet.observe.ending import unstopped_text
+from fleet.observe.waiting import workers_text
 
 log = logging.getLogger("fleetrun")
 
@@ -35,9 +38,11 @@ HEARSAY_S = SETTLE_S + 1.0
 PATIENCE_S = 2.0
 """How long a terminal that takes nothing is waited for when the job has failed."""
 TICK_S = 0.05
+LOOK_EVERY_S = 1.0
+"""How soon a wait that a process has noted is told."""
 REAP_EVERY_S = 30.0
 """How long an orphan that we adopted may stay a zombie."""
-STDOUT = 1
+STDOUT, STDERR = 1, 2
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Signalled:
     number: int
 
 
-Event = Child | Signalled | NodeFailed | Regroup | AllDone
+Event = Child | Signalled | NodeFailed | Regroup | AllDone | Forsaken
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class Attempt:
         self._events = plan.layout.round.news
         self._was_signalled = False
         self._children: list[Child] = []
+        self._waits = Waits(self._children, plan.followed)
+        self._reap_at = time.monotonic() + REAP_EVERY_S
 
     def signalled(self, number: int) -> None:
         """The launcher was told to stop; may be called by a signal handler."""
@@ -85,7 +92,7 @@ class Attempt:
         shown_from = self._logs_from[self._plan.processes.index(followed)]
         try:
             self._start()
-            follower = Follower(followed.log_path, STDOUT, shown_from)
+            follower = Follower(followed.log_path, STDOUT, shown_from, lambda: self._was_signalled)
             outcome = self._watch()
         finally:
             self._clean_up()
@@ -120,6 +127,8 @@ class Attempt:
                     return self._regroup(event)
                 case AllDone():
                     return self._finish()
+                case Forsaken(text):
+                    return self._end_in_vain(text)
                 case Child(status=0) if event.plan.role == "server":
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
                 case Child(status=0):
@@ -133,10 +142,17 @@ class Attempt:
     def _next_event(self) -> Event:
         while True:
             try:
-                event: Event = self._events.get(timeout=REAP_EVERY_S)
+                event: Event = self._events.get(timeout=LOOK_EVERY_S)
                 return event
             except Empty:
-                guard.reap_orphans(spare=self._not_orphans() | {child.pid for child in self._children})
+                if time.monotonic() > self._reap_at:
+                    guard.reap_orphans(spare=self._not_orphans() | {child.pid for child in self._children})
+                    self._reap_at = time.monotonic() + REAP_EVERY_S
+            lines, in_vain = self._waits.look()
+            for line in lines:
+                log.warning("%s", line)
+            if in_vain is not None:
+                return in_vain
 
     def _not_orphans(self) -> set[int]:
         return {self._guard.pid, *self._guard.elders}
@@ -161,20 +177,25 @@ class Attempt:
             return self._fail()
         if complaint := unserved.complaint(zip(self._children, self._logs_from, strict=True)):
             log.warning(complaint)
+        for complaint in self._unstopped():
+            log.warning(complaint)
         if servers := self._running():
-            for server in servers:
-                server.signal(signal.SIGTERM)
-            log.info("all workers exit, going to finish parameter server and heter_worker.")
             self._stop(signal.SIGTERM)
-            names = ", ".join(server.plan.name for server in servers)
-            log.info(
-                "all parameter server are killed (no error: the workers have finished, %s had no more to do)", names
-            )
             for server in servers:
                 if server.status not in (0, -signal.SIGTERM, -signal.SIGKILL):
                     how = report.how_it_ended(server.status or 0)
                     log.warning("%s was told to stop: %s; see %s", server.plan.name, how, server.plan.log_path)
         return RoundOutcome(0)
+
+    def _unstopped(self) -> list[str]:
+        """One line about the workers that ended in order, but without `fleet.stop_worker()`, if there are any."""
+        found = [child.plan.index for child in self._children if child.status == 0 and child.is_unstopped]
+        return [unstopped_text(workers_text(found))] if found else []
+
+    def _end_in_vain(self, text: str) -> RoundOutcome:
+        self._plan.layout.team.failed(NodeFailed(f"{text} ({self._plan.layout.host})", 1, time.time(), is_final=True))
+        self._stop(signal.SIGTERM)
+        return RoundOutcome(1, (text,))
 
     def _fail(self, *elsewhere: NodeFailed) -> RoundOutcome:
         """End the attempt over a failure here or on other machines; whichever began first is the cause."""
@@ -191,11 +212,13 @@ class Attempt:
         if self._plan.layout.num_nodes > 1:
             self._drain(lambda: any(_is_before(one, began_at) for one in heard), HEARSAY_S, heard)
         self._stop(signal.SIGTERM)
-        text = report.failure_report(cause, self._children)
+        followed = self._plan.followed if is_one_place(STDOUT, STDERR) else None
+        text = report.failure_report(cause, self._children, shown=followed)
         if any(_is_before(one, began_at) for one in heard):
             return _failed_elsewhere(heard, f"after it, on this machine: {text}")
-        complaints = (text, report.abort_line(self._children, len(self._plan.layout.workers)))
-        return RoundOutcome(exit_code(cause.status), tuple(filter(None, complaints)), is_final=_is_any_final(heard))
+        aborted = report.abort_line(self._children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
+        complaints = tuple(filter(None, (text, aborted, *self._unstopped())))
+        return RoundOutcome(exit_code(cause.status), complaints, is_final=_is_any_final(heard))
 
     def _stop(self, number: int) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from fleet.errors import UsageError
+from fleet.nn.held import Found
 from fleet.nn.pooling import Pooling, check_pooling, pool
 from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids, checked_padding
 from fleet.ps.entries import AlwaysEntry
-from fleet.ps.lookup import Lookup, Request
+from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
 from fleet.ps.staging import upload
 
@@ -103,9 +104,13 @@ class EmbeddingCollection(SparseModule):
     def table_requests(self) -> Sequence[TableRequest]:
         return self._requests
 
+    def home_names(self) -> Sequence[str]:
+        """`table_item` for table "item"."""
+        return ["table_" + str(request.name).replace("%", "%25").replace(".", "%2E") for request in self._requests]
+
     def requests(self, inputs: Mapping[str, SlotInput]) -> list[Request]:
         """One lookup per table: the ids of all its slots."""
-        if not self._tables:
+        if not self.tables:
             _ = self.worker  # says what to do
         return [
             Request(
@@ -114,23 +119,20 @@ class EmbeddingCollection(SparseModule):
                 only_read=not self.has_grad,
                 paddings=_paddings(slots),
             )
-            for table, slots in zip(self._tables, self._slots_of, strict=True)
+            for table, slots in zip(self.tables, self._slots_of, strict=True)
         ]
 
     def forward(self, inputs: Mapping[str, SlotInput]) -> dict[str, torch.Tensor]:
         """Rows of every slot, on the device of the model's parameters; ids and offsets may also lie in host memory."""
-        worker = self.worker
-        lookups = worker.lookups(self.requests(inputs), with_grad=self.has_grad)
-        found: dict[str, torch.Tensor] = {}
-        for slots, lookup in zip(self._slots_of, lookups, strict=True):
-            assert lookup.rows is not None
+        pooled: dict[str, torch.Tensor] = {}
+        for slots, found in zip(self._slots_of, self.look_up(self.requests(inputs)), strict=True):
             begin = 0
             for slot in slots:
                 ids = _ids(slot.name, inputs)
-                inverse = lookup.inverse[begin : begin + ids.numel()].view(ids.shape)
+                inverse = found.inverse[begin : begin + ids.numel()].view(ids.shape)
                 begin += ids.numel()
-                found[slot.name] = _pooled(slot, inputs[slot.name], lookup, inverse)
-        return {slot.name: found[slot.name] for slot in self.slots}
+                pooled[slot.name] = _pooled(slot, inputs[slot.name], found, inverse)
+        return {slot.name: pooled[slot.name] for slot in self.slots}
 
     def extra_repr(self) -> str:
         return "\n".join(
@@ -138,21 +140,20 @@ class EmbeddingCollection(SparseModule):
         )
 
 
-def _pooled(slot: Slot, given: SlotInput, lookup: Lookup, inverse: torch.Tensor) -> torch.Tensor:
-    assert lookup.rows is not None
+def _pooled(slot: Slot, given: SlotInput, found: Found, inverse: torch.Tensor) -> torch.Tensor:
     rest = given[1:] if isinstance(given, tuple) else ()
-    offsets, weights = (None if one is None else upload(one, lookup.rows.device) for one in (*rest, None, None)[:2])
+    offsets, weights = (None if one is None else upload(one, found.rows.device) for one in (*rest, None, None)[:2])
     if slot.pooling != "none" and offsets is None and inverse.dim() == 1:  # one id per sample is a bag of one
         inverse = inverse.unsqueeze(1)
         weights = None if weights is None else weights.unsqueeze(1)
     return pool(
-        lookup.rows,
+        found.rows,
         inverse,
         offsets,
         slot.pooling,
         slot.include_last_offset and offsets is not None,
         weights=weights,
-        padding_row=lookup.padding_row,
+        padding_row=found.padding_row,
     )
 
 

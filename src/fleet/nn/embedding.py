@@ -84,7 +84,7 @@ class Embedding(SparseModule):
     def requests(self, inputs: Any) -> list[Request]:
         ids, _, show, click = _unpack(inputs)
         paddings = () if self.padding_idx is None else (self.padding_idx,)
-        return [Request(self._tables[0], (checked_ids(ids, "ids"),), show, click, not self.has_grad, paddings)]
+        return [Request(self.tables[0], (checked_ids(ids, "ids"),), show, click, not self.has_grad, paddings)]
 
     def forward(
         self,
@@ -101,18 +101,18 @@ class Embedding(SparseModule):
         The result is on the device of the model's parameters; ids and offsets may lie there or in host memory, where
         the keys are needed first.
         """
-        worker = self.worker
-        (lookup,) = worker.lookups(self.requests((ids, offsets, show, click)), with_grad=self.has_grad)
-        assert lookup.rows is not None
-        device = lookup.rows.device
+        if not self.tables:
+            _ = self.worker  # says what to do
+        (found,) = self.look_up(self.requests((ids, offsets, show, click)))
+        device = found.rows.device
         return pool(
-            lookup.rows,
-            lookup.inverse.view(ids.shape),
+            found.rows,
+            found.inverse.view(ids.shape),
             None if offsets is None else upload(offsets, device),
             self.pooling,
             self.include_last_offset and offsets is not None,
             weights=None if per_sample_weights is None else upload(per_sample_weights, device),
-            padding_row=lookup.padding_row,
+            padding_row=found.padding_row,
         )
 
     def extra_repr(self) -> str:

@@ -72,15 +72,7 @@ def pool(
         inverse, include_last_offset = inverse.reshape(-1), True
         weights = None if weights is None else weights.reshape(-1)
     if not _is_ours(rows):
-        return functional.embedding_bag(
-            inverse,
-            rows,
-            offsets,
-            mode=mode,
-            per_sample_weights=weights,
-            include_last_offset=include_last_offset,
-            padding_idx=padding_row,
-        )
+        return _by_torch(rows, inverse, offsets, mode, include_last_offset, weights, padding_row)
     if weights is not None:
         return weighted_bags(rows, inverse, offsets, weights, include_last_offset)
     pooled: torch.Tensor = _Bags.apply(  # type: ignore[no-untyped-call]
@@ -115,6 +107,29 @@ def pool_slots(rows: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
     return _gather(rows, inverse)
 
 
+def _by_torch(
+    rows: torch.Tensor,
+    inverse: torch.Tensor,
+    offsets: torch.Tensor,
+    mode: str,
+    include_last_offset: bool,
+    weights: torch.Tensor | None,
+    padding_row: int | None,
+) -> torch.Tensor:
+    """Bags by torch's own operator, without its `padding_idx`, which `torch.export` takes for batches of one size."""
+    if mode != "mean" or padding_row is None:
+        return functional.embedding_bag(
+            inverse, rows, offsets, mode=mode, per_sample_weights=weights, include_last_offset=include_last_offset
+        )
+    counted = (inverse != padding_row).to(rows.dtype).unsqueeze(1)
+    places = torch.arange(inverse.shape[0], device=inverse.device)
+    total, count = (
+        functional.embedding_bag(which, values, offsets, mode="sum", include_last_offset=include_last_offset)
+        for which, values in ((inverse, rows), (places, counted))
+    )
+    return total / count.clamp(min=1)
+
+
 def _check_rows(rows: torch.Tensor) -> None:
     if rows.dim() != 2:
         raise UsageError(f"rows must have shape [num_rows, width], got {list(rows.shape)}")
@@ -133,7 +148,9 @@ def _check_weights(rows: torch.Tensor, inverse: torch.Tensor, weights: torch.Ten
 
 
 def _is_ours(rows: torch.Tensor) -> bool:
-    return rows.device.type == "cpu" and rows.dtype == torch.float32
+    """Whether the core does it: a compiler must see torch's own operators."""
+    is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return rows.device.type == "cpu" and rows.dtype == torch.float32 and not is_traced
 
 
 def _gather(rows: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:

@@ -11,10 +11,13 @@ import torch
 from torch import nn
 
 from fleet.errors import NotReadyError, UsageError
+from fleet.nn.held import Found
+from fleet.nn.holder import Holder
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Uniform
 from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec, checked
+from fleet.ps.worker import has_left
 from fleet.strategy.check import Whole
 
 if TYPE_CHECKING:
@@ -66,7 +69,7 @@ class TableRequest:
         )
 
 
-class SparseModule(nn.Module):
+class SparseModule(Holder):
     """A module whose rows live in tables.
 
     `weight` has no elements: it stands for the rows, so that an optimizer that is given `module.parameters()` decides
@@ -77,6 +80,8 @@ class SparseModule(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(0, width))
         self._worker: Worker | None = None
+        self._has_left = False
+        self._is_dry = False
         self._device = self.weight.device
         self._tables: tuple[int, ...] = ()
 
@@ -87,6 +92,21 @@ class SparseModule(nn.Module):
     def bind(self, worker: Worker | None, tables: Sequence[int] = ()) -> None:
         """`fleet.init_worker()` has joined the servers, or `fleet.stop_worker()` has left them."""
         self._worker, self._tables, self._device = worker, tuple(tables), self.weight.device
+        self._has_left, self._is_dry = worker is None, False
+        self._was_bound = self._was_bound or worker is not None
+
+    def run_dry(self) -> None:
+        """Read zeros until `bind`: for the first batch through a model with lazy modules, which need its shapes."""
+        self._is_dry = True
+
+    @property
+    def is_bound(self) -> bool:
+        return self._worker is not None
+
+    def specs(self, module: str) -> list[TableSpec]:
+        return [
+            request.spec(module or "embedding", request.rule or RuleSpec("sgd")) for request in self.table_requests()
+        ]
 
     def requests(self, inputs: Any) -> list[Request]:
         """What `forward(inputs)` will look up: for `fleet.prefetch`."""
@@ -94,11 +114,13 @@ class SparseModule(nn.Module):
 
     @property
     def worker(self) -> Worker:
-        """The worker that looks up rows; NotReadyError before `fleet.init_worker()`."""
+        """The worker that looks up rows; NotReadyError before `fleet.init_worker()` and after `fleet.stop_worker()`."""
+        if self._has_left:
+            raise has_left(type(self).__name__)
         if self._worker is None:
             raise NotReadyError(
                 f"{type(self).__name__} has no table yet; pass the model to fleet.distributed_model(), then call "
-                "fleet.init_worker()"
+                "fleet.init_worker(), or without a job give it rows with fleet.load_inference_model(folder, model)"
             )
         if self.weight.device != self._device:
             raise UsageError(
@@ -106,6 +128,31 @@ class SparseModule(nn.Module):
                 "fleet.init_worker(); move the model before that"
             )
         return self._worker
+
+    @property
+    def tables(self) -> Sequence[int]:
+        """The index of each of its tables, for a `Request`: in the job, or among its own."""
+        if self._is_dry:
+            return range(len(self.table_requests()))
+        return range(len(self._first)) if self.is_held else self._tables
+
+    def look_up(self, requests: Sequence[Request]) -> list[Found]:
+        """Rows for some ids: from the servers, or of its own."""
+        if self.is_held:
+            return [self.find(request) for request in requests]
+        if self._is_dry:
+            return [self._zeros(request) for request in requests]
+        found = []
+        for lookup in self.worker.lookups(requests, with_grad=self.has_grad):
+            assert lookup.rows is not None
+            found.append(Found(lookup.rows, lookup.inverse, lookup.padding_row))
+        return found
+
+    def _zeros(self, request: Request) -> Found:
+        """One row of zeros for all ids."""
+        width, num_ids = self.table_requests()[request.table].width, sum(ids.numel() for ids in request.sources)
+        places = torch.zeros(num_ids, dtype=torch.int64, device=self.weight.device)
+        return Found(self.weight.new_zeros(1, width), places, 0 if request.paddings else None)
 
     @property
     def has_grad(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a person sees of a running job: progress, and the exception that ended it."""
+"""What a person sees of a running job: progress, log lines, and the exception that ended it."""
 
 from fleet.observe.bar import progress
 from fleet.observe.ending import note_the_end

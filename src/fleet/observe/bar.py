@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from fleet import env
+from fleet.errors import UsageError
+from fleet.observe.tally import Tally, Value
 
 T = TypeVar("T")
 
@@ -19,20 +21,35 @@ class progress(Generic[T]):  # noqa: N801  used like range() or tqdm()
     """Iterate with a bar; `show(loss=...)` sets what stands beside it.
 
     for batch in (bar := fleet.progress(batches, "epoch 0")):
-        bar.show(loss=0.25)
+        bar.show(loss=0.25)                     # epoch 0 ━━━━╸━━━━━  step 120/300  loss 0.2500  12.3 steps/s  15 s left
 
     On a terminal (also through fleetrun, for the worker it follows) it is a bar that moves; elsewhere a line every
     five seconds and one at the end. On workers other than the first pass `enabled=False`.
+
+    A run that was resumed goes on where it was: `initial` is how many steps were done before, and `items` are those
+    that are left, unless `total` says how many there are in all: `progress(range(120, 300), initial=120)`. Data of
+    `fleet.data.shard` knows both itself. Rate and time left are those of this run. `unit` is what is counted.
     """
 
-    def __init__(self, items: Iterable[T], label: str = "", total: int | None = None, enabled: bool = True) -> None:
+    def __init__(
+        self,
+        items: Iterable[T],
+        label: str = "",
+        total: int | None = None,
+        enabled: bool = True,
+        *,
+        initial: int | None = None,
+        unit: str = "step",
+    ) -> None:
         self._items = items
         self._label = label
-        self._total = total if total is not None else _length(items)
+        self._given = initial, total
         self._enabled = enabled
-        self._values: dict[str, float | int | str] = {}
+        self._unit = unit
+        self._values: dict[str, Value] = {}
+        self._range()
 
-    def show(self, **values: float | int | str) -> None:
+    def show(self, **values: Value) -> None:
         """Set the values shown beside the bar."""
         self._values.update(values)
 
@@ -40,18 +57,29 @@ class progress(Generic[T]):  # noqa: N801  used like range() or tqdm()
         if not self._enabled:
             yield from self._items
             return
+        tally = Tally(self._unit, *self._range())
+        tally.values = self._values
         width = env.FLEET_TERMINAL_WIDTH.get()
-        view = (
-            _Bar(self._label, self._total, width) if width or sys.stdout.isatty() else _Lines(self._label, self._total)
-        )
+        view = _Bar(self._label, tally, width) if width or sys.stdout.isatty() else _Lines(self._label, tally)
         with view:
-            for done, item in enumerate(self._items):
-                view.update(done, self._text())
+            for item in self._items:
                 yield item
-                view.update(done + 1, self._text())
+                tally.done += 1
+                view.update()
 
-    def _text(self) -> str:
-        return "  ".join(f"{name} {_show(value)}" for name, value in self._values.items())
+    def _range(self) -> tuple[int, int | None]:
+        """Where to begin and to end; asked when a loop begins, for data that can be resumed has moved by then."""
+        initial, total = self._given
+        length, before = _length(self._items), getattr(self._items, "num_done", None)
+        if before is not None:
+            initial = before if initial is None else initial
+        elif length is not None:
+            length += initial or 0
+        initial, total = initial or 0, length if total is None else total
+        if initial < 0 or (total is not None and initial > total):
+            most = "" if total is None else f", {total}"
+            raise UsageError(f"progress: initial must be from 0 to the total{most}, got {initial}")
+        return initial, total
 
 
 def _length(items: object) -> int | None:
@@ -61,67 +89,58 @@ def _length(items: object) -> int | None:
         return None
 
 
-def _show(value: float | int | str) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
 class _Lines:
     """One line now and then."""
 
-    def __init__(self, label: str, total: int | None) -> None:
+    def __init__(self, label: str, tally: Tally) -> None:
         self._label = label
-        self._total = total
-        self._started = self._shown_at = time.monotonic()
-        self._done, self._text = 0, ""
-        self._printed = -1
+        self._tally = tally
+        self._shown_at = time.monotonic()
 
     def __enter__(self) -> _Lines:
         return self
 
-    def update(self, done: int, text: str) -> None:
-        self._done, self._text = done, text
-        if time.monotonic() - self._shown_at > _LINE_EVERY_S:
+    def update(self) -> None:
+        is_last = self._tally.done == self._tally.total  # its line comes at the end
+        if not is_last and time.monotonic() - self._shown_at > _LINE_EVERY_S:
             self._shown_at = time.monotonic()
             self._print()
 
     def _print(self) -> None:
-        self._printed = self._done
-        rate = self._done / max(time.monotonic() - self._started, 1e-9)
-        total = "" if self._total is None else f"/{self._total}"
-        print(f"{self._label} {self._done}{total}  {rate:.1f}/s  {self._text}".strip(), flush=True)
+        print(f"{self._label}  {self._tally}".strip(), flush=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._printed != self._done:
-            self._print()
+        self._tally.is_over = True
+        self._print()
 
 
 class _Bar:
     """A moving bar drawn by rich."""
 
-    def __init__(self, label: str, total: int | None, width: int | None) -> None:
+    def __init__(self, label: str, tally: Tally, width: int | None) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TextColumn
 
+        self._tally = tally
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),  # a label or a path may hold brackets
             BarColumn(finished_style="green"),  # rich's own is, in 16 colours, that of a bar still empty
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[values]}", markup=False),
+            TextColumn("{task.fields[tally]}", markup=False),  # made into text when it is drawn
             console=Console(force_terminal=True, width=width),
         )
-        self._task = self._progress.add_task(label, total=total, values="")
+        self._task = self._progress.add_task(label, total=tally.total, completed=tally.done, tally=tally)
 
     def __enter__(self) -> _Bar:
         self._progress.start()
         return self
 
-    def update(self, done: int, text: str) -> None:
-        self._progress.update(self._task, completed=done, values=text)
+    def update(self) -> None:
+        self._progress.update(self._task, completed=self._tally.done)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._tally.is_over = True
         self._progress.stop()

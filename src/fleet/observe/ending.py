@@ -52,6 +52,33 @@ def note_now() -> None:
         _write(f"{path}.{os.getpid()}")
 
 
+def note_joined() -> bool:
+    """Let fleetrun know that this worker owes its servers a `fleet.stop_worker()`; False if there is no fleetrun."""
+    path = env.FLEET_NOTE_FILE.get()
+    if path is None:
+        return False
+    _write(unstopped_file(path))
+    return True
+
+
+def note_stopped() -> None:
+    """Let fleetrun know that it owes them nothing any more."""
+    path = env.FLEET_NOTE_FILE.get()
+    if path is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(unstopped_file(path))
+
+
+def unstopped_text(who: str) -> str:
+    """`worker 1 ended without fleet.stop_worker(); call it at the end of the script`."""
+    return f"{who} ended without fleet.stop_worker(); call it at the end of the script"
+
+
+def unstopped_file(notes: str | os.PathLike[str]) -> str:
+    """The note of `note_joined`, where FLEET_NOTE_FILE is `notes`."""
+    return f"{os.fspath(notes)}.unstopped"
+
+
 _failures: list[object] = []
 """What sys.exit() was given, by the one call that ends the process."""
 

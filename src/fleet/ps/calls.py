@@ -1,17 +1,20 @@
 """Calls of a worker to its servers that survive a lost connection: sent again, with growing pauses, until a deadline.
 
 That is safe because nothing a worker sends is harmed by repetition: a pull changes nothing, and a push carries its
-sequence number (proto/ps.proto).
+sequence number (proto/ps.proto). However often it is sent, a call is not waited for longer than its time limit; and a
+wait that grows long is told.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fleet.errors import CommunicationError
+from fleet.errors import CommunicationError, DeadlineError
+from fleet.observe.waiting import Awaited, LongWait
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -23,39 +26,96 @@ FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 
 
+@dataclass(frozen=True)
+class Voice:
+    """Who waits for a call, and how to find out what it is that keeps the server from answering."""
+
+    who: str
+    awaited: Callable[[], Awaited]
+
+
 class Call:
     """One call to one server, under way since it was made."""
 
     def __init__(
-        self, transport: Transport, method: str, header: Message, tensors: Tensors, timeout_s: float, patience_s: float
+        self,
+        transport: Transport,
+        method: str,
+        header: Message,
+        tensors: Tensors,
+        timeout_s: float,
+        patience_s: float,
+        voice: Voice | None = None,
     ) -> None:
-        """`timeout_s` is for one attempt, `patience_s` for reaching the server at all."""
+        """`timeout_s` is for the answer, `patience_s` for reaching the server at all; without a voice it is silent."""
         self._transport = transport
-        self._request = (method, header, tensors, timeout_s)
+        self._method, self._header, self._tensors = method, header, tensors
+        self._timeout_s = timeout_s
+        self._server_ms: int = getattr(header, "timeout_ms", 0)  # how long the server may wait for others
         self._patience_s = patience_s
-        self._answer = transport.call(*self._request)
+        self._voice = voice
+        self._num_lost = 0
+        self._answer = transport.call(method, header, tensors, timeout_s)
 
     def result(self) -> tuple[Message, Tensors]:
         """The answer; an error names the endpoint."""
         deadline: float | None = None
         pause_s = FIRST_PAUSE_S
-        while True:
-            started = time.monotonic()
+        with LongWait("" if self._voice is None else self._voice.who) as wait:
+            while True:
+                started = time.monotonic()
+                try:
+                    return self._answered(wait)
+                except CommunicationError as error:
+                    if not error.retryable:
+                        raise
+                    now = time.monotonic()
+                    if deadline is None or now - started > self._patience_s:  # the server was there in between
+                        deadline, pause_s = now + self._patience_s, FIRST_PAUSE_S
+                    if now + pause_s > deadline:
+                        given_up = CommunicationError(
+                            f"{error}; tried for {self._patience_s:g} s (FLEET_RPC_TIMEOUT_S)"
+                        )
+                        given_up.retryable = True
+                        raise given_up from None
+                time.sleep(pause_s * random.uniform(0.5, 1.0))  # not all workers at once
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                self._send_again(wait)
+
+    def _answered(self, wait: LongWait) -> tuple[Message, Tensors]:
+        """Wait for the answer to this attempt."""
+        while self._voice is not None:
             try:
-                return self._answer.result()
-            except CommunicationError as error:
-                if not getattr(error, "retryable", False):
+                return self._answer.result(wait.silent_s)
+            except DeadlineError as error:
+                if not self._num_lost:
                     raise
-                now = time.monotonic()
-                if deadline is None or now - started > self._patience_s:  # the server was there in between
-                    deadline, pause_s = now + self._patience_s, FIRST_PAUSE_S
-                if now + pause_s > deadline:
-                    given_up = CommunicationError(f"{error}; tried for {self._patience_s:g} s (FLEET_RPC_TIMEOUT_S)")
-                    given_up.retryable = True
-                    raise given_up from None
-            time.sleep(pause_s * random.uniform(0.5, 1.0))  # not all workers at once
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-            self._answer = self._transport.call(*self._request)
+                raise DeadlineError(f"{error}; {self._losses(wait.waited_s)}") from None
+            except TimeoutError:  # of the future, unless the answer came this very moment
+                if not self._answer.done():
+                    wait.tell(self._voice.awaited())
+        return self._answer.result()
+
+    def _send_again(self, wait: LongWait) -> None:
+        """Make another attempt, with what is left of the time."""
+        self._num_lost += 1
+        waited_s = wait.waited_s
+        if waited_s > self._timeout_s:
+            raise DeadlineError(
+                f"server {self._transport.endpoint}: no answer to {self._method} within {self._timeout_s:g} s; "
+                f"{self._losses(waited_s)}"
+            )
+        if self._voice is not None and wait.is_due:
+            wait.tell(Awaited(f"server {self._transport.endpoint}, which cannot be reached ({self._method})"))
+        if self._server_ms:
+            self._header.timeout_ms = max(1, self._server_ms - int(waited_s * 1000))  # type: ignore[attr-defined]
+        self._answer = self._transport.call(
+            self._method, self._header, self._tensors, max(1.0, self._timeout_s - waited_s)
+        )
+
+    def _losses(self, waited_s: float) -> str:
+        times = "once" if self._num_lost == 1 else f"{self._num_lost} times"
+        return f"the connection was lost {times} in {waited_s:.0f} s"
 
 
 def results(calls: Sequence[Call]) -> list[tuple[Message, Tensors]]:

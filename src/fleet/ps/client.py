@@ -12,11 +12,12 @@ import numpy as np
 import torch
 
 from fleet.errors import CommunicationError, UsageError
-from fleet.ps.calls import Call, results
+from fleet.ps.calls import Call, Voice, results
 from fleet.ps.meters import measured
 from fleet.ps.patience import rpc_timeout_s, start_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.staging import host_buffer
+from fleet.ps.waiting import awaited_from
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -65,8 +66,9 @@ class Gradients:
     step: int
     tables: list[TablePush] = field(default_factory=list)
     dense: list[list[Tensor]] = field(default_factory=list)
-    """For each server, one buffer per dense group; empty: no dense gradients."""
-    lrs: list[float] = field(default_factory=list)
+    """For each server, one buffer for each dense group of `lrs`, in its order; empty: no dense gradients."""
+    lrs: dict[int, float] = field(default_factory=dict)
+    """The learning rate of each dense group that is pushed, ascending."""
     pulled_version: int = 0
 
 
@@ -153,17 +155,27 @@ class Client:
         return all(reply.is_started for reply, _ in replies), {reply.version for reply, _ in replies}
 
     def start(self, values: Sequence[Tensors]) -> None:
-        """Send the first values of the dense parameters: for each server, one buffer per group."""
+        """Send first values: for each server, one buffer per group of dense parameters, then the tensors it keeps."""
         self.ask(
             "Start",
             lambda server: ps_pb2.StartRequest.Header(caller=self.caller(server)),
             lambda server: values[server],
         )
 
-    def pull(self, lookups: Sequence[Lookup], *, version: int = 0, dense: bool = False) -> PendingPull:
-        """Ask for the rows of some lookups, for dense parameters, or both; answered when `version` is reached."""
+    def keep(self, values: Sequence[Tensors]) -> None:
+        """Send what each server shall keep from now on."""
+        self.ask(
+            "Keep",
+            lambda server: ps_pb2.KeepRequest.Header(caller=self.caller(server)),
+            lambda server: values[server],
+        )
+
+    def pull(
+        self, lookups: Sequence[Lookup], *, version: int = 0, dense: bool = False, kept: bool = False
+    ) -> PendingPull:
+        """Ask for the rows of some lookups, dense parameters, kept tensors; answered when `version` is reached."""
         # Only these may have to wait for other workers.
-        timeout_s = step_timeout_s() if version or dense else rpc_timeout_s()
+        timeout_s = step_timeout_s() if version or dense or kept else rpc_timeout_s()
         tables = [lookup.table for lookup in lookups]
         with measured("pull"):
             pieces = [lookup.route.pieces() for lookup in lookups]
@@ -176,11 +188,13 @@ class Client:
                         version=version,
                         tables=tables,
                         dense=dense,
+                        kept=kept,
                         timeout_ms=int(timeout_s * 1000),
                         only_read=_only_read(lookups),
                     ),
                     [piece[server].numpy() for piece in pieces],
                     timeout_s + GRACE_S,
+                    waits_for_others=bool(version or dense),
                 )
                 for server in range(self.num_servers)
             ]
@@ -203,6 +217,7 @@ class Client:
         self._sequence += 1
         timeout_s = step_timeout_s() if is_awaited else 0.0
         keys = [lookup.route.pieces() for lookup in lookups]
+        is_partial = bool(gradients.dense) and len(gradients.lrs) < len(self.job.dense.groups)
         with measured("push"):
             calls = []
             for server in range(self.num_servers):
@@ -220,7 +235,8 @@ class Client:
                         )
                         for part in gradients.tables
                     ],
-                    dense_lrs=gradients.lrs if gradients.dense else [],
+                    dense_lrs=gradients.lrs.values() if gradients.dense else [],
+                    dense_groups=gradients.lrs if is_partial else [],
                     want_dense=want_dense,
                     want_rows=want_rows,
                     is_delta=is_delta,
@@ -233,7 +249,7 @@ class Client:
                     tensors += gradients.dense[server]
                 tensors += [pieces[server].numpy() for pieces in keys]
                 limit_s = timeout_s + max(GRACE_S, rpc_timeout_s()) if is_awaited else rpc_timeout_s()
-                calls.append(self._call(server, "Push", header, tensors, limit_s))
+                calls.append(self._call(server, "Push", header, tensors, limit_s, waits_for_others=is_awaited))
         return Pending(calls, self._note_rows if self._limited else None)
 
     def _note_rows(self, answers: Answers) -> None:
@@ -252,10 +268,13 @@ class Client:
                     "this job, and raise its size, or train fewer distinct ids"
                 )
 
-    def leave(self) -> None:
-        """Tell the servers that this worker has finished; those that are gone, as all workers are, need not be told."""
+    def leave(self, *, is_unfinished: bool = False) -> None:
+        """Tell the servers that this worker has finished; those that are gone, as all workers are, need not be told.
+
+        `is_unfinished`: it ends without having said so before, and whoever still counts on it is told.
+        """
         for server, transport in enumerate(self.transports):
-            header = ps_pb2.LeaveRequest.Header(caller=self.caller(server))
+            header = ps_pb2.LeaveRequest.Header(caller=self.caller(server), is_unfinished=is_unfinished)
             try:
                 Call(transport, "Leave", header, (), rpc_timeout_s(), min(LEAVE_S, rpc_timeout_s())).result()
             except CommunicationError as error:
@@ -275,7 +294,15 @@ class Client:
         limit_s = rpc_timeout_s() if timeout_s is None else timeout_s
         patience_s = rpc_timeout_s() if is_repeatable else 0.0
         calls = [
-            Call(self.transports[server], method, header(server), tensors(server), limit_s, patience_s)
+            Call(
+                self.transports[server],
+                method,
+                header(server),
+                tensors(server),
+                limit_s,
+                patience_s,
+                self._voice(server, method),
+            )
             for server in range(self.num_servers)
         ]
         return results(calls)
@@ -289,8 +316,17 @@ class Client:
         for transport in self.transports:
             transport.close()
 
-    def _call(self, server: int, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Call:
-        return Call(self.transports[server], method, header, tensors, timeout_s, rpc_timeout_s())
+    def _call(
+        self, server: int, method: str, header: Message, tensors: Tensors, timeout_s: float, *, waits_for_others: bool
+    ) -> Call:
+        voice = self._voice(server, method, waits_for_others=waits_for_others)
+        return Call(self.transports[server], method, header, tensors, timeout_s, rpc_timeout_s(), voice)
+
+    def _voice(self, server: int, method: str, *, waits_for_others: bool = False) -> Voice:
+        transport, caller = self.transports[server], self.caller(server)
+        return Voice(
+            f"worker {self.worker}", lambda: awaited_from(transport, caller, method, from_others=waits_for_others)
+        )
 
 
 def _only_read(lookups: Sequence[Lookup]) -> list[bool]:

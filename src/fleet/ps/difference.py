@@ -25,6 +25,9 @@ def _job(a: JobSpec, b: JobSpec) -> Iterator[str]:
     for mine, theirs in zip(a.tables, b.tables, strict=True):
         yield from _table(mine, theirs)
     yield from _dense(a.dense, b.dense)
+    yield from _names("tensor", [one.name for one in a.kept], [one.name for one in b.kept])
+    for one, other in zip(a.kept, b.kept, strict=True):
+        yield from _fields(f"tensor {one.name!r}", one, other, ("dtype", "shape", "server"))
 
 
 def _table(a: TableSpec, b: TableSpec) -> Iterator[str]:

@@ -10,7 +10,7 @@ and spans that touch are one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,7 @@ class _Slot:
     name: str
     parameter: torch.Tensor
     begin: int
+    group: int
     value: torch.Tensor
     gradient: torch.Tensor
 
@@ -49,8 +50,12 @@ class FlatParameters:
     `load_values(server, group, data)` when the answer is there.
     """
 
-    def __init__(self, parameters: Sequence[Named], blocks: Sequence[DenseBlock]) -> None:
+    def __init__(
+        self, parameters: Sequence[Named], blocks: Sequence[DenseBlock], statistics: int | None = None
+    ) -> None:
+        """`statistics`: the group of tensors that have no gradient; what is sent of them is their value."""
         kept = distinct(parameters)
+        self._statistics = statistics
         check_cover([(name, parameter.numel()) for name, parameter, _ in kept], blocks)
         home = {block.parameter: (block.server, block.group) for block in blocks if block.begin == 0}
         for name, _, group in kept:
@@ -62,9 +67,13 @@ class FlatParameters:
         self.value_buffer = torch.zeros(size, dtype=torch.float32, device=self.device)
         self.gradient_buffer = torch.zeros(size, dtype=torch.float32, device=self.device)
         self._slots = [
-            self._take(name, parameter, begin) for (name, parameter, _), begin in zip(ordered, begins, strict=True)
+            self._take(name, parameter, begin, group)
+            for (name, parameter, group), begin in zip(ordered, begins, strict=True)
         ]
         self._spans = _spans({slot.name: slot.begin for slot in self._slots}, blocks)
+        self._statistics_spans = [
+            span for (_, group), spans in self._spans.items() if group == statistics for span in spans
+        ]
         # What servers see of a buffer on a device: for gradients a copy of it, for values the way there.
         self._host_gradients = self.gradient_buffer if self.is_on_host else self._pinned(size)
         self._host_values = self.value_buffer if self.is_on_host else self._pinned(size)
@@ -148,6 +157,8 @@ class FlatParameters:
                     f"parameter {slot.name!r} was moved or converted after Fleet took it over; do so with the "
                     "model before that"
                 )
+            if slot.group == self._statistics:
+                continue
             gradient = slot.parameter.grad
             if gradient is slot.gradient and gradient.data_ptr() == self._address(slot):
                 continue
@@ -157,11 +168,23 @@ class FlatParameters:
             else:
                 fresh.copy_(_dense(gradient, self.gradient_buffer))
             slot.parameter.grad = slot.gradient = fresh
+        for begin, end in self._statistics_spans:
+            self.gradient_buffer[begin:end] = self.value_buffer[begin:end]
 
-    def zero_grad(self) -> None:
-        """Set every gradient to zeros, in place."""
-        self.gradient_buffer.zero_()
+    def take_statistics(self) -> None:
+        """Write what stands in the place of their gradients into the running statistics."""
+        for begin, end in self._statistics_spans:
+            self.value_buffer[begin:end] = self.gradient_buffer[begin:end]
+
+    def zero_grad(self, groups: Collection[int] | None = None) -> None:
+        """Set every gradient, or those of some groups, to zeros, in place."""
+        for (_, group), spans in self._spans.items():
+            if groups is None or group in groups:
+                for begin, end in spans:
+                    self.gradient_buffer[begin:end].zero_()
         for slot in self._slots:
+            if slot.group == self._statistics or (groups is not None and slot.group not in groups):
+                continue
             if slot.parameter.grad is not slot.gradient or slot.gradient.data_ptr() != self._address(slot):
                 slot.gradient = self._view(self.gradient_buffer, slot.parameter, slot.begin)
                 slot.parameter.grad = slot.gradient
@@ -173,15 +196,16 @@ class FlatParameters:
             wait_for(self.device)
 
     @torch.no_grad()
-    def _take(self, name: str, parameter: torch.Tensor, begin: int) -> _Slot:
+    def _take(self, name: str, parameter: torch.Tensor, begin: int, group: int) -> _Slot:
         value = self._view(self.value_buffer, parameter, begin)
         gradient = self._view(self.gradient_buffer, parameter, begin)
         value.copy_(parameter)
         if parameter.grad is not None:
             gradient.copy_(_dense(parameter.grad, self.gradient_buffer))
         parameter.data = value
-        parameter.grad = gradient
-        return _Slot(name, parameter, begin, value, gradient)
+        if group != self._statistics:
+            parameter.grad = gradient
+        return _Slot(name, parameter, begin, group, value, gradient)
 
     def _address(self, slot: _Slot) -> int:
         return self.gradient_buffer.data_ptr() + 4 * slot.begin

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from fleet.errors import CommunicationError, FleetError
+from fleet.ps.keepalive import client_options
 from fleet.ps.status import TOKEN_KEY, error_of
 from fleet.ps.transport import Answer, Transport
 from fleet.ps.wire import MAX_MESSAGE_BYTES, METHODS, SERVICE, Tensors, decode, encode
@@ -19,10 +20,7 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.enable_http_proxy", 0),  # servers are on the job's own network; a proxy of the site only breaks that
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    # A machine that lost its power says nothing; a call that waits for it must notice.
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.http2.max_pings_without_data", 0),
+    *client_options(),
     # Servers start at the same time as workers and come back after a failure: look again soon.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),

@@ -16,6 +16,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from fleet.errors import EndpointError, FleetError, UsageError
 from fleet.net import Endpoint, Hold, is_loopback, listen, own_address
+from fleet.ps.keepalive import server_options
 from fleet.ps.status import MARK_KEY, TOKEN_KEY, code_of, one_line
 from fleet.ps.transport import Handler
 from fleet.ps.wire import MAX_MESSAGE_BYTES, METHODS, SERVICE, decode, encode
@@ -29,11 +30,7 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.so_reuseport", 1),  # passes the hold on the port, docs/adr/0002-ports.md
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.http2.max_pings_without_data", 0),
-    # Workers that wait for an answer ping every 20 s; by default that counts as an attack.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    *server_options(),
     ("grpc.server_handshake_timeout_ms", 10_000),
 )
 _log = logging.getLogger(__name__)

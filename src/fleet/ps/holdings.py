@@ -1,7 +1,8 @@
-"""What a server holds: its part of every table and of the dense parameters."""
+"""What a server holds: its part of every table and of the dense parameters, and tensors that it only keeps."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,9 +12,13 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import NotReadyError, UsageError
+from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, dense_group
+from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.update import PushedUpdate, TableUpdate
+
+_log = logging.getLogger(__name__)
 
 
 def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
@@ -52,16 +57,25 @@ class Holdings:
             dense_group(rule or group.name, {} if rule else dict(group.args), job.dense.size(server, index), device)
             for index, group in enumerate(job.dense.groups)
         )
-        self.is_started = not self.groups
+        self.kept: Sequence[NDArray[Any]] = ()
+        """The bits of the tensors that this server keeps."""
+        self.is_started = not self.groups and not job.kept
         self.skipped = 0
         self._dense_lock = threading.Lock()
+        _log.info("%s", declared(job, server))
 
-    def start(self, values: Sequence[NDArray[np.float32]]) -> None:
-        """Give the dense parameters their first values."""
+    def start(self, values: Sequence[NDArray[np.float32]], kept: Sequence[NDArray[Any]] = ()) -> None:
+        """Give the dense parameters and the kept tensors their first values."""
         with self._dense_lock:
             for group, array in zip(self.groups, values, strict=True):
                 group.start(array)
+            self.kept = kept
             self.is_started = True
+
+    def keep(self, kept: Sequence[NDArray[Any]]) -> None:
+        """Replace the kept tensors."""
+        with self._dense_lock:
+            self.kept = kept
 
     def pull(self, table: int, keys: NDArray[np.int64], only_read: bool = False) -> NDArray[np.float32]:
         """Rows of some keys; keys that have none are what the table says about those that are `only_read`."""
@@ -81,19 +95,29 @@ class Holdings:
         with self._dense_lock:
             return [(group.read(), group.state()) for group in self.groups]
 
-    def restore(self, buffers: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]) -> None:
-        """Put a snapshot back."""
+    def restore(
+        self, buffers: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]], kept: Sequence[NDArray[Any]]
+    ) -> None:
+        """Put a snapshot back, and kept tensors."""
         with self._dense_lock:
             for group, (values, state) in zip(self.groups, buffers, strict=True):
                 group.restore(values, state)
+            self.kept = kept
             self.is_started = True
 
-    def shrink(self, table: str, **condition: Any) -> tuple[int, int]:
-        """Delete rows of a table, of all if it is "", by what the native table checks; how many, and how many stay."""
+    def shrink(self, asked: ps_pb2.ShrinkRequest.Header, now: int) -> tuple[int, int]:
+        """Delete rows as asked, of one table or of all; how many, and how many stay. `now` is the last step."""
         names = [spec.name for spec in self.job.tables]
-        if table and table not in names:
-            raise UsageError(f"there is no table {table!r}; the job declared {', '.join(map(repr, names)) or 'none'}")
-        chosen = [one for one in self.tables if table in ("", one.name)]
+        if asked.table and asked.table not in names:
+            known = ", ".join(map(repr, names)) or "none"
+            raise UsageError(f"there is no table {asked.table!r}; the job declared {known}")
+        chosen = [one for one in self.tables if asked.table in ("", one.name)]
+        condition: dict[str, Any] = {
+            "now": now & 0xFFFFFFFF,
+            "unseen_steps": min(asked.unseen_steps, 0xFFFFFFFF),
+            "score_below": asked.score_below if asked.use_score else None,
+            "decay": asked.decay,
+        }
         try:
             deleted = sum(one.shrink(**condition) for one in chosen)
         except ValueError as error:
@@ -113,6 +137,8 @@ class Holdings:
         dense = [update for update in updates if update.dense]
         if dense:
             skipped += self._apply_dense(dense, len(updates))
+        if skipped and not self.skipped:
+            _log.warning("%d rows or dense groups skip a NaN or Inf; fleet.server_stats() counts what follows", skipped)
         self.skipped += skipped
         return skipped
 
@@ -137,18 +163,29 @@ class Holdings:
         with self._dense_lock:
             if not self.is_started:
                 raise NotReadyError("dense parameters have no values yet; worker 0 sends them in fleet.init_worker()")
-            for index, group in enumerate(self.groups):
-                grads = updates[0].dense[index]
+            for index in sorted({group for update in updates for group in update.dense}):
+                own = [update for update in updates if index in update.dense]
+                grads, lr = own[0].dense[index], own[0].lrs[index]
                 if num_updates > 1:
                     grads = grads.copy()
-                    for update in updates[1:]:
+                    for update in own[1:]:
                         grads += update.dense[index]
                     grads *= np.float32(1.0 / num_updates)
                 if self.job.nonfinite == "skip" and not _native.all_finite(grads):
                     skipped += 1
                     continue
-                group.apply(grads, updates[0].lrs[index])
+                self.groups[index].apply(grads, lr)
         return skipped
+
+
+def make_holdings(job: JobSpec, server: int, device: str) -> Holdings:
+    """What a server holds of a job; UsageError if that is too much for it."""
+    try:
+        return Holdings(job, server, device)
+    except UsageError:
+        raise
+    except (MemoryError, ValueError) as error:  # numpy's, for sizes beyond all bounds
+        raise UsageError(f"server {server} cannot hold what the job declares: {error}") from None
 
 
 def _joined(arrays: Sequence[Any]) -> Any:

@@ -29,12 +29,13 @@ def merged(pushes: Sequence[Gradients], job: JobSpec) -> Gradients:
         _merge_tables([part for push in pushes for part in push.tables if part.table == index], len(pushes), job)
         for index in sorted({part.table for push in pushes for part in push.tables})
     ]
-    dense = [push.dense for push in pushes if push.dense]
+    with_dense = [push for push in pushes if push.dense]
+    lrs = {group: lr for push in with_dense for group, lr in push.lrs.items()}
     return Gradients(
         step=last.step,
         tables=tables,
-        dense=_merge_dense(dense, len(pushes), job) if dense else [],
-        lrs=last.lrs,
+        dense=_merge_dense(with_dense, sorted(lrs), job) if with_dense else [],
+        lrs={group: lrs[group] for group in sorted(lrs)},
         pulled_version=min(push.pulled_version for push in pushes),
     )
 
@@ -84,15 +85,16 @@ def _clicks(part: TablePush) -> torch.Tensor:
     return torch.zeros(len(part.keys), dtype=torch.float32) if part.clicks is None else part.clicks
 
 
-def _merge_dense(dense: Sequence[list[list[Tensor]]], num_pushes: int, job: JobSpec) -> list[list[Tensor]]:
-    merged_servers: list[list[Tensor]] = []
-    for server in range(len(dense[0])):
-        groups: list[Tensor] = []
-        for group, rule in enumerate(job.dense.groups):
-            total = np.frombuffer(dense[0][server][group], np.float32).copy()
-            for push in dense[1:]:
-                total += np.frombuffer(push[server][group], np.float32)
-            total *= np.float32(_factor(rule.name, num_pushes))
-            groups.append(total)
-        merged_servers.append(groups)
+def _merge_dense(pushes: Sequence[Gradients], groups: Sequence[int], job: JobSpec) -> list[list[Tensor]]:
+    """For each server, one buffer per group, of the pushes that have it."""
+    merged_servers: list[list[Tensor]] = [[] for _ in pushes[0].dense]
+    for group in groups:
+        own = [(push, list(push.lrs).index(group)) for push in pushes if group in push.lrs]
+        factor = np.float32(_factor(job.dense.groups[group].name, len(own)))
+        for server, buffers in enumerate(merged_servers):
+            total = np.frombuffer(own[0][0].dense[server][own[0][1]], np.float32).copy()
+            for push, place in own[1:]:
+                total += np.frombuffer(push.dense[server][place], np.float32)
+            total *= factor
+            buffers.append(total)
     return merged_servers

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,10 +13,31 @@ from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.optim.closure import loss_of
 from fleet.optim.paddle_methods import PaddleMethods
 from fleet.ps.from_torch import check_unchanged
+from fleet.ps.worker import has_left
 
 if TYPE_CHECKING:
     from fleet.ps.spec import RuleSpec
     from fleet.ps.worker import Worker
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one optimizer of a job is responsible for."""
+
+    rules: Sequence[RuleSpec] = ()
+    """Of its param_groups."""
+    dense_groups: Mapping[int, int] = field(default_factory=dict)
+    """The dense groups that it trains, ascending, each with its param_group."""
+    table_groups: Mapping[int, int] = field(default_factory=dict)
+    """Tables that follow one of its param_groups."""
+    table_lrs: Mapping[int, float] = field(default_factory=dict)
+    """Tables with a rule of their own."""
+    statistics: Mapping[int, float] = field(default_factory=dict)
+    """The dense group of running statistics, if there is one, and its rate."""
+    average: Callable[[torch.Tensor], None] | None = None
+    """Given: dense parameters stay in the workers, and this makes a tensor its mean over them."""
+    frozen: Sequence[tuple[str, torch.Tensor]] = ()
+    """Parameters that need no gradient, and so have no place in a dense group."""
 
 
 class ServerOptimizer(PaddleMethods, Optimizer):
@@ -26,71 +48,62 @@ class ServerOptimizer(PaddleMethods, Optimizer):
     parameters, and servers hold the tables only.
     """
 
-    def __init__(self, inner: Optimizer) -> None:
+    def __init__(self, inner: Optimizer, job: object = None) -> None:
         if not isinstance(inner, Optimizer):
-            raise UsageTypeError(f"optimizer must be a torch.optim.Optimizer, got {type(inner).__name__}")
+            raise UsageTypeError(
+                f"optimizer must be a torch.optim.Optimizer, got {type(inner).__name__}; give it for example "
+                "torch.optim.Adam(model.parameters())"
+            )
         # Not Optimizer.__init__, which would make groups of its own: everything is the inner one's.
         self.__dict__.update(inner.__dict__)
         self.inner = inner
+        self.job = job
+        """What it was made by."""
         self._worker: Worker | None = None
-        self._rules: Sequence[RuleSpec] = ()
+        self._has_left = False
+        self._share = Share()
         self._settings: list[list[Any]] = []
-        self._dense_groups: Sequence[int] = ()
-        self._table_groups: dict[int, int] = {}
-        self._table_lrs: dict[int, float] = {}
-        self._average: Callable[[torch.Tensor], None] | None = None
-        self._frozen: Sequence[tuple[str, torch.Tensor]] = ()
 
-    def bind(
-        self,
-        worker: Worker,
-        rules: Sequence[RuleSpec],
-        dense_groups: Sequence[int],
-        table_groups: dict[int, int],
-        table_lrs: dict[int, float],
-        average: Callable[[torch.Tensor], None] | None,
-        frozen: Sequence[tuple[str, torch.Tensor]] = (),
-    ) -> None:
-        """Take over what `fleet.init_worker()` found out.
-
-        `dense_groups`: the param_group of each dense group on the servers. `table_groups`: tables that follow a
-        param_group; `table_lrs`: tables with a rule of their own. `average`: dense gradients by all-reduce. `frozen`:
-        parameters that have no place on the servers.
-        """
-        self._worker, self._rules, self._dense_groups = worker, rules, dense_groups
-        self._table_groups, self._table_lrs, self._average = table_groups, table_lrs, average
-        self._frozen = frozen
+    def bind(self, worker: Worker, share: Share) -> None:
+        """Take over what `fleet.init_worker()` found out."""
+        self._worker, self._share, self._has_left = worker, share, False
 
     def unbind(self) -> None:
         """Let go of the worker, which has stopped."""
-        self._worker = None
+        self._worker, self._has_left = None, True
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Send the gradients; on return the model has the parameters of the next step."""
         loss = loss_of(closure)
         worker = self._worker
+        if self._has_left:
+            raise has_left("optimizer.step()")
         if worker is None:
             raise NotReadyError(
                 "optimizer.step() needs the servers; call fleet.init_worker() first (a model without tables can do "
                 "without servers: begin with fleet.init(is_collective=True))"
             )
         self._check_unchanged()
-        flat = worker.flat
-        if flat is not None and (self._average is not None or worker.policy.trains_locally):
+        share, flat = self._share, worker.flat
+        if flat is not None and (share.average is not None or worker.policy.trains_locally):
             flat.collect_gradients()
-            if self._average is not None:
-                self._average(flat.gradient_buffer)
+            if share.average is not None:
+                share.average(flat.gradient_buffer)
             if worker.takes(flat.gradient_buffer):
                 self.inner.step()
-        rates = [_rate(group["lr"]) for group in self.param_groups]
-        table_lrs = {**self._table_lrs, **{table: rates[group] for table, group in self._table_groups.items()}}
-        worker.step([rates[group] for group in self._dense_groups], table_lrs, has_dense=self._average is None)
+                if share.average is not None:
+                    flat.take_statistics()
+        rates = [_rate(index, group["lr"]) for index, group in enumerate(self.param_groups)]
+        dense = {} if share.average is not None else {index: rates[own] for index, own in share.dense_groups.items()}
+        if share.average is None:
+            dense |= share.statistics
+        worker.step(dense, {**share.table_lrs, **{table: rates[own] for table, own in share.table_groups.items()}})
         return loss
 
     def _check_unchanged(self) -> None:
         """Servers follow changes of lr only; anything else that moved is an error."""
-        for name, parameter in self._frozen:
+        for name, parameter in self._share.frozen:
             if parameter.requires_grad:
                 raise UsageError(
                     f"parameter {name!r} needs a gradient now, but was frozen in fleet.init_worker(); call "
@@ -100,16 +113,18 @@ class ServerOptimizer(PaddleMethods, Optimizer):
             [value for name, value in group.items() if name not in ("params", "lr")] for group in self.param_groups
         ]
         if settings != self._settings:
-            check_unchanged(self.inner, self._rules)
+            check_unchanged(self.inner, self._share.rules)
             self._settings = settings
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: ARG002 - gradients stay views of one buffer
         """Set every gradient to zero. They stay where they are, so `set_to_none` makes no difference."""
-        flat = None if self._worker is None else self._worker.flat
-        if flat is None:
+        worker, share = self._worker, self._share
+        if worker is None or worker.flat is None:
             self.inner.zero_grad()
         else:
-            flat.zero_grad()
+            worker.flat.zero_grad(share.dense_groups)
+        if worker is not None:
+            worker.zero_grad({*share.table_lrs, *share.table_groups})
 
     def state_dict(self) -> dict[str, Any]:
         """The inner optimizer's; what servers keep is saved by `fleet.save_persistables`."""
@@ -118,7 +133,8 @@ class ServerOptimizer(PaddleMethods, Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """The inner optimizer's; UsageError if there is state that would have to be on the servers."""
         worker = self._worker
-        if state_dict["state"] and worker is not None and self._average is None and not worker.policy.trains_locally:
+        is_local = worker is None or self._share.average is not None or worker.policy.trains_locally
+        if state_dict["state"] and not is_local:
             raise UsageError(
                 "the state of this optimizer is on the servers and cannot be loaded from a state_dict; use "
                 "fleet.load_model() with what fleet.save_persistables() wrote"
@@ -127,5 +143,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         self.param_groups = self.inner.param_groups
 
 
-def _rate(lr: Any) -> float:
+def _rate(group: int, lr: Any) -> float:
+    if isinstance(lr, str):
+        raise UsageError(f"lr of parameter group {group} must be a number, got {lr!r}; write it without quotes")
     return float(lr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.errors import CommunicationError
+from fleet.errors import CommunicationError, UsageError
 from fleet.ps.update import PushedUpdate
 
 
@@ -15,6 +15,8 @@ class Rounds:
 
     def __init__(self, num_workers: int, version: int = 0) -> None:
         self._present = set(range(num_workers))
+        self.gone: set[int] = set()
+        """Workers that have ended without taking leave: their steps will not come, and are not to be done without."""
         self._updates: dict[int, PushedUpdate] = {}
         self.version = version
         """Number of steps that are complete; the step that is collected now."""
@@ -26,20 +28,46 @@ class Rounds:
                 f"worker {update.worker} pushed step {update.step}, but the workers are at step {self.version}; "
                 "a worker that starts again must begin at the others' step"
             )
+        for other in self._updates.values():
+            if other.dense.keys() != update.dense.keys():
+                raise UsageError(
+                    f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
+                    "worker must step them in the same order"
+                )
         self._updates[update.worker] = update
 
     def join(self, worker: int) -> None:
         """Let in a worker that has started, maybe again: what it pushed in a former life does not count."""
         self._updates.pop(worker, None)
         self._present.add(worker)
+        self.gone.discard(worker)
 
-    def leave(self, worker: int) -> None:
-        """Let a worker go that has finished: steps go on without it, and what it has pushed counts."""
-        self._present.discard(worker)
+    def leave(self, worker: int, *, is_unfinished: bool = False) -> None:
+        """Let a worker go that has finished: steps go on without it, and what it has pushed counts.
+
+        One that is unfinished has ended all the same, and steps do not go on.
+        """
+        if is_unfinished:
+            self.gone.add(worker)
+        else:
+            self._present.discard(worker)
+
+    @property
+    def is_deserted(self) -> bool:
+        """Whether no worker is left."""
+        return self._present <= self.gone
 
     def missing(self) -> list[int]:
         """The workers whose gradients of this step have not come."""
         return sorted(self._present - self._updates.keys())
+
+    def is_away(self, worker: int) -> bool:
+        """Whether a worker has left, or ended otherwise."""
+        return worker not in self._present or worker in self.gone
+
+    def pushed(self) -> set[int]:
+        """The workers whose gradients of this step have come."""
+        return set(self._updates)
 
     def complete(self) -> list[PushedUpdate] | None:
         """The updates of the present step if it is complete; then the next one begins when `advance` is called."""

@@ -241,3 +241,8 @@ def Lamb(
 @_rule("sum")
 def Sum() -> None:
     """Adds what is pushed: the rule of servers in geo mode, where workers push differences."""
+
+
+@_rule("average")
+def Average(lr: float = 1.0) -> None:
+    """Moves values towards those pushed, by the share `lr`: the rule of running statistics, such as a batch norm's."""

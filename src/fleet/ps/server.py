@@ -20,11 +20,14 @@ import click
 from fleet import env, roles
 from fleet.errors import FleetError, UsageError
 from fleet.net import Endpoint
+from fleet.observe.logs import show_logs
 from fleet.ps.grpc_server import GrpcServer, check_exposure
 from fleet.ps.transport import Handler
 
 if TYPE_CHECKING:
     from types import FrameType
+
+_log = logging.getLogger("fleet.ps.server")  # also where this file is the program
 
 GRACE_S = 3.0
 """How long running calls may take to finish when the server is told to stop; less than fleetrun's patience."""
@@ -60,6 +63,7 @@ def serve(
     `is_held` says that this process holds the port already, as fleetrun does for its children.
     Outside the main thread there are no signals, and `service.finished` alone ends it.
     """
+    show_logs(logging.INFO)
     is_held = is_held or env.FLEET_JOB_ID.text() is not None
     server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held)
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
@@ -72,6 +76,7 @@ def serve(
             print(f"Server listening on {server.address}", flush=True)
             while not told and not finished.wait(_LOOK_S):
                 pass
+            _log.info("%s", f"told to stop by {signal.Signals(told[0]).name}" if told else "every worker has left")
         finally:
             if (close := getattr(service, "close", None)) is not None:
                 close()
@@ -143,7 +148,7 @@ def _command(endpoint: str | None, device: str, model_dir: str | None, allow_ano
 
 def main() -> None:
     """Run the command; a mistake is one line and exit code 2, any other error of Fleet one line and exit code 1."""
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    show_logs(logging.INFO)
     try:
         is_clean = _command.main(prog_name="python -m fleet.ps.server", standalone_mode=False)
     except click.ClickException as error:

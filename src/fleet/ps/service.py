@@ -11,17 +11,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import CommunicationError, DeadlineError, NotReadyError, UsageError
 from fleet.ps import storage
-from fleet.ps.holdings import Holdings
+from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.ledger import Ledger
+from fleet.ps.meetings import Meetings
 from fleet.ps.proto import ps_pb2
 from fleet.ps.rounds import Rounds
+from fleet.ps.saves import Saves
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.stats import Stats
-from fleet.ps.update import PushedUpdate, TablePull, read_dense, read_pull, read_push
+from fleet.ps.update import PushedUpdate, TablePull, Taken, read_dense, read_kept, read_pull, read_push
+from fleet.ps.waiting import awaited_by_all, forsaken, too_late
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,14 +38,6 @@ Opening = Callable[[JobSpec, int], "Sequence[NDArray[np.float32]] | None"]
 """Asked when the first worker declares a job, with the server's index: the first values of the dense groups, if any."""
 
 
-class _Taken(NamedTuple):
-    """What became of a push."""
-
-    is_new: bool
-    staleness: int
-    skipped: int
-
-
 class Service:
     """One server. `handle` is called from many threads."""
 
@@ -50,7 +45,7 @@ class Service:
         self, device: str = "cpu", model_dir: str | Path | None = None, opening: Opening | None = None
     ) -> None:
         self.finished = threading.Event()
-        """Set when every worker has left."""
+        """Set when no worker is left."""
         self._device = device
         self._opening = opening
         self._model_dir = None if model_dir is None else storage.checked_folder(model_dir)
@@ -62,16 +57,19 @@ class Service:
         self._holdings: Holdings | None = None
         self._ledger = Ledger(0)
         self._rounds = Rounds(0)
-        self._left: set[int] = set()
         self._stats = Stats()
+        self._meetings = Meetings(self._changed)
+        self._saves = Saves(self._applying)
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
             "Declare": self._declare,
             "Start": self._start,
+            "Keep": self._keep,
             "Pull": self._pull,
             "Push": self._push,
             "Leave": self._leave,
             "Save": self._save,
             "Load": self._load,
+            "Meet": self._meet,
             "Shrink": self._shrink,
             "Stats": self._report,
         }
@@ -115,7 +113,7 @@ class Service:
         with self._applying, self._changed:
             if is_new:
                 self._rounds.join(caller.worker)
-                self._left.discard(caller.worker)
+                self._meetings.forget(caller.worker)
                 self._changed.notify_all()  # its former life may wait for a step
             version = self._rounds.version
         reply = ps_pb2.DeclareReply.Header(
@@ -127,12 +125,7 @@ class Service:
         return reply, ()
 
     def _begin(self, job: JobSpec, server: int) -> Holdings:
-        try:
-            holdings = Holdings(job, server, self._device)
-        except UsageError:
-            raise
-        except (MemoryError, ValueError) as error:  # numpy's, for sizes beyond all bounds
-            raise UsageError(f"server {server} cannot hold what the job declares: {error}") from None
+        holdings = make_holdings(job, server, self._device)
         self._ledger, self._rounds = Ledger(job.num_workers), Rounds(job.num_workers)
         values = None if self._opening is None else self._opening(job, server)
         if self._model_dir is not None:
@@ -157,22 +150,32 @@ class Service:
 
     def _start(self, header: ps_pb2.StartRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        values = read_dense(tensors, holdings.job, holdings.server, "first values")
+        job, server, num_groups = holdings.job, holdings.server, len(holdings.groups)
+        values = read_dense(tensors[:num_groups], job, server, "first values")
+        kept = read_kept(tensors[num_groups:], job, server, "first values")
         with self._changed:
             if not holdings.is_started:
-                holdings.start(values)
+                holdings.start(values, kept)
                 self._changed.notify_all()
         return ps_pb2.StartReply.Header(), ()
+
+    def _keep(self, header: ps_pb2.KeepRequest.Header, tensors: Tensors) -> Answered:
+        holdings = self._known(header.caller)
+        holdings.keep(read_kept(tensors, holdings.job, holdings.server, f"worker {header.caller.worker}"))
+        return ps_pb2.KeepReply.Header(), ()
 
     # Training.
 
     def _pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
         pulls = read_pull(header, tensors, holdings.job)
-        version = self._wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=header.dense)
+        wants_dense = header.dense or header.kept
+        version = self._wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=wants_dense)
         rows = self._pulled(holdings, pulls)
         if header.dense:
             rows += holdings.read_dense()
+        if header.kept:
+            rows += holdings.kept
         return ps_pb2.PullReply.Header(version=version), rows
 
     def _wait_for(
@@ -180,37 +183,28 @@ class Service:
     ) -> int:
         """Return the version when it is the wanted one, and dense parameters are there if they are wanted."""
 
-        def is_ready() -> bool:
-            has_values = holdings.is_started or not wants_dense
-            is_over = (
-                self._is_closed
-                or self._failure is not None
-                or not self._ledger.is_present(caller.worker, caller.incarnation)
-            )
-            return is_over or (has_values and self._rounds.version >= version)
+        def is_reached() -> bool:
+            return (holdings.is_started or not wants_dense) and self._rounds.version >= version
+
+        def is_over() -> bool:
+            is_refused = self._is_closed or self._failure is not None
+            is_past = not self._ledger.is_present(caller.worker, caller.incarnation)
+            return is_refused or is_past or is_reached() or forsaken(holdings, self._rounds) is not None
 
         with self._changed:
-            if not self._changed.wait_for(is_ready, timeout_ms / 1000):
-                raise DeadlineError(self._why_not_ready(holdings, timeout_ms))
+            if not self._changed.wait_for(is_over, timeout_ms / 1000):
+                raise DeadlineError(too_late(holdings, self._rounds, timeout_ms))
             if self._is_closed:
                 raise CommunicationError("the server is stopping")
             self._refuse_failed()
             self._ledger.check(caller.worker, caller.incarnation)
+            if not is_reached():
+                raise CommunicationError(forsaken(holdings, self._rounds))
             return self._rounds.version
 
     def _refuse_failed(self) -> None:
         if self._failure is not None:
             raise CommunicationError(self._failure)
-
-    def _why_not_ready(self, holdings: Holdings, timeout_ms: int) -> str:
-        waited = f"waited {timeout_ms / 1000:g} s"
-        if not holdings.is_started:
-            return f"{waited} for worker 0 to send the first values of the dense parameters"
-        missing = ", ".join(map(str, self._rounds.missing()))
-        return (
-            f"{waited} for step {self._rounds.version}: no gradients from worker {missing}. Is it slow or gone? "
-            "FLEET_STEP_TIMEOUT_S sets how long to wait"
-        )
 
     def _push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
@@ -231,7 +225,7 @@ class Service:
         )
         return reply, rows
 
-    def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> _Taken:
+    def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken:
         """Collect or apply a push, unless it was taken before, and count it."""
         skipped = staleness = 0
         with self._ledger.once(header.caller.worker, header.caller.incarnation, header.sequence) as is_new:
@@ -244,7 +238,7 @@ class Service:
             self._stats.pushed(update, staleness, skipped)
         else:
             self._stats.count(repeated_pushes=1)
-        return _Taken(is_new, staleness, skipped)
+        return Taken(is_new, staleness, skipped)
 
     def _advance(self, update: PushedUpdate, pulled_version: int) -> int:
         """Count a push that was applied by itself; how many others came since its worker pulled."""
@@ -307,9 +301,9 @@ class Service:
     def _leave(self, header: ps_pb2.LeaveRequest.Header, _: Tensors) -> Answered:
         holdings = self._known(header.caller)
         with self._changed:
-            self._left.add(header.caller.worker)
-            self._rounds.leave(header.caller.worker)
-            is_last = len(self._left) == holdings.job.num_workers
+            self._rounds.leave(header.caller.worker, is_unfinished=header.is_unfinished)
+            self._changed.notify_all()  # whoever waits for one that is unfinished waits in vain
+            is_last = self._rounds.is_deserted
         if holdings.job.mode == "sync":
             self._stats.count(skipped=self._apply_if_complete(holdings))
         if is_last:
@@ -319,9 +313,7 @@ class Service:
     # State.
 
     def _save(self, header: ps_pb2.SaveRequest.Header, _: Tensors) -> Answered:
-        holdings = self._known(header.caller)
-        pieces = storage.save(holdings, header.folder, values_only=header.values_only)
-        return ps_pb2.SaveReply.Header(pieces=pieces), ()
+        return self._saves.save(self._known(header.caller), header, lambda: self._rounds.version), ()
 
     def _load(self, header: ps_pb2.LoadRequest.Header, _: Tensors) -> Answered:
         holdings = self._known(header.caller)
@@ -333,17 +325,25 @@ class Service:
                 self._changed.notify_all()
         return ps_pb2.LoadReply.Header(rows=loaded.rows, version=loaded.version), ()
 
+    def _meet(self, header: ps_pb2.MeetRequest.Header, _: Tensors) -> Answered:
+        job, caller = self._known(header.caller).job, header.caller.worker
+
+        def elsewhere(missing: Sequence[int]) -> list[int]:
+            pushed = self._rounds.pushed() if job.mode == "sync" and header.is_between_steps else set()
+            if self._is_closed or not self._ledger.is_present(caller, header.caller.incarnation):
+                return list(missing)
+            ahead = pushed if caller not in pushed else set()
+            return [one for one in missing if self._rounds.is_away(one) or one in ahead]
+
+        return self._meetings.answer(header, job.num_workers, elsewhere), ()
+
     def _shrink(self, header: ps_pb2.ShrinkRequest.Header, _: Tensors) -> Answered:
-        holdings = self._known(header.caller)
-        deleted, rows = holdings.shrink(
-            header.table,
-            now=self._stats.last_step & 0xFFFFFFFF,
-            unseen_steps=min(header.unseen_steps, 0xFFFFFFFF),
-            score_below=header.score_below if header.use_score else None,
-            decay=header.decay,
-        )
+        deleted, rows = self._known(header.caller).shrink(header, self._stats.last_step)
         return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=rows), ()
 
     def _report(self, header: ps_pb2.StatsRequest.Header, _: Tensors) -> Answered:
         holdings = self._known(header.caller)
-        return ps_pb2.StatsReply.Header(stats=self._stats.to_json(holdings, self._rounds.version)), ()
+        with self._changed:
+            awaited = awaited_by_all(holdings, self._rounds)
+        stats = self._stats.to_json(holdings, self._rounds.version)
+        return ps_pb2.StatsReply.Header(stats=stats, awaited=awaited.what, missing=awaited.workers), ()

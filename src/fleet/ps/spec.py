@@ -25,6 +25,11 @@ from fleet.strategy.mode import Mode
 T = TypeVar("T")
 
 DTYPES = ("float32", "float16", "bfloat16")
+# Of tensors that servers only keep: those that a checkpoint can hold (fleet.checkpoint.DTYPES).
+KEPT_DTYPES = (
+    *("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64", "bool"),
+    *("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"),
+)
 MODES = tuple(str(mode) for mode in Mode if mode is not Mode.OFF)
 NONFINITE = ("error", "skip")
 UNSEEN = ("zeros", "initial")
@@ -208,6 +213,27 @@ class DenseSpec(JsonForm):
 
 
 @dataclass(frozen=True)
+class KeptTensor(JsonForm):
+    """A tensor of the model that no step of an optimizer changes, and the server that keeps it as it is."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    server: int
+
+    def __post_init__(self) -> None:
+        name = _name("a kept tensor", self.name)
+        owner = f"tensor {name!r}"
+        _set(
+            self,
+            name=name,
+            dtype=checked(owner, "dtype", self.dtype, Text(KEPT_DTYPES)),
+            shape=checked(owner, "shape", self.shape, Many(Whole(least=0))),
+            server=checked(owner, "server", self.server, Whole(least=0, most=MAX_PROCESSES - 1)),
+        )
+
+
+@dataclass(frozen=True)
 class JobSpec(JsonForm):
     """All that servers need to know about a job."""
 
@@ -217,6 +243,7 @@ class JobSpec(JsonForm):
     nonfinite: str = "error"  # what a NaN or Inf in a gradient does: fails the push, or is left out of it
     tables: tuple[TableSpec, ...] = ()
     dense: DenseSpec = field(default_factory=DenseSpec)
+    kept: tuple[KeptTensor, ...] = ()  # buffers, frozen parameters: what the workers have beside tables and dense
 
     def __post_init__(self) -> None:
         _set(
@@ -230,14 +257,24 @@ class JobSpec(JsonForm):
                 for index, table in enumerate(self.tables)
             ),
             dense=_instance("job", "dense", self.dense, DenseSpec, "fleet.ps.spec"),
+            kept=tuple(
+                _instance("job", f"kept[{index}]", tensor, KeptTensor, "fleet.ps.spec")
+                for index, tensor in enumerate(self.kept)
+            ),
         )
         _once("table", (table.name for table in self.tables))
-        for block in self.dense.blocks:
-            if block.server >= self.num_servers:
+        _once("tensor", (*(name for name, _ in self.dense.shapes), *(tensor.name for tensor in self.kept)))
+        places = [(f"a block of parameter {block.parameter!r}", block.server) for block in self.dense.blocks]
+        places += [(f"tensor {tensor.name!r}", tensor.server) for tensor in self.kept]
+        for what, server in places:
+            if server >= self.num_servers:
                 raise UsageError(
-                    f"a block of parameter {block.parameter!r}: server must be below the number of servers, "
-                    f"{self.num_servers}, got {block.server}"
+                    f"{what}: server must be below the number of servers, {self.num_servers}, got {server}"
                 )
+
+    def kept_on(self, server: int) -> list[KeptTensor]:
+        """The tensors that a server keeps."""
+        return [tensor for tensor in self.kept if tensor.server == server]
 
 
 def check_cover(sizes: Sequence[tuple[str, int]], blocks: Sequence[DenseBlock]) -> None:

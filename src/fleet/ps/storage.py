@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import time
+from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fleet import _native, checkpoint
 from fleet.errors import CheckpointError
 from fleet.ps.holdings import Holdings
 from fleet.ps.spec import DenseBlock
 from fleet.ps.unseen import unseen_of
+
+Floats = NDArray[np.float32]
+
+_log = logging.getLogger(__name__)
 
 
 class Loaded(NamedTuple):
@@ -26,42 +35,89 @@ def checked_folder(folder: str | Path) -> Path:
     return checkpoint.find(folder)
 
 
-def save(holdings: Holdings, folder: str, *, values_only: bool) -> str:
-    """Write this server's files into `folder`; returns an account of them as JSON. Tables are locked shard by shard."""
+def check_folder(holdings: Holdings, folder: str | Path) -> Path:
+    """The path of a folder that this server is to write into or read from; CheckpointError if it does not see it."""
     path = Path(folder)
     if not _is_folder(path):
         raise CheckpointError(
-            f"server {holdings.server} does not see the folder {folder!r}; servers and workers must share a file system"
+            f"server {holdings.server} does not see the folder {str(folder)!r}; servers and workers must share a file "
+            "system"
         )
+    return path
+
+
+class Contents(NamedTuple):
+    """What a server writes of a checkpoint: its tables, which may be copies, and copies of its other tensors."""
+
+    holdings: Holdings
+    tables: Sequence[checkpoint.ReadableTable]
+    blocks: Sequence[checkpoint.BlockData]
+    kept: Sequence[NDArray[Any]]
+
+    @classmethod
+    def of(cls, holdings: Holdings, tables: Sequence[checkpoint.ReadableTable]) -> Contents:
+        """With the dense blocks and the kept tensors as they are now."""
+        return cls(holdings, tables, _blocks_with_data(holdings), holdings.kept)
+
+
+def save(holdings: Holdings, folder: str, *, values_only: bool) -> str:
+    """Write this server's files into `folder`; returns an account of them as JSON. Tables are locked shard by shard."""
+    path = check_folder(holdings, folder)
+    if not values_only:
+        return write(Contents.of(holdings, holdings.tables), path)
+    began_at = time.monotonic()
+    account = _export(holdings, path)
+    _note_saved(holdings, "values", path, began_at)
+    return account
+
+
+def _note_saved(holdings: Holdings, what: str, path: Path, began_at: float) -> None:
+    rows, took_s = sum(map(len, holdings.tables)), time.monotonic() - began_at
+    _log.info("saved %s of %d rows to %s in %.1f s", what, rows, path, took_s)
+
+
+def _export(holdings: Holdings, path: Path) -> str:
     job, server = holdings.job, holdings.server
-    if values_only:
-        return checkpoint.parts_to_text(
-            checkpoint.export_table(
-                table, spec.name, path, server, job.num_servers, dtype=spec.dtype, unseen=unseen_of(spec)
-            )
-            for spec, table in zip(job.tables, holdings.tables, strict=True)
+    return checkpoint.parts_to_text(
+        checkpoint.export_table(
+            table, spec.name, path, server, job.num_servers, dtype=spec.dtype, unseen=unseen_of(spec)
         )
+        for spec, table in zip(job.tables, holdings.tables, strict=True)
+    )
+
+
+def write(contents: Contents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
+    """Write a server's part of a checkpoint; `moved` is called after each file of a table, and at the end."""
+    holdings, began_at = contents.holdings, time.monotonic()
+    job, server = holdings.job, holdings.server
     pieces: list[checkpoint.Piece] = []
-    for spec, table in zip(job.tables, holdings.tables, strict=True):
+    for spec, table in zip(job.tables, contents.tables, strict=True):
         pieces += checkpoint.save_table(
-            table, spec.name, path, server, job.num_servers, dtype=spec.dtype, rule=_rule(holdings, spec.rule.name)
+            table,
+            spec.name,
+            path,
+            server,
+            job.num_servers,
+            dtype=spec.dtype,
+            rule=_rule(holdings, spec.rule.name),
+            moved=moved,
         )
-    pieces += checkpoint.save_dense(path, server, job.num_servers, _blocks_with_data(holdings))
+    pieces += checkpoint.save_dense(path, server, job.num_servers, contents.blocks)
+    kept = [(*form, bits) for form, bits in zip(_kept(holdings), contents.kept, strict=True)]
+    pieces += checkpoint.save_kept(path, server, job.num_servers, kept)
+    moved()
+    _note_saved(holdings, "values and state", path, began_at)
     return checkpoint.pieces_to_text(pieces)
 
 
 def load(holdings: Holdings, folder: Path) -> Loaded:
     """Replace everything by this server's part of a checkpoint, which any number of servers may have written."""
-    if not _is_folder(folder):
-        raise CheckpointError(
-            f"server {holdings.server} does not see the folder {str(folder)!r}; servers and workers must share a file "
-            "system"
-        )
-    where = checkpoint.find(folder)
+    began_at = time.monotonic()
+    where = checkpoint.find(check_folder(holdings, folder))
     manifest = checkpoint.read_manifest(where)
     job, server = holdings.job, holdings.server
-    wanted = [_block(holdings, block) for blocks in _by_group(holdings) for block in blocks]
-    dense = iter(checkpoint.load_dense(manifest, where, wanted))  # before anything is replaced
+    dense = _load_dense(holdings, manifest, where)  # before anything is replaced
+    kept = checkpoint.load_kept(manifest, where, _kept(holdings))
     rows = 0
     for spec, table in zip(job.tables, holdings.tables, strict=True):
         rows += checkpoint.load_table(
@@ -73,9 +129,37 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
             job.num_servers,
             dtype=spec.dtype,
             rule=_rule(holdings, spec.rule.name),
+            values_only=holdings.job.mode != "geo" and spec.rule.name == "sum",
         )
-    holdings.restore([checkpoint.join_buffer([next(dense) for _ in blocks]) for blocks in _by_group(holdings)])
+    holdings.restore(dense, kept)
+    took_s = time.monotonic() - began_at
+    _log.info("loaded %d rows of step %d from %s in %.1f s", rows, manifest.version, where, took_s)
     return Loaded(rows, manifest.version)
+
+
+def _load_dense(holdings: Holdings, manifest: checkpoint.Manifest, where: Path) -> list[tuple[Floats, Floats]]:
+    """Values and state of every dense group; a parameter that was only kept when it was saved begins a new state."""
+    saved = {block.parameter for piece in manifest.dense for block in piece.blocks}
+    by_group = _by_group(holdings)
+    trained = [block for blocks in by_group for block in blocks if block.parameter in saved]
+    found = dict(
+        zip(trained, checkpoint.load_dense(manifest, where, [_block(holdings, one) for one in trained]), strict=True)
+    )
+    for block in (block for blocks in by_group for block in blocks if block.parameter not in saved):
+        form = _block(holdings, block)
+        values = checkpoint.kept_values(manifest, where, block.parameter)
+        if values is None or len(values) != form.size:
+            raise CheckpointError(
+                f"{where} has no {block.parameter!r} of {form.size} elements; load it into the model it is from"
+            )
+        state = _native_rule(holdings, block).start(len(form))
+        (found[block],) = checkpoint.split_buffer([form], values[block.begin : block.end], state)
+    return [checkpoint.join_buffer([found[block] for block in blocks]) for blocks in by_group]
+
+
+def _kept(holdings: Holdings) -> list[tuple[str, checkpoint.Form]]:
+    """Name and form of each tensor that this server keeps."""
+    return [(spec.name, checkpoint.Form(spec.dtype, spec.shape)) for spec in holdings.job.kept_on(holdings.server)]
 
 
 def _is_folder(path: Path) -> bool:
@@ -101,13 +185,16 @@ def _by_group(holdings: Holdings) -> list[list[DenseBlock]]:
 
 def _block(holdings: Holdings, block: DenseBlock) -> checkpoint.BlockForm:
     dense = holdings.job.dense
-    spec = dense.groups[block.group]
-    rule = _rule(holdings, spec.name)
-    arrays, scalars = checkpoint.state_form(
-        _native.Rule(rule, {} if rule != spec.name else dict(spec.args)).state_width
-    )
+    rule = _rule(holdings, dense.groups[block.group].name)
+    arrays, scalars = checkpoint.state_form(_native_rule(holdings, block).state_width)
     size = prod(dict(dense.shapes)[block.parameter])
     return checkpoint.BlockForm(block.parameter, block.begin, block.end, size, rule, arrays, scalars)
+
+
+def _native_rule(holdings: Holdings, block: DenseBlock) -> _native.Rule:
+    spec = holdings.job.dense.groups[block.group]
+    rule = _rule(holdings, spec.name)
+    return _native.Rule(rule, {} if rule != spec.name else dict(spec.args))
 
 
 def _blocks_with_data(holdings: Holdings) -> Sequence[checkpoint.BlockData]:

@@ -42,6 +42,13 @@ def _sum(values: torch.Tensor, _: Arrays, __: Scalars, grads: torch.Tensor, ___:
     values.add_(grads)
 
 
+def _average(values: torch.Tensor, _: Arrays, __: Scalars, grads: torch.Tensor, lr: float, ___: Args) -> None:
+    if lr == 1:
+        values.copy_(grads)
+    else:
+        values.add_(grads.sub_(values).mul_(lr))
+
+
 def _sgd(values: torch.Tensor, _: Arrays, __: Scalars, grads: torch.Tensor, lr: float, args: Args) -> None:
     values.sub_(_plain_gradient(values, grads, args).mul_(lr))
 
@@ -209,6 +216,7 @@ TENSOR_RULES: dict[str, TensorRule] = {
     "adam": _adam,
     "adamax": _adamax,
     "adamw": _adamw,
+    "average": _average,
     "decayed_adagrad": _decayed_adagrad,
     "ftrl": _ftrl,
     "lamb": _lamb,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleet import _native
+from fleet.checkpoint import Form
 from fleet.errors import UsageError
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.wire import MAX_MESSAGE_BYTES
@@ -56,9 +57,18 @@ class PushedUpdate:
     worker: int
     step: int
     tables: tuple[TableUpdate, ...]
-    dense: tuple[NDArray[np.float32], ...]
-    """One array for each dense group, or nothing."""
-    lrs: tuple[float, ...]
+    dense: Mapping[int, NDArray[np.float32]]
+    """The gradients of each dense group that is pushed."""
+    lrs: Mapping[int, float]
+    """The learning rate of each."""
+
+
+class Taken(NamedTuple):
+    """What became of a push."""
+
+    is_new: bool
+    staleness: int
+    skipped: int
 
 
 def read_push(
@@ -126,14 +136,15 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
             else (None, None)
         )
         tables.append(TableUpdate(entry.table, _lr(entry.lr, where), keys, grads, counts, shows, clicks))
-    dense: tuple[NDArray[np.float32], ...] = ()
+    dense: dict[int, NDArray[np.float32]] = {}
     if header.dense_lrs:
-        dense = read_dense(rest, job, server, who)
+        groups = list(header.dense_groups) or list(range(len(job.dense.groups)))
+        dense = dict(zip(groups, read_dense(rest, job, server, who, groups), strict=True))
         if len(header.dense_lrs) != len(dense):
             raise UsageError(f"{who}: {len(header.dense_lrs)} learning rates for {len(dense)} dense groups")
     elif rest:
         raise UsageError(f"{who}: {len(rest)} tensors belong to nothing")
-    lrs = tuple(_lr(lr, who) for lr in header.dense_lrs)
+    lrs = {group: _lr(lr, who) for group, lr in zip(dense, header.dense_lrs, strict=True)}
     return PushedUpdate(header.caller.worker, header.step, tuple(tables), dense, lrs)
 
 
@@ -153,7 +164,7 @@ def refuse_nonfinite(update: PushedUpdate, job: JobSpec) -> None:
                 raise UsageError(
                     f"table {job.tables[part.table].name!r}: shows or clicks of {who} hold a NaN or an Inf"
                 )
-    for group, grads in enumerate(update.dense):
+    for group, grads in update.dense.items():
         if not _native.all_finite(grads):
             raise UsageError(
                 f"dense parameters, group {group}: the gradients of {who} hold a NaN or an Inf; nothing was applied. "
@@ -179,14 +190,31 @@ def read_floats(tensor: Tensor, shape: tuple[int, ...], where: str) -> NDArray[n
     return _read(tensor, np.float32, shape, where)
 
 
-def read_dense(tensors: Sequence[Tensor], job: JobSpec, server: int, who: str) -> tuple[NDArray[np.float32], ...]:
-    """One array for each dense group of this server."""
+def read_dense(
+    tensors: Sequence[Tensor], job: JobSpec, server: int, who: str, groups: Sequence[int] | None = None
+) -> tuple[NDArray[np.float32], ...]:
+    """One array for each of some dense groups of this server, or for all."""
     num_groups = len(job.dense.groups)
-    if len(tensors) != num_groups:
-        raise UsageError(f"{who}: {len(tensors)} dense tensors, but the job has {num_groups} dense groups")
+    if groups is None:
+        groups = range(num_groups)
+    if any(group >= num_groups for group in groups) or sorted(set(groups)) != list(groups):
+        raise UsageError(f"{who}: dense groups {list(groups)[:9]}, but the job has {num_groups}, to be named in order")
+    if len(tensors) != len(groups):
+        raise UsageError(f"{who}: {len(tensors)} dense tensors, but the job has {len(groups)} dense groups")
     return tuple(
         read_floats(tensor, (job.dense.size(server, group),), f"{who}, dense group {group}")
-        for group, tensor in enumerate(tensors)
+        for group, tensor in zip(groups, tensors, strict=True)
+    )
+
+
+def read_kept(tensors: Sequence[Tensor], job: JobSpec, server: int, who: str) -> tuple[NDArray[Any], ...]:
+    """The bits of each tensor that this server keeps, in memory of their own."""
+    own = job.kept_on(server)
+    if len(tensors) != len(own):
+        raise UsageError(f"{who}: {len(tensors)} kept tensors, but this server keeps {len(own)}")
+    return tuple(
+        _read(tensor, Form(spec.dtype, spec.shape).bits.type, spec.shape, f"{who}, tensor {spec.name!r}").copy()
+        for spec, tensor in zip(own, tensors, strict=True)
     )
 
 

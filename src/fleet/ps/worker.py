@@ -7,15 +7,16 @@ to them; without any, one service in this process takes their place.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from fleet import _native
 from fleet.errors import NotReadyError, UsageError
 from fleet.ps.client import Client, Gradients, TablePush
+from fleet.ps.kept import KeptTensors
 from fleet.ps.lookup import Lookup, Request, make_lookup
 from fleet.ps.modes.base import PushPolicy
 from fleet.ps.staging import wait_for
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+def has_left(what: str) -> NotReadyError:
+    """The error of a call that comes after `fleet.stop_worker()`."""
+    return NotReadyError(
+        f"{what}: this worker has left the servers; move the call before fleet.stop_worker(), or join them again with "
+        "fleet.init_worker()"
+    )
+
+
 @dataclass(eq=False, repr=False)
 class Worker:
     """One worker of a job, between `fleet.init_worker()` and `fleet.stop_worker()`. Used from one thread."""
@@ -37,8 +46,14 @@ class Worker:
     flat: FlatParameters | None
     device: torch.device
     num_steps: int
+    kept: KeptTensors = field(default_factory=KeptTensors)
+    """What the model has beside tables and dense parameters."""
+    other_names: dict[str, torch.Tensor] = field(default_factory=dict, init=False)
+    """Further names of the model's tensors, as tied weights have."""
     has_optimizer: bool = field(default=True, init=False)
     """Whether somebody will call `step`; without it, rows are looked up to be read only."""
+    behind: tuple[object, Any] | None = field(default=None, init=False)
+    """Data that `fleet.prefetch` reads a batch ahead, and its state before that batch: where training is."""
 
     def __post_init__(self) -> None:
         # Keys need their number of occurrences where the entry policy counts.
@@ -46,7 +61,7 @@ class Worker:
         self._clicks = [spec.entry.name == "show_click" for spec in self.client.job.tables]
         self._ahead: list[Lookup] = []  # of the next batch, and until it is used of this one
         self._newest: list[Lookup] = []  # what the last `prefetch` made
-        self._kept: list[Lookup] = []  # what was ahead when the last step ended
+        self._last_ahead: list[Lookup] = []  # what was ahead when the last step ended
         self._has_warned = False
         self._used: list[Lookup] = []  # of this batch; their gradients are the next push
 
@@ -84,32 +99,53 @@ class Worker:
         """Stop prefetching: no more batches are known ahead."""
         self.policy.expect_no_pull()
 
-    def step(self, lrs: Sequence[float], table_lrs: Mapping[int, float], has_dense: bool = True) -> None:
-        """Send the gradients of the lookups since the last step, and of the dense parameters."""
-        self._forget([lookup for lookup in self._ahead if lookup in self._kept])  # this step makes their rows old
+    def step(self, lrs: Mapping[int, float], table_lrs: Mapping[int, float]) -> None:
+        """Send the gradients of the lookups since the last step, and of the dense parameters.
+
+        Of the dense groups those of `lrs`, ascending, and of the tables those of `table_lrs`.
+        """
+        self._forget([lookup for lookup in self._ahead if lookup in self._last_ahead])  # this step makes their rows old
         # From a GPU all gradients are copied first, and waited for once.
-        sparse = [(lookup, grads) for lookup in self._used if (grads := lookup.gradients()) is not None]
-        versions = [lookup.version for lookup in self._used]
-        self._used.clear()
+        used = [lookup for lookup in self._used if lookup.table in table_lrs]
+        sparse = [(lookup, grads) for lookup in used if (grads := lookup.gradients()) is not None]
+        versions = [lookup.version for lookup in used]
+        self._used = [lookup for lookup in self._used if lookup.table not in table_lrs]
         dense: list[list[Tensor]] = []
-        if has_dense and self.flat is not None and not self.policy.trains_locally:
+        if lrs and self.flat is not None and not self.policy.trains_locally:
             self.flat.collect_gradients()
             self.flat.to_host()
             self._refuse_nonfinite("dense parameters", self.flat.host_gradients)
             dense = [
-                [b"".join(self.flat.pieces(server, group)) for group in range(len(lrs))]
+                [b"".join(self.flat.pieces(server, group)) for group in lrs]
                 for server in range(self.client.num_servers)
             ]
         wait_for(self.device)
         tables = [self._push_of(lookup, grads, table_lrs) for lookup, grads in sparse]
         if dense:
             versions.append(self.policy.version)
-        gradients = Gradients(self.num_steps, tables, dense, list(lrs), min(versions, default=0))
+        gradients = Gradients(self.num_steps, tables, dense, dict(lrs), min(versions, default=0))
         waiting = [] if self.policy.pulls_ahead else [lookup for lookup in self._ahead if lookup.rows is None]
         self.policy.step(gradients, waiting)
-        self._kept = list(self._ahead)
+        self._last_ahead = list(self._ahead)
         self.num_steps += 1
         self.client.check_rows()
+
+    def zero_grad(self, tables: Collection[int]) -> None:
+        """Drop the gradients that rows of some tables have; their lookups may still get others."""
+        for lookup in self._used:
+            if lookup.table in tables and lookup.rows is not None:
+                lookup.rows.grad = None
+
+    def send_kept(self) -> None:
+        """Give the servers this worker's values of what they keep, for the save that follows."""
+        if self.kept:
+            self.client.keep([self.kept.values(server) for server in range(self.client.num_servers)])
+
+    def take_kept(self) -> None:
+        """Take over what the servers keep."""
+        if self.kept:
+            for server, (_, tensors) in enumerate(self.client.pull((), kept=True).results()):
+                self.kept.load(server, tensors)
 
     def row_gradients(self) -> list[torch.Tensor]:
         """The gradients of rows that the next step will send."""
@@ -133,6 +169,7 @@ class Worker:
         self._ahead.clear()
         self._used.clear()
         self.policy.restart_at(version)
+        self.take_kept()
         if self.client.job.mode == "sync":
             self.num_steps = version
 

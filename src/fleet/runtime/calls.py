@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from fleet.errors import RoleError, UsageError
+from fleet.errors import NotReadyError, RoleError, UsageError
 from fleet.roles import Role
 from fleet.roles.questions import Questions
 from fleet.strategy import DistributedStrategy
@@ -61,7 +61,7 @@ class ServerCalls(Questions):
             from fleet.runtime.module_job import ModuleJob
 
             self._modules = ModuleJob(
-                average=lambda tensor: self.util.mean_(tensor), broadcast=lambda tensor: self.util.broadcast_(tensor)
+                average=lambda tensor: self.util.mean_(tensor), add_up=lambda tensor: self.util.sum_(tensor)
             )
         return self._modules
 
@@ -142,6 +142,28 @@ class ServerCalls(Questions):
         feeds to the targets and its parameters, those on servers included; returns the names of the targets.
         """
         return self._server_job().save_inference_model(*args, **more)
+
+    def gather_state_dict(
+        self, model: nn.Module, folder: str | PathLike[str] | None = None, *, max_bytes: int = 8 << 30
+    ) -> dict[str, Any]:
+        """A plain state_dict with all values in it: for each table its rows as `weight`, with their ids as `keys`.
+
+        Whoever calls it gets it, in host memory; no other worker takes part. Parameters and rows are those on the
+        servers, buffers this worker's. Rows travel by way of `folder`, which servers must see (by default that for
+        temporary files, which is right on one machine). UsageError where tables take more than `max_bytes`.
+
+            torch.save(fleet.gather_state_dict(model), "model.pt")
+            model.load_state_dict(torch.load("model.pt"))       # in a process without a job
+        """
+        from fleet.runtime.gather import gather_state_dict, rows_elsewhere
+
+        try:
+            worker = self._module_job().worker("fleet.gather_state_dict()")
+        except NotReadyError:  # everything may be in the model itself
+            if rows_elsewhere(model):
+                raise
+            worker = None
+        return gather_state_dict(model, worker, folder, max_bytes)
 
     def shrink(
         self,

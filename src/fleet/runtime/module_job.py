@@ -1,20 +1,24 @@
-"""A job of torch modules with servers: one model, one optimizer, and the worker that they are bound to."""
+"""A job of torch modules with servers: one model, its optimizers, and the worker that they are bound to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
-from fleet.errors import NotReadyError, UsageTypeError
+from fleet.collective.sync_batch_norm import synchronise
+from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
 from fleet.ps.optimizer import ServerOptimizer
-from fleet.runtime import saving
-from fleet.runtime.join import share_parameters, start_worker
+from fleet.ps.worker import has_left
+from fleet.runtime import saving, unstopped
+from fleet.runtime.join import start_worker
+from fleet.runtime.one_writer import OneWriter
 
 if TYPE_CHECKING:
     from fleet.ps.placement import Dispatch, Dispatcher
@@ -26,48 +30,80 @@ Folder = str | PathLike[str]
 
 
 class ModuleJob:
-    """The model and the optimizer of a job in this process.
+    """The model and the optimizers of a job in this process.
 
-    `average` gives a tensor its mean over the workers, `broadcast` what it is in worker 0.
+    `average` gives a tensor its mean over the workers, `add_up` its sum.
     """
 
-    def __init__(self, average: Callable[[torch.Tensor], None], broadcast: Callable[[torch.Tensor], None]) -> None:
+    def __init__(self, average: Callable[[torch.Tensor], None], add_up: Callable[[torch.Tensor], None]) -> None:
         self._average = average
-        self._broadcast = broadcast
+        self._add_up = add_up
         self._worker: Worker | None = None
+        self._has_left = False
         self._model: nn.Module | None = None
-        self._optimizer: ServerOptimizer | None = None
+        self._optimizers: list[ServerOptimizer] = []
+        self.before_leaving: list[Callable[[], None]] = []
+        """What is to be done before this worker takes leave of the servers."""
+        self._num_meetings = 0
+        self._writer = OneWriter()
 
     def add_model(self, model: nn.Module) -> None:
-        """Train this model; the last one given counts."""
+        """Train this model; UsageError if there is another, unless its worker has left the servers."""
+        if self._model not in (None, model) and not self._has_left:
+            raise UsageError(
+                f"fleet.distributed_model() was given a {type(self._model).__name__} before, and a job has one model; "
+                "put both into one: nn.ModuleList([first, second])"
+            )
+        if self._model is not model:
+            self._optimizers = [one for one in self._optimizers if not self._has_left]  # those of a job that is over
         self._model = model
+        if self._worker is None and any(is_lazy(parameter) for parameter in model.parameters()):
+            for module in model.modules():
+                if isinstance(module, SparseModule):
+                    module.run_dry()  # a batch must go through before `init_worker`, which wants shapes
 
     def add_optimizer(self, users: torch.optim.Optimizer) -> ServerOptimizer:
         """The optimizer to train with, in the place of the user's: its step runs on the servers."""
-        self._optimizer = ServerOptimizer(users)
-        return self._optimizer
+        if self._worker is not None:
+            raise NotReadyError(
+                "fleet.distributed_optimizer() must come before fleet.init_worker(), which tells the servers what is "
+                "trained"
+            )
+        optimizer = ServerOptimizer(users, self)
+        own = {id(parameter) for group in users.param_groups for parameter in group["params"]}
+        known = [
+            one
+            for one in self._optimizers
+            if one.inner is not users
+            and not (self._has_left and any(id(old) in own for group in one.param_groups for old in group["params"]))
+        ]
+        self._optimizers = [*known, optimizer]
+        return optimizer
 
     def init_worker(
         self, servers: Servers, strategy: DistributedStrategy, dispatcher: Dispatcher | Dispatch | None
     ) -> None:
-        """Declare tables, agree on the first dense parameters, bind model and optimizer."""
+        """Declare the model, agree on its first values, bind model and optimizers."""
         if self._worker is not None:
             raise NotReadyError("fleet.init_worker() was called before; call fleet.stop_worker() first")
-        is_averaged = strategy.dense == "allreduce"
-        if is_averaged and servers.who.num_workers > 1 and self._model is not None:
-            share_parameters(self._model, self._broadcast)
+        if strategy.sync_batch_norm and servers.who.num_workers > 1 and self._model is not None:
+            synchronise(self._model, torch.device("cpu"), self._add_up)
+        self._has_left = False
         self._worker = start_worker(
             self._model,
-            self._optimizer,
+            self._optimizers,
             servers.who,
             strategy,
             connect=servers.connect,
             dispatcher=dispatcher,
-            average=self._average if is_averaged else None,
+            average=self._average,
         )
+        unstopped.joined(self._worker)
 
     def worker(self, what: str) -> Worker:
         """The worker; NotReadyError before `init_worker` and after `stop_worker`."""
+        if self._has_left:
+            raise has_left(what)
         if self._worker is None:
             raise NotReadyError(f"{what} needs the servers; call fleet.init_worker() first")
         return self._worker
@@ -77,18 +113,32 @@ class ModuleJob:
         if self._worker is None:
             return
         try:
+            for finish in self.before_leaving:
+                finish()
             self._worker.stop()
+            unstopped.stopped(self._worker)
         finally:
             self.let_go()
+
+    def leave(self) -> None:
+        """The script ends: see `unstopped`."""
+        if self._worker is not None:
+            unstopped.leave(self._worker)
+
+    def name_meetings(self, what: str) -> str:
+        """A name for meetings of all workers, who ask for names in the same order."""
+        self._num_meetings += 1
+        return f"{what}/{self._num_meetings}"
 
     def let_go(self) -> None:
         """Unbind model and optimizer from a worker that has stopped, or is to be dropped."""
         if self._worker is None:
             return
         worker, self._worker = self._worker, None
+        self._has_left = True
         worker.close()
-        if self._optimizer is not None:
-            self._optimizer.unbind()
+        for optimizer in self._optimizers:
+            optimizer.unbind()
         for module in () if self._model is None else self._model.modules():
             if isinstance(module, SparseModule):
                 module.bind(None)
@@ -101,12 +151,24 @@ class ModuleJob:
                 "fleet.save_persistables(): a job of modules takes one argument, save_persistables(dirname); "
                 "executor and program belong to a job of programs"
             )
-        return saving.save(worker, dirname)
+        return self._writer.save(worker, "fleet.save_persistables()", dirname, lambda: saving.save(worker, dirname))
 
     def save_inference_model(self, *arguments: Any, **named: Any) -> Path:
         """Write values only, as plain numpy files."""
-        return saving.export(self.worker("fleet.save_inference_model()"), *arguments, **named)
+        call = "fleet.save_inference_model()"
+        worker = self.worker(call)
+        return self._writer.save(
+            worker, call, _folder_of(call, arguments, named), lambda: saving.export(worker, *arguments, **named)
+        )
 
     def read_trainer_variables(self, dirname: Folder) -> Callable[[], None]:  # noqa: ARG002
         """Nothing: everything that a checkpoint of modules has is on the servers."""
         return lambda: None
+
+
+def _folder_of(call: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Folder:
+    """The folder among the arguments of a call that needs one."""
+    folder = arguments[0] if arguments else named.get("dirname", named.get("folder"))
+    if not isinstance(folder, str | PathLike):
+        raise UsageTypeError(f"{call} takes the folder to write, got {folder!r}")
+    return folder

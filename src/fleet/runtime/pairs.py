@@ -30,11 +30,17 @@ class Pairs:
         self._num_workers = identity.num_workers
         self._device = device
         self.models: list[DistributedModel] = []
+        self._given: list[nn.Module] = []
         self.optimizers: list[CollectiveOptimizer] = []
 
     def add_model(self, module: nn.Module) -> DistributedModel:
         """The model to train in place of `module`; it is linked to the optimizer that has its parameters."""
+        if any(one is module for one in self._given):
+            raise UsageError(
+                "this model was given to fleet.distributed_model() before; call it once, and train what it returned"
+            )
         model = DistributedModel(module, self.strategy, self._num_workers, self._device)
+        self._given.append(module)
         self.models.append(model)
         for optimizer in self.optimizers:
             self._link(model, optimizer)

@@ -48,11 +48,26 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
         return
     try:
         ask(current)
-        for following in batches:
+        for state, following in _with_states(loader, batches):
+            worker.behind = (loader, state)
             ask(following)
             yield current
             current = following
+        worker.behind = None
         worker.end_prefetch()
         yield current
     finally:
+        worker.behind = None
         worker.end_prefetch()
+
+
+def _with_states(loader: object, batches: Iterator[Batch]) -> Iterator[tuple[Any, Batch]]:
+    """Each batch with the state that its loader had before, if that has one: a checkpoint must not skip the batch."""
+    state_dict = getattr(loader, "state_dict", lambda: None)
+    while True:
+        state = state_dict()
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        yield state, batch

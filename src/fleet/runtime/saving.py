@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import torch
+
 from fleet import _native, checkpoint
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import RuleSpec
@@ -39,9 +41,10 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
             "is loaded",
             folder,
         )
+    worker.send_kept()
     with checkpoint.saving(folder) as writing:
         manifest = checkpoint.Manifest(
-            *_written(worker, writing, checkpoint.pieces_from_text, values_only=False),
+            *written(worker, writing, checkpoint.pieces_from_text, values_only=False),
             job=json.loads(worker.client.job.to_json()),
             others=() if beside is None else tuple(beside(writing)),
         )
@@ -56,7 +59,7 @@ def export(worker: Worker, folder: Folder) -> Path:
     """Write an inference copy: values only, as numpy files."""
     worker.policy.flush()
     with checkpoint.saving(folder, checkpoint.InferenceIndex) as writing:
-        about = _written(worker, writing, checkpoint.parts_from_text, values_only=True)
+        about = written(worker, writing, checkpoint.parts_from_text, values_only=True)
         dense = tuple(checkpoint.export_dense(writing, _dense_values(worker)))
         return checkpoint.commit(writing, folder, checkpoint.InferenceIndex(*about, dense))
 
@@ -82,7 +85,7 @@ def load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> 
     util.barrier()  # nothing that was computed before may reach what is loaded
     rows = int(util.all_reduce(load(worker, folder) if who.index == 0 else 0))
     if who.index != 0:
-        worker.restart_at(_version(worker))
+        worker.restart_at(version_of(worker))
     util.barrier()  # a step of one would be another version for those who have not looked yet
     return rows
 
@@ -118,7 +121,7 @@ def stats(worker: Worker) -> list[dict[str, Any]]:
     return [json.loads(reply.stats) for reply, _ in replies]
 
 
-def _written(
+def written(
     worker: Worker, writing: Path, read: Callable[[str, str], Iterable[T]], *, values_only: bool
 ) -> tuple[int, int, tuple[T, ...]]:
     """Let all servers write; the version, the number of servers, and what `read` makes of the account of each."""
@@ -133,15 +136,25 @@ def _written(
         read(reply.pieces, f"server {transport.endpoint}")
         for transport, (reply, _) in zip(worker.client.transports, replies, strict=True)
     ]
-    return _version(worker), worker.client.num_servers, tuple(one for account in accounts for one in account)
+    return version_of(worker), worker.client.num_servers, tuple(one for account in accounts for one in account)
 
 
-def _version(worker: Worker) -> int:
+def version_of(worker: Worker) -> int:
+    """How many steps (sync) or pushes (otherwise) the servers have applied."""
     return max(int(each["version"]) for each in stats(worker))
 
 
 def _dense_values(worker: Worker) -> dict[str, Any]:
-    if worker.flat is None:
-        return {}
+    """Every tensor of the model that is no row, under each of its names."""
     worker.policy.refresh()
-    return {name: value.detach().cpu().numpy() for name, value in worker.flat.parameters()}
+    values = {} if worker.flat is None else dict(worker.flat.parameters())
+    values |= {spec.name: tensor for spec, tensor in worker.kept.tensors}
+    values |= worker.other_names
+    return {name: _array(tensor) for name, tensor in values.items()}
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    """What numpy cannot hold, such as bfloat16, as float32."""
+    host = tensor.detach().cpu()
+    is_known = host.dtype in (torch.float16, torch.float32, torch.float64) or not host.is_floating_point()
+    return (host if is_known else host.float()).numpy()

@@ -93,5 +93,4 @@ class CollectiveFields(Record):
         "changes nothing: one communicator carries gradients in buckets, which NCCL spreads over its own channels.",
         least=1,
     )
-    sync_batch_norm = switch(False, "computes batch-norm statistics over the batch of all workers.")
     find_unused_parameters = switch(False, "allows parameters that take no part in a forward pass.")

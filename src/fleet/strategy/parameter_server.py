@@ -64,10 +64,3 @@ class ParameterServerFields(Record):
         "server",
         "allreduce",
     )
-    nonfinite_gradients = text(
-        "error",
-        "says what a NaN or an Inf in a gradient does: it is an error and nothing is sent, or such rows and dense "
-        "steps are skipped and counted.",
-        "error",
-        "skip",
-    )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fleet.strategy.collective import CollectiveFields
+from fleet.strategy.common import CommonFields
 from fleet.strategy.execution import ExecutionFields
 from fleet.strategy.field import AnySpec, Spec, shown
 from fleet.strategy.group import GroupField
@@ -17,6 +18,7 @@ from fleet.strategy.record import Record
 from fleet.strategy.training import TrainingFields
 
 THEMES: tuple[tuple[str, type[Record]], ...] = (
+    ("Every job", CommonFields),
     ("Parameter server", ParameterServerFields),
     ("Collective", CollectiveFields),
     ("The training step", TrainingFields),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from fleet.errors import NotSupportedError, StrategyError
 from fleet.strategy.collective import CollectiveFields
+from fleet.strategy.common import CommonFields
 from fleet.strategy.execution import ExecutionFields
 from fleet.strategy.field import shown
 from fleet.strategy.mode import Mode, mode_of
@@ -31,7 +32,9 @@ CHOSEN_BY_AUTO = ("amp", "compile", "channels_last", "fused_optimizer", "cudnn_e
 """Switches that `auto` turns as it likes, unless somebody has set them."""
 
 
-class DistributedStrategy(ParameterServerFields, CollectiveFields, TrainingFields, ParallelFields, ExecutionFields):
+class DistributedStrategy(
+    CommonFields, ParameterServerFields, CollectiveFields, TrainingFields, ParallelFields, ExecutionFields
+):
     """How to train on many machines; every field is described below.
 
     A field is checked when it is set, so a wrong value fails on the line that wrote it. So does a setting of

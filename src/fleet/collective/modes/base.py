@@ -71,6 +71,12 @@ class SyncPolicy:
     def reduce_now(self) -> None:
         """Average the gradients that were accumulated without being reduced."""
 
+    def require_gradients(self) -> None:
+        """UsageError if backward has left a reduction unfinished, because it did not reach all parameters."""
+
+    def explain(self, error: RuntimeError) -> UsageError | None:
+        """What to raise in the place of an error of `training_call`, where more can be said about it."""
+
     def before_step(self) -> None:
         """The gradients are final; the optimizer is about to step."""
 

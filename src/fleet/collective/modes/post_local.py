@@ -16,6 +16,7 @@ from torch import nn
 from fleet.collective.modes.base import Call
 from fleet.collective.modes.local_sgd import Interval, LocalSGDPolicy
 from fleet.collective.modes.reduce_grad import ReduceGrad
+from fleet.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,13 @@ class PostLocal(LocalSGDPolicy):
     def reduce_now(self) -> None:
         if self._reduce_grad is not None and not self.is_local:
             self._reduce_grad.reduce_now()
+
+    def require_gradients(self) -> None:
+        if self._reduce_grad is not None and not self.is_local:
+            self._reduce_grad.require_gradients()
+
+    def explain(self, error: RuntimeError) -> UsageError | None:
+        return None if self._reduce_grad is None else self._reduce_grad.explain(error)
 
     def _needs_anchor(self) -> bool:
         return True

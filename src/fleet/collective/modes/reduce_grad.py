@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from fleet import env
 from fleet.collective.average import mean_
 from fleet.collective.modes.base import Call, SyncPolicy
 from fleet.collective.sync_batch_norm import is_synchronised
+from fleet.errors import UsageError
 
 MB = 1 << 20
 
@@ -45,6 +47,7 @@ class ReduceGrad(SyncPolicy):
             one.register_hook(torch.clone)
         self.ddp = _make(module, buckets)
         self._buckets = buckets
+        self._trained = [(name, one) for name, one in module.named_parameters() if one.requires_grad]
         if buckets.dtype is not None:
             # A lambda, since torch compares annotations as objects and ours are texts.
             self.ddp.register_comm_hook(buckets.dtype, lambda dtype, bucket: _send_as(dtype, bucket))
@@ -56,13 +59,23 @@ class ReduceGrad(SyncPolicy):
     def expect(self, reduces: bool) -> None:
         self.ddp.require_backward_grad_sync = reduces
 
+    def require_gradients(self) -> None:
+        missing = [name for name, one in self._trained if one.grad is None and one.requires_grad]
+        if missing and len(missing) < len(self._trained) and not self._buckets.find_unused:
+            raise _unused(missing)
+
+    def explain(self, error: RuntimeError) -> UsageError | None:
+        """torch finds at the next batch what `require_gradients` does not see, and names parameters by number."""
+        found = re.search(r"did not receive grad for rank \d+: ([\d ]+)", str(error))
+        return _unused([self._trained[int(place)][0] for place in found[1].split()]) if found else None
+
     def reduce_now(self) -> None:
         gradients = [one.grad for one in self.with_gradients() if one.grad is not None]
         mean_(gradients, self._buckets.size_bytes, self._buckets.dtype)
 
     def with_gradients(self) -> list[nn.Parameter]:
         """The parameters that have a gradient on any worker; where this one has none, it gets zeros."""
-        trained = [one for one in self.module.parameters() if one.requires_grad]
+        trained = [one for _, one in self._trained if one.requires_grad]
         # A worker whose batches did not use a parameter has no gradient where another may have one.
         used = torch.tensor([one.grad is not None for one in trained], dtype=torch.uint8)
         dist.all_reduce(used, dist.ReduceOp.MAX)
@@ -87,6 +100,15 @@ class ReduceGrad(SyncPolicy):
         self.ddp._join_config = type(self.ddp._join_config).construct_disabled_join_config()
         everybody = dist.all_reduce(torch.zeros(1, device=self.ddp.device), async_op=True)
         self.ddp.reducer._set_forward_pass_work_handle(everybody, True)
+
+
+def _unused(names: list[str], most: int = 4) -> UsageError:
+    listed = ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return UsageError(
+        f"backward has left no gradient for {listed}, so workers could not average: these parameters had no part in "
+        "the loss; set strategy.find_unused_parameters = True, or freeze them with requires_grad_(False) before "
+        "fleet.distributed_model()"
+    )
 
 
 def sparse_parameters(module: nn.Module) -> list[torch.Tensor]:

@@ -40,6 +40,7 @@ class Mailbox:
         self._line = _open_line(store)
         self._limit_s = limit_s
         self._unanswered: threading.Thread | None = None
+        self._turn = threading.Lock()
 
     def close(self) -> None:
         """Nothing may be called afterwards."""
@@ -88,7 +89,10 @@ class Mailbox:
         return self._call(lambda: self._store.add(key, more))
 
     def _call(self, what: Callable[[], T], limit_s: float | None = None) -> T:
-        limit_s = self._limit_s if limit_s is None else limit_s
+        with self._turn:
+            return self._call_in_turn(what, self._limit_s if limit_s is None else limit_s)
+
+    def _call_in_turn(self, what: Callable[[], T], limit_s: float) -> T:
         if self._unanswered is not None and self._unanswered.is_alive():
             raise CommunicationError("the store's host still owes an answer to an earlier call")
         answers: queue.SimpleQueue[T | Exception] = queue.SimpleQueue()

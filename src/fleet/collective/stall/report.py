@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 
 from fleet.collective.stall.state import Stall, State
+from fleet.observe.waiting import workers_text
 
 EXIT_CODE = 124
 """How a worker ends after a stall: the code that `timeout` has for a command that took too long."""
@@ -98,7 +99,7 @@ def notice(findings: Findings, timeout_s: float) -> str:
     wheres = {findings.states[one].where for one in verdict.behind} - {""}
     place = f", at {wheres.pop()}" if len(wheres) == 1 else ""
     return (
-        f"{_has_waited(findings.stall)}{f' for {_workers(late)}' if late else ''}{place}; "
+        f"{_has_waited(findings.stall)}{f' for {workers_text(late)}' if late else ''}{place}; "
         f"after {timeout_s:g} s the job ends (FLEET_STALL_TIMEOUT_S)"
     )
 
@@ -109,7 +110,9 @@ def report(findings: Findings, timeout_s: float) -> str:
     verdict = judge(findings)
     lines = ["a collective has stalled"]
     lines += _stacks([states[one] for one in verdict.behind or verdict.waiting])
-    lines.append(_has_waited(stall) + (f" for {_workers(verdict.absent)}" if verdict.absent and not trouble else ""))
+    lines.append(
+        _has_waited(stall) + (f" for {workers_text(verdict.absent)}" if verdict.absent and not trouble else "")
+    )
     lines += [_behind(states[one]) for one in verdict.behind]
     lines += [f"worker {one} did not come: its script has ended or has called fleet.shutdown()" for one in verdict.left]
     if trouble:
@@ -119,7 +122,7 @@ def report(findings: Findings, timeout_s: float) -> str:
     if verdict.differing:
         lines.append("the workers called different operations, or one with different sizes:")
         lines += [
-            f"  {_workers(workers)}: {states[workers[0]].own_title} at {states[workers[0]].where}"
+            f"  {workers_text(workers)}: {states[workers[0]].own_title} at {states[workers[0]].where}"
             for workers in verdict.differing.values()
         ]
     elif not stall.number:
@@ -127,7 +130,7 @@ def report(findings: Findings, timeout_s: float) -> str:
     elif not verdict.absent:
         lines.append("every worker of the group came: look at the network, and at devices that are stuck")
     elif others := [one for one in verdict.waiting if one != stall.worker]:
-        lines.append(f"also waiting: {_workers(others)}")
+        lines.append(f"also waiting: {workers_text(others)}")
     lines.append(
         f"the job ends with exit code {EXIT_CODE}; "
         f"FLEET_STALL_TIMEOUT_S says how long a collective may take (now {timeout_s:g})"
@@ -165,7 +168,7 @@ def _stacks(states: Sequence[State]) -> list[str]:
     lines = []
     for stack, owners in list(shared.items())[:MAX_STACKS]:
         first = owners[0]
-        lines.append(f"stack of {_workers([one.worker for one in owners])} (pid {first.pid} on {first.host}):")
+        lines.append(f"stack of {workers_text([one.worker for one in owners])} (pid {first.pid} on {first.host}):")
         lines += [f"  {line}" for line in stack]
     if len(shared) > MAX_STACKS:
         lines.append(f"and {len(shared) - MAX_STACKS} other stacks")
@@ -176,13 +179,3 @@ def _essence(title: str) -> str:
     """What must be equal on all workers: the operation, and for some also the sizes."""
     name = title.split(" ", 1)[0]
     return title if name in _SAME_SIZES else name
-
-
-def _workers(workers: Sequence[int]) -> str:
-    """`worker 1`, `workers 1, 2 and 7`, `workers 1, 2, 3, 4, 5, 6 and 12 more`."""
-    shown = [str(one) for one in workers[:6]]
-    if len(workers) > 7:
-        shown.append(f"{len(workers) - 6} more")
-    elif len(workers) == 7:
-        shown.append(str(workers[6]))
-    return f"worker {shown[0]}" if len(shown) == 1 else f"workers {', '.join(shown[:-1])} and {shown[-1]}"

@@ -23,6 +23,7 @@ import torch.distributed as dist
 
 from fleet import env
 from fleet.collective.stall import flight
+from fleet.collective.stall.ended import explain_lost_peers
 from fleet.collective.stall.leaving import exit_within, flush
 from fleet.collective.stall.mailbox import RETRY_S, Mailbox
 from fleet.collective.stall.progress import Progress
@@ -68,9 +69,20 @@ class StallWatch(threading.Thread):
         self._noticed: Stall | None = None
         self._next_call = 0
         self._stopping = threading.Event()
+        self.num_batches = 0
+        """That this worker has begun to train on."""
         address = f"pid {os.getpid()} on {socket.gethostname()}"
         self._mailbox.put(f"address/{self._worker}", address, limit_s=_START_S)
         atexit.register(self.stop)
+        self._explain_no_more = explain_lost_peers(self._worker, lambda: self.num_batches, self._left)
+
+    def _left(self) -> dict[int, int]:
+        """The workers that have left on purpose, with how many batches they had trained on."""
+        others = [one for one in self._everybody if one != self._worker]
+        try:
+            return {worker: int(count) for worker, count in self._by_worker("left", others).items()}
+        except CommunicationError:  # the store's host has gone, and nobody can tell
+            return {}
 
     @staticmethod
     def running() -> StallWatch | None:
@@ -80,6 +92,7 @@ class StallWatch(threading.Thread):
     def stop(self) -> None:
         """End the watch, and let the others know that this worker left on purpose."""
         atexit.unregister(self.stop)
+        self._explain_no_more()
         self._stopping.set()
         if threading.current_thread() is not self:
             self.join(timeout=3 * self._answer_s)
@@ -88,7 +101,7 @@ class StallWatch(threading.Thread):
         try:
             self._watch()
             with contextlib.suppress(CommunicationError):
-                self._mailbox.put_last(f"left/{self._worker}", "on purpose")
+                self._mailbox.put_last(f"left/{self._worker}", str(self.num_batches))
         except Exception as error:  # of whatever kind: the job can do without a watch, but should know
             log.warning("a collective that hangs will not be reported: %r", error)
         finally:

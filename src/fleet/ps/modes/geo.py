@@ -150,7 +150,7 @@ class Geo(PushPolicy):
         pushes = [self._difference(table, part) for table, part in found.items()]
         dense = self._dense_difference()
         answers = self._client.push(
-            Gradients(self._steps, pushes, dense, [1.0] * self.num_groups if dense else []),
+            Gradients(self._steps, pushes, dense, dict.fromkeys(range(self.num_groups), 1.0) if dense else {}),
             want_rows=True,
             want_dense=bool(dense),
             is_delta=True,

@@ -84,23 +84,53 @@ class StartReply(_message.Message):
     padding: bytes
     def __init__(self, header: _Optional[_Union[StartReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
+class KeepRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("caller",)
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: KeepRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[KeepRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class KeepReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: KeepReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[KeepReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
 class PullRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "version", "tables", "dense", "timeout_ms", "only_read")
+        __slots__ = ("caller", "version", "tables", "dense", "timeout_ms", "kept", "only_read")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
         TABLES_FIELD_NUMBER: _ClassVar[int]
         DENSE_FIELD_NUMBER: _ClassVar[int]
         TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+        KEPT_FIELD_NUMBER: _ClassVar[int]
         ONLY_READ_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         version: int
         tables: _containers.RepeatedScalarFieldContainer[int]
         dense: bool
         timeout_ms: int
+        kept: bool
         only_read: _containers.RepeatedScalarFieldContainer[bool]
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., version: _Optional[int] = ..., tables: _Optional[_Iterable[int]] = ..., dense: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., only_read: _Optional[_Iterable[bool]] = ...) -> None: ...
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., version: _Optional[int] = ..., tables: _Optional[_Iterable[int]] = ..., dense: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., kept: _Optional[bool] = ..., only_read: _Optional[_Iterable[bool]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -138,7 +168,7 @@ class PushRequest(_message.Message):
         has_clicks: bool
         def __init__(self, table: _Optional[int] = ..., lr: _Optional[float] = ..., has_counts: _Optional[bool] = ..., has_clicks: _Optional[bool] = ...) -> None: ...
     class Header(_message.Message):
-        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "pull_only_read")
+        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups", "pull_only_read")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         STEP_FIELD_NUMBER: _ClassVar[int]
@@ -150,6 +180,7 @@ class PushRequest(_message.Message):
         WANT_ROWS_FIELD_NUMBER: _ClassVar[int]
         PULL_TABLES_FIELD_NUMBER: _ClassVar[int]
         TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+        DENSE_GROUPS_FIELD_NUMBER: _ClassVar[int]
         PULL_ONLY_READ_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         sequence: int
@@ -162,8 +193,9 @@ class PushRequest(_message.Message):
         want_rows: bool
         pull_tables: _containers.RepeatedScalarFieldContainer[int]
         timeout_ms: int
+        dense_groups: _containers.RepeatedScalarFieldContainer[int]
         pull_only_read: _containers.RepeatedScalarFieldContainer[bool]
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., pull_only_read: _Optional[_Iterable[bool]] = ...) -> None: ...
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ..., pull_only_read: _Optional[_Iterable[bool]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -198,10 +230,12 @@ class PushReply(_message.Message):
 class LeaveRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller",)
+        __slots__ = ("caller", "is_unfinished")
         CALLER_FIELD_NUMBER: _ClassVar[int]
+        IS_UNFINISHED_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ...) -> None: ...
+        is_unfinished: bool
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., is_unfinished: _Optional[bool] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -226,14 +260,18 @@ class LeaveReply(_message.Message):
 class SaveRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "folder", "values_only")
+        __slots__ = ("caller", "folder", "values_only", "in_background", "timeout_ms")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         FOLDER_FIELD_NUMBER: _ClassVar[int]
         VALUES_ONLY_FIELD_NUMBER: _ClassVar[int]
+        IN_BACKGROUND_FIELD_NUMBER: _ClassVar[int]
+        TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         folder: str
         values_only: bool
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., folder: _Optional[str] = ..., values_only: _Optional[bool] = ...) -> None: ...
+        in_background: bool
+        timeout_ms: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., folder: _Optional[str] = ..., values_only: _Optional[bool] = ..., in_background: _Optional[bool] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -245,10 +283,16 @@ class SaveRequest(_message.Message):
 class SaveReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("pieces",)
+        __slots__ = ("pieces", "is_written", "num_files", "version")
         PIECES_FIELD_NUMBER: _ClassVar[int]
+        IS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
+        NUM_FILES_FIELD_NUMBER: _ClassVar[int]
+        VERSION_FIELD_NUMBER: _ClassVar[int]
         pieces: str
-        def __init__(self, pieces: _Optional[str] = ...) -> None: ...
+        is_written: bool
+        num_files: int
+        version: int
+        def __init__(self, pieces: _Optional[str] = ..., is_written: _Optional[bool] = ..., num_files: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -290,6 +334,56 @@ class LoadReply(_message.Message):
     tensors: _containers.RepeatedScalarFieldContainer[bytes]
     padding: bytes
     def __init__(self, header: _Optional[_Union[LoadReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class MeetRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("caller", "name", "is_here", "text", "others", "timeout_ms", "is_between_steps")
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        IS_HERE_FIELD_NUMBER: _ClassVar[int]
+        TEXT_FIELD_NUMBER: _ClassVar[int]
+        OTHERS_FIELD_NUMBER: _ClassVar[int]
+        TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+        IS_BETWEEN_STEPS_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        name: str
+        is_here: bool
+        text: str
+        others: _containers.RepeatedScalarFieldContainer[int]
+        timeout_ms: int
+        is_between_steps: bool
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., name: _Optional[str] = ..., is_here: _Optional[bool] = ..., text: _Optional[str] = ..., others: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., is_between_steps: _Optional[bool] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: MeetRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[MeetRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class MeetReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("is_complete", "texts", "missing", "elsewhere", "signs")
+        IS_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+        TEXTS_FIELD_NUMBER: _ClassVar[int]
+        MISSING_FIELD_NUMBER: _ClassVar[int]
+        ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
+        SIGNS_FIELD_NUMBER: _ClassVar[int]
+        is_complete: bool
+        texts: _containers.RepeatedScalarFieldContainer[str]
+        missing: _containers.RepeatedScalarFieldContainer[int]
+        elsewhere: _containers.RepeatedScalarFieldContainer[int]
+        signs: int
+        def __init__(self, is_complete: _Optional[bool] = ..., texts: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[int]] = ..., elsewhere: _Optional[_Iterable[int]] = ..., signs: _Optional[int] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: MeetReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[MeetReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class ShrinkRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
@@ -351,10 +445,14 @@ class StatsRequest(_message.Message):
 class StatsReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("stats",)
+        __slots__ = ("stats", "awaited", "missing")
         STATS_FIELD_NUMBER: _ClassVar[int]
+        AWAITED_FIELD_NUMBER: _ClassVar[int]
+        MISSING_FIELD_NUMBER: _ClassVar[int]
         stats: str
-        def __init__(self, stats: _Optional[str] = ...) -> None: ...
+        awaited: str
+        missing: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, stats: _Optional[str] = ..., awaited: _Optional[str] = ..., missing: _Optional[_Iterable[int]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -60,7 +60,7 @@ Strategy = DistributedStrategy | DistributeTranspilerConfig
 def check(strategy: Strategy, is_collective: bool) -> None:
     """Refuse what is no strategy, and fields that programs do not know or that belong to another kind of job."""
     if isinstance(strategy, DistributedStrategy):
-        _check_strategy(strategy)
+        _check_strategy(strategy, is_collective)
     elif isinstance(strategy, DistributeTranspilerConfig):
         _check_config(strategy, is_collective)
     else:
@@ -70,8 +70,13 @@ def check(strategy: Strategy, is_collective: bool) -> None:
         )
 
 
-def _check_strategy(strategy: DistributedStrategy) -> None:
+def _check_strategy(strategy: DistributedStrategy, is_collective: bool) -> None:
     strategy.require_supported()  # it may have changed since fleet.init()
+    if is_collective and strategy.nonfinite_gradients == "skip":
+        raise NotSupportedError(
+            "strategy.nonfinite_gradients = 'skip': in a collective job the updates are in the program, which cannot "
+            "leave some of them out; use 'error', or train a torch module"
+        )
     for leaf in strategy.changed():
         if leaf.dotted == "localsgd_configs.k_steps":
             raise NotSupportedError(

@@ -218,7 +218,7 @@ class Trainer:
             torch._foreach_copy_(
                 self._gradients, [g.reshape(v.shape) for g, v in zip(gradients, self._gradients, strict=True)]
             )
-        dense = [rates[name] * factor for name, factor in self.plan.dense_rates]
+        dense = {index: rates[name] * factor for index, (name, factor) in enumerate(self.plan.dense_rates)}
         tables = {index: rates[name] * factor for index, (name, factor) in enumerate(self.plan.table_rates)}
         worker.step(dense, tables)
 

@@ -1,48 +1,53 @@
-"""`fleet.Checkpoint`: saves and loads the state of a collective training run."""
+"""`fleet.Checkpoint`: saves and loads the state of a training run, of a collective job or beside servers."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import itertools
 import json
+import logging
+import math
 import os
-import secrets
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
-from fleet.checkpoint import StepFolders
-from fleet.collective.agree import world
+from fleet.checkpoint import Best, StepFolders
 from fleet.collective.model import DistributedModel
-from fleet.errors import CheckpointError, FleetError, NotSupportedError, UsageError, UsageTypeError
+from fleet.errors import CheckpointError, FleetError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
+from fleet.runtime.training.objects import RunObjects, Stateful, together
 from fleet.runtime.training.reading import CheckpointSource
-from fleet.runtime.training.restore import Restore, together
-from fleet.runtime.training.run_parts import RunParts, Stateful
-from fleet.runtime.training.save_store import SaveStore
-from fleet.runtime.training.writer import Destination, Writer
+from fleet.runtime.training.runs import CollectiveRun, Run, Saving
+from fleet.runtime.training.served_run import ServedRun, is_served
+from fleet.runtime.training.writer import Keep
+
+log = logging.getLogger(__name__)
 
 
 class Checkpoint:
-    """The checkpoints of a run, FOLDER/step-00000100 and so on, on a file system that all workers share.
+    """The checkpoints of a run, FOLDER/step-00000100 and so on, on a file system that all processes share.
 
-        checkpoint = fleet.Checkpoint("checkpoints", model=model, optimizer=optimizer, scheduler=scheduler, data=shard)
-        for step in range(checkpoint.load(), num_steps):
+        checkpoint = fleet.Checkpoint(
+            "checkpoints", model=model, optimizer=optimizer, scheduler=scheduler, data=shard, resume=True
+        )
+        for step in range(checkpoint.step, num_steps):
             ...
             if step % 100 == 99:
                 checkpoint.save(step + 1)       # goes on as soon as the state is copied
         checkpoint.close()                      # returns when the last one is on the disk
 
-    Every worker makes it, with the same arguments, and calls its methods at the same steps. `scheduler` is one
-    learning-rate scheduler or a list of them, `data` the position in the data, `extras` anything else by name; all need
-    `state_dict` and `load_state_dict`. Of schedulers and extras, worker 0's state is saved for all.
+    Every worker makes it, with the same arguments, and calls its methods at the same steps; beside servers, after
+    `fleet.init_worker()`. `optimizer` is one or, beside servers, a list; `scheduler` is one learning-rate scheduler or
+    a list, `data` the position in the data, `extras` anything else by name; all need `state_dict` and
+    `load_state_dict`. Of schedulers and extras, worker 0's state is saved for all.
 
-    `keep`: how many of the newest stay. `timeout_s`: how long nobody may have written a file before a save is given up.
+    `keep`: how many of the newest stay. `best`: whether the highest ("max") or the lowest ("min") metric of `save` is
+    the best, which stays as well. `resume`: load the newest now. `background=False`: `save` returns when all is
+    written. `timeout_s`: how long nobody may have written a file before a save is given up.
     """
 
     def __init__(
@@ -50,73 +55,94 @@ class Checkpoint:
         folder: str | os.PathLike[str],
         *,
         model: nn.Module,
-        optimizer: Optimizer,
+        optimizer: Optimizer | Sequence[Optimizer],
         scheduler: Stateful | Sequence[Stateful] | None = None,
         data: Stateful | None = None,
         extras: Mapping[str, Stateful] | None = None,
         keep: int = 2,
+        best: Best | None = None,
+        resume: bool = False,
+        background: bool = True,
         timeout_s: float = 300.0,
     ) -> None:
-        _refuse_servers(model, optimizer)
         if type(keep) is not int or keep < 1:
             raise UsageError(f"keep must be the number of checkpoints to keep, at least 1, got {keep!r}")
         if not timeout_s > 0:
             raise UsageError(f"timeout_s must be a number of seconds > 0, got {timeout_s!r}")
-        assert isinstance(model, DistributedModel)
-        workers = world()
-        schedulers = () if scheduler is None else scheduler if isinstance(scheduler, list | tuple) else (scheduler,)
-        self._parts = RunParts(
-            model, optimizer, tuple(schedulers), data, dict(extras or {}), workers.rank, workers.size
-        )
-        self._steps = StepFolders(folder)
-        store = None
-        if workers.size > 1:
-            name = self._agree([str(self._steps.folder), keep, *self._parts.names()])
-            store = SaveStore(dist.distributed_c10d._get_default_store(), name)
-        self._to = Destination(self._steps, keep, workers.rank, workers.size, store, timeout_s)
+        if best not in (None, "max", "min"):
+            raise UsageError(f"best must be 'max', 'min' or None, got {best!r}")
+        self._run = _run_of(model, optimizer, RunObjects.of(scheduler, data, extras or {}), timeout_s)
+        self._steps = StepFolders(folder, self._run.CONTENTS)
+        self._best: Best | None = best
+        self._background = background
+        self._run.agree(self._steps, Keep(keep, best), timeout_s)
+        self._run.before_end(self._finish)
         self._num_saves = 0
-        self._writer: Writer | None = None
-
-    def _agree(self, settings: list[object]) -> str:
-        """UsageError on every worker if one has other settings; a name for this run of checkpoints."""
-        told = [
-            json.loads(text) for text in world().gather_bytes(json.dumps([settings, secrets.token_hex(8)]).encode())
-        ]
-        for worker, (others, _) in enumerate(told):
-            for mine, theirs in itertools.zip_longest(told[0][0], others, fillvalue="nothing"):
-                if mine != theirs:
-                    raise UsageError(
-                        f"fleet.Checkpoint: worker {worker} has {theirs!r} where worker 0 has {mine!r}; "
-                        "give the same folder and parts on every worker"
-                    )
-        return str(told[0][1])
+        self._saving: Saving | None = None
+        self._step = 0
+        if resume:
+            self.load()
 
     @property
     def folder(self) -> str:
         """Where the checkpoints are."""
         return str(self._steps.folder)
 
-    def save(self, step: int) -> None:
+    @property
+    def step(self) -> int:
+        """The step that was loaded or saved last; 0 before the first."""
+        return self._step
+
+    @property
+    def best_step(self) -> int | None:
+        """The step with the best metric of those in the folder; None if none has one."""
+        if self._best is None:
+            raise UsageError("which metric is the best? Give fleet.Checkpoint best='max' or best='min'")
+        return self._steps.best(self._best)
+
+    def save(self, step: int, metric: float | None = None) -> None:
         """Copy the state, then write it in the background; the save before it is waited for first.
 
-        What `step` counts is up to you: `load` gives it back. CheckpointError if the save before this one failed.
+        What `step` counts is up to you: `load` gives it back. `metric` says how good it is; worker 0's counts.
+        CheckpointError if the save before this one failed.
         """
         if type(step) is not int or not 0 <= step < 10**18:
             raise UsageError(f"save takes the number of steps done, got {step!r}")
+        metric = self._checked(metric)
         # Before the wait, which may fail on one worker alone: the others must know the next save by the same number.
         number, self._num_saves = self._num_saves, self._num_saves + 1
         self.wait()
         try:
-            captured = self._parts.capture(step)
+            captured = self._run.capture(step)
         except Exception as error:
-            if self._to.store is not None:  # the others must not wait for this worker
-                self._start(Writer(self._to, number, step, str(error) or repr(error)))
+            if self._run.workers.size > 1:  # the others must not wait for this worker
+                with contextlib.suppress(CheckpointError):
+                    text = str(error) or repr(error)
+                    self._start(self._run.write(number, step, None, text, background=self._background))
             raise
-        self._start(Writer(self._to, number, step, captured))
+        self._start(self._run.write(number, step, metric, captured, background=self._background))
+        self._step = step
+        if not self._background:
+            self.wait()
 
-    def _start(self, writer: Writer) -> None:
-        self._writer = writer
-        writer.start()
+    def _checked(self, metric: float | None) -> float | None:
+        if metric is None:
+            return None
+        if self._best is None:
+            raise UsageError(
+                "save(metric=...) needs to know which is the best: give fleet.Checkpoint best='max' or 'min'"
+            )
+        try:
+            value = float(metric)
+        except (TypeError, ValueError):
+            raise UsageTypeError(f"metric must be a number, got {metric!r}") from None
+        if math.isfinite(value):
+            return value
+        log.warning("the metric is %r: this checkpoint is never the best", value)
+        return None
+
+    def _start(self, saving: Saving) -> None:
+        self._saving = saving
         # Before the process group is left, which was registered earlier.
         atexit.register(self._finish)
         note_the_end()
@@ -124,16 +150,16 @@ class Checkpoint:
     def wait(self) -> None:
         """Return when the last save is on the disk; CheckpointError on every worker if it could not be written."""
         atexit.unregister(self._finish)
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.finish()
+        saving, self._saving = self._saving, None
+        if saving is not None:
+            saving.finish()
 
     def _finish(self) -> None:
         with contextlib.suppress(FleetError):  # logged by the thread; an exception here would change nothing
             self.wait()
 
     def close(self) -> None:
-        """`wait`; also done when the script ends, where an error can only be logged."""
+        """`wait`; also done by `fleet.stop_worker()` and when the script ends, where an error can only be logged."""
         self.wait()
 
     def __enter__(self) -> Self:
@@ -142,26 +168,36 @@ class Checkpoint:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def load(self, step: int | None = None) -> int:
-        """Restore the newest complete checkpoint, or that of `step`, on every worker; its step, or 0 if there is none.
+    def load(self, step: int | None = None, *, best: bool = False) -> int:
+        """Restore the newest complete checkpoint, that of `step`, or the `best`, on every worker.
 
-        Nothing is changed if it does not fit or is damaged: CheckpointError on every worker. As many workers as had
-        saved it go on with their own random numbers; one that was not there gets a stream derived from worker 0's.
+        Returns its step, or 0 if there is none. Nothing is changed if it does not fit or is damaged: CheckpointError on
+        every worker. As many workers as had saved it go on with their own random numbers; one that was not there gets a
+        stream derived from worker 0's.
         """
+        if best and step is not None:
+            raise UsageError(f"load({step!r}, best=True): give a step or best=True, not both")
         self.wait()
-        workers = world()
-        chosen = together(workers, lambda: self._choose(step) if workers.rank == 0 else None)
+        workers = self._run.workers
+        chosen = together(workers, lambda: self._choose(step, best) if workers.rank == 0 else None)
         chosen = json.loads(workers.gather_bytes(json.dumps(chosen).encode())[0])
-        if chosen is None:
-            return 0
-        source, crc = together(workers, lambda: self._open(chosen))
-        if len(set(workers.gather_bytes(crc))) > 1:
-            raise CheckpointError(f"workers see different files in {source.where}; the file system must be shared")
-        Restore(self._parts, source).run(workers)
-        return int(chosen)
+        if chosen is not None:
+            source, crc = together(workers, lambda: self._open(chosen))
+            if len(set(workers.gather_bytes(crc))) > 1:
+                raise CheckpointError(f"workers see different files in {source.where}; the file system must be shared")
+            self._run.restore(source)
+        self._step = int(chosen or 0)
+        return self._step
 
-    def _choose(self, step: int | None) -> int | None:
+    def _choose(self, step: int | None, best: bool) -> int | None:
         found = self._steps.complete()
+        if best:
+            step = self.best_step
+            if step is None:
+                raise CheckpointError(
+                    f"{self.folder} has no checkpoint with a metric; save(step, metric=...) gives one"
+                )
+            return step
         if step is None:
             return found[0] if found else None
         if step not in found:
@@ -173,7 +209,7 @@ class Checkpoint:
         try:
             where, manifest = self._steps.read(step)
         except CheckpointError as error:
-            if self._to.worker == 0 or self._steps.path(step).exists():
+            if self._run.workers.rank == 0 or self._steps.path(step).exists():
                 raise
             raise CheckpointError(
                 f"{self.folder} is not the folder that worker 0 sees: step {step} is not there; "
@@ -182,18 +218,11 @@ class Checkpoint:
         return CheckpointSource(where, manifest), str(zlib.crc32(manifest.to_text().encode())).encode()
 
 
-def _refuse_servers(model: object, optimizer: object) -> None:
-    if isinstance(model, DistributedModel):
-        return
-    from fleet.nn.sparse import SparseModule
-    from fleet.ps.optimizer import ServerOptimizer
-
-    is_served = isinstance(optimizer, ServerOptimizer) or (
-        isinstance(model, nn.Module) and any(isinstance(one, SparseModule) for one in model.modules())
-    )
-    if is_served:
-        raise NotSupportedError(
-            "fleet.Checkpoint is for collective jobs; where servers hold the state, use fleet.save_persistables() and "
-            "fleet.load_model()"
-        )
-    raise UsageTypeError(f"model must be what fleet.distributed_model() returned, got a {type(model).__name__}")
+def _run_of(model: nn.Module, optimizer: Optimizer | Sequence[Optimizer], objects: RunObjects, timeout_s: float) -> Run:
+    if is_served(model, optimizer):
+        return ServedRun(model, optimizer, objects, timeout_s)
+    if not isinstance(model, DistributedModel):
+        raise UsageTypeError(f"model must be what fleet.distributed_model() returned, got a {type(model).__name__}")
+    if not isinstance(optimizer, Optimizer):
+        raise UsageTypeError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
+    return CollectiveRun(model, optimizer, objects)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,67 +21,92 @@ from fleet.runtime.training.reading import CheckpointSource, Want
 from fleet.runtime.training.trees import decode, encode
 from fleet.runtime.training.write_share import WriteShare, local_of
 
+log = logging.getLogger(__name__)
+
 # How torch computes the same thing here: a matter of this machine, not of the training.
 _HERE = {"foreach", "fused", "capturable", "differentiable"}
 
 
+@dataclass(frozen=True, eq=False)
 class Optimization:
-    """The optimizer of a model, as this worker has it.
+    """An optimizer of a model, as one worker has it."""
 
-    Settings are those of `users`. State is in `holder`, which has all of it, or that of this worker's parameters
-    (sharding stage 1), or what this worker alone has come to (modes in which workers step alone).
-    """
+    names: Mapping[int, str]
+    """Of the model's parameters, by their ids."""
+    users: Optimizer
+    """Has the settings."""
+    holder: Optimizer
+    """Has the state: all of it, or that of this worker's parameters (sharding stage 1), or what this worker alone has
+    come to (modes in which workers step alone)."""
+    worker: int
+    owner: int | None = None
+    """Who writes the state that is here; None: all workers have the same and divide it."""
+    steps_alone: bool = False
+    """Whether each worker has a state of its own."""
+    tag: str = "optimizer"
+    """Its name in the checkpoint."""
+    is_fixed: bool = False
+    """Whether servers were told the settings, and follow changes of the learning rate alone."""
 
-    def __init__(self, model: DistributedModel, optimizer: Optimizer, worker: int) -> None:
-        policy = model.step_state.policy
-        self.users: Optimizer = optimizer.users if isinstance(optimizer, CollectiveOptimizer) else optimizer
-        self.holder: Optimizer = optimizer.inner if isinstance(optimizer, CollectiveOptimizer) else optimizer
-        self._owner: int | None = None
-        if isinstance(policy, ShardedState):
-            if policy.zero is None:
-                raise NotReadyError("this model has no optimizer yet; call fleet.distributed_optimizer() first")
-            self.holder = policy.local_optimizer
-            self._owner = worker if 0 in dist.get_process_group_ranks(policy.zero.process_group) else -1
-        self.steps_alone = policy.steps_alone
-        self._worker = worker
-        self._names = {id(parameter): name for name, parameter in model.module.named_parameters()}
+    def __post_init__(self) -> None:
         for parameter in _parameters(self.users):
-            if id(parameter) not in self._names:
+            if id(parameter) not in self.names:
                 raise UsageError(
                     f"this {self.kind} trains a parameter of shape {list(parameter.shape)} that the model does not "
                     "have; give the optimizer of this model"
                 )
+
+    @classmethod
+    def of_collective(cls, model: DistributedModel, optimizer: Optimizer, worker: int) -> Optimization:
+        """The optimizer of a collective job."""
+        policy = model.step_state.policy
+        users: Optimizer = optimizer.users if isinstance(optimizer, CollectiveOptimizer) else optimizer
+        holder: Optimizer = optimizer.inner if isinstance(optimizer, CollectiveOptimizer) else optimizer
+        owner = worker if policy.steps_alone else None
+        if isinstance(policy, ShardedState):
+            if policy.zero is None:
+                raise NotReadyError("this model has no optimizer yet; call fleet.distributed_optimizer() first")
+            holder = policy.local_optimizer
+            owner = worker if 0 in dist.get_process_group_ranks(policy.zero.process_group) else -1
+        names = {id(parameter): name for name, parameter in model.module.named_parameters()}
+        return cls(names, users, holder, worker, owner, policy.steps_alone)
 
     @property
     def kind(self) -> str:
         """The name of the user's optimizer class."""
         return type(self.users).__name__
 
-    def collect(self, share: WriteShare) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """(settings, state, state of this worker alone) as JSON; tensors go to `share`."""
+    def collect(self, share: WriteShare) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What all workers share of it and what is this worker's own, as JSON by name; tensors go to `share`."""
         settings: list[dict[str, Any]] = []
         for group in self.users.param_groups:
             values = {name: value for name, value in group.items() if name != "params"}
-            names = [self._names[id(parameter)] for parameter in group["params"]]
+            names = [self.names[id(parameter)] for parameter in group["params"]]
             number = len(settings)
-            tree = encode(values, f"settings/{number}", _adder(share, 0), f"param_groups[{number}]")
+            key = f"settings/{number}" if self.tag == "optimizer" else f"settings/{self.tag}/{number}"
+            tree = encode(values, key, _adder(share, 0), f"param_groups[{number}]")
             settings.append({"params": names, "settings": tree})
-        owner = self._worker if self.steps_alone else self._owner
-        prefix = f"own/{self._worker}/optimizer" if self.steps_alone else "optimizer"
+        prefix = f"own/{self.worker}/{self.tag}" if self.steps_alone else self.tag
         state = {}
         for parameter in _parameters(self.holder):
-            name = self._names[id(parameter)]
+            name = self.names[id(parameter)]
             if found := self.holder.state.get(parameter):
-                state[name] = encode(dict(found), f"{prefix}/{name}", _adder(share, owner), f"the state of {name!r}")
-        described = {"class": self.kind, "groups": settings}
-        if self.steps_alone:
-            return described, {}, state
-        is_needed = self._worker == 0 or self._owner is not None  # else worker 0 says the same
-        return described, state if is_needed else {}, {}
+                add = _adder(share, self.owner)
+                state[name] = encode(dict(found), f"{prefix}/{name}", add, f"the state of {name!r}")
+        is_first = self.worker == 0  # of what is the same on all, worker 0 tells
+        is_told = not self.steps_alone and (is_first or self.owner is not None)
+        shared: dict[str, Any] = {self._state_key: state if is_told else {}}
+        if is_first:
+            shared[self.tag] = {"class": self.kind, "groups": settings}
+        return shared, {self._state_key: state if self.steps_alone else {}}
+
+    @property
+    def _state_key(self) -> str:
+        return f"{self.tag}_state"
 
     def plan(self, source: CheckpointSource) -> Planned:
         """What there is to load; CheckpointError if it does not fit. Nothing is changed yet."""
-        saved = source.manifest.shared["optimizer"]
+        saved = source.manifest.shared[self.tag]
         if saved["class"] != self.kind:
             raise CheckpointError(
                 f"{source.where} was saved with {saved['class']}, and this optimizer is {self.kind}; use the same class"
@@ -88,7 +115,7 @@ class Optimization:
 
     def _plan_settings(self, source: CheckpointSource, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
         group_of = {name: number for number, group in enumerate(groups) for name in group["params"]}
-        trained = [self._names[id(parameter)] for parameter in _parameters(self.users)]
+        trained = [self.names[id(parameter)] for parameter in _parameters(self.users)]
         for name in trained:
             if name not in group_of:
                 raise CheckpointError(f"{source.where}: its optimizer did not train {name!r}, and this one does")
@@ -96,7 +123,7 @@ class Optimization:
             raise CheckpointError(f"{source.where}: its optimizer trained {gone[0]!r}, and this one does not")
         planned = []
         for group in self.users.param_groups:
-            names = [self._names[id(parameter)] for parameter in group["params"]]
+            names = [self.names[id(parameter)] for parameter in group["params"]]
             trees = {str(tree): tree for tree in (groups[group_of[name]]["settings"] for name in names)}
             if len(trees) > 1:
                 raise CheckpointError(
@@ -104,19 +131,35 @@ class Optimization:
                     "divide the parameters into the groups they were in"
                 )
             values = decode(next(iter(trees.values()), {"dict": {}}), source.tensor, source.where)
-            planned.append({name: value for name, value in values.items() if name not in _HERE})
+            kept = self._fixed(group, values, source.where) if self.is_fixed else set()
+            planned.append({name: value for name, value in values.items() if name not in _HERE | kept})
         return planned
+
+    def _fixed(self, group: Mapping[str, Any], saved: Mapping[str, Any], where: str) -> set[str]:
+        """The settings that stay as they are here, for the servers were told them; those that differ are logged."""
+        kept = self.users.defaults.keys() - {"lr"}
+        for name in sorted(kept & saved.keys()):
+            if name not in _HERE and saved[name] != group.get(name) and self.worker == 0:
+                log.warning(
+                    "%s: %s of %s was %r and is %r now, which is what the servers were told; it stays",
+                    where,
+                    name,
+                    self.kind,
+                    saved[name],
+                    group.get(name),
+                )
+        return kept
 
     def _plan_state(self, source: CheckpointSource) -> tuple[list[tuple[torch.Tensor, dict[str, Any]]], list[Want]]:
         manifest = source.manifest
-        saved = manifest.shared["optimizer_state"]
+        saved = manifest.shared[self._state_key]
         if not saved:  # workers stepped alone, or nobody has stepped yet
-            index = self._worker if self.steps_alone and self._worker < len(manifest.workers) else 0
-            saved = manifest.workers[index]["optimizer_state"]
+            index = self.worker if self.steps_alone and self.worker < len(manifest.workers) else 0
+            saved = manifest.workers[index][self._state_key]
         state, wants = [], []
         for group in self.holder.param_groups:
             for parameter in group["params"]:
-                name = self._names[id(parameter)]
+                name = self.names[id(parameter)]
                 if name not in saved:
                     continue
                 making = _Making(source, parameter, group, dict(self.holder.state.get(parameter, {})), name)
@@ -168,7 +211,8 @@ class _Making:
         self.wants: list[Want] = []
         self._source = source
         self._parameter = parameter
-        self._saved_dtype = source.form(f"model/{name}").dtype
+        saved = source.manifest.forms.get(f"model/{name}")  # beside servers, which have 32 bits, it is not there
+        self._saved_dtype = "float32" if saved is None else saved.dtype
         self._is_on_device = bool(group.get("fused") or group.get("capturable"))
         self._present = present
 

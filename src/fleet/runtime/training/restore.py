@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, TypeVar, cast
+from typing import cast
 
 import torch
 
 from fleet.checkpoint import Form
-from fleet.collective.worlds import World
-from fleet.errors import CheckpointError, FleetError
+from fleet.errors import CheckpointError
 from fleet.runtime.training import random_states
+from fleet.runtime.training.objects import Workers, damage, together
 from fleet.runtime.training.optimizers import Optimization, Planned
 from fleet.runtime.training.reading import CheckpointSource, LazyTensors, Want
-from fleet.runtime.training.run_parts import RunParts, Stateful, model_tensors
+from fleet.runtime.training.run_parts import RunParts, model_tensors
 from fleet.runtime.training.trees import decode
 from fleet.runtime.training.write_share import local_of
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-
-def together(world: World, what: Callable[[], T]) -> T:
-    """Do something on every worker; if it fails on one, it fails on all, with that one's reason."""
-    failure: Exception | None = None
-    try:
-        result = what()
-    except Exception as error:
-        failure = error
-    text = b"" if failure is None else (str(failure) or repr(failure)).encode()
-    texts = world.gather_bytes(text)
-    if failure is not None:
-        raise failure
-    for worker, text in enumerate(texts):
-        if text:
-            raise CheckpointError(f"worker {worker}: {text.decode()}")
-    return result
 
 
 class Restore:
@@ -53,12 +31,12 @@ class Restore:
         self._is_new = parts.worker >= len(workers)
         self._own = workers[0 if self._is_new else parts.worker]
 
-    def run(self, world: World) -> None:
+    def run(self, world: Workers) -> None:
         """Every worker calls it."""
         source, parts = self._source, self._parts
         model, optimizer = together(world, self._plan)
         together(world, lambda: source.check_files(parts.worker, parts.num_workers))
-        self._load_objects(world)
+        parts.objects.load(world, source, self._own)
 
         def change() -> None:
             try:
@@ -72,10 +50,11 @@ class Restore:
         together(world, change)  # nobody trains before all have loaded
 
     def _plan(self) -> tuple[list[Want], Planned]:
-        with self._damage():
+        with damage(self._source.where):
             wants = self._plan_model()
-            planned = Optimization(self._parts.model, self._parts.optimizer, self._parts.worker).plan(self._source)
-            self._check_objects()
+            optimization = Optimization.of_collective(self._parts.model, self._parts.optimizer, self._parts.worker)
+            planned = optimization.plan(self._source)
+            self._parts.objects.check(self._source, self._own, self._parts.worker == 0)
             for owned in (self._own, *self._source.manifest.workers):
                 _ = [owned[name] for name in ("num_updates", "scale", "random", "mode")]
             _ = [self._shared[name] for name in ("mode", "model_extra")]
@@ -104,57 +83,6 @@ class Restore:
                 f"{where} has {unknown[0]!r}, which this model does not have; load it into the model it is of"
             )
         return wants
-
-    def _check_objects(self) -> None:
-        """Every object of the run must be in the checkpoint; one that is only in the checkpoint is logged."""
-        where, shared, parts = self._source.where, self._shared, self._parts
-        if len(shared["schedulers"]) < len(parts.schedulers):
-            raise CheckpointError(
-                f"{where} has {len(shared['schedulers'])} learning-rate schedulers, this run {len(parts.schedulers)}; "
-                "leave out scheduler=, or load another checkpoint"
-            )
-        if parts.data is not None and self._own["data"] is None:
-            raise CheckpointError(f"{where} has no position of the data; leave out data=, or load another checkpoint")
-        for name in parts.extras:
-            if name not in shared["extras"]:
-                raise CheckpointError(f"{where} has no extras[{name!r}]; leave it out, or load another checkpoint")
-        unused = [f"extras[{name!r}]" for name in shared["extras"] if name not in parts.extras]
-        unused += ["scheduler"] * (len(shared["schedulers"]) > len(parts.schedulers))
-        unused += ["data"] * (parts.data is None and self._own["data"] is not None)
-        if unused and parts.worker == 0:
-            log.warning("%s has more than was asked for: %s was not loaded", where, ", ".join(unused))
-
-    def _load_objects(self, world: World) -> None:
-        """Objects whose rules are their own. If one refuses, those before it go back to what they were."""
-        before: list[tuple[Stateful, Any]] = []
-
-        def load() -> None:
-            where = self._source.where
-            with self._damage():
-                states = [(name, one, decode(tree, self._source.tensor, where)) for name, one, tree in self._objects()]
-            for name, one, state in states:
-                try:
-                    before.append((one, copy.deepcopy(one.state_dict())))
-                    one.load_state_dict(state)
-                except Exception as error:
-                    raise CheckpointError(f"{where}: {name} does not take its state back: {error!r}") from error
-
-        try:
-            together(world, load)
-        except Exception:
-            for one, state in reversed(before):
-                with suppress(Exception):  # the error that led here is the one to tell, and the others go back too
-                    one.load_state_dict(state)
-            raise
-
-    def _objects(self) -> Iterator[tuple[str, Stateful, Any]]:
-        """Their names, themselves, and what was saved of them."""
-        for one, tree in zip(self._parts.schedulers, self._shared["schedulers"], strict=False):
-            yield f"the scheduler {type(one).__name__}", one, tree
-        if self._parts.data is not None:
-            yield "data", self._parts.data, self._own["data"]
-        for name, one in self._parts.extras.items():
-            yield f"extras[{name!r}]", one, self._shared["extras"][name]
 
     def _load_the_rest(self) -> None:
         parts, own, source = self._parts, self._own, self._source
@@ -187,13 +115,3 @@ class Restore:
         if kept and self._parts.worker == 0:
             where = self._source.where
             log.warning("%s was saved with %s; what that kept (such as %s) is dropped", where, saved, kept[0])
-
-    @contextmanager
-    def _damage(self) -> Iterator[None]:
-        """A manifest that lacks something it must have."""
-        try:
-            yield
-        except FleetError:
-            raise
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-            raise CheckpointError(f"{self._source.where} is damaged: its manifest lacks {error}") from error

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fleet.checkpoint import Account, SpanData, StepFolders, TrainingManifest, abort, write_spans
+from fleet.checkpoint import Account, Best, SpanData, StepFolders, TrainingManifest, abort, write_spans
 from fleet.errors import CheckpointError, CommunicationError, FleetError
 from fleet.runtime.training.save_store import POLL_S, SaveStore
 
@@ -39,11 +39,26 @@ class Captured:
 
 
 @dataclass(frozen=True)
+class Keep:
+    """Which checkpoints stay: the newest, and the best if there is a metric."""
+
+    newest: int
+    best: Best | None = None
+
+    def prune(self, steps: StepFolders) -> None:
+        """Delete the others; the new one is there whatever comes of it."""
+        try:
+            steps.prune(self.newest, self.best)
+        except Exception as error:
+            log.warning("old checkpoints stay in %s: %s", steps.folder, text_of(error))
+
+
+@dataclass(frozen=True)
 class Destination:
     """Where a checkpoint goes, and who writes it."""
 
     steps: StepFolders
-    keep: int
+    keep: Keep
     worker: int
     num_workers: int
     store: SaveStore | None
@@ -55,13 +70,16 @@ class Destination:
 class Writer(threading.Thread):
     """Writes one step, then is over; `finish` tells how it ended."""
 
-    def __init__(self, to: Destination, number: int, step: int, captured: Captured | str) -> None:
+    def __init__(
+        self, to: Destination, number: int, step: int, captured: Captured | str, metric: float | None = None
+    ) -> None:
         """`number` counts the saves of this run. A text instead of what was captured: why there is nothing."""
         super().__init__(name="fleet-checkpoint", daemon=True)
         self.step = step
         self._to = to
         self._number = number
         self._captured: Captured | str = captured
+        self._metric = metric
         self._failure: CheckpointError | None = None
         self._started_at = self._moved_at = time.monotonic()
         self._doing = "its start"
@@ -84,7 +102,7 @@ class Writer(threading.Thread):
                 with store.watching_host():
                     self._lead(store) if self._to.worker == 0 else self._follow(store)
         except Exception as error:  # of whatever kind: it is raised where the save is waited for
-            self._failure = CheckpointError(f"checkpoint step {self.step} was not written: {_text(error)}")
+            self._failure = CheckpointError(f"checkpoint step {self.step} was not written: {text_of(error)}")
             self._failure.__cause__ = error
             log.error("%s", self._failure)
         finally:
@@ -97,13 +115,13 @@ class Writer(threading.Thread):
         except BaseException:
             abort(writing)
             raise
-        self._prune()
+        self._to.keep.prune(self._to.steps)
 
     def _lead(self, store: SaveStore) -> None:
         try:
             writing = self._to.steps.begin(self.step)
         except Exception as error:
-            self._tell(store, "folder", json.dumps({"error": _text(error)}))
+            self._tell(store, "folder", json.dumps({"error": text_of(error)}))
             raise
         try:
             store.put(f"{self._number}/folder", json.dumps({"path": str(writing)}))
@@ -111,10 +129,10 @@ class Writer(threading.Thread):
         except BaseException as error:
             with contextlib.suppress(CheckpointError):
                 abort(writing)
-            self._tell(store, "outcome", _text(error))
+            self._tell(store, "outcome", text_of(error))
             raise
         self._tell(store, "outcome", "")
-        self._prune()
+        self._to.keep.prune(self._to.steps)
 
     def _follow(self, store: SaveStore) -> None:
         number, worker, limit_s = self._number, self._to.worker, self._to.timeout_s
@@ -129,7 +147,7 @@ class Writer(threading.Thread):
             self._wait_to_see(writing)
             answer["pieces"] = store.put_long(f"account/{worker}", self._write(writing).to_text())
         except Exception as error:  # of whatever kind: worker 0 waits for an answer
-            answer["error"] = f"worker {worker}: {_text(error)}"
+            answer["error"] = f"worker {worker}: {text_of(error)}"
         store.put(f"account/{worker}", json.dumps(answer))
         store.count(f"{number}/done", 1)
         self._wait(store, f"{number}/outcome", limit_s + LATER_S, "worker 0 to say that all have written")
@@ -142,7 +160,7 @@ class Writer(threading.Thread):
         try:
             return self._write(writing)
         except Exception as error:
-            raise CheckpointError(f"worker 0: {_text(error)}") from error
+            raise CheckpointError(f"worker 0: {text_of(error)}") from error
 
     def _write(self, writing: Path) -> Account:
         captured = self._captured
@@ -157,8 +175,8 @@ class Writer(threading.Thread):
 
     def _commit(self, writing: Path, accounts: Sequence[Account]) -> None:
         self._move("the manifest to be written")
-        manifest = TrainingManifest.of(accounts)
-        self._to.steps.commit(writing, manifest)
+        manifest = TrainingManifest.of(accounts, self._metric)
+        self._to.steps.commit(writing, self.step, manifest)
         took_s = time.monotonic() - self._started_at
         log.info("checkpoint step %d: %.3g MB in %.1f s", self.step, manifest.size_bytes / 1e6, took_s)
 
@@ -186,13 +204,6 @@ class Writer(threading.Thread):
                 raise CheckpointError(given[worker]["error"])
         texts = {worker: store.get_long(f"account/{worker}", given[worker]["pieces"]) for worker in others}
         return [Account.from_text(text, f"worker {worker}") for worker, text in texts.items()]
-
-    def _prune(self) -> None:
-        """Delete old checkpoints; the new one is there whatever comes of it."""
-        try:
-            self._to.steps.prune(self._to.keep)
-        except Exception as error:
-            log.warning("old checkpoints stay in %s: %s", self._to.steps.folder, _text(error))
 
     def _tell(self, store: SaveStore, key: str, text: str) -> None:
         """Let the others know, and stay until they do: with this worker the store may go."""
@@ -229,5 +240,6 @@ class Writer(threading.Thread):
             store.count(f"{self._number}/moved", 1)
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """What an error says: our own its line, any other its kind too."""
     return str(error) if isinstance(error, FleetError) else repr(error)

@@ -1,0 +1,46 @@
+"""Where Fleet's own log lines go: to stderr, each with its time and level, unless the program logs in its own way.
+
+A library only names its loggers. This is called where Fleet runs the process or is told that a job begins: by
+`fleet.init()`, whose workers say what needs attention, and by servers, which also say what they do.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+FORM = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+TIME = "%Y-%m-%d %H:%M:%S"
+
+
+def show_logs(level: int = logging.WARNING) -> None:
+    """Show lines of this level and above from now on; a level that the program has set for `fleet` stays."""
+    log = logging.getLogger("fleet")
+    if logging.getLogger().handlers:
+        return
+    handler = next((one for one in log.handlers if isinstance(one, _Stamped)), None)
+    if handler is None:
+        handler = _Stamped()
+        log.addHandler(handler)
+    if log.level in (logging.NOTSET, handler.chosen):
+        handler.chosen = level
+        log.setLevel(level)
+
+
+class _Stamped(logging.Handler):
+    """Writes to what stderr is at that moment; keeps still once the program has handlers, which get the same lines."""
+
+    chosen: int | None = None
+    """The level that was set here, and not by the program."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter(FORM, TIME))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if logging.getLogger().handlers:
+            return
+        try:
+            sys.stderr.write(f"{self.format(record)}\n")
+        except Exception:
+            self.handleError(record)

@@ -1,0 +1,128 @@
+"""A worker's side of a meeting of workers: what all have said, or who did not come. The servers' first one is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event, Thread
+
+from fleet.errors import CommunicationError, DeadlineError
+from fleet.ps.calls import Call
+from fleet.ps.client import GRACE_S, Client
+from fleet.ps.patience import rpc_timeout_s
+from fleet.ps.proto import ps_pb2
+
+# How long one call waits on the server, and how often somebody who is at work says so.
+_WAIT_S = 5.0
+_SIGN_S = 2.0
+
+
+class Gathering:
+    """Meetings of one worker with the others, under names that all of them use. It is also a small world.
+
+    `timeout_s`: how long to wait for those who give no sign of being at work.
+    """
+
+    def __init__(self, client: Client, name: str, timeout_s: float) -> None:
+        self.rank = client.worker
+        self.size = client.job.num_workers
+        self._client = client
+        self._name = name
+        self._timeout_s = timeout_s
+        self._num_gathered = 0
+        self.purpose = name
+        """What this worker is doing where all must, for errors: a call such as `checkpoint.load()`."""
+
+    def gather_bytes(self, own: bytes) -> list[bytes]:
+        """What every worker gave, by index: the next of a row of meetings that all hold in the same order."""
+        topic, self._num_gathered = self.next_topic, self._num_gathered + 1
+        return [text.encode() for text in self.meet(topic, own.decode(), self.purpose, is_between_steps=True)]
+
+    @property
+    def next_topic(self) -> str:
+        """Of the meeting that the next `gather_bytes` holds."""
+        return f"gather/{self._num_gathered}"
+
+    def meet(
+        self, topic: str, text: str, what: str, *, others: Sequence[int] = (), is_between_steps: bool = False
+    ) -> list[str]:
+        """Say something, and return what every worker has said when all, or all of `others`, have come.
+
+        DeadlineError, which names those who have not and `what` they should have called, after `timeout_s`; at once if
+        they have left, or, `is_between_steps` in sync mode, have made a step instead.
+        """
+        if self.size == 1:
+            return [text]
+        signs, since = -1, time.monotonic()
+        while True:
+            left_s = since + self._timeout_s - time.monotonic()
+            reply = self._call(topic, text, others, min(_WAIT_S, max(0.05, left_s)), is_between_steps)
+            if reply.is_complete:
+                return list(reply.texts)
+            if reply.elsewhere:
+                raise DeadlineError(
+                    f"{_names(reply.elsewhere)} went on, or left, without {what}; every worker calls it, at the same "
+                    "step"
+                )
+            if reply.signs != signs:
+                signs, since = reply.signs, time.monotonic()
+            elif time.monotonic() - since >= self._timeout_s:
+                raise DeadlineError(
+                    f"waited {self._timeout_s:g} s for {_names(reply.missing)} to come to {what}; every worker calls "
+                    "it, at the same step"
+                )
+
+    def tell(self, topic: str, text: str) -> None:
+        """Say something without waiting for anybody."""
+        if self.size > 1:
+            self._call(topic, text, [self.rank], 0.0, False)
+
+    def give_sign(self, topic: str) -> None:
+        """Let those who wait for this worker know that it is at work."""
+        if self.size > 1:
+            self._call(topic, None, [self.rank], 0.0, False)
+
+    @contextmanager
+    def giving_signs(self, topic: str) -> Iterator[None]:
+        """Inside, a thread gives signs."""
+        if self.size == 1:
+            yield
+            return
+        is_over = Event()
+
+        def give() -> None:
+            while not is_over.wait(_SIGN_S):
+                try:
+                    self.give_sign(topic)
+                except CommunicationError:  # who works inside meets it too
+                    return
+
+        thread = Thread(target=give, name="fleet-sign", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    def _call(
+        self, topic: str, text: str | None, others: Sequence[int], wait_s: float, is_between_steps: bool
+    ) -> ps_pb2.MeetReply.Header:
+        header = ps_pb2.MeetRequest.Header(
+            caller=self._client.caller(0),
+            name=f"{self._name}/{topic}",
+            is_here=text is not None,
+            text=text or "",
+            others=others,
+            timeout_ms=int(wait_s * 1000),
+            is_between_steps=is_between_steps,
+        )
+        call = Call(self._client.transports[0], "Meet", header, (), wait_s + GRACE_S, rpc_timeout_s())
+        reply, _ = call.result()
+        assert isinstance(reply, ps_pb2.MeetReply.Header)
+        return reply
+
+
+def _names(workers: Sequence[int]) -> str:
+    return ", ".join(f"worker {worker}" for worker in workers)

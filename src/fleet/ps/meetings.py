@@ -1,0 +1,79 @@
+"""Meetings of workers on a server: each says something, and learns what the others have said, or who has not come."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from fleet.errors import UsageError
+from fleet.ps.proto import ps_pb2
+
+# How many meetings are remembered, so that an answer that was lost can be asked for again; and how much one may say.
+NUM_KEPT = 256
+MAX_NAME = 1000
+MAX_TEXT = 16 << 20
+
+
+@dataclass
+class Meeting:
+    """Who has come, with what each said."""
+
+    texts: dict[int, str] = field(default_factory=dict)
+    signs: int = 0
+    """How often somebody has come, or said that it is at work."""
+
+    def missing(self, awaited: Collection[int]) -> list[int]:
+        """Those of the awaited who have not come."""
+        return sorted(set(awaited) - self.texts.keys())
+
+
+class Meetings:
+    """The meetings of a job, by name. `changed` is the server's lock, which is notified of everything that happens."""
+
+    def __init__(self, changed: threading.Condition) -> None:
+        self._changed = changed
+        self._meetings: dict[str, Meeting] = {}
+
+    def answer(
+        self, header: ps_pb2.MeetRequest.Header, num_workers: int, elsewhere: Callable[[list[int]], list[int]]
+    ) -> ps_pb2.MeetReply.Header:
+        """Note who calls, and wait: for all that it waits for, for one that will not come, or until its time is over.
+
+        `elsewhere` says which of the missing will not come.
+        """
+        meeting = self._come(header.name, header.caller.worker, header.text if header.is_here else None)
+        awaited = set(header.others or range(num_workers))
+        if odd := sorted(awaited - set(range(num_workers))):
+            raise UsageError(f"worker {odd[0]} does not exist in a job of {num_workers} workers")
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not (missing := meeting.missing(awaited)) or elsewhere(missing), header.timeout_ms / 1000
+            )
+            missing = meeting.missing(awaited)
+            return ps_pb2.MeetReply.Header(
+                is_complete=not missing,
+                texts=[] if missing else [meeting.texts.get(worker, "") for worker in range(num_workers)],
+                missing=missing,
+                elsewhere=elsewhere(missing),
+                signs=meeting.signs,
+            )
+
+    def _come(self, name: str, worker: int, text: str | None) -> Meeting:
+        """Note that a worker has come and what it says, or, with None, that it is at work elsewhere."""
+        if len(name) > MAX_NAME or len(text or "") > MAX_TEXT:
+            raise UsageError(f"a meeting's name has up to {MAX_NAME} letters, and a text up to {MAX_TEXT}")
+        with self._changed:
+            meeting = self._meetings.setdefault(name, Meeting())
+            meeting.signs += text is None or worker not in meeting.texts  # not if it only asks again
+            if text is not None:
+                meeting.texts[worker] = text
+            while len(self._meetings) > NUM_KEPT:
+                del self._meetings[next(iter(self._meetings))]
+            self._changed.notify_all()
+            return meeting
+
+    def forget(self, worker: int) -> None:
+        """What a worker said in a former life does not count; the caller locks."""
+        for meeting in self._meetings.values():
+            meeting.texts.pop(worker, None)

@@ -1,0 +1,61 @@
+"""What a worker that waits for the others waits for: as a server knows it, and as a worker asks for it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from fleet.errors import FleetError
+from fleet.observe.ending import unstopped_text
+from fleet.observe.waiting import Awaited, workers_text
+from fleet.ps.proto import ps_pb2
+
+if TYPE_CHECKING:
+    from fleet.ps.holdings import Holdings
+    from fleet.ps.rounds import Rounds
+    from fleet.ps.transport import Transport
+
+# How long a server may take to say what it waits for, while it is waited for anyway.
+ASK_S = 2.0
+
+
+def awaited_by_all(holdings: Holdings, rounds: Rounds) -> Awaited:
+    """What the present step lacks; nothing outside synchronous mode, once dense parameters have values."""
+    if not holdings.is_started:
+        return Awaited("worker 0 to send the first values of the dense parameters", (0,))
+    missing = tuple(rounds.missing()) if holdings.job.mode == "sync" else ()
+    if not missing:
+        return Awaited("")
+    return Awaited(f"the gradients of {workers_text(missing)}, step {rounds.version}", missing)
+
+
+def too_late(holdings: Holdings, rounds: Rounds, timeout_ms: int) -> str:
+    """The error of a wait that ran out."""
+    waited = f"waited {timeout_ms / 1000:g} s"
+    if not holdings.is_started:
+        return f"{waited} for {awaited_by_all(holdings, rounds).what}"
+    missing = ", ".join(map(str, rounds.missing()))
+    return (
+        f"{waited} for step {rounds.version}: no gradients from worker {missing}. Is it slow or gone? "
+        "FLEET_STEP_TIMEOUT_S sets how long to wait"
+    )
+
+
+def forsaken(holdings: Holdings, rounds: Rounds) -> str | None:
+    """The error of a wait for workers of whom some have ended without taking leave; None if all are there."""
+    if not rounds.gone:
+        return None
+    missing = [worker for worker in awaited_by_all(holdings, rounds).workers if worker in rounds.gone]
+    if not missing:
+        return None
+    return unstopped_text(workers_text(missing))
+
+
+def awaited_from(transport: Transport, caller: ps_pb2.Caller, method: str, *, from_others: bool) -> Awaited:
+    """What keeps a server from answering a call: other workers, as it says itself, or its own work."""
+    if from_others:
+        with suppress(FleetError, TimeoutError):
+            reply: Any = transport.call("Stats", ps_pb2.StatsRequest.Header(caller=caller), (), ASK_S).result(2 * ASK_S)
+            if reply[0].awaited:
+                return Awaited(reply[0].awaited, tuple(reply[0].missing))
+    return Awaited(f"server {transport.endpoint} to answer {method}")

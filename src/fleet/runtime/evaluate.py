@@ -1,0 +1,162 @@
+"""`fleet.evaluate`: each worker measures the model on its own batches, and the counts of all are added at the end."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from fleet.collective.worlds import pack, unpack
+from fleet.errors import CommunicationError, UsageError, UsageTypeError
+from fleet.metrics import Mean, Metric
+
+if TYPE_CHECKING:
+    from fleet.collective.util import Util
+
+Step = Callable[[nn.Module, Any], tuple[Any, Any]]
+MetricLike = Metric | Callable[[Any, Any], torch.Tensor | float]
+
+_METHODS = ("update", "state", "merge", "compute", "reset")
+
+log = logging.getLogger(__name__)
+
+
+def evaluate(
+    model: nn.Module, loader: Iterable[Any], metrics: Mapping[str, MetricLike], step: Step | None, util: Util | None
+) -> dict[str, float]:
+    """The value of each metric over the batches of all workers; `util` is None where there are no others.
+
+    A worker that fails tells the others when they meet, so nobody waits for it.
+    """
+    own: dict[str, Metric] = {}
+    failure: Exception | None = None
+    try:
+        own = _checked(model, metrics)
+        with evaluating(model):
+            failure = _run(model, loader, list(own.values()), step or take_last, goes_on=util is not None)
+        states = [pack(metric.state()) for metric in own.values()]
+    except Exception as error:
+        if util is None:
+            raise
+        failure, states = error, []
+    if util is not None:
+        _merge(own, _exchanged(util, list(own), states, failure))
+    return {name: float(metric.compute()) for name, metric in own.items()}
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Inside, the model evaluates and computes no gradients; afterwards every submodule is in the mode it was in."""
+    before = [(module, module.training) for module in model.modules()]
+    try:
+        model.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        for module, is_training in before:
+            module.training = is_training
+
+
+def take_last(model: nn.Module, batch: Any) -> tuple[Any, Any]:
+    """`*inputs, target = batch`, moved to the device of the model; what `model(*inputs)` gives, and the target."""
+    if not isinstance(batch, tuple | list) or len(batch) < 2:
+        raise UsageTypeError(
+            f"fleet.evaluate: a batch is (inputs ..., target), got {type(batch).__name__}; for another kind give "
+            "step=lambda model, batch: (outputs, targets)"
+        )
+    parameter = next(model.parameters(), None)
+    if parameter is not None:
+        batch = [part.to(parameter.device) if isinstance(part, torch.Tensor) else part for part in batch]
+    *inputs, target = batch
+    return model(*inputs), target
+
+
+def _checked(model: object, metrics: object) -> dict[str, Metric]:
+    """The metrics to count with."""
+    if not isinstance(model, nn.Module):
+        raise UsageTypeError(f"fleet.evaluate: model must be a torch.nn.Module, got {type(model).__name__}")
+    if not isinstance(metrics, Mapping) or not metrics:
+        raise UsageTypeError(f'fleet.evaluate: metrics must map names to metrics, {{"auc": AUC()}}, got {metrics!r}')
+    return {str(name): _fresh(name, metric) for name, metric in metrics.items()}
+
+
+def _fresh(name: str, metric: Any) -> Metric:
+    """A copy that has counted nothing, so that what the caller has stays as it is."""
+    if isinstance(metric, type):
+        raise UsageTypeError(f"fleet.evaluate: metric {name!r} is a class; give an object, {metric.__name__}()")
+    if isinstance(metric, Metric):
+        found = copy.deepcopy(metric)
+        found.reset()
+        return found
+    has = [method for method in _METHODS if hasattr(metric, method)]
+    if "update" in has or not callable(metric):
+        lacks = ", ".join(method for method in _METHODS if method not in has)
+        raise UsageTypeError(
+            f"fleet.evaluate: metric {name!r} is a {type(metric).__name__} without {lacks}, so the counts of workers "
+            "cannot be added; give one of fleet.metrics, or a function of outputs and targets"
+        )
+    return Mean(metric)
+
+
+def _run(
+    model: nn.Module, loader: Iterable[Any], metrics: Sequence[Metric], step: Step, *, goes_on: bool
+) -> Exception | None:
+    """Update the metrics with every batch; what went wrong with the first that failed.
+
+    With `goes_on` the rest of the loader is read then: other workers may wait for what it tells them.
+    """
+    failure: Exception | None = None
+    for number, batch in enumerate(loader):
+        if failure is not None:
+            continue
+        try:
+            outputs, targets = step(model, batch)
+            for metric in metrics:
+                metric.update(outputs, targets)
+        except Exception as error:
+            if not goes_on:
+                raise
+            log.error("fleet.evaluate failed on batch %d: %s: %s", number, type(error).__name__, error)
+            failure = error
+    return failure
+
+
+def _exchanged(
+    util: Util, names: list[str], states: Sequence[bytes], failure: Exception | None
+) -> list[list[torch.Tensor]]:
+    """The states of every worker, in one exchange; raises, on all of them, where one has failed."""
+    said = "" if failure is None else f"{type(failure).__name__}: {failure}".splitlines()[0]
+    head = json.dumps({"failed": said, "names": names, "sizes": [len(state) for state in states]}).encode() + b"\n"
+    told = [one.tobytes() for one in util.all_gather(np.frombuffer(head + b"".join(states), np.uint8))]
+    if failure is not None:
+        raise failure
+    found = []
+    for worker, data in enumerate(told):
+        head, _, body = data.partition(b"\n")
+        about = json.loads(head)
+        if about["failed"]:
+            raise CommunicationError(f"fleet.evaluate: worker {worker} failed: {about['failed']}")
+        if about["names"] != names:
+            raise UsageError(
+                f"fleet.evaluate: worker {worker} has the metrics {', '.join(about['names'])}, this one "
+                f"{', '.join(names)}; give the same on every worker"
+            )
+        ends = np.cumsum([0, *about["sizes"]]).tolist()
+        found.append([unpack(body[begin:end]) for begin, end in pairwise(ends)])
+    return found
+
+
+def _merge(own: Mapping[str, Metric], states: Sequence[Sequence[torch.Tensor]]) -> None:
+    """Let each metric have what all workers counted, added in their order: the same bits everywhere."""
+    for number, metric in enumerate(own.values()):
+        metric.reset()
+        for worker in states:
+            metric.merge(worker[number])

@@ -1,0 +1,119 @@
+"""What `fleet.Checkpoint` asks of a run, and the collective run, which writes all of its state itself."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch.distributed as dist
+from torch.optim import Optimizer
+
+from fleet.checkpoint import Contents, StepFolders, TrainingManifest
+from fleet.collective.agree import world
+from fleet.collective.model import DistributedModel
+from fleet.errors import UsageError
+from fleet.runtime.training.objects import RunObjects, Workers
+from fleet.runtime.training.reading import CheckpointSource
+from fleet.runtime.training.restore import Restore
+from fleet.runtime.training.run_parts import RunParts
+from fleet.runtime.training.save_store import SaveStore
+from fleet.runtime.training.writer import Captured, Destination, Keep, Writer
+
+
+class Saving(Protocol):
+    """A save that is being written."""
+
+    def finish(self) -> None:
+        """Wait for its end; CheckpointError on every worker if it could not be written."""
+
+
+class Run(ABC):
+    """A training run on one of its workers; every worker makes the same calls."""
+
+    CONTENTS: type[Contents]
+    """What the last file of its checkpoints says."""
+    workers: Workers
+
+    @abstractmethod
+    def agree(self, steps: StepFolders, keep: Keep, timeout_s: float) -> None:
+        """Note where checkpoints go; UsageError on every worker if one has been given something else."""
+
+    @abstractmethod
+    def capture(self, step: int) -> Captured:
+        """Copy what this worker writes of a step."""
+
+    @abstractmethod
+    def write(
+        self, number: int, step: int, metric: float | None, captured: Captured | str, *, background: bool
+    ) -> Saving:
+        """Begin to write what was captured, as the `number`th save; a text says why this worker has nothing.
+
+        Not in `background`, what this worker does not write itself is written before this returns.
+        """
+
+    def before_end(self, finish: Callable[[], None]) -> None:  # noqa: B027 - most have nothing that ends earlier
+        """Have `finish` called before what the run needs to write goes, if that is before the script ends."""
+
+    @abstractmethod
+    def restore(self, source: CheckpointSource) -> None:
+        """Load a checkpoint; CheckpointError on every worker, and nothing changes, if it does not fit."""
+
+
+def check_settings(workers: Workers, settings: Sequence[object]) -> str:
+    """UsageError on every worker if one has other settings; a name for what all have agreed on."""
+    told = [json.loads(text) for text in workers.gather_bytes(json.dumps([settings, secrets.token_hex(8)]).encode())]
+    for worker, (others, _) in enumerate(told):
+        for mine, theirs in itertools.zip_longest(told[0][0], others, fillvalue="nothing"):
+            if mine != theirs:
+                raise UsageError(
+                    f"fleet.Checkpoint: worker {worker} has {theirs!r} where worker 0 has {mine!r}; "
+                    "give the same folder and parts on every worker"
+                )
+    return str(told[0][1])
+
+
+def settings_of(steps: StepFolders, keep: Keep, objects: RunObjects) -> list[object]:
+    """What must be the same on every worker."""
+    return [str(steps.folder), keep.newest, f"best {keep.best}", *objects.names()]
+
+
+class CollectiveRun(Run):
+    """A run of a collective job."""
+
+    CONTENTS = TrainingManifest
+
+    def __init__(self, model: DistributedModel, optimizer: Optimizer, objects: RunObjects) -> None:
+        self.workers = world()
+        self._parts = RunParts(model, optimizer, objects, self.workers.rank, self.workers.size)
+        self._to: Destination | None = None
+
+    def agree(self, steps: StepFolders, keep: Keep, timeout_s: float) -> None:
+        store = None
+        if self.workers.size > 1:
+            name = check_settings(self.workers, settings_of(steps, keep, self._parts.objects))
+            store = SaveStore(dist.distributed_c10d._get_default_store(), name)
+        self._to = Destination(steps, keep, self.workers.rank, self.workers.size, store, timeout_s)
+
+    def capture(self, step: int) -> Captured:
+        return self._parts.capture(step)
+
+    def write(
+        self,
+        number: int,
+        step: int,
+        metric: float | None,
+        captured: Captured | str,
+        *,
+        background: bool,  # noqa: ARG002 - this worker writes all of it
+    ) -> Writer:
+        assert self._to is not None
+        writer = Writer(self._to, number, step, captured, metric)
+        writer.start()
+        return writer
+
+    def restore(self, source: CheckpointSource) -> None:
+        Restore(self._parts, source).run(self.workers)

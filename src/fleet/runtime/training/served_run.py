@@ -1,0 +1,271 @@
+"""The run of a job with servers: they write the tables and what else they hold, each worker what it alone knows.
+
+A save is one moment of the whole job. Every worker sends what it has queued, and all of them meet; then the servers
+copy, while nobody trains, and go on to write beside the workers. In sync mode worker 0 alone waits for the copies: no
+step can be complete without it. The folder is committed when all have written.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from fleet.checkpoint import Account, Manifest, StepFolders, abort
+from fleet.collective.model import DistributedModel
+from fleet.errors import CheckpointError, FleetError, UsageTypeError
+from fleet.nn.sparse import SparseModule
+from fleet.ps.gathering import Gathering
+from fleet.ps.optimizer import ServerOptimizer
+from fleet.ps.worker import Worker
+from fleet.runtime import saving
+from fleet.runtime.module_job import ModuleJob
+from fleet.runtime.training import random_states
+from fleet.runtime.training.objects import RunObjects, damage, together
+from fleet.runtime.training.optimizers import Optimization, Planned
+from fleet.runtime.training.reading import CheckpointSource
+from fleet.runtime.training.runs import Run, check_settings, settings_of
+from fleet.runtime.training.served_writer import ServedWriter, ServerWrites, Target
+from fleet.runtime.training.trees import decode, encode
+from fleet.runtime.training.write_share import WriteShare
+from fleet.runtime.training.writer import Captured, Keep, text_of
+
+log = logging.getLogger(__name__)
+
+
+def is_served(model: object, optimizer: object) -> bool:
+    """Whether servers hold the state of what a user wants to save."""
+    several = optimizer if isinstance(optimizer, list | tuple) else (optimizer,)
+    return any(isinstance(one, ServerOptimizer) for one in several) or (
+        isinstance(model, nn.Module)
+        and not isinstance(model, DistributedModel)
+        and any(isinstance(one, SparseModule) for one in model.modules())
+    )
+
+
+@dataclass(frozen=True)
+class ServedParts:
+    """What one worker of a job with servers knows."""
+
+    worker: Worker
+    model: nn.Module
+    optimizers: tuple[ServerOptimizer, ...]
+    objects: RunObjects
+
+    @property
+    def index(self) -> int:
+        """This worker's."""
+        return self.worker.client.worker
+
+    def optimizations(self) -> list[Optimization]:
+        """The optimizers' settings, and the state of those that step in the workers."""
+        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
+        steps_alone = self.worker.policy.trains_locally
+        owner = self.index if steps_alone else None
+        return [
+            Optimization(names, one.inner, one.inner, self.index, owner, steps_alone, tag, is_fixed=True)
+            for tag, one in zip(self.tags(), self.optimizers, strict=True)
+        ]
+
+    def tags(self) -> list[str]:
+        """The names of the optimizers in a checkpoint."""
+        return [f"optimizer{number or ''}" for number in range(len(self.optimizers))]
+
+    def capture(self, step: int) -> Captured:
+        """Everything that this worker writes, copied."""
+        share = WriteShare(self.index, self.worker.client.job.num_workers)
+
+        def add(owner: int) -> Callable[[str, Any], None]:
+            return lambda key, tensor: share.add(key, tensor, owner)
+
+        shared: dict[str, Any] = {}
+        if self.index == 0:
+            shared = {"mode": self.worker.client.job.mode, "optimizers": self.tags(), **self.objects.shared(add(0))}
+        prefix = f"own/{self.index}"
+        random = random_states.collect(self.worker.device)
+        own = {
+            "num_steps": self.worker.num_steps,
+            "random": encode(random, f"{prefix}/random", add(self.index), "the random state"),
+            "data": self.objects.position(f"{prefix}/data", add(self.index), self.worker.behind),
+        }
+        for optimization in self.optimizations():
+            state_of_all, own_state = optimization.collect(share)
+            shared |= state_of_all
+            own |= own_state
+        return Captured(Account(step, share.forms, (), own, shared), share.copies())
+
+
+class ServedRun(Run):
+    """A run of a job with servers."""
+
+    CONTENTS = Manifest
+
+    def __init__(
+        self, model: nn.Module, optimizer: Optimizer | Sequence[Optimizer], objects: RunObjects, timeout_s: float
+    ) -> None:
+        several = tuple(optimizer) if isinstance(optimizer, list | tuple) else (optimizer,)
+        for one in several:
+            if not isinstance(one, ServerOptimizer):
+                raise UsageTypeError(
+                    f"optimizer must be what fleet.distributed_optimizer() returned, got a {type(one).__name__}"
+                )
+        optimizers = tuple(one for one in several if isinstance(one, ServerOptimizer))
+        job = optimizers[0].job
+        assert isinstance(job, ModuleJob), "a ServerOptimizer is made by its job"
+        self._job = job
+        self._worker = job.worker("fleet.Checkpoint")
+        self._parts = ServedParts(self._worker, model, optimizers, objects)
+        self._timeout_s = timeout_s
+        self.workers: Gathering = Gathering(self._worker.client, job.name_meetings("checkpoint"), timeout_s)
+        self._to: tuple[StepFolders, Keep] | None = None
+
+    def agree(self, steps: StepFolders, keep: Keep, timeout_s: float) -> None:  # noqa: ARG002 - the meetings have it
+        self._parts.optimizations()  # says what does not belong together
+        self.workers.purpose = "fleet.Checkpoint(...)"
+        kinds = [type(one.inner).__name__ for one in self._parts.optimizers]
+        check_settings(self.workers, [*settings_of(steps, keep, self._parts.objects), *kinds])
+        self._to = steps, keep
+
+    def before_end(self, finish: Callable[[], None]) -> None:
+        self._job.before_leaving.append(finish)
+
+    def capture(self, step: int) -> Captured:
+        self._refuse_left(f"save({step})")
+        self._worker.policy.flush()
+        return self._parts.capture(step)
+
+    def _refuse_left(self, call: str) -> None:
+        self._job.worker(f"checkpoint.{call}")
+
+    def write(
+        self, number: int, step: int, metric: float | None, captured: Captured | str, *, background: bool
+    ) -> ServedWriter:
+        assert self._to is not None
+        steps, keep = self._to
+        target = Target(self._worker, self.workers, steps, keep, self._timeout_s)
+        try:
+            writing = self._begin(number, step, captured)
+        except FleetError as error:
+            raise CheckpointError(f"checkpoint step {step} was not written: {error}") from error
+        is_sync = self._worker.client.job.mode == "sync"
+        failure, writes, topic = "", None, f"save/{number}/copied"
+        if self._parts.index == 0:
+            try:
+                with self.workers.giving_signs(topic):
+                    self._worker.send_kept()
+                    writes = ServerWrites(self._worker, writing, background=background)
+            except Exception as error:
+                failure = text_of(error)
+            if not is_sync:
+                self.workers.tell(topic, failure)
+        elif not is_sync:
+            failure = self.workers.meet(topic, "", "worker 0's copy", others=[0])[0]
+        writer = ServedWriter(target, number, step, metric, writing, failure or captured, writes)
+        writer.start()
+        return writer
+
+    def _begin(self, number: int, step: int, captured: Captured | str) -> Path:
+        """The folder that all write into, when every worker has come; CheckpointError on all if one has nothing."""
+        assert self._to is not None
+        said: dict[str, Any] = {"step": step}
+        writing: Path | None = None
+        try:
+            if isinstance(captured, str):
+                raise CheckpointError(captured)
+            if self._parts.index == 0:
+                writing = self._to[0].begin(step)
+                said["path"] = str(writing)
+        except FleetError as error:
+            said["error"] = str(error)
+        try:
+            texts = self.workers.meet(f"save/{number}/begin", json.dumps(said), f"save({step})", is_between_steps=True)
+            told = [json.loads(text) for text in texts]
+            for worker, each in enumerate(told):
+                if "error" in each:
+                    raise CheckpointError(f"worker {worker}: {each['error']}")
+                if each["step"] != told[0]["step"]:
+                    raise CheckpointError(
+                        f"worker {worker} saves step {each['step']} while worker 0 saves step {told[0]['step']}; "
+                        "save the same step on every worker"
+                    )
+        except BaseException:
+            if writing is not None:
+                abort(writing)
+            raise
+        return Path(told[0]["path"])
+
+    def restore(self, source: CheckpointSource) -> None:
+        self._refuse_left("load()")
+        self.workers.purpose = "checkpoint.load()"
+        ServedRestore(self._parts, source).run(self.workers)
+
+
+class ServedRestore:
+    """One checkpoint on its way into the servers and workers of one run."""
+
+    def __init__(self, parts: ServedParts, source: CheckpointSource) -> None:
+        self._parts = parts
+        self._source = source
+        workers = source.manifest.workers
+        self._is_new = parts.index >= len(workers)
+        self._own = workers[0 if self._is_new else parts.index]
+
+    def run(self, workers: Gathering) -> None:
+        """Every worker calls it."""
+        parts, source = self._parts, self._source
+        planned = together(workers, self._plan)
+        together(workers, lambda: source.check_files(parts.index, workers.size))
+        together(workers, parts.worker.policy.flush)  # nothing that was computed before may reach what is loaded
+        together(workers, lambda: self._load_servers(workers))
+        if parts.index != 0:
+            parts.worker.restart_at(saving.version_of(parts.worker))
+        parts.objects.load(workers, source, self._own)
+
+        def change() -> None:
+            try:
+                for one in planned:
+                    source.fill(one.wants)
+                    one.apply()
+                self._load_the_rest()
+            except Exception as error:
+                raise CheckpointError(f"{source.where} is half loaded, begin again: {error!r}") from error
+
+        together(workers, change)  # nobody trains before all have loaded
+
+    def _load_servers(self, workers: Gathering) -> None:
+        if self._parts.index == 0:
+            with workers.giving_signs(workers.next_topic):
+                saving.load(self._parts.worker, self._source.folder)
+
+    def _plan(self) -> list[Planned]:
+        parts, source = self._parts, self._source
+        with damage(source.where):
+            saved = source.manifest.shared["optimizers"]
+            if len(saved) != len(parts.optimizers):
+                raise CheckpointError(
+                    f"{source.where} was saved with {len(saved)} optimizers, and this run has {len(parts.optimizers)}; "
+                    "give those that it was saved with"
+                )
+            planned = [one.plan(source) for one in parts.optimizations()]
+            parts.objects.check(source, self._own, parts.index == 0)
+            for owned in (self._own, *source.manifest.workers):
+                _ = [owned[name] for name in ("num_steps", "random")]
+        return planned
+
+    def _load_the_rest(self) -> None:
+        parts, source = self._parts, self._source
+        for one in parts.optimizers:
+            one.zero_grad()
+        if parts.worker.client.job.mode != "sync":  # where the servers count them
+            parts.worker.num_steps = int(self._own["num_steps"])
+        if self._is_new:
+            random = decode(source.manifest.workers[0]["random"], source.tensor, source.where)
+            random_states.derive(random["torch"], parts.index, parts.worker.device)
+        else:
+            random_states.restore(decode(self._own["random"], source.tensor, source.where), parts.worker.device)

@@ -1,0 +1,97 @@
+"""Figures on pages are those of the results files that they link to."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+README, PAGE, GUIDE = "README.md", "docs/benchmarks.md", "docs/collective.md"
+
+
+def cases(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((RESULTS / f"{name}.json").read_text())["cases"]
+    return found
+
+
+def medians(name: str) -> dict[str, float]:
+    """The one median of each case."""
+    return {case["case"]: value for case in cases(name) for field, value in case.items() if field.startswith("median_")}
+
+
+def hundreds(value: float) -> str:
+    return f"{round(value, -2):,.0f}"
+
+
+def clicks() -> list[tuple[str, str]]:
+    speed = {case: hundreds(value) for case, value in medians("ctr").items()}
+    ours, exact, rec = speed["fleet async"], speed["fleet sync"], speed["TorchRec, sync, dim 12"]
+    ddp, tensorflow, paddle = speed["DDP, sync"], speed["TensorFlow PS, async"], speed["Paddle 2.6, async"]
+    return [
+        (
+            README,
+            f"| {ours} async, {exact} sync | {rec} sync | {ddp} sync | {tensorflow} async | {paddle} async (2.6) |",
+        ),
+        (PAGE, f"the most that is possible | {speed['no server, 2 processes']} |"),
+        (PAGE, f"**Fleet, async** | **{ours}** |"),
+        (PAGE, f"since it refuses 10 | {rec} |"),
+        (PAGE, f"**Fleet, sync** | **{exact}** |"),
+        (PAGE, f"`nn.Embedding`, sync | {ddp} |"),
+        (PAGE, f"`ParameterServerStrategy`, async | {tensorflow} |"),
+        (PAGE, f"Paddle 2.6, async | {paddle} |"),
+        (PAGE, f"Paddle 1.8, sync | {speed['Paddle 1.8, sync']} |"),
+    ]
+
+
+def collective() -> list[tuple[str, str]]:
+    speed, gpu, link = medians("collective"), medians("gpu"), cases("slow_link")
+    systems = ("fleet", "ddp", "accelerate", "fabric")
+    ways = ("fleet", "by hand", "baseline, eager")
+    faster = {case["case"]: case["times_faster_than_reduce_grad"] for case in link}
+    found = [
+        (PAGE, " | ".join(f"{speed[f'mlp, {system}']:,.0f}" for system in (*systems, "paddle"))),
+        (PAGE, " | ".join(f"{speed[f'transformer, {system}']:.1f}" for system in systems)),
+        (PAGE, f"LocalSGD with k 4 is {faster['LocalSGD, k 4']:.1f} times and DGC {faster['DGC']:.1f}"),
+    ]
+    for model in ("resnet50", "bert"):
+        row = " | ".join(f"{gpu[f'{model}, {way}']:,.0f}" for way in ways)
+        found += [(PAGE, row), (GUIDE, row)]
+    for case in link:
+        found.append((GUIDE, f"{case['median_step_ms']:,.0f}"))
+    return found
+
+
+def tables() -> list[tuple[str, str]]:
+    memory, lookup = cases("table")[:2]
+    fill, keys = cases("table_fill"), cases("keys")
+    one_core, two_cores = (
+        {way: f"{took['median_s'] * 1e3:.0f} ms" for way, took in case["timings"].items()}
+        for case in (next(one for one in keys if one["torch_threads"] == number) for number in (1, 2))
+    )
+    return [
+        (PAGE, f"{memory['counted'] - memory['payload']:.0f} bytes |"),
+        (PAGE, f"one thread | {1 / lookup['timings']['fleet']['wall']['median_s']:.1f} million a second"),
+        (PAGE, f"the first 10 million | {fill[0]['rows_per_s'] / 1e6:.1f} million a second"),
+        (PAGE, f"the last 10 million | {fill[9]['rows_per_s'] / 1e6:.1f} million a second"),
+        (PAGE, f"{one_core['fleet']}; `torch.unique` {one_core['torch.unique']} |"),
+        (PAGE, f"`torch.unique` {two_cores['torch.unique']} | |"),
+    ]
+
+
+def others() -> list[tuple[str, str]]:
+    static, start = medians("static"), medians("launch")
+    return [
+        (PAGE, " | ".join(f"{static[case]:,.0f}" for case in ("mlp, fleet, exe.run", "mlp, eager", "mlp, by hand"))),
+        (PAGE, f"takes {1 - static['memory, optimized'] / static['memory, plain']:.0%} off"),
+        (PAGE, " | ".join(f"{start[case]:.1f}" for case in ("fleetrun", "torchrun", "two bare processes"))),
+    ]
+
+
+@pytest.mark.parametrize(("page", "text"), [*clicks(), *collective(), *tables(), *others()])
+def test_a_figure_is_that_of_its_file(page: str, text: str) -> None:
+    assert text in re.sub(r"\s+", " ", (ROOT / page).read_text())

@@ -149,7 +149,7 @@ def _check_weights(rows: torch.Tensor, inverse: torch.Tensor, weights: torch.Ten
 
 def _is_ours(rows: torch.Tensor) -> bool:
     """Whether the core does it: a compiler must see torch's own operators."""
-    is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    is_traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
     return rows.device.type == "cpu" and rows.dtype == torch.float32 and not is_traced
 
 

@@ -6,6 +6,7 @@ values of ids without a row, where the table asks for them: they come from the c
 
 from __future__ import annotations
 
+import atexit
 import json
 from functools import cache
 from typing import Any, NamedTuple
@@ -112,5 +113,6 @@ def _(ids: torch.Tensor, table: str, width: int, unseen: str) -> torch.Tensor:  
 
 @cache
 def _source(table: str, width: int, unseen: str) -> UnseenRows:
+    atexit.register(_source.cache_clear)  # torch keeps the operator beyond the end, and the core would tell of a leak
     said: dict[str, Any] = json.loads(unseen)
     return UnseenRows(table, width, Unseen(**said))

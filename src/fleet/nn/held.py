@@ -97,7 +97,7 @@ def find(keys: torch.Tensor, weight: torch.Tensor, ids: torch.Tensor, first: Fir
     at = torch.searchsorted(keys, ids).clamp(max=len(keys) - 1)
     is_there = (keys[at] == ids).unsqueeze(1)
     found = functional.embedding(at, weight)
-    return torch.where(is_there, found, torch.zeros_like(found) if others is None else others)
+    return found.masked_fill(~is_there, 0.0) if others is None else torch.where(is_there, found, others)
 
 
 @torch.library.custom_op("fleet::first_rows", mutates_args=())

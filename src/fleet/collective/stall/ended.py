@@ -11,15 +11,19 @@ from fleet.errors import CommunicationError
 
 _LOST = re.compile(r"closed by peer|reset by peer|broken pipe|lost a member|remote process exited", re.IGNORECASE)
 """What backends say when a peer has gone, by whatever way."""
+_REMEDY = (
+    "give every worker the same number of batches, or let "
+    "fleet.data.shard(..., uneven='pad', 'drop' or 'join') see to it"
+)
 
 
 def explain_lost_peers(
-    worker: int, count: Callable[[], int], left: Callable[[], Mapping[int, int]]
+    worker: int, count: Callable[[], int], left: Callable[[], Mapping[int, int] | None]
 ) -> Callable[[], None]:
     """From now on an uncaught error about a lost peer names the worker that had ended by itself, if one had.
 
-    `count`: the batches that this worker has begun; `left`: how many each worker had when it left, of those that have.
-    What comes back undoes it.
+    `count`: the batches that this worker has begun; `left`: how many each worker had when it left, of those that have
+    (None: worker 0 has gone, and nobody can tell). What comes back undoes it.
     """
     show = sys.excepthook
 
@@ -37,12 +41,15 @@ def explain_lost_peers(
     return undo
 
 
-def explanation(worker: int, num_batches: int, left: Mapping[int, int]) -> str | None:
-    """Who ended with how many batches, and what to do; None if nobody has left.
+def explanation(worker: int, num_batches: int, left: Mapping[int, int] | None) -> str | None:
+    """Who ended with how many batches, and what to do; None if nobody has left. `left` is None if worker 0 has gone.
 
     >>> explanation(0, 8, {1: 7}).partition(":")[0]
     'worker 1 ended after 7 batches while worker 0 is in batch 8'
     """
+    if left is None:
+        ended = f"worker 0, where the workers meet, ended while worker {worker} is in batch {num_batches}"
+        return f"{ended}; unless it failed, {_REMEDY}"
     if not left:
         return None
     first = min(left, key=lambda one: (left[one], one))
@@ -50,11 +57,9 @@ def explanation(worker: int, num_batches: int, left: Mapping[int, int]) -> str |
     plural = "" if left[first] == 1 else "es"
     ended = f"worker {first}{others} ended after {left[first]} batch{plural} while worker {worker}"
     if left[first] < num_batches:
-        return (
-            f"{ended} is in batch {num_batches}: give every worker the same number of batches, or let "
-            "fleet.data.shard(..., uneven='pad', 'drop' or 'join') see to it"
-        )
-    return f"{ended} still waits for it after {num_batches}: what all workers do together must be done by all of them"
+        return f"{ended} is in batch {num_batches}: {_REMEDY}"
+    together = "what all workers do together, such as a save, all of them must call"
+    return f"{ended} still waits for it after {num_batches}: {together}"
 
 
 def _is_lost_peer(error: BaseException) -> bool:

@@ -76,13 +76,13 @@ class StallWatch(threading.Thread):
         atexit.register(self.stop)
         self._explain_no_more = explain_lost_peers(self._worker, lambda: self.num_batches, self._left)
 
-    def _left(self) -> dict[int, int]:
-        """The workers that have left on purpose, with how many batches they had trained on."""
+    def _left(self) -> dict[int, int] | None:
+        """The workers that have left on purpose, with how many batches they had trained on; None if nobody can tell."""
         others = [one for one in self._everybody if one != self._worker]
         try:
             return {worker: int(count) for worker, count in self._by_worker("left", others).items()}
-        except CommunicationError:  # the store's host has gone, and nobody can tell
-            return {}
+        except CommunicationError:  # worker 0, which hosts the store, has gone
+            return None
 
     @staticmethod
     def running() -> StallWatch | None:

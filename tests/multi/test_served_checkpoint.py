@@ -49,7 +49,7 @@ def workers(endpoints: Sequence[Endpoint], num: int, work: Callable[[Trainer], A
             one.fleet.stop_worker()
             return result
 
-    return in_threads(*(lambda index=index: run(index) for index in range(num)))  # type: ignore[misc]
+    return in_threads(*(lambda index=index: run(index) for index in range(num)))
 
 
 def state_of(services: Sequence[Service]) -> Any:
@@ -332,7 +332,7 @@ def test_every_worker_saves_and_worker_0_writes(tmp_path: Path) -> None:
     """The other calls: all workers may make them, or worker 0 alone."""
 
     def work(one: Trainer) -> tuple[list[str], str]:
-        paths = []
+        paths: list[object] = []
         for number in range(2):
             one.train(number, number + 1)
             paths.append(one.fleet.save_persistables(tmp_path / "saved"))

@@ -82,6 +82,14 @@ def pool(
     return pooled
 
 
+def check_pooling(owner: str, pooling: object, include_last_offset: bool) -> None:
+    """UsageError, after the owner's name, if a module cannot pool like this."""
+    if pooling not in get_args(Pooling):
+        raise UsageError(f"{owner}: pooling must be one of {', '.join(get_args(Pooling))}, got {pooling!r}")
+    if include_last_offset and pooling == "none":
+        raise UsageError(f"{owner}: include_last_offset is about bags; leave it out, or set pooling to sum or mean")
+
+
 def pool_slots(rows: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
     """Look up `rows` [U, D] for all slots of one table at once: `inverse` is int64 [S, B], the result [B, S, D].
 
@@ -142,7 +150,7 @@ def _check_weights(rows: torch.Tensor, inverse: torch.Tensor, weights: torch.Ten
 
 def _is_ours(rows: torch.Tensor) -> bool:
     """Whether the core does it: a compiler must see torch's own operators."""
-    is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    is_traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
     return rows.device.type == "cpu" and rows.dtype == torch.float32 and not is_traced
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from fleet import _native, checkpoint
+from fleet.observe.waiting import waiting_in
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import RuleSpec
 
@@ -35,12 +36,7 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
     `beside` may write files of its own into the folder that it is given, and tells which.
     """
     worker.policy.flush()
-    if worker.policy.trains_locally and any(_has_state(spec.rule) for spec in worker.client.job.tables):
-        _log.warning(
-            "geo mode: each worker keeps the optimizer state of its rows; it is not in %s, and begins anew when that "
-            "is loaded",
-            folder,
-        )
+    warn_of_lost_state(worker, folder)
     worker.send_kept()
     with checkpoint.saving(folder) as writing:
         manifest = checkpoint.Manifest(
@@ -49,6 +45,16 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
             others=() if beside is None else tuple(beside(writing)),
         )
         return checkpoint.commit(writing, folder, manifest)
+
+
+def warn_of_lost_state(worker: Worker, folder: Folder) -> None:
+    """Log what a checkpoint of a job in geo mode does not have."""
+    if worker.policy.trains_locally and any(_has_state(spec.rule) for spec in worker.client.job.tables):
+        _log.warning(
+            "geo mode: each worker keeps the optimizer state of its rows; it is not in %s, and begins anew when that "
+            "is loaded",
+            folder,
+        )
 
 
 def _has_state(rule: RuleSpec) -> bool:
@@ -81,6 +87,11 @@ def load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> 
     """`load`, called by every worker: worker 0 lets the servers load, the others take over what was loaded."""
     if who.num_workers == 1:
         return load(worker, folder)
+    with waiting_in("fleet.load_model()"):
+        return _load_together(worker, folder, who, util)
+
+
+def _load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> int:
     worker.policy.flush()
     util.barrier()  # nothing that was computed before may reach what is loaded
     rows = int(util.all_reduce(load(worker, folder) if who.index == 0 else 0))

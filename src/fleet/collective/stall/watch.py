@@ -27,16 +27,17 @@ from fleet.collective.stall.ended import explain_lost_peers
 from fleet.collective.stall.leaving import exit_within, flush
 from fleet.collective.stall.mailbox import RETRY_S, Mailbox
 from fleet.collective.stall.progress import Progress
-from fleet.collective.stall.report import EXIT_CODE, SILENCE, Findings, StallOutcome, notice
+from fleet.collective.stall.report import EXIT_CODE, SILENCE, Findings, StallOutcome, awaited, notice
 from fleet.collective.stall.state import Stall, State, look_around, stall_from_json, state_from_json, to_json
 from fleet.errors import CommunicationError
 from fleet.observe.ending import note_now
+from fleet.observe.wait_notes import forget_wait, note_wait
+from fleet.observe.waiting import notice_s
 from fleet.roles.base import Identity
 
 log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_S = 600.0
-SHORTEST_NOTICE_S = 10.0
 # While a job starts, machines are busy and every worker asks the store's host for something.
 _START_S = 30.0
 # Time for the others to see that all have reported, before the store's host goes.
@@ -61,8 +62,8 @@ class StallWatch(threading.Thread):
         host = "the launcher" if is_hosted else "worker 0"
         self._host_is_silent = f"{host}, where all meet, does not answer, so nobody can be asked: {SILENCE}"
         self._timeout_s = timeout_s
-        self._notice_s = max(SHORTEST_NOTICE_S, timeout_s / 4)
-        self._interval_s = min(5.0, max(0.2, timeout_s / 30))
+        self._notice_s = notice_s()
+        self._interval_s = min(5.0, max(0.2, min(timeout_s / 30, self._notice_s / 4)))
         self._answer_s = 2 * self._interval_s + 2.0
         self.group = dist.group.WORLD
         self._progress = Progress(flight.statuses(), self._interval_s)
@@ -105,6 +106,7 @@ class StallWatch(threading.Thread):
         except Exception as error:  # of whatever kind: the job can do without a watch, but should know
             log.warning("a collective that hangs will not be reported: %r", error)
         finally:
+            forget_wait(self)
             self._mailbox.close()
 
     def _watch(self) -> None:
@@ -120,6 +122,7 @@ class StallWatch(threading.Thread):
         shortest_s = min(self._notice_s, self._timeout_s)
         long = {key: waited_s for key, waited_s in self._progress.waits().items() if waited_s >= shortest_s}
         if not long:
+            forget_wait(self)
             return
         found = flight.operations()
         for key, waited_s in long.items():
@@ -153,7 +156,9 @@ class StallWatch(threading.Thread):
         )
 
     def _is_noticed(self, stall: Stall) -> bool:
-        return self._noticed is not None and self._noticed.is_same(stall)
+        """Whether this stall was told, by whomever, and has not grown to twice what it was then."""
+        told = self._noticed
+        return told is not None and told.is_same(stall) and stall.waited_s < 2 * told.waited_s
 
     def _call(self, kind: Kind, stall: Stall) -> None:
         """Call everybody; if somebody else has just called, that call is answered first."""
@@ -187,6 +192,8 @@ class StallWatch(threading.Thread):
                 findings = self._collect(number, stall, own)
                 if kind == "notice":
                     log.warning("%s", notice(findings, self._timeout_s))
+                    missing = awaited(findings)
+                    note_wait(self, missing.what, missing.workers, stall.waited_s)
                     return
                 outcome = StallOutcome.of(findings, self._timeout_s)
                 self._mailbox.put(f"outcome/{number}", outcome.to_json())

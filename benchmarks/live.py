@@ -24,13 +24,14 @@ Figures = dict[str, Any]
 class Contestant:
     """A process that measures when it is told to."""
 
-    def __init__(self, name: str, command: Command, folder: Path) -> None:
+    def __init__(self, name: str, command: Command, folder: Path, environ: Mapping[str, str] | None = None) -> None:
         self.name = name
         self._log = folder / f"{name}.err"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [str(word) for word in command],
                 cwd=folder,
+                env=environ,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

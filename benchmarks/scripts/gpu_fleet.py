@@ -6,15 +6,20 @@ python benchmarks/scripts/gpu_fleet.py --model resnet50 < LINES
 from __future__ import annotations
 
 import torch
-from gpu_workload import arguments, serve
+from gpu_workload import parser_of, serve, task_of
 
 import fleet
 
 
 def main() -> None:
-    task, batch_size = arguments(__doc__)
+    parser = parser_of(__doc__)
+    parser.add_argument("--kernel-search", help="Another strategy.compile_configs.kernel_search.")
+    options = parser.parse_args()
+    task, batch_size = task_of(options)
     strategy = fleet.DistributedStrategy()
     strategy.auto = True
+    if options.kernel_search is not None:
+        strategy.compile_configs.kernel_search = options.kernel_search
     fleet.init(is_collective=True, strategy=strategy)
     torch.manual_seed(0)
     model = task.model()

@@ -6,11 +6,11 @@ python benchmarks/scripts/gpu_torch.py --model resnet50 < LINES
 from __future__ import annotations
 
 import torch
-from gpu_workload import arguments, serve
+from gpu_workload import parser_of, serve, task_of
 
 
 def main() -> None:
-    task, batch_size = arguments(__doc__)
+    task, batch_size = task_of(parser_of(__doc__).parse_args())
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = task.model().to(device).train()

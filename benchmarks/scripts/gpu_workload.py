@@ -80,12 +80,16 @@ TASKS = {
 }
 
 
-def arguments(description: str | None) -> tuple[Task, int]:
-    """The task and its batch size, as the command line says."""
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """What every contestant's command line has."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=TASKS, required=True)
     parser.add_argument("--batch-size", type=int, help="Default: what the task says.")
-    options = parser.parse_args()
+    return parser
+
+
+def task_of(options: argparse.Namespace) -> tuple[Task, int]:
+    """The task and its batch size, as the command line says."""
     task = TASKS[options.model]
     return task, options.batch_size or task.batch_size
 

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "pool/bags.h"
 #include "pool/gather.h"
+#include "pool/weighted.h"
 
 namespace {
 
@@ -78,7 +79,61 @@ void check_bags(std::size_t width, const std::vector<std::int64_t>& starts, std:
   CHECK(grad_rows == expected);
 }
 
+void check_weighted(std::size_t width, const std::vector<std::int64_t>& starts, std::size_t n, bool last) {
+  const std::vector<float> rows = numbers(kNumRows * width), weights = numbers(n);
+  const std::vector<std::int64_t> inverse = indices(n);
+  const std::size_t num_bags = starts.size() - (last ? 1 : 0), stride = width + 3;
+  const auto step = static_cast<std::ptrdiff_t>(stride);
+  const fleet::Bags bags{inverse.data(), n, starts.data(), starts.size(), num_bags, false};
+  std::vector<float> out(num_bags * stride, kUntouched), expected_out = out;
+  fleet::pool_weighted({rows.data(), kNumRows, width}, bags, weights.data(), out.data(), step);
+  const std::vector<float> grad_out = numbers(num_bags * stride);
+  std::vector<float> grad_rows(kNumRows * width, 1.0f), expected = grad_rows;
+  fleet::unpool_weighted(grad_out.data(), step, bags, weights.data(), {grad_rows.data(), kNumRows, width});
+  std::vector<float> grad_weights(n, kUntouched), expected_weights = grad_weights;
+  fleet::grade_weights(grad_out.data(), step, bags, {rows.data(), kNumRows, width}, grad_weights.data());
+
+  for (std::size_t b = 0; b < num_bags; ++b) {
+    for (std::size_t d = 0; d < width; ++d) expected_out[b * stride + d] = 0.0f;
+    const auto end = b + 1 < starts.size() ? static_cast<std::size_t>(starts[b + 1]) : n;
+    for (auto i = static_cast<std::size_t>(starts[b]); i < end; ++i) {
+      const auto row = static_cast<std::size_t>(inverse[i]) * width;
+      expected_weights[i] = 0.0f;
+      for (std::size_t d = 0; d < width; ++d) {
+        expected_out[b * stride + d] += weights[i] * rows[row + d];
+        expected[row + d] += weights[i] * grad_out[b * stride + d];
+        expected_weights[i] += rows[row + d] * grad_out[b * stride + d];
+      }
+    }
+  }
+  CHECK(out == expected_out);
+  CHECK(grad_rows == expected);
+  CHECK(grad_weights == expected_weights);
+}
+
 }  // namespace
+
+TEST(pool_weighted_bags) {
+  for (const std::size_t width : kWidths) {
+    check_weighted(width, {0, 0, 3, 4, 4, 20}, 20, false);
+    check_weighted(width, {0, 0, 3, 4, 4, 12}, 20, true);
+    check_weighted(width, {0}, 0, true);
+  }
+}
+
+// Padding is a row of zeros that a mean does not count.
+TEST(pool_means_without_padding) {
+  const std::vector<float> rows = {1, 2, 3, 5, 0, 0};
+  const std::vector<std::int64_t> inverse = {0, 2, 1, 2, 2}, starts = {0, 3};
+  const fleet::Bags bags{inverse.data(), 5, starts.data(), 2, 2, true, 2};
+  std::vector<float> out(4), grad_rows(6);
+  fleet::pool_bags({rows.data(), 3, 2}, bags, out.data(), 2);
+  CHECK(out == (std::vector<float>{2.0f, 3.5f, 0.0f, 0.0f}));
+  const std::vector<float> grad_out = {2, 4, 6, 8};
+  fleet::unpool_bags(grad_out.data(), 2, bags, {grad_rows.data(), 3, 2});
+  grad_rows.resize(4);
+  CHECK(grad_rows == (std::vector<float>{1.0f, 2.0f, 1.0f, 2.0f}));
+}
 
 TEST(pool_all_below) {
   constexpr std::int64_t kMin = INT64_MIN, kMax = INT64_MAX;

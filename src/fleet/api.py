@@ -276,15 +276,14 @@ class Fleet(ServerCalls):
         `step(model, batch)` gives outputs and targets. Meanwhile the model is in evaluation mode without gradients, and
         nothing of it changes. With `progress` the first worker shows a bar. Works without `fleet.init()` too.
         """
-        from fleet.observe import progress as bar
         from fleet.runtime.evaluate import evaluate
 
         if self._role_maker is None:
-            return evaluate(model, bar(loader, "evaluate", enabled=progress), metrics, step, None)
+            return evaluate(model, loader, metrics, step, None, shows=progress)
         if self.is_server():
             raise RoleError(f"{self._identity().name} has no model; call fleet.evaluate() on workers")
-        batches = bar(loader, "evaluate", enabled=progress and self.is_first_worker())
-        return evaluate(model, batches, metrics, step, self.util if self.worker_num() > 1 else None)
+        others = self.util if self.worker_num() > 1 else None
+        return evaluate(model, loader, metrics, step, others, shows=progress and self.is_first_worker())
 
 
 def _is_of_programs(optimizer: object) -> bool:

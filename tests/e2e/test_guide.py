@@ -30,6 +30,9 @@ def test_the_guide_runs(tmp_path: Path, num_servers: int) -> None:
     assert len(losses) == 2
     assert losses[-1] < 0.2
     assert "half_async\n" in output
+    assert re.search(r"AUC (1\.0|0\.9)\d+, cross entropy 0\.\d+\n", output)
+    assert "served True\n" in output
+    assert "True rows gathered\n" in output
     assert "1000 rows\n" in output
     assert "{'rows': " in output
 

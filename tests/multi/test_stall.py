@@ -28,7 +28,6 @@ import os, time
 import torch, torch.distributed as dist
 import fleet
 import fleet.collective.stall.watch
-fleet.collective.stall.watch.SHORTEST_NOTICE_S = 1.0
 fleet.init(is_collective=True)
 watch = fleet.collective.stall.watch.StallWatch.running()
 me, x = fleet.worker_index(), torch.ones(4, 8)
@@ -41,7 +40,8 @@ with open(f"pid.{me}", "w") as file:
     train = folder / "train.py"
     train.write_text(head + body)
     arguments = ["--nproc_per_node", 2, "--device", "cpu", train]
-    return RunningJob(arguments, folder, {"FLEET_STALL_TIMEOUT_S": "5", "TEST_LIMIT_S": str(timeout_s)}, warm=True)
+    environ = {"FLEET_STALL_TIMEOUT_S": "5", "FLEET_WAIT_NOTICE_S": "1", "TEST_LIMIT_S": str(timeout_s)}
+    return RunningJob(arguments, folder, environ, warm=True)
 
 
 def logs(folder: Path) -> list[str]:
@@ -73,8 +73,8 @@ dist.all_reduce(x)
     for log in logs(tmp_path):
         assert "worker 0 has waited 1 s in all_reduce #4 (4x8 float32) of the default group for worker 1\n" in log
         assert "worker 1 did not come: it finished all_reduce #3 (4x8 float32)" in log
-        assert f"s ago and is at train.py:17 {asleep}\n" in log
-        assert f"  {tmp_path}/train.py:17 {asleep}\n" in log
+        assert f"s ago and is at train.py:16 {asleep}\n" in log
+        assert f"  {tmp_path}/train.py:16 {asleep}\n" in log
         assert log.endswith(f"{ENDED}\n")
     assert "worker 1 failed: exit code 124" in result.err
     assert f"| {ENDED}" in result.err
@@ -91,8 +91,8 @@ else:
         ran_into_a_stall(running)
     for log in logs(tmp_path):
         assert "called different operations" in log
-        assert "  worker 0: all_reduce #4 (4x8 float32) at train.py:17 in <module>: dist.all_reduce(x)\n" in log
-        assert "  worker 1: all_gather #4 (4x8 float32) at train.py:19 in <module>: dist.all_gather(" in log
+        assert "  worker 0: all_reduce #4 (4x8 float32) at train.py:16 in <module>: dist.all_reduce(x)\n" in log
+        assert "  worker 1: all_gather #4 (4x8 float32) at train.py:18 in <module>: dist.all_gather(" in log
         assert log.endswith(f"{ENDED}\n")
 
 

@@ -221,3 +221,38 @@ def test_tensors() -> None:
     assert not wide[:, [0, 7]].any()
     with pytest.raises(TypeError, match=r"rows must be float32, got torch\.float16"):
         _native.gather(rows.half(), inverse, wide[:, 1:7])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_weights_multiply_rows(width: int) -> None:
+    rows, inverse, offsets = floats(6, width), indices(6, 9), np.array([0, 0, 4, 7])
+    weights, grads = floats(9, seed=4), floats(3, width, seed=5)
+    out, grad_rows = np.full((3, width), -7, np.float32), np.zeros((6, width), np.float32)
+    grad_weights = np.zeros(9, np.float32)
+    _native.pool_weighted(rows, inverse, offsets, weights, out, True)
+    _native.unpool_weighted(grads, inverse, offsets, weights, grad_rows, True)
+    _native.grade_weights(grads, inverse, offsets, rows, grad_weights, True)
+    scaled, bag = weights[:7, None] * rows[inverse[:7]], np.array([1] * 4 + [2] * 3)
+    np.testing.assert_array_equal(out, [np.zeros(width), scaled[:4].sum(0), scaled[4:].sum(0)])
+    expected = np.zeros((6, width), np.float32)
+    np.add.at(expected, inverse[:7], weights[:7, None] * grads[bag])
+    np.testing.assert_array_equal(grad_rows, expected)
+    np.testing.assert_array_equal(grad_weights[:7], (rows[inverse[:7]] * grads[bag]).sum(1))
+    assert not grad_weights[7:].any()
+
+
+def test_weights_are_checked() -> None:
+    rows, inverse, offsets, out = floats(2, 3), np.array([0, 1]), np.array([0]), floats(1, 3)
+    with pytest.raises(ValueError, match=r"weights must have shape \[2\], one for each entry of inverse"):
+        _native.pool_weighted(rows, inverse, offsets, floats(3), out, False)
+    with pytest.raises(TypeError, match="weights must be a contiguous float32 array in CPU memory"):
+        _native.pool_weighted(rows, inverse, offsets, np.ones(2), out, False)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="grad_weights must be a contiguous float32"):
+        _native.grade_weights(out, inverse, offsets, rows, floats(4)[::2], False)
+    for call in (
+        lambda: _native.pool_weighted(rows, inverse + 1, offsets, floats(2), out, False),
+        lambda: _native.unpool_weighted(out, inverse + 1, offsets, floats(2), rows, False),
+        lambda: _native.grade_weights(out, inverse + 1, offsets, rows, floats(2), False),
+    ):
+        with pytest.raises(ValueError, match="inverse names row 2, but there are 2 rows"):
+            call()

@@ -293,3 +293,31 @@ def test_sgd_is_a_dict(requests: list[tuple[str, list[int], int]]) -> None:
         known = np.array([*range(-6, 7), INT64.min, INT64.max], dtype=np.int64)
         assert table.pull(known)[:, 0].tolist() == [model.get(key, 3.0) for key in known.tolist()]
         assert table.find(known).tolist() == [key in model for key in known.tolist()]
+
+
+def test_keys_without_a_row_are_zeros_if_asked_for() -> None:
+    table = make_table()
+    keys = np.array([5, 6])
+    table.push(keys[:1], np.zeros((1, 2), np.float32), step=0, lr=1.0)
+    first = table.pull(keys)
+    assert first.all()
+    np.testing.assert_array_equal(table.pull(keys, zeros=True), [first[0], [0, 0]])
+
+
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, None])
+def test_rows_have_at_most_the_largest_norm(norm_type: float | None) -> None:
+    keys = np.arange(1000)
+    free, table = make_table(), make_table(max_norm=0.5, norm_type=norm_type)
+    table.push(keys[:500], np.zeros((500, 2), np.float32), step=0, lr=1.0)
+    rows = free.pull(keys)
+    norms = np.linalg.norm(rows, np.inf if norm_type is None else norm_type, axis=1, keepdims=True)
+    expected = np.where(norms > 0.5, rows * (0.5 / (norms + 1e-7)), rows)
+    np.testing.assert_allclose(table.pull(keys), expected, rtol=0, atol=2e-7)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"max_norm": 0.0}, {"max_norm": float("nan")}, {"max_norm": float("inf")}, {"norm_type": 0.0}]
+)
+def test_a_norm_must_be_above_zero(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=f"table 'ads': {next(iter(wrong))} must be"):
+        make_table(**wrong)

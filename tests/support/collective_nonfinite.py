@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 from torch.nn.functional import cross_entropy
 
 from support.collective_cases import batches, network, own, pair, strategy_of
@@ -133,7 +134,9 @@ def one_part_error() -> str:
     [(x, y)] = batches(1)
     cross_entropy(model(own(here, x)), own(here, y)).backward()
     if here.worker_index() == 1:
-        next(iter(model.module.parameters())).grad.to_local().fill_(math.nan)
+        gradient = next(iter(model.module.parameters())).grad
+        assert isinstance(gradient, DTensor)
+        gradient.to_local().fill_(math.nan)
     made.step()
     return "no error"
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import re
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -9,7 +13,7 @@ import torch
 from torch import nn
 
 from fleet import DistributedStrategy
-from fleet.collective import tuning
+from fleet.collective import compiling, tuning
 from fleet.collective.amp import LossScale, ScaleRule
 from fleet.collective.compose import MODES, make_sync_policy, refuse_contradictions
 from fleet.collective.merge import Merge
@@ -203,16 +207,86 @@ def test_recomputed_modules_give_the_same_gradients() -> None:
             recompute(fresh, names, offload=False)
 
 
-def test_auto_chooses_what_suits_the_model() -> None:
-    cpu = torch.device("cpu")
+def test_auto_chooses_what_suits_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    cpu, gpu = torch.device("cpu"), torch.device("cuda", 0)
     auto = strategy_of(auto=True)
-    images = tuning.choose(auto, nn.Conv2d(3, 3, 1), cpu)
-    assert (images.channels_last, images.fused_optimizer, images.amp, images.compile) == (True, True, False, False)
-    assert not tuning.choose(auto, nn.Linear(3, 3), cpu).channels_last
+    images = tuning.choose(auto, nn.Conv2d(3, 3, 1), gpu)
+    assert (images.channels_last, images.benchmark_kernels, images.amp, images.compile) == (True, True, True, True)
+    assert not tuning.choose(auto, nn.Linear(3, 3), gpu).channels_last
+    there = tuning.choose(auto, nn.Conv2d(3, 3, 1), cpu)
+    assert there.fused_optimizer
+    assert not any((there.channels_last, there.benchmark_kernels, there.amp, there.compile)), "these are for GPUs"
+    assert tuning.choose(strategy_of(auto=True, channels_last=True), nn.Conv2d(3, 3, 1), cpu).channels_last
     said_no = strategy_of(auto=True, fused_optimizer=False, channels_last=False, cudnn_exhaustive_search=False)
-    chosen = tuning.choose(said_no, nn.Conv2d(3, 3, 1), cpu)
+    chosen = tuning.choose(said_no, nn.Conv2d(3, 3, 1), gpu)
     assert not any((chosen.fused_optimizer, chosen.channels_last, chosen.benchmark_kernels))
-    assert not any(vars(tuning.choose(DistributedStrategy(), nn.Conv2d(3, 3, 1), cpu))[name] for name in ("compile",))
+    assert not any(vars(tuning.choose(DistributedStrategy(), nn.Conv2d(3, 3, 1), gpu))[name] for name in ("compile",))
+
+
+def test_auto_says_what_it_chose(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+    images = nn.Conv2d(3, 3, 1)
+    with caplog.at_level(logging.INFO, tuning.log.name):
+        tuning.choose(strategy_of(auto=True, fused_optimizer=True), images, torch.device("cuda", 0), speaks=True)
+        tuning.choose(strategy_of(auto=True), images, torch.device("cpu"), speaks=True)
+        tuning.choose(strategy_of(auto=True, fused_optimizer=False), images, torch.device("cpu"), speaks=True)
+        tuning.choose(strategy_of(auto=True), images, torch.device("cpu"))
+        tuning.choose(strategy_of(), images, torch.device("cpu"), speaks=True)
+    assert [record.getMessage() for record in caplog.records] == [
+        "strategy.auto on cuda:0: bfloat16, torch.compile (the first batch takes a minute), channels-last, measured "
+        "kernels for convolutions",
+        "strategy.auto on cpu: fused optimizer",
+        "strategy.auto on cpu: nothing to switch on",
+    ]
+
+
+def test_the_search_for_kernels_is_what_the_strategy_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr(torch, "compile", lambda _, **how: made.append(how))
+    for configs in ({}, {"mode": "max-autotune"}, {"kernel_search": "wide"}, {"kernel_search": "long"}):
+        compiling.compiled(len, strategy_of(auto=True, compile_configs=configs))
+    compiling.compiled(len, strategy_of(compile_configs={"mode": "reduce-overhead", "kernel_search": "wide"}))
+    assert [{name: value for name, value in how.items() if value is not None} for how in made] == [
+        {},
+        {"mode": "max-autotune"},
+        {"options": {"max_autotune_pointwise": True}},
+        {"options": {"coordinate_descent_tuning": True}},
+        {"options": {"triton.cudagraphs": True, "max_autotune_pointwise": True}},
+    ]
+
+
+def test_a_long_compilation_is_told_of_until_a_batch_goes_through(caplog: pytest.LogCaptureFixture) -> None:
+    progress = compiling.CompileProgress("strategy.auto", every_s=0.01)
+    weight = torch.ones(1, requires_grad=True)
+    until = threading.Event()
+
+    def wait_for_a_line(grad: torch.Tensor) -> torch.Tensor:
+        before = len(caplog.records)
+        deadline = time.monotonic() + 60
+        while len(caplog.records) == before and time.monotonic() < deadline:
+            until.wait(0.001)
+        return grad
+
+    def batch(compiles: bool) -> None:
+        with progress.forward():
+            outputs = weight * 2
+        if compiles:
+            weight.register_hook(wait_for_a_line)
+        progress.backward_of({"outputs": outputs})
+        outputs.backward()
+
+    with caplog.at_level(logging.WARNING):
+        batch(compiles=True)
+        assert re.fullmatch(r"strategy.auto: compiling the model, \d+ s so far", caplog.records[0].getMessage())
+        weight = torch.ones(1, requires_grad=True)
+        progress._every_s = 60.0
+        batch(compiles=False)
+        assert re.fullmatch(r"strategy.auto: compiled the model in \d+ s", caplog.records[-1].getMessage())
+        caplog.clear()
+        batch(compiles=False)
+    assert not caplog.records
+    assert not [one for one in threading.enumerate() if one.name == "fleet-compile-progress"]
 
 
 def test_fused_optimizers() -> None:

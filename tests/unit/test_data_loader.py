@@ -83,8 +83,11 @@ def flat(workers: list[list[list[int]]]) -> list[int]:
 def test_a_loader_is_divided_as_its_samples_are() -> None:
     assert epoch_of(2)[1][0] == [4, 5, 6, 7], "a step's second block is worker 1's"
     for uneven in ("pad", "drop", "join"):
-        expected = ThreadJob(2).run(lambda _, uneven=uneven: values(shard(torch.arange(SAMPLES), 4, uneven=uneven)))
-        assert epoch_of(2, uneven) == expected
+
+        def of_samples(_: int, uneven: Any = uneven) -> list[list[int]]:
+            return values(shard(torch.arange(SAMPLES), 4, uneven=uneven))
+
+        assert epoch_of(2, uneven) == ThreadJob(2).run(of_samples)
     shuffled = epoch_of(2, "join", shuffle=True)
     assert sorted(flat(shuffled)) == list(range(SAMPLES))
     assert flat(shuffled) != list(range(SAMPLES))

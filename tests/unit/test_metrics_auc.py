@@ -115,7 +115,7 @@ def test_billions_of_samples_do_not_overflow() -> None:
 @pytest.mark.parametrize(
     ("scores", "labels", "message"),
     [
-        (torch.tensor([1.5]), torch.tensor([1]), r"scores must lie in \[0, 1\], got 1.5; apply torch.sigmoid"),
+        (torch.tensor([1.5]), torch.tensor([1]), r"scores must lie in \[0, 1\], got 1.5; for logits make it AUC"),
         (torch.tensor([0.5, math.nan]), torch.tensor([1, 0]), "scores must lie in .* got nan"),
         (torch.tensor([0.5, -0.25]), torch.tensor([1, 0]), "got -0.25"),
         (torch.tensor([0.5]), torch.tensor([2]), "labels must be 0 or 1, got 2"),
@@ -146,3 +146,11 @@ def test_wrong_types_and_states() -> None:
         AUC.from_state(torch.zeros(8))
     with pytest.raises(UsageError, match="counts of the same thresholds"):
         auc(torch.zeros(3), torch.zeros(4))
+
+
+def test_logits_are_scores_before_the_sigmoid() -> None:
+    logits, labels = torch.randn(500), torch.rand(500) < 0.5
+    of_logits, of_scores = AUC(from_logits=True), AUC()
+    of_logits.update(logits, labels)
+    of_scores.update(torch.sigmoid(logits), labels)
+    assert of_logits.compute() == of_scores.compute()

@@ -291,6 +291,21 @@ def test_a_pull_leaves_no_trace() -> None:
     assert one.stats()["tables"]["ads"]["rows"] == 3
 
 
+def test_a_pull_that_only_reads_gives_zeros_for_keys_without_a_row() -> None:
+    one = Peer(Service(), spec=job("async", initializer=initializers.Constant(2.0)))
+    one.push(keys=KEYS[:1], grads=ONES[:1], dense=None)
+
+    def ask(*only_read: bool) -> list[float]:
+        header = ps_pb2.PullRequest.Header(caller=one.caller, tables=[0], only_read=only_read, timeout_ms=50)
+        rows: list[float] = one.ask("Pull", header, KEYS)[1][0][:, 0].tolist()
+        return rows
+
+    assert ask() == ask(False) == [1.0, 2.0, 2.0]
+    assert ask(True) == [1.0, 0.0, 0.0]
+    with pytest.raises(UsageError, match="pull of worker 0: 2 flags of reading for 1 tables"):
+        ask(True, True)
+
+
 def test_no_keys_are_as_good_as_any() -> None:
     one = Peer(Service(), spec=job(num_workers=1))
     one.push(ONES[:0], keys=KEYS[:0])

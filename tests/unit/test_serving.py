@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import io
-import logging
 import pickle
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -16,18 +16,22 @@ from torch import nn
 
 import fleet
 from fleet.errors import CheckpointError, NotReadyError, UsageError, UsageTypeError
-from fleet.nn import Embedding, EmbeddingCollection, Slot
-from fleet.nn import holder as holder_module
+from fleet.nn import Embedding, EmbeddingCollection, Slot, holder
+from fleet.ps import optimizer
 
 # Before there is a process group: functions of torch that are imported later keep it as the default of an argument.
 from fleet.runtime.training.checkpoint import Checkpoint
-from support.training import Trainer, joined, served
+from support.training import Trainer, joined, served, strategy
 
 ADAGRAD = fleet.rules.Adagrad(lr=0.1)
 
 
 class Tower(nn.Module):
-    """Every kind of lookup, tables that several modules share, layers that are tied, and buffers."""
+    """Every kind of lookup, tables that several modules share, layers that are tied or frozen, buffers of any type."""
+
+    steps: torch.Tensor
+    scale: torch.Tensor
+    ones: torch.Tensor
 
     def __init__(self, unseen: str = "zeros") -> None:
         super().__init__()
@@ -41,14 +45,24 @@ class Tower(nn.Module):
                 Slot("clicked", 4, table="shared", pooling="mean", rule=ADAGRAD),
             ]
         )
-        self.norm = nn.LayerNorm(4)
+        self.norm = nn.BatchNorm1d(4)
+        self.up = nn.Linear(4, 4)
+        self.tied = nn.Linear(4, 4, bias=False)
+        self.tied.weight = self.up.weight
+        self.frozen = nn.Linear(4, 4).requires_grad_(False)
         self.out = nn.Linear(4, 1)
+        self.register_buffer("steps", torch.tensor(0))
+        self.register_buffer("scale", torch.rand(4).bfloat16())
+        self.register_buffer("ones", torch.ones(4), persistent=False)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Scores of [B, 3] ids."""
         rows = self.slots({"user": ids[:, 0], "items": ids[:, 1], "clicked": ids})
         total = self.plain(ids).sum(1) + self.bags(ids) + self.sums(ids) + sum(rows.values())
-        scores: torch.Tensor = self.out(self.norm(total)).squeeze(1)
+        if self.training:
+            self.steps += 1
+        hidden = self.frozen(self.norm(total)) * self.ones + self.steps
+        scores: torch.Tensor = self.out(self.tied(self.up(hidden)) * self.scale).squeeze(1)
         return scores
 
 
@@ -80,10 +94,22 @@ def equal(found: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("save", ["save_inference_model", "save_persistables"])
-def test_a_folder_serves_what_was_trained(trained: Trainer, tmp_path: Path, save: str) -> None:
-    getattr(trained.fleet, save)(tmp_path / "model")
-    model = fleet.load_inference_model(tmp_path / "model", Tower())
+def save_step(one: Trainer, folder: Path) -> None:
+    with Checkpoint(folder.parent, model=one.model, optimizer=one.optimizer) as checkpoint:
+        checkpoint.save(7)
+
+
+SAVES: dict[str, Callable[[Trainer, Path], object]] = {
+    "model": lambda one, folder: one.fleet.save_inference_model(folder),
+    "checkpoint": lambda one, folder: one.fleet.save_persistables(folder),
+    "step-00000007": save_step,
+}
+
+
+@pytest.mark.parametrize("name", SAVES)
+def test_a_folder_serves_what_was_trained(trained: Trainer, tmp_path: Path, name: str) -> None:
+    SAVES[name](trained, tmp_path / name)
+    model = fleet.load_inference_model(tmp_path / name, Tower())
     assert not any(module.training for module in model.modules())
     equal(scores(model), evaluated(trained))
     assert model.bags.weight is model.sums.weight
@@ -154,7 +180,8 @@ class Padded(nn.Module):
         weights = ids.remainder(7).float()
         slots = self.slots({"one": ids, "two": (ids, None, weights)})
         rows = self.mean(ids) + self.sum(ids, per_sample_weights=weights) + slots["one"] - slots["two"]
-        return rows.sum(1)
+        total: torch.Tensor = rows.sum(1)
+        return total
 
 
 def test_it_can_be_exported_for_batches_of_any_size(tmp_path: Path) -> None:
@@ -196,6 +223,21 @@ def test_an_empty_table_serves_zeros(tmp_path: Path) -> None:
     assert torch.equal(model(IDS), torch.zeros(4, 3, 3))
 
 
+def test_first_values_leave_nothing_behind() -> None:
+    """The core tells of its objects that outlive the interpreter, in the terminal of the user."""
+    text = """
+import torch
+from fleet.nn import Embedding
+from fleet.nn.held import Rows
+
+model = Embedding(2, "ads", unseen="initial")
+model.hold([Rows(torch.tensor([1]), torch.ones(1, 2))], "")
+print(model(torch.tensor([1, 2])).shape)
+"""
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=100)
+    assert (ended.stdout, ended.stderr) == ("torch.Size([2, 2])\n", "")
+
+
 class Other(Tower):
     """One thing about it is another."""
 
@@ -209,7 +251,7 @@ class Other(Tower):
     ("parts", "says"),
     [
         ({"extra": nn.Linear(2, 2)}, "has no 'extra.weight', which this model has"),
-        ({"norm": nn.BatchNorm1d(4)}, "has no 'norm.running_mean', which this model has"),
+        ({"extra": nn.BatchNorm1d(1, affine=False)}, "has no 'extra.running_mean', which this model has"),
         ({"out": nn.Linear(5, 1)}, r"'out.weight' has shape \[1, 5\] in this model and \[1, 4\] in "),
         ({"extra": Embedding(4, "other")}, "has no table 'other', which this model has; its tables: 'plain', 'shared'"),
         ({"plain": Embedding(5)}, "table 'plain' has width 5 in this model and 4 in "),
@@ -226,9 +268,14 @@ def test_what_does_not_fit_is_named_and_nothing_is_loaded(folder: Path, parts: d
 
 
 def test_what_the_model_does_not_have_is_told(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    model = nn.ModuleDict({"norm": nn.LayerNorm(4), "bags": Embedding(4, "shared")})
+    model = nn.ModuleDict({"norm": nn.BatchNorm1d(4), "bags": Embedding(4, "shared")})
     fleet.load_inference_model(folder, model)
-    assert "has 'out.weight', 'out.bias', 'plain', 'user', which this model does not have" in caplog.text
+    (said,) = caplog.messages
+    assert "'up.weight', 'up.bias', 'out.weight', 'out.bias'" in said
+    assert said.endswith("'tied.weight', 'plain', 'user', which this model does not have")
+    caplog.clear()
+    fleet.load_inference_model(folder, Tower())
+    assert not caplog.messages
 
 
 def test_folders_of_another_kind_are_named(tmp_path: Path) -> None:
@@ -255,10 +302,10 @@ def test_a_step_of_a_collective_run_serves_too(tmp_path: Path, monkeypatch: pyte
     here.init(is_collective=True)
     try:
         model = here.distributed_model(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
-        optimizer = here.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+        updates = here.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
         model(torch.randn(8, 2)).sum().backward()
-        optimizer.step()
-        with Checkpoint(tmp_path / "run", model=model, optimizer=optimizer) as checkpoint:
+        updates.step()
+        with Checkpoint(tmp_path / "run", model=model, optimizer=updates) as checkpoint:
             checkpoint.save(1)
         x = torch.randn(4, 2)
         model.eval()
@@ -314,25 +361,35 @@ def test_state_dicts_with_rows_are_checked(folder: Path) -> None:
 
 
 @pytest.fixture
-def warnings_of_rows(caplog: pytest.LogCaptureFixture) -> Iterator[Any]:
-    holder_module._warn.cache_clear()
-    caplog.set_level(logging.WARNING)
-    yield lambda: [record.message for record in caplog.records if "fleet.gather_state_dict(model)" in record.message]
-    holder_module._warn.cache_clear()
+def warned(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
+    """What state_dicts have said."""
+    for warn in (holder._warn, optimizer._warn):
+        warn.cache_clear()
+    yield lambda: [message for message in caplog.messages if ".state_dict() has no" in message]
+    for warn in (holder._warn, optimizer._warn):
+        warn.cache_clear()
 
 
-def test_a_state_dict_without_rows_says_so_once(trained: Trainer, warnings_of_rows: Any, tmp_path: Path) -> None:
+def test_a_state_dict_without_rows_says_so_once(
+    trained: Trainer, warned: Callable[[], list[str]], tmp_path: Path
+) -> None:
     Tower().state_dict()
     trained.fleet.gather_state_dict(trained.model)
     trained.fleet.save_persistables(tmp_path / "checkpoint")
-    assert not warnings_of_rows()
+    trained.fleet.save_inference_model(tmp_path / "model")
+    assert not warned()
     trained.fleet.stop_worker()
     for _ in range(2):
         assert trained.model.state_dict()["plain.weight"].shape == (0, 4)
-    (said,) = warnings_of_rows()
-    assert said.startswith("model.state_dict() has no rows of tables, which are on the servers: save with")
+        assert not trained.optimizer.state_dict()["state"]
+    rows, state = warned()
+    assert rows.startswith("model.state_dict() has no rows of tables, which are on the servers: save with fleet.save_p")
+    assert state.startswith("optimizer.state_dict() has no state, which is on the servers: save it with fleet.save_p")
 
 
-def test_a_state_dict_with_rows_says_nothing(folder: Path, warnings_of_rows: Any) -> None:
+def test_whoever_has_all_says_nothing(folder: Path, warned: Callable[[], list[str]]) -> None:
     fleet.load_inference_model(folder, Tower()).state_dict()
-    assert not warnings_of_rows()
+    with joined(strategy=strategy("sync", dense="allreduce")) as one:
+        one.train(1)
+        assert one.optimizer.state_dict()["state"]
+        assert not warned()

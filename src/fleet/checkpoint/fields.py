@@ -45,9 +45,9 @@ class Fields:
     def number(self, name: str) -> float:
         """A finite number, whole or not; True and False are none."""
         value = self._get(name)
-        if type(value) not in (int, float) or not math.isfinite(float(value)):  # type: ignore[arg-type]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise self._wrong(name, "a finite number", value)
-        return float(value)  # type: ignore[arg-type]
+        return float(value)
 
     def text(self, name: str) -> str:
         """A string."""

@@ -60,7 +60,7 @@ class Unseen:
             fields.text("reads"),
             fields.text("initializer"),
             {name: args.number(name) for name in args.value},
-            fields.integer("seed", high=2**64 - 1),
+            fields.integer("seed"),
             fields.text("dtype"),
             *(None if fields.value.get(name) is None else fields.number(name) for name in ("max_norm", "norm_type")),
         )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fleet.checkpoint.dense import read_blocks
 from fleet.checkpoint.export import widen
+from fleet.checkpoint.kept import load_kept
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import read_piece
 from fleet.checkpoint.tables import check_rows
+from fleet.checkpoint.tensor_form import Form
 from fleet.errors import CheckpointError
 
 Keys = npt.NDArray[np.int64]
@@ -47,3 +50,10 @@ def read_dense_values(manifest: Manifest, folder: Path) -> dict[str, Floats]:
             whole = found.setdefault(block.parameter, np.empty(block.size, np.float32))
             whole[block.begin : block.end] = values
     return found
+
+
+def read_kept(manifest: Manifest, folder: Path) -> dict[str, tuple[Form, npt.NDArray[Any]]]:
+    """Every tensor that servers only kept, with its bits."""
+    names = [(name, form) for piece in manifest.kept for name, form in piece.tensors]
+    found = load_kept(manifest, folder, names)
+    return {name: (form, bits) for (name, form), bits in zip(names, found, strict=True)}

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.parameter import UninitializedTensorMixin
 
 from fleet.collective.average import broadcast_
 from fleet.collective.worlds import Alone, GlooWorld, World, dtype_name
@@ -26,7 +25,7 @@ def world() -> World:
 def refuse_lazy(module: nn.Module) -> None:
     """UsageError for a parameter or buffer that has no shape before the first batch, as those of nn.LazyLinear."""
     for name, one in (*module.named_parameters(), *module.named_buffers()):
-        if isinstance(one, UninitializedTensorMixin):
+        if isinstance(one, nn.UninitializedParameter | nn.UninitializedBuffer):
             raise UsageError(
                 f"{name!r} of this model is lazy and has no shape yet, so workers cannot share it; run a batch through "
                 "the model before fleet.distributed_model() and before the optimizer is made"

@@ -51,7 +51,7 @@ def start_process_group(identity: Identity) -> tuple[torch.device, dist.ProcessG
     else:
         store = rendezvous.open_store(identity)
         everybody = [f"worker {i}" for i in range(size)]
-        rendezvous.roll_call(store, "roll-call", identity, everybody)
+        rendezvous.roll_call(store, "roll-call", identity, everybody, "fleet.init()")
         _choose_interface(identity)
         env.prefer("TORCH_FR_BUFFER_SIZE", "2000")  # torch's default, where it records by default
     dist.init_process_group(backend, store=dist.PrefixStore("default", store), rank=rank, world_size=size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -14,6 +14,7 @@ from torch import nn
 from fleet.collective import precision, tuning
 from fleet.collective.agree import check_same_model, check_same_values, refuse_lazy, share_values
 from fleet.collective.amp import LossScale, ScaleRule
+from fleet.collective.compiling import CompileProgress, compiled
 from fleet.collective.compose import make_merge, make_sync_policy, needs_optimizer
 from fleet.collective.nonfinite import GradientCheck
 from fleet.collective.recompute import recompute
@@ -50,7 +51,8 @@ class DistributedModel(nn.Module):
             raise UsageTypeError("this model is distributed already; call fleet.distributed_model() once")
         refuse_lazy(module)
         self._strategy = strategy
-        self._tuning = tuning.choose(strategy, module, device)
+        worker = dist.get_rank() if num_workers > 1 else 0
+        self._tuning = tuning.choose(strategy, module, device, speaks=worker == 0)
         module = self._prepare(module, device, num_workers)
         if num_workers > 1:
             check_same_model(module)
@@ -59,11 +61,13 @@ class DistributedModel(nn.Module):
         self._originals = [ref(parameter) for parameter in module.parameters()]
         policy = make_sync_policy(module, strategy, num_workers, device)
         scale = self._loss_scale()
-        worker = dist.get_rank() if num_workers > 1 else 0
         check = GradientCheck(policy, strategy.nonfinite_gradients == "skip", worker)
         needed = needs_optimizer(strategy, policy)
         self.step_state = StepState(policy, make_merge(strategy), scale, check, device, needed)
         self._compiled: dict[int, Call] = {}
+        self._progress: CompileProgress | None = None
+        if self._tuning.compile and worker == 0:
+            self._progress = CompileProgress("strategy.compile" if strategy.compile else "strategy.auto")
         self._is_accumulating = False
 
     def _prepare(self, module: nn.Module, device: torch.device, num_workers: int) -> nn.Module:
@@ -108,9 +112,12 @@ class DistributedModel(nn.Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Run the model. With gradients enabled this announces a backward, on every worker."""
-        outputs = self._run(inputs, kwargs)
+        with nullcontext() if self._progress is None else self._progress.forward():
+            outputs = self._run(inputs, kwargs)
         if torch.is_grad_enabled():
             self.step_state.check.see(outputs)
+            if self._progress is not None:
+                self._progress.backward_of(outputs)
         return outputs
 
     def _run(self, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -148,7 +155,7 @@ class DistributedModel(nn.Module):
 
     def _compile(self, call: Call) -> Call:
         if id(call) not in self._compiled:
-            self._compiled[id(call)] = tuning.compiled(call, self._strategy)
+            self._compiled[id(call)] = compiled(call, self._strategy)
         return self._compiled[id(call)]
 
     def scale_loss(self, loss: torch.Tensor) -> torch.Tensor:

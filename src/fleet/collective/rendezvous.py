@@ -13,6 +13,7 @@ from torch.distributed.distributed_c10d import default_pg_timeout
 from fleet import env, net
 from fleet.errors import DeadlineError, RoleError
 from fleet.net import Endpoint
+from fleet.observe.waiting import Awaited, LongWait, members_awaited, told_meanwhile
 from fleet.roles.base import Identity, Role
 
 DEFAULT_TIMEOUT_S = 300.0
@@ -25,8 +26,11 @@ def timeout_s() -> float:
     return env.FLEET_INIT_TIMEOUT_S.get() or DEFAULT_TIMEOUT_S
 
 
-def open_store(who: Identity) -> dist.Store:
-    """The store of this attempt at the job. Worker 0 listens on the address of the endpoint, not on every interface."""
+def open_store(who: Identity, what: str = "fleet.init()") -> dist.Store:
+    """The store of this attempt at the job, for a meeting at `what`.
+
+    Worker 0 listens on the address of the endpoint, not on every interface.
+    """
     if who.rendezvous is None:
         raise RoleError(
             f"{who.source}: nothing says where the workers meet; set PADDLE_TRAINER_ENDPOINTS, "
@@ -37,7 +41,7 @@ def open_store(who: Identity) -> dist.Store:
     listener = net.listen(_listening_endpoint(endpoint)) if is_master else None
     started = time.monotonic()
     deadline = started + timeout_s()
-    if not is_master and not _is_there(endpoint, deadline):
+    if not is_master and not _is_there(who, endpoint, deadline, what):
         raise _nobody_there(endpoint, started)
     try:
         store = dist.TCPStore(
@@ -55,18 +59,21 @@ def open_store(who: Identity) -> dist.Store:
     return dist.PrefixStore(f"fleet/{_attempt()}", store)
 
 
-def _is_there(endpoint: Endpoint, deadline: float) -> bool:
+def _is_there(who: Identity, endpoint: Endpoint, deadline: float, what: str) -> bool:
     """Whether worker 0 listens before the time is up.
 
     The store would wait too, but a first attempt that comes too early costs it half a second, and its last one six.
     """
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection((endpoint.host, endpoint.port), timeout=1.0).close()
-        except OSError:
-            time.sleep(_RETRY_S)
-        else:
-            return True
+    with LongWait(who.name) as wait:
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection((endpoint.host, endpoint.port), timeout=1.0).close()
+            except OSError:
+                time.sleep(_RETRY_S)
+            else:
+                return True
+            if wait.is_due:
+                wait.tell(Awaited(f"worker 0 to come to {what} and to listen at {endpoint}", (0,)))
     return False
 
 
@@ -99,14 +106,25 @@ def _listening_endpoint(endpoint: Endpoint) -> Endpoint:
     return Endpoint("0.0.0.0", endpoint.port)
 
 
-def roll_call(store: dist.Store, name: str, who: Identity, everybody: Sequence[str]) -> None:
-    """Wait until everybody has come; the error names those who have not."""
+def roll_call(store: dist.Store, name: str, who: Identity, everybody: Sequence[str], what: str) -> None:
+    """Wait until everybody has come to `what`; the error names those who have not."""
     assert who.rendezvous is not None  # or there would be no store
     store.set(f"{name}/{who.name}", "here")
     keys = [f"{name}/{one}" for one in everybody]
     try:
-        store.wait(keys, timedelta(seconds=timeout_s()))
+        with told_meanwhile(who.name, lambda: _absent(store, name, everybody, what)):
+            store.wait(keys, timedelta(seconds=timeout_s()))
     except (dist.DistError, RuntimeError) as error:
         missing = [one for one in everybody if not store.check([f"{name}/{one}"])]
         where = who.rendezvous.endpoint
         raise DeadlineError(f"waited {timeout_s():.0f} s at {where} for {', '.join(missing)}; {_REMINDER}") from error
+
+
+def _absent(store: dist.Store, name: str, everybody: Sequence[str], what: str) -> Awaited | None:
+    """Who has not come, asked over another connection, for this one waits; None if the store cannot say."""
+    try:
+        other = store.clone()  # type: ignore[attr-defined]
+        missing = [one for one in everybody if not other.check([f"{name}/{one}"])]
+    except (AttributeError, dist.DistError, RuntimeError):
+        return None
+    return members_awaited(missing, what) if missing else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,11 +35,12 @@ class Tuning:
     benchmark_kernels: bool
 
 
-def choose(strategy: DistributedStrategy, module: nn.Module, device: torch.device) -> Tuning:
+def choose(strategy: DistributedStrategy, module: nn.Module, device: torch.device, speaks: bool = False) -> Tuning:
     """What the strategy says; with `strategy.auto` also what suits the model and the device.
 
     On a GPU: bfloat16, torch.compile, channels-last for convolutions, measured convolution kernels. Everywhere: the
     optimizer in one kernel. What the user has set stays; NotSupportedError if it is to compile what cannot be compiled.
+    `speaks`: whether to say on one line what `auto` chose.
     """
     auto, on_gpu = strategy.auto, device.type == "cuda"
     foreign = next((name for name, one in module.named_parameters() if not _is_known_to_compilers(one)), None)
@@ -61,13 +61,28 @@ def choose(strategy: DistributedStrategy, module: nn.Module, device: torch.devic
         amp=strategy.amp or auto_half,
         amp_dtype=dtype,
         compile=is_wanted("compile", on_gpu and foreign is None),
-        channels_last=is_wanted("channels_last", has_images),
+        channels_last=is_wanted("channels_last", on_gpu and has_images),
         fused_optimizer=is_wanted("fused_optimizer", True) and not has_sparse_gradients(module),
-        benchmark_kernels=is_wanted("cudnn_exhaustive_search", has_images),
+        benchmark_kernels=is_wanted("cudnn_exhaustive_search", on_gpu and has_images),
     )
-    if auto:
-        log.info("strategy.auto on %s: %s", device, tuning)
+    if auto and speaks:
+        _say(strategy, tuning, device)
     return tuning
+
+
+def _say(strategy: DistributedStrategy, tuning: Tuning, device: torch.device) -> None:
+    """Name what is switched on and was left to `auto`."""
+    chosen = {
+        "amp": (tuning.amp, str(tuning.amp_dtype).removeprefix("torch.")),
+        "compile": (tuning.compile, "torch.compile (the first batch takes a minute)"),
+        "channels_last": (tuning.channels_last, "channels-last"),
+        "cudnn_exhaustive_search": (tuning.benchmark_kernels, "measured kernels for convolutions"),
+        "fused_optimizer": (tuning.fused_optimizer, "fused optimizer"),
+    }
+    named = [text for name, (is_on, text) in chosen.items() if is_on and not strategy.is_set(name)]
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.INFO)  # whoever lets it choose wants to know, and there is nothing to warn of
+    log.info("strategy.auto on %s: %s", device, ", ".join(named) or "nothing to switch on")
 
 
 def _is_known_to_compilers(parameter: nn.Parameter) -> bool:
@@ -112,15 +127,3 @@ def fuse(optimizer: Optimizer) -> bool:
 
 def _can_be_fused(parameter: torch.Tensor) -> bool:
     return parameter.is_floating_point() and parameter.device.type in ("cpu", "cuda") and not parameter.is_sparse
-
-
-def compiled(call: Callable[..., Any], strategy: DistributedStrategy) -> Callable[..., Any]:
-    """`call` through torch.compile; the first batches are slow."""
-    configs = strategy.compile_configs
-    how: dict[str, Any] = {"dynamic": True if configs.dynamic else None}
-    if configs.mode != "default":
-        how["mode"] = configs.mode
-    elif strategy.auto:  # a longer search for fast kernels than the default's, which pays after a few hundred steps
-        how["options"] = {"coordinate_descent_tuning": True}
-    compiled: Callable[..., Any] = torch.compile(call, **how)
-    return compiled

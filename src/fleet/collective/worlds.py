@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from datetime import timedelta
+from functools import partial
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -16,6 +18,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import default_pg_timeout
 
 from fleet.collective import rendezvous
+from fleet.collective.attendance import Attendance
 from fleet.errors import CommunicationError, UsageError
 from fleet.roles.base import Identity
 
@@ -44,6 +47,10 @@ class World(ABC):
         """Return when every member has come here."""
         self.reduce(torch.zeros(1), dist.ReduceOp.SUM)
 
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the group; nothing may be called afterwards."""
+
 
 class Alone(World):
     """A world of one: everything it gathers is its own."""
@@ -59,13 +66,20 @@ class Alone(World):
     def broadcast(self, values: torch.Tensor) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
 
 class GlooWorld(World):
-    """A world over Gloo, or over torch's default group, whose CPU side is Gloo too."""
+    """A world over Gloo, or over torch's default group, whose CPU side is Gloo too.
 
-    def __init__(self, group: dist.ProcessGroup, name: str) -> None:
+    Waits in the default group are watched and told by `fleet.collective.stall`; those of another need an attendance.
+    """
+
+    def __init__(self, group: dist.ProcessGroup, name: str, attendance: Attendance | None = None) -> None:
         self._group = group
         self._name = name
+        self._attendance = attendance
         self.rank = group.rank()
         self.size = group.size()
 
@@ -77,22 +91,35 @@ class GlooWorld(World):
         padded = np.zeros(max(longest, 1), dtype=np.uint8)
         padded[: len(own)] = np.frombuffer(own, dtype=np.uint8)
         outputs = [torch.empty(len(padded), dtype=torch.uint8) for _ in range(self.size)]
-        self._wait(self._group.allgather([outputs], [torch.from_numpy(padded)]))
+        self._wait(self._group.allgather([outputs], [torch.from_numpy(padded)]), "all_gather")
         return [output.numpy()[:length].tobytes() for output, length in zip(outputs, lengths.tolist(), strict=True)]
 
     def reduce(self, values: torch.Tensor, op: dist.ReduceOp.RedOpType) -> None:
+        self._reduce(values, op, "all_reduce")
+
+    def barrier(self) -> None:
+        self._reduce(torch.zeros(1), dist.ReduceOp.SUM, "barrier")
+
+    def close(self) -> None:
+        if self._attendance is not None:
+            self._attendance.close()
+
+    def _reduce(self, values: torch.Tensor, op: dist.ReduceOp.RedOpType, call: str) -> None:
         options = dist.AllreduceOptions()
         options.reduceOp = dist.ReduceOp(op)
-        self._wait(self._group.allreduce([values], options))
+        self._wait(self._group.allreduce([values], options), call)
 
     def broadcast(self, values: torch.Tensor) -> None:
         options = dist.BroadcastOptions()
         options.rootRank = 0
-        self._wait(self._group.broadcast([values], options))
+        self._wait(self._group.broadcast([values], options), "broadcast")
 
-    def _wait(self, work: Any) -> None:
+    def _wait(self, work: Any, call: str) -> None:
         try:
-            work.wait()
+            if self._attendance is None:
+                work.wait()
+            else:
+                self._attendance.wait(partial(_is_done, work), f"{call} of the {self._name} world")
         except RuntimeError as error:
             first = str(error).splitlines()[0]
             # Gloo has one type for all; once a wait ran out, it also closes the connections and says so.
@@ -118,6 +145,8 @@ class Worlds:
 
     def close(self) -> None:
         """Leave every world and close the store."""
+        for world in self._open.values():
+            world.close()
         self._open.clear()
         self._store = None
 
@@ -139,16 +168,29 @@ class Worlds:
         return self._meet(name, everybody)
 
     def _meet(self, name: str, everybody: list[str]) -> World:
+        first_call = f"the first call of the {name} world (fleet.util)"
         if self._store is None:  # one for all worlds: worker 0 can open its port only once
-            self._store = rendezvous.open_store(self._identity)
-        rendezvous.roll_call(self._store, f"{name}/roll-call", self._identity, everybody)
+            self._store = rendezvous.open_store(self._identity, first_call)
+        rendezvous.roll_call(self._store, f"{name}/roll-call", self._identity, everybody, first_call)
         group = dist.ProcessGroupGloo(
             dist.PrefixStore(name, self._store),
             everybody.index(self._identity.name),
             len(everybody),
             default_pg_timeout,
         )
-        return GlooWorld(cast(dist.ProcessGroup, group), name)  # a backend alone answers the three calls we make
+        attendance = Attendance(self._store, name, self._identity.name, everybody)
+        return GlooWorld(cast(dist.ProcessGroup, group), name, attendance)  # a backend alone answers our three calls
+
+
+def _is_done(work: Any, limit_s: float) -> bool:
+    """Whether a collective has ended by then; its error is raised."""
+    try:
+        work.wait(timedelta(seconds=max(limit_s, 0.001)))
+    except RuntimeError:
+        if work.is_completed():
+            raise
+        return False
+    return True
 
 
 def pack(value: object) -> bytes:

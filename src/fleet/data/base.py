@@ -60,6 +60,11 @@ class Shard(ABC):
             yield from self._batches()
         self._go_to(self._epoch + 1, 0)
 
+    def to_evaluate(self) -> Iterator[Any]:
+        """The batches of an epoch for a loop without steps: with `uneven="join"` nobody waits for anybody."""
+        yield from self._batches()
+        self._go_to(self._epoch + 1, 0)
+
     def state_dict(self) -> dict[str, Any]:
         """The position, as plain values for JSON, the same on every worker.
 

@@ -28,9 +28,8 @@ def can_be_divided(loader: DataLoader[Any]) -> bool:
         return False
     if type(sampler) is RandomSampler:
         is_whole = not sampler.replacement and sampler.num_samples == len(loader.dataset)
-    else:
-        is_whole = type(sampler) is SequentialSampler
-    return is_whole and sampler.data_source is loader.dataset
+        return is_whole and sampler.data_source is loader.dataset
+    return type(sampler) is SequentialSampler and sampler.data_source is loader.dataset
 
 
 class LoaderShard(SampleShard):

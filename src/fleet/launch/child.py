@@ -15,7 +15,7 @@ from collections.abc import Callable
 from fleet import env
 from fleet.launch.plan import ProcessPlan
 from fleet.observe.ending import unstopped_file
-from fleet.observe.waiting import WaitNote, read_waits, waits_file
+from fleet.observe.wait_notes import WaitNote, read_waits, waits_file
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from fleet.launch.child import Child
 from fleet.launch.plan import ProcessPlan
 from fleet.observe.ending import unstopped_text
-from fleet.observe.waiting import WaitNote, waiting_text, workers_text
+from fleet.observe.wait_notes import WaitNote
+from fleet.observe.waiting import waiting_text, workers_text
 
 
 @dataclass(frozen=True)

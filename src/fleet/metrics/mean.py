@@ -27,7 +27,8 @@ class Mean:
         if not callable(function):
             raise UsageTypeError(f"Mean takes a function of outputs and targets, got {type(function).__name__}")
         self._function = function
-        self.reset()
+        self._total = torch.zeros((), dtype=torch.float64)
+        self._count = 0
 
     def update(self, outputs: Any, targets: Any) -> None:
         """Count a batch."""
@@ -53,7 +54,7 @@ class Mean:
 
     def merge(self, state: torch.Tensor) -> None:
         """Add another metric's `state()`."""
-        if not isinstance(state, torch.Tensor) or state.shape != (2,):
+        if state.shape != (2,):
             raise UsageError("state must be the float64 [2] that state() gives: the sum and the number of samples")
         self._total = self._total + state[0].to(self._total.device)
         self._count += int(state[1])

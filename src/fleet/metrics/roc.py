@@ -50,14 +50,15 @@ class AUC:
 
     Scores are sorted into `num_thresholds` equal parts of [0, 1], and those in one part count as tied. The result is
     usually within 0.001 of the exact one; scores that all lie within a few parts, as an untrained model's may, need
-    more of them.
+    more of them. With `from_logits` scores are logits, and the sigmoid is taken here.
     """
 
-    def __init__(self, num_thresholds: int = 4096) -> None:
+    def __init__(self, num_thresholds: int = 4096, *, from_logits: bool = False) -> None:
         if isinstance(num_thresholds, bool) or not isinstance(num_thresholds, int):
             raise UsageTypeError(f"num_thresholds must be an int, got {num_thresholds!r}")
         if num_thresholds < 2:
             raise UsageError(f"num_thresholds must be at least 2, got {num_thresholds}; 4096 suits most models")
+        self._from_logits = from_logits
         self._counts = torch.zeros(2, num_thresholds, dtype=torch.int64)
 
     @classmethod
@@ -75,6 +76,8 @@ class AUC:
 
     def update(self, scores: torch.Tensor, labels: torch.Tensor) -> None:
         """Count a batch: scores in [0, 1], labels 0 or 1 of any type, both of one shape and on one device."""
+        if self._from_logits and isinstance(scores, torch.Tensor):
+            scores = torch.sigmoid(scores)
         _check_batch(scores, labels)
         scores, labels = scores.detach().flatten(), labels.detach().flatten()
         part = (scores.double() * self.num_thresholds).long().clamp_(max=self.num_thresholds - 1)
@@ -118,7 +121,7 @@ def _check_batch(scores: torch.Tensor, labels: torch.Tensor) -> None:
         raise UsageTypeError(f"scores must be floating point numbers, got {scores.dtype}")
     if not bool(((scores >= 0) & (scores <= 1)).all()):  # NaN is caught here too
         wrong = scores[~((scores >= 0) & (scores <= 1))][0].item()
-        raise UsageError(f"scores must lie in [0, 1], got {wrong:g}; apply torch.sigmoid to logits")
+        raise UsageError(f"scores must lie in [0, 1], got {wrong:g}; for logits make it AUC(from_logits=True)")
     if not bool(((labels == 0) | (labels == 1)).all()):
         wrong = labels[(labels != 0) & (labels != 1)][0].item()
         raise UsageError(f"labels must be 0 or 1, got {wrong:g}")

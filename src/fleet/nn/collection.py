@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
 from fleet.errors import UsageError
 from fleet.nn.held import Found
-from fleet.nn.pooling import Pooling, pool
+from fleet.nn.pooling import Pooling, check_pooling, pool
 from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids, checked_padding
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.lookup import Request
@@ -45,10 +45,7 @@ class Slot:
     include_last_offset: bool = False
 
     def __post_init__(self) -> None:
-        if self.pooling not in get_args(Pooling):
-            raise UsageError(
-                f"slot {self.name!r}: pooling must be one of {', '.join(get_args(Pooling))}, got {self.pooling!r}"
-            )
+        check_pooling(f"slot {self.name!r}", self.pooling, self.include_last_offset)
         _ = self.request, checked_padding(self.padding_idx)
 
     @property

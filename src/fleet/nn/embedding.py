@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
 from fleet.errors import UsageError
-from fleet.nn.pooling import Pooling, pool
+from fleet.nn.pooling import Pooling, check_pooling, pool
 from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids, checked_padding
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.lookup import Request
@@ -70,8 +70,7 @@ class Embedding(SparseModule):
             max_norm,
             norm_type,
         )
-        if pooling not in get_args(Pooling):
-            raise UsageError(f"pooling must be one of {', '.join(get_args(Pooling))}, got {pooling!r}")
+        check_pooling("embedding", pooling, include_last_offset)
         super().__init__(embedding_dim)
         self.embedding_dim = embedding_dim
         self.pooling = pooling

@@ -100,15 +100,16 @@ class Holder(nn.Module):
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *others: Any) -> None:
         """Make room for the rows of a state_dict that has them; torch then compares and copies as ever."""
         homes = [f"{prefix}{name}." if name else prefix for name in self.home_names()]
-        given = [(state_dict.get(f"{home}keys"), state_dict.get(f"{home}weight")) for home in homes]
-        if all(keys is not None and values is not None for keys, values in given):
+        if all(f"{home}{own}" in state_dict for home in homes for own in ("keys", "weight")):
+            given = [Rows(state_dict[f"{home}keys"], state_dict[f"{home}weight"]) for home in homes]
             self.refuse_if_bound()
             module = prefix[:-1]
             like: Any = {"dtype": self.weight.dtype, "device": self.weight.device}
             room = []
-            for spec, (keys, values) in zip(self.specs(module), given, strict=True):
-                Rows(keys, values).check(spec.name, spec.width)
-                room.append(Rows(torch.arange(len(keys), device=like["device"]), torch.empty(values.shape, **like)))
+            for spec, rows in zip(self.specs(module), given, strict=True):
+                rows.check(spec.name, spec.width)
+                keys = torch.arange(len(rows.keys), device=like["device"])
+                room.append(Rows(keys, torch.empty(rows.values.shape, **like)))
             self.hold(room, module)
         super()._load_from_state_dict(state_dict, prefix, *others)
 

@@ -58,14 +58,15 @@ def pool(
         raise UsageError(f"mode must be one of {', '.join(get_args(Pooling))}, got {mode!r}")
     if mode == "none":
         if offsets is not None or include_last_offset:
-            raise UsageError("offsets make bags, and mode 'none' has none; leave them out, or set mode to sum or mean")
+            raise UsageError("offsets make bags, and pooling 'none' has none; leave them out, or pool by sum or mean")
         if not _is_ours(rows):
             return functional.embedding(inverse, rows, padding_row)
         return _gather(rows, inverse.reshape(1, -1)).view(*inverse.shape, rows.shape[1])
     if offsets is None:
         if inverse.dim() != 2:
             raise UsageError(
-                f"offsets are missing: mode {mode!r} needs them unless inverse is 2-D, got {inverse.dim()}-D"
+                f"offsets are missing: ids are {inverse.dim()}-D; pooling {mode!r} takes 2-D ids, a bag in each row, "
+                "or 1-D ids with the offsets at which bags begin"
             )
         num_bags, length = inverse.shape
         offsets = torch.arange(num_bags + 1, device=inverse.device) * length
@@ -79,6 +80,14 @@ def pool(
         rows, inverse, offsets, mode == "mean", include_last_offset, -1 if padding_row is None else padding_row
     )
     return pooled
+
+
+def check_pooling(owner: str, pooling: object, include_last_offset: bool) -> None:
+    """UsageError, after the owner's name, if a module cannot pool like this."""
+    if pooling not in get_args(Pooling):
+        raise UsageError(f"{owner}: pooling must be one of {', '.join(get_args(Pooling))}, got {pooling!r}")
+    if include_last_offset and pooling == "none":
+        raise UsageError(f"{owner}: include_last_offset is about bags; leave it out, or set pooling to sum or mean")
 
 
 def pool_slots(rows: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
@@ -141,7 +150,7 @@ def _check_weights(rows: torch.Tensor, inverse: torch.Tensor, weights: torch.Ten
 
 def _is_ours(rows: torch.Tensor) -> bool:
     """Whether the core does it: a compiler must see torch's own operators."""
-    is_traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    is_traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
     return rows.device.type == "cpu" and rows.dtype == torch.float32 and not is_traced
 
 

@@ -167,7 +167,7 @@ def checked_padding(padding_idx: object) -> int | None:
     """The id that stands for nothing, if there is one; UsageError if it is none."""
     if padding_idx is None:
         return None
-    return checked("embedding", "padding_idx", padding_idx, Whole(least=-(2**63)))
+    return checked("embedding", "padding_idx", padding_idx, Whole())
 
 
 def checked_ids(ids: torch.Tensor, what: str) -> torch.Tensor:

@@ -39,8 +39,9 @@ class _WeightedBags(torch.autograd.Function):
     ) -> torch.Tensor:
         rows, inverse, offsets, weights = plain(rows), plain(inverse), plain(offsets), plain(weights)
         out = torch.empty(max(offsets.numel() - include_last_offset, 0), rows.shape[1], **MEMORY)
-        arrays = [tensor.numpy() for tensor in (rows, inverse, offsets, weights, out)]
-        _native.pool_weighted(*arrays, include_last_offset)
+        _native.pool_weighted(
+            rows.numpy(), inverse.numpy(), offsets.numpy(), weights.numpy(), out.numpy(), include_last_offset
+        )
         ctx.save_for_backward(rows, inverse, offsets, weights)
         ctx.include_last_offset = include_last_offset
         return out

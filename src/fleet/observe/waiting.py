@@ -1,25 +1,26 @@
 """Waiting has a voice: a wait that grows long is told, with who waits for whom and for what.
 
-A process says it in its own log. Below fleetrun it also notes what it waits for in a file, for as long as it does, from
-which the launcher speaks for all processes of its machine (`fleet.launch.waits`).
+A process says it in its own log. Below fleetrun it also notes it (`wait_notes`), for as long as it waits, and the
+launcher speaks for all processes of its machine (`fleet.launch.waits`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
-import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from typing import Final, Self
 
 from fleet import env
+from fleet.observe.wait_notes import forget_wait, note_wait
 
 NOTICE_S: Final = 10.0
+# How long a look at what is missing is waited for that nobody needs any more.
+_LAST_LOOK_S = 5.0
 
 _log = logging.getLogger(__name__)
 _purpose: ContextVar[str] = ContextVar("purpose", default="")
@@ -46,6 +47,13 @@ def workers_text(workers: Sequence[int]) -> str:
     elif len(workers) == 7:
         shown.append(str(workers[6]))
     return f"worker {shown[0]}" if len(shown) == 1 else f"workers {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def members_awaited(missing: Sequence[str], what: str) -> Awaited:
+    """The members of a job, such as `worker 1` and `server 0`, that have not come to `what`."""
+    workers = tuple(int(one.removeprefix("worker ")) for one in missing if one.startswith("worker "))
+    names = workers_text(workers) if len(workers) == len(missing) else ", ".join(missing)
+    return Awaited(f"{names} to come to {what}", workers)
 
 
 def waiting_text(who: str, awaited: str, waited_s: float, *, are_many: bool = False) -> str:
@@ -75,7 +83,6 @@ class LongWait:
         self._started = time.monotonic()
         self._first_s = notice_s()
         self._next_s = self._log_s = self._first_s
-        self._is_noted = False
 
     def __enter__(self) -> Self:
         return self
@@ -107,80 +114,29 @@ class LongWait:
             _log.warning("%s", waiting_text(self._who, awaited.what, waited_s))
             self._log_s = 2 * waited_s
         self._next_s = waited_s + self._first_s
-        self._is_noted = True
-        note_wait(self, awaited, waited_s)
+        note_wait(self, awaited.what, awaited.workers, waited_s)
 
     def end(self) -> None:
         """It waits no more."""
-        if self._is_noted:
-            self._is_noted = False
-            forget_wait(self)
+        forget_wait(self)
 
 
-@dataclass(frozen=True)
-class WaitNote:
-    """A wait as the launcher reads it; moments are in seconds since 1970."""
+@contextlib.contextmanager
+def told_meanwhile(who: str, look: Callable[[], Awaited | None]) -> Iterator[None]:
+    """For a block that waits and cannot be woken: a thread tells what `look`, which it calls, finds to be missing."""
+    is_over = threading.Event()
 
-    what: str
-    workers: tuple[int, ...]
-    since: float
-    noted_at: float
+    def tell() -> None:
+        with LongWait(who) as wait:
+            while not is_over.wait(wait.silent_s):
+                found = look()
+                if found is not None and not is_over.is_set():
+                    wait.tell(found)
 
-
-class _Notes:
-    """The file that holds what this process waits for, replaced whenever that changes."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waits: dict[int, WaitNote] = {}
-
-    def put(self, key: int, wait: WaitNote) -> None:
-        with self._lock:
-            self._waits[key] = wait
-            self._write()
-
-    def drop(self, key: int) -> None:
-        with self._lock:
-            self._waits.pop(key, None)
-            self._write()
-
-    def _write(self) -> None:
-        path = env.FLEET_NOTE_FILE.get()
-        if path is None:
-            return
-        new = f"{path}.waits.{os.getpid()}"
-        with contextlib.suppress(OSError):  # no room on the disk: the log has it
-            with open(new, "w") as file:
-                json.dump([asdict(wait) for wait in self._waits.values()], file)
-            os.replace(new, waits_file(path))
-
-
-_notes = _Notes()
-
-
-def note_wait(waiter: object, awaited: Awaited, waited_s: float) -> None:
-    """Let fleetrun know what somebody in this process waits for."""
-    now = time.time()
-    _notes.put(id(waiter), WaitNote(awaited.what, awaited.workers, now - waited_s, now))
-
-
-def forget_wait(waiter: object) -> None:
-    """Let fleetrun know that it waits no more."""
-    _notes.drop(id(waiter))
-
-
-def waits_file(notes: str | os.PathLike[str]) -> str:
-    """Where the process whose FLEET_NOTE_FILE is `notes` says what it waits for."""
-    return f"{os.fspath(notes)}.waits"
-
-
-def read_waits(path: str) -> list[WaitNote]:
-    """What a process waits for; nothing if it never waited long, or its file cannot be read."""
+    thread = threading.Thread(target=copy_context().run, args=(tell,), name="fleet-wait", daemon=True)
+    thread.start()
     try:
-        with open(path) as file:
-            found = json.load(file)
-        return [
-            WaitNote(one["what"], tuple(one["workers"]), float(one["since"]), float(one["noted_at"])) for one in found
-        ]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+        yield
+    finally:
+        is_over.set()
+        thread.join(_LAST_LOOK_S)

@@ -338,7 +338,8 @@ def _only_read(lookups: Sequence[Lookup]) -> list[bool]:
 def _joined(parts: Sequence[Tensor], lookup: Lookup, device: torch.device) -> torch.Tensor:
     """The rows of all servers, one after the other, which is the order of the lookup's keys; bound for `device`."""
     rows = host_buffer((lookup.height, lookup.width), device)
-    rows[lookup.num_rows :] = 0.0
+    if lookup.has_padding:
+        rows[lookup.num_rows :] = 0.0
     flat = rows[: lookup.num_rows].view(-1).numpy()
     begin = 0
     for part in parts:

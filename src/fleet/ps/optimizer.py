@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +20,9 @@ from fleet.ps.worker import has_left
 if TYPE_CHECKING:
     from fleet.ps.spec import RuleSpec
     from fleet.ps.worker import Worker
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -62,11 +67,13 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         self._worker: Worker | None = None
         self._has_left = False
         self._share = Share()
+        self._is_elsewhere = False  # its state: on the servers, also when this worker has left them
         self._settings: list[list[Any]] = []
 
     def bind(self, worker: Worker, share: Share) -> None:
         """Take over what `fleet.init_worker()` found out."""
         self._worker, self._share, self._has_left = worker, share, False
+        self._is_elsewhere = share.average is None and not worker.policy.trains_locally
 
     @property
     def steps_here(self) -> bool:
@@ -133,7 +140,9 @@ class ServerOptimizer(PaddleMethods, Optimizer):
             worker.zero_grad({*share.table_lrs, *share.table_groups})
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's; what servers keep is saved by `fleet.save_persistables`."""
+        """The inner optimizer's; what servers keep is saved by `fleet.save_persistables`, which a warning says once."""
+        if self._is_elsewhere:
+            _warn()
         return self.inner.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -147,6 +156,15 @@ class ServerOptimizer(PaddleMethods, Optimizer):
             )
         self.inner.load_state_dict(state_dict)
         self.param_groups = self.inner.param_groups
+
+
+@cache
+def _warn() -> None:
+    """Once in a process."""
+    log.warning(
+        "optimizer.state_dict() has no state, which is on the servers: save it with fleet.save_persistables() or "
+        "fleet.Checkpoint, and load it with fleet.load_model()"
+    )
 
 
 def _rate(group: int, lr: Any) -> float:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch import nn
 from fleet.collective.worlds import pack, unpack
 from fleet.errors import CommunicationError, UsageError, UsageTypeError
 from fleet.metrics import Mean, Metric
+from fleet.observe import progress
 
 if TYPE_CHECKING:
     from fleet.collective.util import Util
@@ -30,18 +32,24 @@ log = logging.getLogger(__name__)
 
 
 def evaluate(
-    model: nn.Module, loader: Iterable[Any], metrics: Mapping[str, MetricLike], step: Step | None, util: Util | None
+    model: nn.Module,
+    loader: Iterable[Any],
+    metrics: Mapping[str, MetricLike],
+    step: Step | None,
+    util: Util | None,
+    *,
+    shows: bool,
 ) -> dict[str, float]:
     """The value of each metric over the batches of all workers; `util` is None where there are no others.
 
-    A worker that fails tells the others when they meet, so nobody waits for it.
+    A worker that fails tells the others when they meet, so nobody waits for it. `shows`: with a progress bar.
     """
     own: dict[str, Metric] = {}
     failure: Exception | None = None
     try:
         own = _checked(model, metrics)
         with evaluating(model):
-            failure = _run(model, loader, list(own.values()), step or take_last, goes_on=util is not None)
+            failure = _run(model, loader, list(own.values()), step or take_last, shows=shows, is_alone=util is None)
         states = [pack(metric.state()) for metric in own.values()]
     except Exception as error:
         if util is None:
@@ -107,14 +115,16 @@ def _fresh(name: str, metric: Any) -> Metric:
 
 
 def _run(
-    model: nn.Module, loader: Iterable[Any], metrics: Sequence[Metric], step: Step, *, goes_on: bool
+    model: nn.Module, loader: Iterable[Any], metrics: Sequence[Metric], step: Step, *, shows: bool, is_alone: bool
 ) -> Exception | None:
     """Update the metrics with every batch; what went wrong with the first that failed.
 
-    With `goes_on` the rest of the loader is read then: other workers may wait for what it tells them.
+    The rest of a `fleet.data.shard` is read then, for other workers may wait for what it tells them.
     """
     failure: Exception | None = None
-    for number, batch in enumerate(loader):
+    own_way = getattr(loader, "to_evaluate", None)
+    batches = loader if own_way is None else own_way()
+    for number, batch in enumerate(progress(batches, "evaluate", length_hint(loader) or None, enabled=shows)):
         if failure is not None:
             continue
         try:
@@ -122,7 +132,7 @@ def _run(
             for metric in metrics:
                 metric.update(outputs, targets)
         except Exception as error:
-            if not goes_on:
+            if is_alone or own_way is None:
                 raise
             log.error("fleet.evaluate failed on batch %d: %s: %s", number, type(error).__name__, error)
             failure = error

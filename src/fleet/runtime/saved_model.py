@@ -17,11 +17,12 @@ from fleet.checkpoint import InferenceIndex, Manifest, StepFolders, TrainingMani
 from fleet.checkpoint.fields import parse_json
 from fleet.checkpoint.folder import read_contents
 from fleet.checkpoint.inference import read_inference
-from fleet.checkpoint.whole import read_dense_values, read_rows
+from fleet.checkpoint.whole import read_dense_values, read_kept, read_rows
 from fleet.errors import CheckpointError
 from fleet.ps.spec import JobSpec
 from fleet.ps.unseen import unseen_of
 from fleet.runtime.training.reading import CheckpointSource, LazyTensors
+from fleet.runtime.training.write_share import from_bits
 
 Folder = str | os.PathLike[str]
 
@@ -96,6 +97,10 @@ def _of_checkpoint(where: Path) -> SavedModel:
     tensors = {
         name: torch.from_numpy(values).view(shapes.get(name, values.shape))
         for name, values in read_dense_values(manifest, where).items()
+    }
+    tensors |= {
+        name: from_bits(bits.reshape(-1), form).view(form.shape)
+        for name, (form, bits) in read_kept(manifest, where).items()
     }
     unseen = {spec.name: unseen_of(spec) for spec in job.tables}
     tables = {

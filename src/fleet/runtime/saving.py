@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from fleet import _native, checkpoint
+from fleet.observe.waiting import waiting_in
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import RuleSpec
 
@@ -86,6 +87,11 @@ def load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> 
     """`load`, called by every worker: worker 0 lets the servers load, the others take over what was loaded."""
     if who.num_workers == 1:
         return load(worker, folder)
+    with waiting_in("fleet.load_model()"):
+        return _load_together(worker, folder, who, util)
+
+
+def _load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> int:
     worker.policy.flush()
     util.barrier()  # nothing that was computed before may reach what is loaded
     rows = int(util.all_reduce(load(worker, folder) if who.index == 0 else 0))

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def load_inference_model(folder: Folder, model: Model) -> Model:
-    """Give the model all values of a folder, rows of its tables too, and set it to evaluation; returns the model.
+    """Give the model all values of a folder, rows of its tables too; returns it, set to evaluation without gradients.
 
     The folder is one of `fleet.save_inference_model`, of `fleet.save_persistables`, or a step of `fleet.Checkpoint`. No
     job and no `fleet.init()` is needed: the model looks up its rows itself, on its device, and can be called, copied,
@@ -49,8 +49,8 @@ def load_inference_model(folder: Folder, model: Model) -> Model:
     model.load_state_dict(values, strict=False)
     for name, tables in rows.items():
         sparse[name].hold(tables, name)
-    _tell_of_others(saved, values, sparse)
-    return model.eval()
+    _tell_of_others(saved, model, sparse)
+    return model.eval().requires_grad_(False)
 
 
 def _dense_state(model: nn.Module, sparse: Mapping[str, SparseModule]) -> dict[str, torch.Tensor]:
@@ -122,11 +122,11 @@ def _reading(unseen: Unseen) -> str:
     return f"{unseen.dtype} first values of {unseen.initializer}({args}), seed {unseen.seed}{norm}"
 
 
-def _tell_of_others(saved: SavedModel, used: Mapping[str, object], sparse: Mapping[str, SparseModule]) -> None:
+def _tell_of_others(saved: SavedModel, model: nn.Module, sparse: Mapping[str, SparseModule]) -> None:
+    has = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    has |= {name for name, _ in model.named_buffers(remove_duplicate=False)}
     tables = {spec.name for name, module in sparse.items() for spec in module.specs(name)}
-    others = [
-        *(name for name in saved.tensors if name not in used),
-        *(name for name in saved.tables if name not in tables),
-    ]
+    others = [name for name in saved.tensors if name not in has]
+    others += [name for name in saved.tables if name not in tables]
     if others:
         log.warning("%s has %s, which this model does not have", saved.where, ", ".join(map(repr, others)))

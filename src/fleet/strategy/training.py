@@ -67,6 +67,14 @@ class CompileConfigs(Group):
 
     mode = text("default", "is what torch.compile spends its time on.", *_COMPILE_MODES)
     dynamic = switch(False, "compiles once for all shapes instead of once for each.")
+    kernel_search = text(
+        "none",
+        'is how long to look for faster kernels than torch would choose by rule. "wide" compiles more candidates side '
+        'by side and measures them; "long" changes the best one step by step, which can take minutes.',
+        "none",
+        "wide",
+        "long",
+    )
 
 
 class TrainingFields(Record):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 
 from fleet.collective.stall.state import Stall, State
-from fleet.observe.waiting import workers_text
+from fleet.observe.waiting import Awaited, workers_text
 
 EXIT_CODE = 124
 """How a worker ends after a stall: the code that `timeout` has for a command that took too long."""
@@ -94,14 +94,27 @@ def judge(findings: Findings) -> Verdict:
 
 def notice(findings: Findings, timeout_s: float) -> str:
     """One line about a collective that takes long, while there is still hope."""
-    verdict = judge(findings)
-    late = verdict.absent
-    wheres = {findings.states[one].where for one in verdict.behind} - {""}
-    place = f", at {wheres.pop()}" if len(wheres) == 1 else ""
+    late, place = _late(findings)
     return (
         f"{_has_waited(findings.stall)}{f' for {workers_text(late)}' if late else ''}{place}; "
         f"after {timeout_s:g} s the job ends (FLEET_STALL_TIMEOUT_S)"
     )
+
+
+def awaited(findings: Findings) -> Awaited:
+    """The same for fleetrun."""
+    late, place = _late(findings)
+    call = f"{findings.stall.title} of {findings.stall.group_title}"
+    if not late:
+        return Awaited(f"{call}, to which every worker has come")
+    return Awaited(f"{workers_text(late)} to come to {call}{place}", late)
+
+
+def _late(findings: Findings) -> tuple[tuple[int, ...], str]:
+    """Who has not come, and the one place where they are, if it is one."""
+    verdict = judge(findings)
+    wheres = {findings.states[one].where for one in verdict.behind} - {""}
+    return verdict.absent, f", at {wheres.pop()}" if len(wheres) == 1 else ""
 
 
 def report(findings: Findings, timeout_s: float) -> str:

@@ -27,20 +27,23 @@ from fleet.collective.stall.ended import explain_lost_peers
 from fleet.collective.stall.leaving import exit_within, flush
 from fleet.collective.stall.mailbox import RETRY_S, Mailbox
 from fleet.collective.stall.progress import Progress
-from fleet.collective.stall.report import EXIT_CODE, SILENCE, Findings, StallOutcome, notice
+from fleet.collective.stall.report import EXIT_CODE, SILENCE, Findings, StallOutcome, awaited, notice
 from fleet.collective.stall.state import Stall, State, look_around, stall_from_json, state_from_json, to_json
 from fleet.errors import CommunicationError
-from fleet.observe.ending import note_now
+from fleet.observe.ending import has_failed, note_now, watch_exit
+from fleet.observe.wait_notes import forget_wait, note_wait
+from fleet.observe.waiting import notice_s
 from fleet.roles.base import Identity
 
 log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_S = 600.0
-SHORTEST_NOTICE_S = 10.0
 # While a job starts, machines are busy and every worker asks the store's host for something.
 _START_S = 30.0
 # Time for the others to see that all have reported, before the store's host goes.
 _FAREWELL_S = 0.3
+# In the place of a number of batches: the worker has not ended by itself.
+_FAILED = "failed"
 Kind = Literal["notice", "alarm"]
 
 
@@ -59,10 +62,13 @@ class StallWatch(threading.Thread):
         self._everybody = range(identity.num_workers)
         is_hosted = identity.rendezvous is not None and identity.rendezvous.is_hosted
         host = "the launcher" if is_hosted else "worker 0"
+        self._is_host_worker = not is_hosted
+        """Whether the store goes when worker 0 does."""
+        self._left_by_host: int | None = None
         self._host_is_silent = f"{host}, where all meet, does not answer, so nobody can be asked: {SILENCE}"
         self._timeout_s = timeout_s
-        self._notice_s = max(SHORTEST_NOTICE_S, timeout_s / 4)
-        self._interval_s = min(5.0, max(0.2, timeout_s / 30))
+        self._notice_s = notice_s()
+        self._interval_s = min(5.0, max(0.2, min(timeout_s / 30, self._notice_s / 4)))
         self._answer_s = 2 * self._interval_s + 2.0
         self.group = dist.group.WORLD
         self._progress = Progress(flight.statuses(), self._interval_s)
@@ -74,15 +80,17 @@ class StallWatch(threading.Thread):
         address = f"pid {os.getpid()} on {socket.gethostname()}"
         self._mailbox.put(f"address/{self._worker}", address, limit_s=_START_S)
         atexit.register(self.stop)
+        watch_exit()
         self._explain_no_more = explain_lost_peers(self._worker, lambda: self.num_batches, self._left)
 
     def _left(self) -> dict[int, int]:
         """The workers that have left on purpose, with how many batches they had trained on."""
         others = [one for one in self._everybody if one != self._worker]
         try:
-            return {worker: int(count) for worker, count in self._by_worker("left", others).items()}
-        except CommunicationError:  # the store's host has gone, and nobody can tell
-            return {}
+            told = self._by_worker("left", others)
+        except CommunicationError:  # the store has gone with its host, which has waited until it was heard
+            return {} if self._left_by_host is None else {0: self._left_by_host}
+        return {worker: int(count) for worker, count in told.items() if count != _FAILED}
 
     @staticmethod
     def running() -> StallWatch | None:
@@ -101,11 +109,30 @@ class StallWatch(threading.Thread):
         try:
             self._watch()
             with contextlib.suppress(CommunicationError):
-                self._mailbox.put_last(f"left/{self._worker}", str(self.num_batches))
+                self._take_leave()
         except Exception as error:  # of whatever kind: the job can do without a watch, but should know
             log.warning("a collective that hangs will not be reported: %r", error)
         finally:
+            forget_wait(self)
             self._mailbox.close()
+
+    def _take_leave(self) -> None:
+        """Tell the others how many batches it were; the host of the store waits a moment until they have heard."""
+        told = _FAILED if has_failed() else str(self.num_batches)
+        self._mailbox.put_last(f"heard/{self._worker}", told)
+        self._mailbox.put_last(f"left/{self._worker}", told)
+        if self._worker == 0 and self._is_host_worker and told != _FAILED:
+            self._mailbox.wait_last([f"heard/{one}" for one in self._everybody], self._interval_s + 1.0)
+
+    def _hear_of_the_host(self) -> None:
+        """Learn that worker 0 has ended while it still can tell."""
+        if self._worker == 0 or not self._is_host_worker or self._left_by_host is not None:
+            return
+        with contextlib.suppress(CommunicationError):
+            told = self._mailbox.get("left/0")
+            if told is not None and told != _FAILED:
+                self._left_by_host = int(told)
+                self._mailbox.put(f"heard/{self._worker}", told)
 
     def _watch(self) -> None:
         last = time.monotonic()
@@ -114,12 +141,14 @@ class StallWatch(threading.Thread):
             self._progress.look(flight.statuses(), now - last)
             last = now
             self._answer_calls()
+            self._hear_of_the_host()
             self._look_for_a_stall()
 
     def _look_for_a_stall(self) -> None:
         shortest_s = min(self._notice_s, self._timeout_s)
         long = {key: waited_s for key, waited_s in self._progress.waits().items() if waited_s >= shortest_s}
         if not long:
+            forget_wait(self)
             return
         found = flight.operations()
         for key, waited_s in long.items():
@@ -153,7 +182,9 @@ class StallWatch(threading.Thread):
         )
 
     def _is_noticed(self, stall: Stall) -> bool:
-        return self._noticed is not None and self._noticed.is_same(stall)
+        """Whether this stall was told, by whomever, and has not grown to twice what it was then."""
+        told = self._noticed
+        return told is not None and told.is_same(stall) and stall.waited_s < 2 * told.waited_s
 
     def _call(self, kind: Kind, stall: Stall) -> None:
         """Call everybody; if somebody else has just called, that call is answered first."""
@@ -187,6 +218,8 @@ class StallWatch(threading.Thread):
                 findings = self._collect(number, stall, own)
                 if kind == "notice":
                     log.warning("%s", notice(findings, self._timeout_s))
+                    missing = awaited(findings)
+                    note_wait(self, missing.what, missing.workers, stall.waited_s)
                     return
                 outcome = StallOutcome.of(findings, self._timeout_s)
                 self._mailbox.put(f"outcome/{number}", outcome.to_json())

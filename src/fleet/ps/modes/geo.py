@@ -40,6 +40,8 @@ class Geo(PushPolicy):
         self._own = [make_table(spec) for spec in tables]
         self._base = [make_table(spec, rule="sum") for spec in tables]
         self._touched: list[list[torch.Tensor]] = [[] for _ in tables]
+        self._fetched: dict[int, Lookup] = {}
+        """Of lookups that were asked for, the keys that had no copy here, and their rows."""
         self._steps = self._exchanged = 0
         """Steps made here, and those of them whose outcome the servers have."""
         self._failure: FleetError | None = None
@@ -47,31 +49,47 @@ class Geo(PushPolicy):
         self._gradients = torch.empty(0)
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
-        """Only rows that this worker has never seen come from the servers."""
-        # What is only read is not kept: a key without a row would have one here, and `finish` fetches it.
-        missing = [self._missing(lookup) for lookup in lookups if not lookup.request.only_read]
+        """Only rows that this worker has no copy of come from the servers."""
+        missing = [self._missing(lookup) for lookup in lookups]
         wanted = [part for part in missing if part.num_rows]
         if wanted:
             self._client.pull(wanted).finish(torch.device("cpu"), False)
-            for part in wanted:
-                assert part.rows is not None
-                for table in (self._own[part.table], self._base[part.table]):
-                    table.assign(part.route.grouped, part.rows)
+        self._fetched.update((id(lookup), part) for lookup, part in zip(lookups, missing, strict=True))
+
+    def is_pending(self, lookup: Lookup) -> bool:
+        return id(lookup) in self._fetched
+
+    def forget(self, lookup: Lookup) -> None:
+        self._fetched.pop(id(lookup), None)
 
     def finish(self, lookups: Sequence[Lookup], with_grad: bool) -> None:
-        fresh = [lookup for lookup in lookups if lookup.rows is None]
-        missing = [self._missing(lookup) for lookup in fresh if lookup.request.only_read]
-        wanted = [part for part in missing if part.num_rows]
-        if wanted:
-            self._client.pull(wanted).finish(torch.device("cpu"), False)
-        strangers = iter(missing)
-        for lookup in fresh:
+        for lookup in lookups:
+            part = self._fetched.pop(id(lookup), None)
+            if lookup.rows is not None:
+                continue
+            fetched = None if part is None else part.rows
+            if part is not None and not lookup.request.only_read:
+                self._keep(part)
+                fetched = None
             rows = torch.zeros(lookup.height, lookup.width)
-            rows[: lookup.num_rows] = torch.from_numpy(self._own[lookup.table].pull(lookup.route.grouped))
-            # Both have their keys server by server, and ascending.
-            if lookup.request.only_read and (part := next(strangers)).rows is not None:
-                rows[torch.isin(lookup.route.grouped, part.route.grouped).nonzero().squeeze(1)] = part.rows
+            keys = lookup.route.grouped
+            rows[: lookup.num_rows] = torch.from_numpy(self._own[lookup.table].pull(keys))
+            if part is not None and fetched is not None:
+                # Both have their keys server by server, and ascending.
+                rows[torch.isin(keys, part.route.grouped).nonzero().squeeze(1)] = fetched
             lookup.set_rows(rows, self._setup.device, with_grad)
+
+    def _keep(self, part: Lookup) -> None:
+        """Make copies of rows that came, but for those that another lookup has made since.
+
+        Of keys that are only read there is no copy: they may have no row on the servers either.
+        """
+        if part.rows is None:
+            return
+        keys, own = part.route.grouped, self._own[part.table]
+        is_missing = torch.from_numpy(own.find(keys)) == 0
+        for table in (own, self._base[part.table]):
+            table.assign(keys[is_missing], part.rows[is_missing])
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
         skip = self._client.job.nonfinite == "skip"
@@ -99,6 +117,7 @@ class Geo(PushPolicy):
     def restart_at(self, version: int) -> None:
         for table in (*self._own, *self._base):
             table.clear()
+        self._fetched.clear()
         self._touched = [[] for _ in self._touched]
         self._exchanged = self._steps
         super().restart_at(version)

@@ -1,0 +1,93 @@
+"""fleet.evaluate over workers: one value for all, whatever each has; a worker that fails keeps nobody waiting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import mse_loss
+
+import fleet
+from fleet.errors import CommunicationError
+from fleet.net import Hold
+from support import evaluate_cases as cases
+from support.collective_job import run_cases
+from support.training import Trainer, batch, in_threads, joined, served
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def got(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    return run_cases("support.evaluate_cases", list(cases.CASES), 2, tmp_path_factory.mktemp("job"))
+
+
+def alone(*data: tuple[torch.Tensor, torch.Tensor]) -> dict[str, float]:
+    """What one process with all batches measures."""
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.BatchNorm1d(1), torch.nn.Sigmoid(), torch.nn.Flatten(0))
+    return fleet.evaluate(model, data, cases.METRICS)
+
+
+def test_a_worker_may_have_no_batch(got: dict[str, list[Any]]) -> None:
+    first, second = got["uneven"]
+    assert first == second
+    assert first == pytest.approx(alone(*cases.batches(0, cases.SIZES[0])), abs=1e-6)
+
+
+def test_data_that_does_not_come_out_even_counts_once(got: dict[str, list[Any]]) -> None:
+    first, second = got["joined"]
+    assert first == second
+    assert first == pytest.approx(alone(*cases.batches(7, (9,))), abs=1e-6)
+
+
+def test_an_error_in_the_model_reaches_all(got: dict[str, list[Any]]) -> None:
+    first, second = got["in_the_model"]
+    assert first["error"] == "CommunicationError"
+    assert first["says"].startswith("fleet.evaluate: worker 1 failed: RuntimeError: ")
+    assert second["error"] == "RuntimeError"
+
+
+def test_an_error_of_the_data_reaches_all(got: dict[str, list[Any]]) -> None:
+    first, second = got["in_the_loader"]
+    assert first["says"] == "fleet.evaluate: worker 1 failed: OSError: the disk is gone"
+    assert second == {"error": "OSError", "says": "the disk is gone\nand more"}
+
+
+def test_other_metrics_are_named(got: dict[str, list[Any]]) -> None:
+    says = [one["says"] for one in got["other_metrics"]]
+    assert says[0] == (
+        "fleet.evaluate: worker 1 has the metrics loss, this one auc, loss; give the same on every worker"
+    )
+    assert says[1].startswith("fleet.evaluate: worker 0 has the metrics auc, loss, this one loss")
+
+
+def test_beside_servers() -> None:
+    """Two workers that have trained together; then one whose metric fails."""
+    with served(2) as (endpoints, _), Hold.any_port() as one, Hold.any_port() as two:
+        meeting = [one.endpoint, two.endpoint]
+
+        def work(index: int) -> tuple[dict[str, float], str]:
+            with joined(endpoints, index, 2, meeting=meeting) as here:
+                here.train(2)
+                data = [batch(step, 5) for step in range(index, 3, 2)]
+                found = here.fleet.evaluate(here.model, data, {"loss": mse_loss})
+                return found, _failing(here, data)
+
+        (first, failed), (second, told) = in_threads(lambda: work(0), lambda: work(1))
+    assert first == second
+    assert first["loss"] > 0
+    assert failed == "division by zero"
+    assert told == "fleet.evaluate: worker 0 failed: ZeroDivisionError: division by zero"
+
+
+def _failing(here: Trainer, data: Any) -> str:
+    def fails(outputs: torch.Tensor, targets: torch.Tensor) -> float:
+        return 1 / here.index
+
+    try:
+        here.fleet.evaluate(here.model, data, {"bad": fails})
+    except (ZeroDivisionError, CommunicationError) as error:
+        return str(error)
+    return "nothing"

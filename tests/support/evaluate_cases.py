@@ -1,0 +1,79 @@
+"""Cases of tests/multi/test_evaluate.py: evaluations that workers of a collective job do together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import mse_loss
+
+import fleet
+from fleet.metrics import AUC
+from support.collective_cases import start
+
+SIZES = ((5, 3, 1), ())
+"""Of the batches of each worker; the second has none."""
+
+
+def batches(worker: int, sizes: tuple[int, ...]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(worker)
+    for size in sizes:
+        x = torch.randn(size, 3, generator=generator)
+        yield x, (x.sum(1) > 0).float()
+
+
+def model_of(here: fleet.Fleet) -> Any:
+    torch.manual_seed(1)
+    return here.distributed_model(nn.Sequential(nn.Linear(3, 1), nn.BatchNorm1d(1), nn.Sigmoid(), nn.Flatten(0)))
+
+
+METRICS: dict[str, Any] = {"auc": AUC(), "loss": mse_loss}
+
+
+def uneven() -> dict[str, Any]:
+    """One worker has no batch at all."""
+    here = start()
+    model = model_of(here)
+    worker = here.worker_index()
+    return here.evaluate(model, batches(worker, SIZES[worker]), METRICS)
+
+
+def joined() -> dict[str, Any]:
+    """The data is divided by fleet, and does not come out even."""
+    here = start()
+    model = model_of(here)
+    x, y = next(batches(7, (9,)))
+    return here.evaluate(model, fleet.data.shard((x, y), batch_size=4, uneven="join"), METRICS)
+
+
+def in_the_model() -> dict[str, Any]:
+    """One worker's batches are of another width; with "pad" workers ask each other before every batch."""
+    here = start()
+    model = model_of(here)
+    own = [(x[:, : 3 - here.worker_index()], y) for x, y in batches(7, (4, 4, 4))]
+    return here.evaluate(model, fleet.data.shard(lambda: own, uneven="pad"), METRICS)
+
+
+def in_the_loader() -> dict[str, Any]:
+    """One worker cannot read its data."""
+    here = start()
+    model = model_of(here)
+
+    def breaks() -> Iterator[Any]:
+        yield from batches(0, (2,))
+        if here.worker_index() == 1:
+            raise OSError("the disk is gone\nand more")
+
+    return here.evaluate(model, breaks(), METRICS)
+
+
+def other_metrics() -> dict[str, Any]:
+    """Workers that measure different things."""
+    here = start()
+    names = ("auc", "loss")[here.worker_index() :]
+    return here.evaluate(model_of(here), [], {name: METRICS[name] for name in names})
+
+
+CASES = ("uneven", "joined", "in_the_model", "in_the_loader", "other_metrics")

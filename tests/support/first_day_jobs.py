@@ -92,12 +92,10 @@ COMMANDS = {
     "options after the script": Mistake(
         r"--server_num.*before the script|--server_num.*train\.py",
         arguments=("train.py", "--server_num", "1", "--worker_num", "2"),
-        awaits="a word about options of fleetrun behind the script",
     ),
     "a number for addresses": Mistake(
         r"--servers '?1'?.*--server_num 1",
         options=("--servers", "1", "--workers", "2"),
-        awaits="a word about numbers where addresses stand",
     ),
     "a script that is not there": Mistake(
         r"training script trian\.py does not exist; it comes after fleetrun's own options",

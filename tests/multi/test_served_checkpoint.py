@@ -14,7 +14,7 @@ from torch import nn
 
 import fleet
 from fleet.api import Fleet
-from fleet.errors import CheckpointError, UsageError
+from fleet.errors import CheckpointError, DeadlineError, UsageError
 from fleet.net import Endpoint
 from fleet.observe import waiting
 from fleet.ps import gathering, saves, storage
@@ -206,6 +206,20 @@ def test_a_save_on_one_worker_names_the_other_at_once(lonely: int, tmp_path: Pat
         "it, at the same step"
     )
     assert not list(tmp_path.iterdir())
+
+
+def test_a_load_on_one_worker_names_the_other(tmp_path: Path) -> None:
+    def work(one: Trainer) -> str:
+        checkpoint = checkpoint_of(one, tmp_path)
+        if one.index == 0:
+            with pytest.raises(DeadlineError) as error:
+                checkpoint.load()
+        one.train(1)
+        return "" if one.index else str(error.value)
+
+    with served(1) as (endpoints, _):
+        told = workers(endpoints, 2, work)[0]
+    assert told.startswith("worker 1 went on, or left, without checkpoint.load(); every worker calls it")
 
 
 def test_a_save_that_nobody_joins_ends_in_time(tmp_path: Path) -> None:

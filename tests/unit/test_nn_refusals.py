@@ -81,7 +81,7 @@ def test_a_folder_of_the_other_kind_is_called_by_its_name(tmp_path: Path) -> Non
             one.fleet.load_model(tmp_path / "served")
         with pytest.raises(
             CheckpointError,
-            match=r"no inference copy in .*/saved: it holds a checkpoint, which fleet.load_model\(\) or .* reads$",
+            match=r"no inference copy in .*/saved: it holds a checkpoint, which fleet.load_model\(\), or .* reads$",
         ):
             read_inference(tmp_path / "saved")
 

@@ -75,6 +75,7 @@ class ServedRun(Run):
         kinds = [type(one.inner).__name__ for one in self._parts.optimizers]
         check_settings(self.workers, [*settings_of(steps, keep, self._parts.objects), *kinds])
         self._to = steps, keep
+        self.workers.purpose = "checkpoint.load()"  # whatever else all do together, from now on
 
     def before_end(self, finish: Callable[[], None]) -> None:
         self._job.before_leaving.append(finish)
@@ -154,5 +155,4 @@ class ServedRun(Run):
 
     def restore(self, source: CheckpointSource) -> None:
         self._refuse_left("load()")
-        self.workers.purpose = "checkpoint.load()"
         ServedRestore(self._parts, source).run(self.workers)

@@ -164,6 +164,8 @@ def test_everybodys_gradients_are_in_it(mode: str, tmp_path: Path) -> None:
     def check(one: Trainer) -> None:
         assert checkpoint_of(one, tmp_path).load() == 3
         assert one.worker.num_steps == 3
+        states = [int(state["step"]) for state in one.optimizer.inner.state.values()]
+        assert states == ([3, 3] if mode == "geo" else [])  # where workers step themselves
         at[one.index] = dense_of(one.model)
 
     with served(2) as (endpoints, _):

@@ -102,8 +102,6 @@ class Mistake:
     """What the script itself wrote into its folder."""
     after_a_save: bool = False
     """Whether the right script has saved into `saved` before."""
-    awaits: str = ""
-    """What has yet to be built for it."""
 
 
 def edited(script: str, changes: tuple[tuple[str, str], ...]) -> str:

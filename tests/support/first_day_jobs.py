@@ -10,28 +10,36 @@ COLLECTIVE_JOBS = {
         (("range(4)", "range(4 + fleet.worker_index())"),),
         COLLECTIVE,
         WORKERS,
-        awaits="a message for uneven steps",
     ),
     "fewer steps than worker 0": Mistake(
         r"worker 1 ended after 3 batches while worker 0 is in batch 4: .*fleet\.data\.shard",
         (("range(4)", "range(4 - fleet.worker_index())"),),
         COLLECTIVE,
         WORKERS,
-        awaits="a message for uneven steps",
     ),
     "unused parameters": Mistake(
         r"no gradient for 'first\.weight', 'first\.bias', .*set strategy\.find_unused_parameters = True",
         (("self.second(torch.tanh(self.first(x)))", "self.second(torch.cat([x, x], dim=1))"),),
         COLLECTIVE,
         WORKERS,
-        awaits="a message for unused parameters",
     ),
     "a loss that is NaN, collectively": Mistake(
-        r"gradient of 'first\.weight' .* is not finite; .*set strategy\.nonfinite_gradients = 'skip'",
+        r"step 1 on worker \d: the gradient of 'first\.weight' .* a NaN .*strategy\.nonfinite_gradients = 'skip'",
         ((".mean()\n", ".mean() * float('nan')\n"),),
         COLLECTIVE,
         WORKERS,
-        awaits="strategy.nonfinite_gradients in collective jobs",
+    ),
+    "the same model twice": Mistake(
+        r"this model was given to fleet\.distributed_model\(\) before; call it once",
+        (("model = fleet.distributed_model(Tower())", "model = Tower()\n" + "fleet.distributed_model(model)\n" * 2),),
+        COLLECTIVE,
+        WORKERS,
+    ),
+    "a lazy model": Mistake(
+        r"'first\.weight' of this model is lazy and has no shape yet.*run a batch through the model",
+        (("nn.Linear(4, 8)", "nn.LazyLinear(8)"),),
+        COLLECTIVE,
+        WORKERS,
     ),
     "is_collective beside servers": Mistake(
         r"a collective job has none; start it without servers, or leave out is_collective=True",
@@ -58,7 +66,6 @@ COLLECTIVE_JOBS = {
         COLLECTIVE,
         WORKERS,
         fails=False,
-        awaits="a word about loaders that nothing divides",
     ),
 }
 
@@ -85,12 +92,10 @@ COMMANDS = {
     "options after the script": Mistake(
         r"--server_num.*before the script|--server_num.*train\.py",
         arguments=("train.py", "--server_num", "1", "--worker_num", "2"),
-        awaits="a word about options of fleetrun behind the script",
     ),
     "a number for addresses": Mistake(
         r"--servers '?1'?.*--server_num 1",
         options=("--servers", "1", "--workers", "2"),
-        awaits="a word about numbers where addresses stand",
     ),
     "a script that is not there": Mistake(
         r"training script trian\.py does not exist; it comes after fleetrun's own options",

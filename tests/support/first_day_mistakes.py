@@ -20,6 +20,8 @@ from support.first_day import (
     Mistake,
 )
 
+CHECKPOINT = "fleet.Checkpoint('saved', model=model, optimizer=optimizer).save(4)"
+
 ORDER = {
     "fleet.init forgotten": Mistake(
         r"fleet is not initialised; call fleet\.init\(\) first$",
@@ -54,22 +56,18 @@ ORDER = {
         r"worker 1 ended without fleet\.stop_worker\(\); call it at the end of the script",
         ((BATCH, "    if step == 2 and fleet.worker_index() == 1:\n        sys.exit()\n" + BATCH),),
         options=SERVERS,
-        awaits="the end of a worker that others wait for",
     ),
     "a batch after stop_worker": Mistake(
         r"Embedding: this worker has left the servers; move the call before fleet\.stop_worker\(\)",
         ((STOP_WORKER, STOP_WORKER + "model(ids)\n"),),
-        awaits="messages after stop_worker",
     ),
     "a save after stop_worker": Mistake(
         r"fleet\.save_persistables\(\): .* left the servers; move the call before fleet\.stop_worker\(\)",
         ((STOP_WORKER, STOP_WORKER + "fleet.save_persistables('saved')\n"),),
-        awaits="messages after stop_worker",
     ),
     "two models": Mistake(
         r"fleet\.distributed_model\(\) was given a Clicks before, .*; put both into one: nn\.ModuleList",
         ((MODEL, MODEL + MODEL),),
-        awaits="a message for the second model",
     ),
 }
 
@@ -160,27 +158,38 @@ SAVING = {
         r"no checkpoint in .*served: it holds an inference copy, which fleet\.",
         ((STOP_WORKER, "fleet.save_inference_model('served')\nfleet.load_model('served')\n" + STOP_WORKER),),
         leaves=("served",),
-        awaits="a message for a folder of the other kind",
     ),
     "state_dict of a model with tables": Mistake(
         r"model\.state_dict\(\) has no rows of tables, .*fleet\.gather_state_dict\(model\)",
         ((STOP_WORKER, "torch.save(model.state_dict(), 'model.pt')\n" + STOP_WORKER),),
         fails=False,
         leaves=("model.pt",),
-        awaits="a warning about rows that are not in a state_dict",
     ),
-    "fleet.Checkpoint on one worker alone": Mistake(
-        r"every worker",
+    "load a file of torch.save": Mistake(
+        r"no checkpoint in .*model\.pt: it is a file; give the folder that was saved",
         (
             (
-                "for step",
-                "if fleet.is_first_worker():\n"
-                "    fleet.Checkpoint('saved', model=model, optimizer=optimizer).save()\nfor step",
+                INIT_WORKER,
+                INIT_WORKER + "torch.save(model.layers.state_dict(), 'model.pt')\nfleet.load_model('model.pt')\n",
             ),
         ),
+        leaves=("model.pt",),
+    ),
+    "save_persistables on worker 1 alone": Mistake(
+        r"worker 0 went on, or left, without fleet\.save_persistables\(\); every worker calls it, at the same step",
+        ((STOP_WORKER, "if fleet.worker_index() == 1:\n    fleet.save_persistables('saved')\n" + STOP_WORKER),),
+        options=SERVERS,
+    ),
+    "fleet.Checkpoint on worker 0 alone": Mistake(
+        r"worker 1 went on, or left, without fleet\.Checkpoint\(\.\.\.\); every worker calls it, at the same step",
+        ((STOP_WORKER, f"if fleet.is_first_worker():\n    {CHECKPOINT}\n" + STOP_WORKER),),
+        options=SERVERS,
+    ),
+    "fleet.Checkpoint on worker 0 alone, collectively": Mistake(
+        r"worker 1 ended after 4 batches while worker 0 still waits .*such as a save, all of them must call",
+        ((STEP, STEP + f"if fleet.is_first_worker():\n    {CHECKPOINT}\n"),),
         COLLECTIVE,
         WORKERS,
-        awaits="a message for a save on one worker",
     ),
 }
 

@@ -147,12 +147,16 @@ def test_a_save_in_the_foreground(kind: str, tmp_path: Path) -> None:
 def test_checkpoints_of_the_other_kind(tmp_path: Path) -> None:
     for kind, where in (("collective", tmp_path / "c"), ("servers", tmp_path / "s")):
         Run(kind).checkpoint(where, background=False).save(1)
-    with pytest.raises(CheckpointError, match="is of a job with servers, not of a collective job; name another folder"):
+    with pytest.raises(CheckpointError, match="or fleet.Checkpoint in a job with servers, reads"):
         Run("collective").checkpoint(tmp_path / "s").load()
     served = Run("servers")
-    with pytest.raises(CheckpointError, match="is of a collective job, not of a job with servers; name another folder"):
+    with pytest.raises(
+        CheckpointError, match="belongs to a training checkpoint, which fleet.Checkpoint in a collective"
+    ):
         served.checkpoint(tmp_path / "c").load()
-    with pytest.raises(CheckpointError, match="is of a collective job, not of a job with servers; name another folder"):
+    with pytest.raises(
+        CheckpointError, match="belongs to a training checkpoint, which fleet.Checkpoint in a collective"
+    ):
         fleet.load_model(tmp_path / "c" / "step-00000001")
     fleet.load_model(tmp_path / "s" / "step-00000001")  # tables and layers without the rest
     fleet.save_persistables(tmp_path / "p" / "step-00000001")
@@ -252,7 +256,7 @@ def test_an_optimizer_that_is_not_fleets_and_a_worker_that_has_left(tmp_path: Pa
     fleet.stop_worker()  # finishes the save first
     assert steps_in(tmp_path) == [1]
     with pytest.raises(
-        NotReadyError, match=r"checkpoint.save\(2\) needs the servers; call fleet.init_worker\(\) first"
+        NotReadyError, match=r"checkpoint.save\(2\): this worker has left the servers; move the call before"
     ):
         checkpoint.save(2)
 

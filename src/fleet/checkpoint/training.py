@@ -61,7 +61,7 @@ class TrainingManifest(
     file="manifest.json",
     what="training checkpoint",
     format="fleet-training-checkpoint",
-    reader="fleet.Checkpoint",
+    reader="fleet.Checkpoint in a collective job",
 ):
     """A training checkpoint: its tensors and their pieces, and what is no tensor."""
 

@@ -276,6 +276,7 @@ class Service:
         with self._changed:
             self._refuse_failed()
             self._rounds.add(update)
+            self._meetings.notice()
         return self._apply_if_complete(holdings)
 
     def _apply_if_complete(self, holdings: Holdings) -> int:

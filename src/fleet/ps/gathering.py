@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 from fleet.errors import CommunicationError, DeadlineError
+from fleet.observe.waiting import Awaited, LongWait, workers_text
 from fleet.ps.calls import Call
 from fleet.ps.client import GRACE_S, Client
 from fleet.ps.patience import rpc_timeout_s
@@ -55,23 +56,26 @@ class Gathering:
         if self.size == 1:
             return [text]
         signs, since = -1, time.monotonic()
-        while True:
-            left_s = since + self._timeout_s - time.monotonic()
-            reply = self._call(topic, text, others, min(_WAIT_S, max(0.05, left_s)), is_between_steps)
-            if reply.is_complete:
-                return list(reply.texts)
-            if reply.elsewhere:
-                raise DeadlineError(
-                    f"{_names(reply.elsewhere)} went on, or left, without {what}; every worker calls it, at the same "
-                    "step"
-                )
-            if reply.signs != signs:
-                signs, since = reply.signs, time.monotonic()
-            elif time.monotonic() - since >= self._timeout_s:
-                raise DeadlineError(
-                    f"waited {self._timeout_s:g} s for {_names(reply.missing)} to come to {what}; every worker calls "
-                    "it, at the same step"
-                )
+        with LongWait(f"worker {self.rank}") as wait:
+            while True:
+                left_s = min(wait.silent_s, since + self._timeout_s - time.monotonic())
+                reply = self._call(topic, text, others, min(_WAIT_S, max(0.05, left_s)), is_between_steps)
+                if reply.is_complete:
+                    return list(reply.texts)
+                if reply.elsewhere:
+                    raise DeadlineError(
+                        f"{_names(reply.elsewhere)} went on, or left, without {what}; every worker calls it, at the "
+                        "same step"
+                    )
+                if reply.signs != signs:
+                    signs, since = reply.signs, time.monotonic()
+                elif time.monotonic() - since >= self._timeout_s:
+                    raise DeadlineError(
+                        f"waited {self._timeout_s:g} s for {_names(reply.missing)} to come to {what}; every worker "
+                        "calls it, at the same step"
+                    )
+                if wait.is_due:
+                    wait.tell(Awaited(f"{workers_text(reply.missing)} in {what}", tuple(reply.missing)))
 
     def tell(self, topic: str, text: str) -> None:
         """Say something without waiting for anybody."""

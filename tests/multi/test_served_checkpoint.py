@@ -49,7 +49,7 @@ def workers(endpoints: Sequence[Endpoint], num: int, work: Callable[[Trainer], A
             one.fleet.stop_worker()
             return result
 
-    return in_threads(*(lambda index=index: run(index) for index in range(num)))  # type: ignore[misc]
+    return in_threads(*(lambda index=index: run(index) for index in range(num)))
 
 
 def state_of(services: Sequence[Service]) -> Any:
@@ -164,6 +164,8 @@ def test_everybodys_gradients_are_in_it(mode: str, tmp_path: Path) -> None:
     def check(one: Trainer) -> None:
         assert checkpoint_of(one, tmp_path).load() == 3
         assert one.worker.num_steps == 3
+        states = [int(state["step"]) for state in one.optimizer.inner.state.values()]
+        assert states == ([3, 3] if mode == "geo" else [])  # where workers step themselves
         at[one.index] = dense_of(one.model)
 
     with served(2) as (endpoints, _):
@@ -332,7 +334,7 @@ def test_every_worker_saves_and_worker_0_writes(tmp_path: Path) -> None:
     """The other calls: all workers may make them, or worker 0 alone."""
 
     def work(one: Trainer) -> tuple[list[str], str]:
-        paths = []
+        paths: list[object] = []
         for number in range(2):
             one.train(number, number + 1)
             paths.append(one.fleet.save_persistables(tmp_path / "saved"))

@@ -148,7 +148,33 @@ def test_seven_against_nine_batches_end_on_both_workers(tmp_path: Path) -> None:
     assert_close(reports[0]["samples"]["end"], wanted)
 
 
-def test_a_worker_that_ends_before_the_others_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_worker_that_ends_before_the_others_is_named(first: int, tmp_path: Path) -> None:
+    """Also worker 0, with which goes the store where it would be asked."""
+    train = script(
+        tmp_path,
+        f"""
+        import torch
+        from torch import nn
+        import fleet
+        fleet.init(is_collective=True)
+        model = fleet.distributed_model(nn.Linear(3, 1))
+        optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+        for _ in range(2 if fleet.worker_index() == {first} else 4):
+            model(torch.ones(4, 3)).sum().backward()
+            optimizer.step()
+        """,
+    )
+    result = fleetrun("--nproc_per_node", 2, "--device", "cpu", "--quiet", train, cwd=tmp_path, warm=True)
+    assert result.code == 1
+    told = (tmp_path / "log" / f"workerlog.{1 - first}").read_text()
+    ended = f"worker {first} ended after 2 batches while worker {1 - first} is in batch 3: give every worker the same"
+    assert f"CommunicationError: {ended} number" in told
+    assert "fleet.data.shard(..., uneven='pad', 'drop' or 'join')" in told
+    assert "GLHF" not in told
+
+
+def test_a_worker_that_fails_has_not_ended_before_the_others(tmp_path: Path) -> None:
     train = script(
         tmp_path,
         """
@@ -157,15 +183,11 @@ def test_a_worker_that_ends_before_the_others_is_named(tmp_path: Path) -> None:
         import fleet
         fleet.init(is_collective=True)
         model = fleet.distributed_model(nn.Linear(3, 1))
-        optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
-        for _ in range(2 if fleet.worker_index() == 1 else 4):
+        for step in range(4):
+            assert step < 2 or fleet.worker_index() == 0, "no such record"
             model(torch.ones(4, 3)).sum().backward()
-            optimizer.step()
         """,
     )
     result = fleetrun("--nproc_per_node", 2, "--device", "cpu", "--quiet", train, cwd=tmp_path, warm=True)
-    assert result.code == 1
-    told = (tmp_path / "log" / "workerlog.0").read_text()
-    assert "CommunicationError: worker 1 ended after 2 batches while worker 0 is in batch 3: give every worker" in told
-    assert "fleet.data.shard(..., uneven='pad', 'drop' or 'join')" in told
-    assert "GLHF" not in told
+    assert "worker 1 failed" in result.err
+    assert "ended after" not in (tmp_path / "log" / "workerlog.0").read_text()

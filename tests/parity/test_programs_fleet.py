@@ -141,3 +141,15 @@ def test_a_strategy_that_programs_do_not_know() -> None:
             mlp(lambda loss: fleet.distributed_optimizer(DEFAULTS["mlp"](), strategy).minimize(loss))
     finally:
         fleet.shutdown()
+
+
+def test_programs_of_a_collective_job_leave_no_steps_out() -> None:
+    fleet = Fleet()
+    fleet.init(is_collective=True)
+    strategy = DistributedStrategy()
+    strategy.nonfinite_gradients = "skip"
+    try:
+        with pytest.raises(NotSupportedError, match="nonfinite_gradients = 'skip': in a collective job the updates"):
+            mlp(lambda loss: fleet.distributed_optimizer(DEFAULTS["mlp"](), strategy).minimize(loss))
+    finally:
+        fleet.shutdown()

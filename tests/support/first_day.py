@@ -1,6 +1,8 @@
-"""Two scripts of a first day, right as they stand; `support.first_day_mistakes` has what may go wrong in them."""
+"""Two scripts of a first day, right as they stand, and what a mistake in them is: tables of those lie beside this."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 BESIDE_SERVERS = """\
 import sys
@@ -80,6 +82,26 @@ for step in range(4):
 # How they are started.
 SERVERS = ("--server_num", "1", "--worker_num", "2")
 WORKERS = ("--nproc_per_node", "2", "--device", "cpu")
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Changes to a script that is right, how it is started, and what must be said about it."""
+
+    says: str
+    """A pattern that one line of the output matches: the cause and the remedy."""
+    changes: tuple[tuple[str, str], ...] = ()
+    script: str = BESIDE_SERVERS
+    options: tuple[str, ...] = ()
+    """Of fleetrun; without any the script runs by itself."""
+    arguments: tuple[str, ...] = ("train.py",)
+    """What follows the options: usually the script."""
+    fails: bool = True
+    """Whether it is an error; else a warning, and the job goes on."""
+    leaves: tuple[str, ...] = ()
+    """What the script itself wrote into its folder."""
+    after_a_save: bool = False
+    """Whether the right script has saved into `saved` before."""
 
 
 def edited(script: str, changes: tuple[tuple[str, str], ...]) -> str:

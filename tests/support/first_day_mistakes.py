@@ -1,13 +1,10 @@
-"""What a new user gets wrong, one row each, and the line that must come of it."""
+"""What a new user gets wrong in a script, one row each, and the line that must come of it."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from support.first_day import (
     ADAM,
     BATCH,
-    BESIDE_SERVERS,
     COLLECTIVE,
     EMBEDDING,
     IDS,
@@ -20,30 +17,10 @@ from support.first_day import (
     STEP,
     STOP_WORKER,
     WORKERS,
+    Mistake,
 )
 
-
-@dataclass(frozen=True)
-class Mistake:
-    """Changes to a script that is right, how it is started, and what must be said about it."""
-
-    says: str
-    """A pattern that one line of the output matches: the cause and the remedy."""
-    changes: tuple[tuple[str, str], ...] = ()
-    script: str = BESIDE_SERVERS
-    options: tuple[str, ...] = ()
-    """Of fleetrun; without any the script runs by itself."""
-    arguments: tuple[str, ...] = ("train.py",)
-    """What follows the options: usually the script."""
-    fails: bool = True
-    """Whether it is an error; else a warning, and the job goes on."""
-    leaves: tuple[str, ...] = ()
-    """What the script itself wrote into its folder."""
-    after_a_save: bool = False
-    """Whether the right script has saved into `saved` before."""
-    awaits: str = ""
-    """What has yet to be built for it."""
-
+CHECKPOINT = "fleet.Checkpoint('saved', model=model, optimizer=optimizer).save(4)"
 
 ORDER = {
     "fleet.init forgotten": Mistake(
@@ -55,11 +32,11 @@ ORDER = {
         ((INIT_WORKER, ""),),
     ),
     "init_worker before distributed_optimizer": Mistake(
-        r"table 'rows' has no rule: .* fleet\.distributed_optimizer\(\) before fleet\.init_worker\(\)",
+        r"fleet\.distributed_optimizer\(\) must come before fleet\.init_worker\(\)",
         ((INIT_WORKER, ""), (OPTIMIZER, INIT_WORKER + OPTIMIZER)),
     ),
     "init_worker before distributed_model": Mistake(
-        r"pass the model to fleet\.distributed_model\(\), then call fleet\.init_worker\(\)",
+        r"fleet\.distributed_\w+\(\) must come before fleet\.init_worker\(\)",
         ((INIT_WORKER, ""), (MODEL, INIT_WORKER + MODEL)),
     ),
     "is_server branch forgotten": Mistake(
@@ -67,30 +44,30 @@ ORDER = {
         ((SERVE, ""),),
         options=SERVERS,
     ),
+    "distributed_optimizer forgotten": Mistake(
+        r"no optimizer would send their gradients; call fleet\.distributed_optimizer\(\) before fleet\.init_worker\(\)",
+        ((OPTIMIZER, f"optimizer = {ADAM}\n"),),
+    ),
     "run_server everywhere": Mistake(
         r"worker 0 is no server; call fleet\.run_server\(\) where fleet\.is_server\(\)",
         ((SERVE, "fleet.run_server()\n"),),
     ),
     "a worker ends early without stop_worker": Mistake(
-        r"worker 1 .*fleet\.stop_worker\(\)",
+        r"worker 1 ended without fleet\.stop_worker\(\); call it at the end of the script",
         ((BATCH, "    if step == 2 and fleet.worker_index() == 1:\n        sys.exit()\n" + BATCH),),
         options=SERVERS,
-        awaits="the end of a worker that others wait for",
     ),
     "a batch after stop_worker": Mistake(
-        r"fleet\.stop_worker\(\)",
+        r"Embedding: this worker has left the servers; move the call before fleet\.stop_worker\(\)",
         ((STOP_WORKER, STOP_WORKER + "model(ids)\n"),),
-        awaits="messages after stop_worker",
     ),
     "a save after stop_worker": Mistake(
-        r"fleet\.save_persistables\(\).*fleet\.stop_worker\(\)",
+        r"fleet\.save_persistables\(\): .* left the servers; move the call before fleet\.stop_worker\(\)",
         ((STOP_WORKER, STOP_WORKER + "fleet.save_persistables('saved')\n"),),
-        awaits="messages after stop_worker",
     ),
     "two models": Mistake(
-        r"distributed_model\(\)",
+        r"fleet\.distributed_model\(\) was given a Clicks before, .*; put both into one: nn\.ModuleList",
         ((MODEL, MODEL + MODEL),),
-        awaits="a message for the second model",
     ),
 }
 
@@ -178,161 +155,42 @@ SAVING = {
         after_a_save=True,
     ),
     "load a model for serving": Mistake(
-        r"fleet\.save_inference_model.*fleet\.save_persistables",
+        r"no checkpoint in .*served: it holds an inference copy, which fleet\.",
         ((STOP_WORKER, "fleet.save_inference_model('served')\nfleet.load_model('served')\n" + STOP_WORKER),),
         leaves=("served",),
-        awaits="a message for a folder of the other kind",
     ),
     "state_dict of a model with tables": Mistake(
-        r"state_dict.*rows.*fleet\.(gather_state_dict|save_persistables)",
+        r"model\.state_dict\(\) has no rows of tables, .*fleet\.gather_state_dict\(model\)",
         ((STOP_WORKER, "torch.save(model.state_dict(), 'model.pt')\n" + STOP_WORKER),),
         fails=False,
         leaves=("model.pt",),
-        awaits="a warning about rows that are not in a state_dict",
     ),
-    "fleet.Checkpoint on one worker alone": Mistake(
-        r"every worker",
+    "load a file of torch.save": Mistake(
+        r"no checkpoint in .*model\.pt: it is a file; give the folder that was saved",
         (
             (
-                "for step",
-                "if fleet.is_first_worker():\n"
-                "    fleet.Checkpoint('saved', model=model, optimizer=optimizer).save()\nfor step",
+                INIT_WORKER,
+                INIT_WORKER + "torch.save(model.layers.state_dict(), 'model.pt')\nfleet.load_model('model.pt')\n",
             ),
         ),
+        leaves=("model.pt",),
+    ),
+    "save_persistables on worker 1 alone": Mistake(
+        r"worker 0 went on, or left, without fleet\.save_persistables\(\); every worker calls it, at the same step",
+        ((STOP_WORKER, "if fleet.worker_index() == 1:\n    fleet.save_persistables('saved')\n" + STOP_WORKER),),
+        options=SERVERS,
+    ),
+    "fleet.Checkpoint on worker 0 alone": Mistake(
+        r"worker 1 went on, or left, without fleet\.Checkpoint\(\.\.\.\); every worker calls it, at the same step",
+        ((STOP_WORKER, f"if fleet.is_first_worker():\n    {CHECKPOINT}\n" + STOP_WORKER),),
+        options=SERVERS,
+    ),
+    "fleet.Checkpoint on worker 0 alone, collectively": Mistake(
+        r"worker 1 ended after 4 batches while worker 0 still waits .*such as a save, all of them must call",
+        ((STEP, STEP + f"if fleet.is_first_worker():\n    {CHECKPOINT}\n"),),
         COLLECTIVE,
         WORKERS,
-        awaits="a message for a save on one worker",
     ),
 }
 
-COLLECTIVE_JOBS = {
-    "uneven steps": Mistake(
-        r"worker 1 .*worker 0 .*fleet\.data\.shard",
-        (("range(4)", "range(4 + fleet.worker_index())"),),
-        COLLECTIVE,
-        WORKERS,
-        awaits="a message for uneven steps",
-    ),
-    "unused parameters": Mistake(
-        r"first\.weight.*strategy\.find_unused_parameters",
-        (("self.second(torch.tanh(self.first(x)))", "self.second(torch.cat([x, x], dim=1))"),),
-        COLLECTIVE,
-        WORKERS,
-        awaits="a message for unused parameters",
-    ),
-    "a loss that is NaN, collectively": Mistake(
-        r"NaN.*strategy\.nonfinite_gradients",
-        ((".mean()\n", ".mean() * float('nan')\n"),),
-        COLLECTIVE,
-        WORKERS,
-        awaits="strategy.nonfinite_gradients in collective jobs",
-    ),
-    "is_collective beside servers": Mistake(
-        r"a collective job has none; start it without servers, or leave out is_collective=True",
-        ((INIT, "fleet.init(is_collective=True)\n"),),
-        options=SERVERS,
-    ),
-    "neither servers nor is_collective": Mistake(
-        r"2 workers and no servers; call fleet\.init\(is_collective=True\) .*: fleetrun --server_num",
-        (("is_collective=True", ""),),
-        COLLECTIVE,
-        WORKERS,
-    ),
-    "a DataLoader for shard": Mistake(
-        r"DataLoader",
-        (
-            (
-                "for step",
-                "loader = torch.utils.data.DataLoader(torch.randn(64, 4), batch_size=8)\n"
-                "for batch in fleet.data.shard(loader):\n    pass\nfor step",
-            ),
-        ),
-        COLLECTIVE,
-        WORKERS,
-        fails=False,
-        awaits="a word about loaders that nothing divides",
-    ),
-}
-
-STRATEGIES = {
-    "a field misspelt": Mistake(
-        r"strategy has no field 'a_synk'; did you mean 'a_sync'\?",
-        ((INIT, "strategy = fleet.DistributedStrategy()\nstrategy.a_synk = True\n" + INIT),),
-    ),
-    "a field of another type": Mistake(
-        r"strategy\.a_sync must be True or False, got 'yes'",
-        ((INIT, "strategy = fleet.DistributedStrategy()\nstrategy.a_sync = 'yes'\n" + INIT),),
-    ),
-    "a dict for a strategy": Mistake(
-        r"strategy must be a DistributedStrategy, got dict; .*fleet\.DistributedStrategy\(\)",
-        ((INIT, "fleet.init(strategy={'a_sync': True})\n"),),
-    ),
-    "a strategy for a role": Mistake(
-        r"role_maker must be a RoleMaker, got DistributedStrategy; write fleet\.init\(strategy=",
-        ((INIT, "fleet.init(fleet.DistributedStrategy())\n"),),
-    ),
-}
-
-COMMANDS = {
-    "options after the script": Mistake(
-        r"--server_num.*before the script|--server_num.*train\.py",
-        arguments=("train.py", "--server_num", "1", "--worker_num", "2"),
-        awaits="a word about options of fleetrun behind the script",
-    ),
-    "a number for addresses": Mistake(
-        r"--servers '?1'?.*--server_num 1",
-        options=("--servers", "1", "--workers", "2"),
-        awaits="a word about numbers where addresses stand",
-    ),
-    "a script that is not there": Mistake(
-        r"training script trian\.py does not exist; it comes after fleetrun's own options",
-        options=SERVERS,
-        arguments=("trian.py",),
-    ),
-    "no script": Mistake(
-        r"no training script; write it after the options, for example: fleetrun",
-        options=SERVERS,
-        arguments=(),
-    ),
-    "servers without workers": Mistake(
-        r"--server_num 1 needs --worker_num too; a parameter-server job has servers and workers",
-        options=("--server_num", "1"),
-    ),
-    "a word for a number": Mistake(
-        r"--server_num must be a whole number >= 1, got two",
-        options=("--server_num", "two", "--worker_num", "2"),
-    ),
-    "options of both kinds of job": Mistake(
-        r"--nproc_per_node belongs to a collective job; with servers use --worker_num",
-        options=("--server_num", "1", "--nproc_per_node", "2"),
-    ),
-    "an option misspelt": Mistake(
-        r"No such option '--server_nums'.*Did you mean.*--server_num",
-        options=("--server_nums", "1", "--worker_num", "2"),
-    ),
-    "GPUs where there are none": Mistake(
-        r"this machine has no GPU that may be used; add --device cpu to train on the CPU",
-        script=COLLECTIVE,
-        options=("--gpus", "0,1"),
-    ),
-}
-
-CRASHES = {
-    "a syntax error": Mistake(
-        r"SyntaxError: expected ':'",
-        (("range(4):", "range(4)"),),
-        options=SERVERS,
-    ),
-    "an import that fails": Mistake(
-        r"ModuleNotFoundError: No module named 'pandsa'",
-        (("import fleet\n", "import fleet\nimport pandsa\n"),),
-        options=SERVERS,
-    ),
-    "an exception in worker 1 alone": Mistake(
-        r"AssertionError: no such record",
-        ((BATCH, "    assert fleet.worker_index() != 1, 'no such record'\n" + BATCH),),
-        options=SERVERS,
-    ),
-}
-
-MISTAKES = ORDER | EMBEDDINGS | OPTIMIZERS | SAVING | COLLECTIVE_JOBS | STRATEGIES | COMMANDS | CRASHES
+IN_SCRIPTS = ORDER | EMBEDDINGS | OPTIMIZERS | SAVING

@@ -116,5 +116,7 @@ def test_the_error_is_an_os_error_too() -> None:
 
 def test_the_manifest_of_a_training_run_is_called_by_its_name() -> None:
     text = TrainingManifest(step=1, forms={}, pieces=(), shared={}, workers=()).to_text()
-    with pytest.raises(CheckpointError, match="^m belongs to a training checkpoint, which fleet.Checkpoint reads$"):
+    with pytest.raises(
+        CheckpointError, match="^m belongs to a training checkpoint, which fleet.Checkpoint in a collective job reads$"
+    ):
         Manifest.from_text(text, "m")

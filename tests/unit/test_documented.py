@@ -41,11 +41,12 @@ SILENT = {"abc.ABC", "typing.Generic", "typing.Protocol"}
 
 DESCRIBED_BY = {
     # Protocols: the few methods that are asked of something which is documented elsewhere.
+    "fleet.checkpoint.tables.ReadableTable": "fleet._native.Table",
     "fleet.checkpoint.tables.TableLike": "fleet._native.Table",
     "fleet.collective.own_bucket.Bucket": "torch.distributed.GradBucket",
     "fleet.data.exchange.ShuffleFleet": "fleet.api.Fleet",
     "fleet.data.workers.ReaderFleet": "fleet.api.Fleet",
-    "fleet.runtime.training.run_parts.Stateful": "torch.optim.Optimizer",
+    "fleet.runtime.training.objects.Stateful": "torch.optim.Optimizer",
     # An implementation of a protocol that cannot name it as its base: the protocol's module imports this one.
     "fleet.ps.dense_cuda.DeviceGroup": "fleet.ps.dense.DenseGroup",
 }

@@ -253,8 +253,8 @@ def test_an_inverse_that_names_no_row(bad: int) -> None:
     [
         ((torch.zeros(4), torch.tensor([0])), r"rows must have shape \[num_rows, width\], got \[4\]"),
         ((torch.zeros(4, 2), torch.tensor([0]), None, "max"), "mode must be one of none, sum, mean, got 'max'"),
-        ((torch.zeros(4, 2), torch.tensor([0]), torch.tensor([0])), "offsets make bags, and mode 'none' has none"),
-        ((torch.zeros(4, 2), torch.tensor([0]), None, "sum"), "offsets are missing: mode 'sum' needs them .* got 1-D"),
+        ((torch.zeros(4, 2), torch.tensor([0]), torch.tensor([0])), "offsets make bags, and pooling 'none' has none"),
+        ((torch.zeros(4, 2), torch.tensor([0]), None, "sum"), "offsets are missing: ids are 1-D; pooling 'sum' takes"),
     ],
 )
 def test_arguments_that_do_not_fit(args: tuple[Any, ...], message: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -92,10 +94,22 @@ def equal(found: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("save", ["save_inference_model", "save_persistables"])
-def test_a_folder_serves_what_was_trained(trained: Trainer, tmp_path: Path, save: str) -> None:
-    getattr(trained.fleet, save)(tmp_path / "model")
-    model = fleet.load_inference_model(tmp_path / "model", Tower())
+def save_step(one: Trainer, folder: Path) -> None:
+    with Checkpoint(folder.parent, model=one.model, optimizer=one.optimizer) as checkpoint:
+        checkpoint.save(7)
+
+
+SAVES: dict[str, Callable[[Trainer, Path], object]] = {
+    "model": lambda one, folder: one.fleet.save_inference_model(folder),
+    "checkpoint": lambda one, folder: one.fleet.save_persistables(folder),
+    "step-00000007": save_step,
+}
+
+
+@pytest.mark.parametrize("name", SAVES)
+def test_a_folder_serves_what_was_trained(trained: Trainer, tmp_path: Path, name: str) -> None:
+    SAVES[name](trained, tmp_path / name)
+    model = fleet.load_inference_model(tmp_path / name, Tower())
     assert not any(module.training for module in model.modules())
     equal(scores(model), evaluated(trained))
     assert model.bags.weight is model.sums.weight
@@ -207,6 +221,21 @@ def test_an_empty_table_serves_zeros(tmp_path: Path) -> None:
         one.fleet.save_inference_model(tmp_path / "model")
     model = fleet.load_inference_model(tmp_path / "model", Embedding(3, "ads"))
     assert torch.equal(model(IDS), torch.zeros(4, 3, 3))
+
+
+def test_first_values_leave_nothing_behind() -> None:
+    """The core tells of its objects that outlive the interpreter, in the terminal of the user."""
+    text = """
+import torch
+from fleet.nn import Embedding
+from fleet.nn.held import Rows
+
+model = Embedding(2, "ads", unseen="initial")
+model.hold([Rows(torch.tensor([1]), torch.ones(1, 2))], "")
+print(model(torch.tensor([1, 2])).shape)
+"""
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=100)
+    assert (ended.stdout, ended.stderr) == ("torch.Size([2, 2])\n", "")
 
 
 class Other(Tower):

@@ -384,5 +384,7 @@ def test_a_worker_that_was_not_there_gets_a_stream_of_its_own() -> None:
 def test_a_manifest_of_another_kind_is_refused() -> None:
     with pytest.raises(CheckpointError, match="is not Fleet's"):
         TrainingManifest.from_text('{"format": "another"}', "it")
-    with pytest.raises(CheckpointError, match=r"^it belongs to a checkpoint, which fleet.load_model\(\) or"):
+    with pytest.raises(
+        CheckpointError, match=r"^it belongs to a checkpoint, which fleet.load_model\(\), or fleet.Checkpoint"
+    ):
         TrainingManifest.from_text('{"format": "fleet-checkpoint"}', "it")

@@ -61,10 +61,9 @@ def test_the_user_s_word_and_the_call_are_in_it(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("FLEET_WAIT_NOTICE_S", "0.5")
-    wait = LongWait("worker 0")
-    assert wait.silent_s == 0.5
-    clock.now += 0.5
-    with waiting_in("fleet.load_model()"):
+    with LongWait("worker 0") as wait, waiting_in("fleet.load_model()"):
+        assert wait.silent_s == 0.5
+        clock.now += 0.5
         wait.tell(Awaited("worker 1 to come to barrier of the worker world", (1,)))
     assert caplog.messages == [
         "worker 0 waits for worker 1 to come to barrier of the worker world, in fleet.load_model(); 0 s so far"

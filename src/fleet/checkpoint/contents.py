@@ -15,8 +15,6 @@ from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo
 from fleet.errors import CheckpointError
 
-# Formats whose last file has the same name, and the jobs that write them.
-
 
 @dataclass(frozen=True, kw_only=True)
 class Contents(ABC):

@@ -127,6 +127,8 @@ def find(folder: str | os.PathLike[str], contents: type[Contents] = Manifest) ->
 def _why_not(folder: Path, contents: type[Contents]) -> str:
     if not folder.exists():
         return "there is no such folder"
+    if not folder.is_dir():
+        return "it is a file; give the folder that was saved"
     others = (kind for kind in Contents.KINDS if kind.FILE != contents.FILE)
     if (other := next((kind for kind in others if (folder / kind.FILE).exists()), None)) is not None:
         return f"it holds {other.described()}"

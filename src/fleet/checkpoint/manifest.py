@@ -24,7 +24,7 @@ class Manifest(
     file="manifest.json",
     what="checkpoint",
     format="fleet-checkpoint",
-    reader="fleet.load_model() or fleet.init_server()",
+    reader="fleet.load_model(), or fleet.Checkpoint in a job with servers,",
 ):
     """A checkpoint: its pieces, and what somebody needs to know who loads it."""
 

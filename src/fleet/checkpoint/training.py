@@ -61,7 +61,7 @@ class TrainingManifest(
     file="manifest.json",
     what="training checkpoint",
     format="fleet-training-checkpoint",
-    reader="fleet.Checkpoint",
+    reader="fleet.Checkpoint in a collective job",
 ):
     """A training checkpoint: its tensors and their pieces, and what is no tensor."""
 
@@ -106,8 +106,8 @@ class TrainingManifest(
                 f"{where} has tables, but no state of a run: fleet.save_persistables() wrote it; fleet.load_model() "
                 "loads it"
             )
-        about = {"created": contents.created, "fleet_version": contents.fleet_version}
-        made = cls(**cls.read(Fields(contents.extra[_INSIDE], where)), **about)
+        read = cls.read(Fields(contents.extra[_INSIDE], where))
+        made = cls(**read, created=contents.created, fleet_version=contents.fleet_version)
         made.check(where)
         return made
 

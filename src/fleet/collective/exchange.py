@@ -29,8 +29,8 @@ def exchange_bytes(util: Util, parts: Sequence[Sequence[Bytes]]) -> list[Bytes]:
         return [sent]
     sizes = [sum(len(piece) for piece in part) for part in parts]
     coming = torch.empty(world.size, dtype=torch.int64)
-    world._wait(world._group.alltoall_base(coming, torch.tensor(sizes), [], []))
+    world._wait(world._group.alltoall_base(coming, torch.tensor(sizes), [], []), "all_to_all")
     lengths: list[int] = coming.tolist()
     received = torch.empty(sum(lengths), dtype=torch.uint8)
-    world._wait(world._group.alltoall_base(received, torch.from_numpy(sent), lengths, sizes))
+    world._wait(world._group.alltoall_base(received, torch.from_numpy(sent), lengths, sizes), "all_to_all")
     return np.split(received.numpy(), np.cumsum(lengths)[:-1])

@@ -94,8 +94,10 @@ class GradientCheck:
         """1 for each gradient that is not finite, else 0, the same on workers that must decide together."""
         # On CPUs the largest value takes several times as long to find as the norm. That may overflow: looked at again.
         on_cpu = present[0].device.type == "cpu"
-        nothing = present[0].new_zeros(1)
-        values = [nothing if one is None or not one.numel() else one for one in gradients]
+        values = [one for one in gradients if one is not None and one.numel()]
+        if len(values) < len(gradients):
+            nothing = present[0].new_zeros(1)
+            values = [one if one is not None and one.numel() else nothing for one in gradients]
         norms = torch._foreach_norm(values, 2 if on_cpu else math.inf)
         flags = (~torch.isfinite(torch.stack(norms))).float()
         if on_cpu and bool(flags.any()):
@@ -111,7 +113,7 @@ class GradientCheck:
 
     def _finding(self, step: int, names: list[str]) -> str:
         more = f" (and of {len(names) - 1} more)" if len(names) > 1 else ""
-        return f"step {step} on worker {self._worker}: the gradient of {names[0]!r}{more} is not finite"
+        return f"step {step} on worker {self._worker}: the gradient of {names[0]!r}{more} holds a NaN or an Inf"
 
     def _origin(self, loss: torch.Tensor | None) -> str:
         """Where a mean over the workers got it from, as far as this worker can tell by its own outputs and loss."""
@@ -119,8 +121,8 @@ class GradientCheck:
         if self._policy.num_workers == 1 or self._policy.steps_alone or not seen:
             return ""
         if _are_finite(seen):
-            return ", though what the model returned here is: look at the batches of the other workers too"
-        return ", and neither is what the model returned here"
+            return ", though what the model returned here is finite: look at the batches of the other workers too"
+        return ", and so does what the model returned here"
 
 
 def _own_part(gradient: torch.Tensor | None) -> torch.Tensor | None:

@@ -6,6 +6,7 @@ values of ids without a row, where the table asks for them: they come from the c
 
 from __future__ import annotations
 
+import atexit
 import json
 from functools import cache
 from typing import Any, NamedTuple
@@ -96,7 +97,7 @@ def find(keys: torch.Tensor, weight: torch.Tensor, ids: torch.Tensor, first: Fir
     at = torch.searchsorted(keys, ids).clamp(max=len(keys) - 1)
     is_there = (keys[at] == ids).unsqueeze(1)
     found = functional.embedding(at, weight)
-    return torch.where(is_there, found, torch.zeros_like(found) if others is None else others)
+    return found.masked_fill(~is_there, 0.0) if others is None else torch.where(is_there, found, others)
 
 
 @torch.library.custom_op("fleet::first_rows", mutates_args=())
@@ -112,5 +113,6 @@ def _(ids: torch.Tensor, table: str, width: int, unseen: str) -> torch.Tensor:  
 
 @cache
 def _source(table: str, width: int, unseen: str) -> UnseenRows:
+    atexit.register(_source.cache_clear)  # torch keeps the operator beyond the end, and the core would tell of a leak
     said: dict[str, Any] = json.loads(unseen)
     return UnseenRows(table, width, Unseen(**said))

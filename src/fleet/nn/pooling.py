@@ -58,14 +58,15 @@ def pool(
         raise UsageError(f"mode must be one of {', '.join(get_args(Pooling))}, got {mode!r}")
     if mode == "none":
         if offsets is not None or include_last_offset:
-            raise UsageError("offsets make bags, and mode 'none' has none; leave them out, or set mode to sum or mean")
+            raise UsageError("offsets make bags, and pooling 'none' has none; leave them out, or pool by sum or mean")
         if not _is_ours(rows):
             return functional.embedding(inverse, rows, padding_row)
         return _gather(rows, inverse.reshape(1, -1)).view(*inverse.shape, rows.shape[1])
     if offsets is None:
         if inverse.dim() != 2:
             raise UsageError(
-                f"offsets are missing: mode {mode!r} needs them unless inverse is 2-D, got {inverse.dim()}-D"
+                f"offsets are missing: ids are {inverse.dim()}-D; pooling {mode!r} takes 2-D ids, a bag in each row, "
+                "or 1-D ids with the offsets at which bags begin"
             )
         num_bags, length = inverse.shape
         offsets = torch.arange(num_bags + 1, device=inverse.device) * length

@@ -34,6 +34,7 @@ class Meetings:
     def __init__(self, changed: threading.Condition) -> None:
         self._changed = changed
         self._meetings: dict[str, Meeting] = {}
+        self._num_waiting = 0
 
     def answer(
         self, header: ps_pb2.MeetRequest.Header, num_workers: int, elsewhere: Callable[[list[int]], list[int]]
@@ -47,9 +48,13 @@ class Meetings:
         if odd := sorted(awaited - set(range(num_workers))):
             raise UsageError(f"worker {odd[0]} does not exist in a job of {num_workers} workers")
         with self._changed:
-            self._changed.wait_for(
-                lambda: not (missing := meeting.missing(awaited)) or elsewhere(missing), header.timeout_ms / 1000
-            )
+            self._num_waiting += 1
+            try:
+                self._changed.wait_for(
+                    lambda: not (missing := meeting.missing(awaited)) or elsewhere(missing), header.timeout_ms / 1000
+                )
+            finally:
+                self._num_waiting -= 1
             missing = meeting.missing(awaited)
             return ps_pb2.MeetReply.Header(
                 is_complete=not missing,
@@ -72,6 +77,11 @@ class Meetings:
                 del self._meetings[next(iter(self._meetings))]
             self._changed.notify_all()
             return meeting
+
+    def notice(self) -> None:
+        """Have those who wait look again: a worker has done something else; the caller locks."""
+        if self._num_waiting:
+            self._changed.notify_all()
 
     def forget(self, worker: int) -> None:
         """What a worker said in a former life does not count; the caller locks."""

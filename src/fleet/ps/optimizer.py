@@ -75,6 +75,12 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         self._worker, self._share, self._has_left = worker, share, False
         self._is_elsewhere = share.average is None and not worker.policy.trains_locally
 
+    @property
+    def steps_here(self) -> bool:
+        """Whether the optimizer itself updates dense parameters, so that their state is in this worker."""
+        worker = self._worker
+        return worker is not None and (self._share.average is not None or worker.policy.trains_locally)
+
     def unbind(self) -> None:
         """Let go of the worker, which has stopped."""
         self._worker, self._has_left = None, True
@@ -93,7 +99,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
             )
         self._check_unchanged()
         share, flat = self._share, worker.flat
-        if flat is not None and (share.average is not None or worker.policy.trains_locally):
+        if flat is not None and self.steps_here:
             flat.collect_gradients()
             if share.average is not None:
                 share.average(flat.gradient_buffer)

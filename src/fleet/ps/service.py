@@ -276,6 +276,7 @@ class Service:
         with self._changed:
             self._refuse_failed()
             self._rounds.add(update)
+            self._meetings.notice()
         return self._apply_if_complete(holdings)
 
     def _apply_if_complete(self, holdings: Holdings) -> int:
@@ -329,9 +330,8 @@ class Service:
         job, caller = self._known(header.caller).job, header.caller.worker
 
         def elsewhere(missing: Sequence[int]) -> list[int]:
+            self._known(header.caller)  # also while it waits
             pushed = self._rounds.pushed() if job.mode == "sync" and header.is_between_steps else set()
-            if self._is_closed or not self._ledger.is_present(caller, header.caller.incarnation):
-                return list(missing)
             ahead = pushed if caller not in pushed else set()
             return [one for one in missing if self._rounds.is_away(one) or one in ahead]
 

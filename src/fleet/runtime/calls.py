@@ -112,8 +112,9 @@ class ServerCalls(Questions):
         dirname: str | PathLike[str] | None = None,
         main_program: Program | None = None,
     ) -> Path | None:
-        """Write a checkpoint of everything on the servers; one worker calls it, on a file system that all share.
+        """Write a checkpoint of everything on the servers, on a file system that all share; every worker calls it.
 
+        Worker 0 has it written and waits for nobody, so that it may also call this alone; the others wait for it.
         For modules: `save_persistables(dirname)`. For programs: `save_persistables(executor, dirname)`; without servers
         it is one file for each variable.
         """
@@ -135,7 +136,7 @@ class ServerCalls(Questions):
         return rows
 
     def save_inference_model(self, *args: Any, **more: Any) -> Path | list[str]:
-        """Write values only, as plain numpy files, for serving.
+        """Write values only, as plain numpy files, for serving; every worker calls it, as `save_persistables`.
 
         For modules: `save_inference_model(dirname)`. For programs: `save_inference_model(executor, dirname,
         feeded_var_names, target_vars, main_program=None)`, which writes the part of the program that leads from the

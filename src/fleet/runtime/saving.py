@@ -36,12 +36,7 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
     `beside` may write files of its own into the folder that it is given, and tells which.
     """
     worker.policy.flush()
-    if worker.policy.trains_locally and any(_has_state(spec.rule) for spec in worker.client.job.tables):
-        _log.warning(
-            "geo mode: each worker keeps the optimizer state of its rows; it is not in %s, and begins anew when that "
-            "is loaded",
-            folder,
-        )
+    warn_of_lost_state(worker, folder)
     worker.send_kept()
     with checkpoint.saving(folder) as writing:
         manifest = checkpoint.Manifest(
@@ -50,6 +45,16 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
             others=() if beside is None else tuple(beside(writing)),
         )
         return checkpoint.commit(writing, folder, manifest)
+
+
+def warn_of_lost_state(worker: Worker, folder: Folder) -> None:
+    """Log what a checkpoint of a job in geo mode does not have."""
+    if worker.policy.trains_locally and any(_has_state(spec.rule) for spec in worker.client.job.tables):
+        _log.warning(
+            "geo mode: each worker keeps the optimizer state of its rows; it is not in %s, and begins anew when that "
+            "is loaded",
+            folder,
+        )
 
 
 def _has_state(rule: RuleSpec) -> bool:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def load_inference_model(folder: Folder, model: Model) -> Model:
-    """Give the model all values of a folder, rows of its tables too, and set it to evaluation; returns the model.
+    """Give the model all values of a folder, rows of its tables too; returns it, set to evaluation without gradients.
 
     The folder is one of `fleet.save_inference_model`, of `fleet.save_persistables`, or a step of `fleet.Checkpoint`. No
     job and no `fleet.init()` is needed: the model looks up its rows itself, on its device, and can be called, copied,
@@ -50,7 +50,7 @@ def load_inference_model(folder: Folder, model: Model) -> Model:
     for name, tables in rows.items():
         sparse[name].hold(tables, name)
     _tell_of_others(saved, model, sparse)
-    return model.eval()
+    return model.eval().requires_grad_(False)
 
 
 def _dense_state(model: nn.Module, sparse: Mapping[str, SparseModule]) -> dict[str, torch.Tensor]:

@@ -84,6 +84,12 @@ class Mailbox:
         while not self._call(lambda: self._store.check(list(keys))) and time.monotonic() < deadline:
             time.sleep(RETRY_S)
 
+    def wait_last(self, keys: Sequence[str], limit_s: float) -> None:
+        """`wait`, for the end of the process that hosts the store: it needs no thread, and its host answers."""
+        deadline = time.monotonic() + limit_s
+        while not self._store.check(list(keys)) and time.monotonic() < deadline:
+            time.sleep(RETRY_S)
+
     def count(self, key: str, more: int) -> int:
         """Add to a counter and return what it says now."""
         return self._call(lambda: self._store.add(key, more))

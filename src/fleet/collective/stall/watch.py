@@ -30,7 +30,7 @@ from fleet.collective.stall.progress import Progress
 from fleet.collective.stall.report import EXIT_CODE, SILENCE, Findings, StallOutcome, awaited, notice
 from fleet.collective.stall.state import Stall, State, look_around, stall_from_json, state_from_json, to_json
 from fleet.errors import CommunicationError
-from fleet.observe.ending import note_now
+from fleet.observe.ending import has_failed, note_now, watch_exit
 from fleet.observe.wait_notes import forget_wait, note_wait
 from fleet.observe.waiting import notice_s
 from fleet.roles.base import Identity
@@ -42,6 +42,8 @@ DEFAULT_TIMEOUT_S = 600.0
 _START_S = 30.0
 # Time for the others to see that all have reported, before the store's host goes.
 _FAREWELL_S = 0.3
+# In the place of a number of batches: the worker has not ended by itself.
+_FAILED = "failed"
 Kind = Literal["notice", "alarm"]
 
 
@@ -60,6 +62,9 @@ class StallWatch(threading.Thread):
         self._everybody = range(identity.num_workers)
         is_hosted = identity.rendezvous is not None and identity.rendezvous.is_hosted
         host = "the launcher" if is_hosted else "worker 0"
+        self._is_host_worker = not is_hosted
+        """Whether the store goes when worker 0 does."""
+        self._left_by_host: int | None = None
         self._host_is_silent = f"{host}, where all meet, does not answer, so nobody can be asked: {SILENCE}"
         self._timeout_s = timeout_s
         self._notice_s = notice_s()
@@ -75,15 +80,17 @@ class StallWatch(threading.Thread):
         address = f"pid {os.getpid()} on {socket.gethostname()}"
         self._mailbox.put(f"address/{self._worker}", address, limit_s=_START_S)
         atexit.register(self.stop)
+        watch_exit()
         self._explain_no_more = explain_lost_peers(self._worker, lambda: self.num_batches, self._left)
 
     def _left(self) -> dict[int, int]:
         """The workers that have left on purpose, with how many batches they had trained on."""
         others = [one for one in self._everybody if one != self._worker]
         try:
-            return {worker: int(count) for worker, count in self._by_worker("left", others).items()}
-        except CommunicationError:  # the store's host has gone, and nobody can tell
-            return {}
+            told = self._by_worker("left", others)
+        except CommunicationError:  # the store has gone with its host, which has waited until it was heard
+            return {} if self._left_by_host is None else {0: self._left_by_host}
+        return {worker: int(count) for worker, count in told.items() if count != _FAILED}
 
     @staticmethod
     def running() -> StallWatch | None:
@@ -102,12 +109,30 @@ class StallWatch(threading.Thread):
         try:
             self._watch()
             with contextlib.suppress(CommunicationError):
-                self._mailbox.put_last(f"left/{self._worker}", str(self.num_batches))
+                self._take_leave()
         except Exception as error:  # of whatever kind: the job can do without a watch, but should know
             log.warning("a collective that hangs will not be reported: %r", error)
         finally:
             forget_wait(self)
             self._mailbox.close()
+
+    def _take_leave(self) -> None:
+        """Tell the others how many batches it were; the host of the store waits a moment until they have heard."""
+        told = _FAILED if has_failed() else str(self.num_batches)
+        self._mailbox.put_last(f"heard/{self._worker}", told)
+        self._mailbox.put_last(f"left/{self._worker}", told)
+        if self._worker == 0 and self._is_host_worker and told != _FAILED:
+            self._mailbox.wait_last([f"heard/{one}" for one in self._everybody], self._interval_s + 1.0)
+
+    def _hear_of_the_host(self) -> None:
+        """Learn that worker 0 has ended while it still can tell."""
+        if self._worker == 0 or not self._is_host_worker or self._left_by_host is not None:
+            return
+        with contextlib.suppress(CommunicationError):
+            told = self._mailbox.get("left/0")
+            if told is not None and told != _FAILED:
+                self._left_by_host = int(told)
+                self._mailbox.put(f"heard/{self._worker}", told)
 
     def _watch(self) -> None:
         last = time.monotonic()
@@ -116,6 +141,7 @@ class StallWatch(threading.Thread):
             self._progress.look(flight.statuses(), now - last)
             last = now
             self._answer_calls()
+            self._hear_of_the_host()
             self._look_for_a_stall()
 
     def _look_for_a_stall(self) -> None:

@@ -47,6 +47,8 @@ class Optimization:
     """Its name in the checkpoint."""
     is_fixed: bool = False
     """Whether servers were told the settings, and follow changes of the learning rate alone."""
+    has_state: bool = True
+    """Whether the state is in the workers at all, and not on servers."""
 
     def __post_init__(self) -> None:
         for parameter in _parameters(self.users):
@@ -88,7 +90,7 @@ class Optimization:
             settings.append({"params": names, "settings": tree})
         prefix = f"own/{self.worker}/{self.tag}" if self.steps_alone else self.tag
         state = {}
-        for parameter in _parameters(self.holder):
+        for parameter in _parameters(self.holder) if self.has_state else ():
             name = self.names[id(parameter)]
             if found := self.holder.state.get(parameter):
                 add = _adder(share, self.owner)
@@ -157,7 +159,7 @@ class Optimization:
             index = self.worker if self.steps_alone and self.worker < len(manifest.workers) else 0
             saved = manifest.workers[index][self._state_key]
         state, wants = [], []
-        for group in self.holder.param_groups:
+        for group in self.holder.param_groups if self.has_state else ():
             for parameter in group["params"]:
                 name = self.names[id(parameter)]
                 if name not in saved:
@@ -186,7 +188,8 @@ class Planned:
     def apply(self) -> None:
         """Give the optimizer the settings and the state, in place of what it has."""
         holder = self._optimization.holder
-        holder.state.clear()
+        if self._optimization.has_state:
+            holder.state.clear()
         for parameter, entries in self._state:
             holder.state[parameter] = entries
         for group, values in zip(self._optimization.users.param_groups, self._settings, strict=True):

@@ -10,30 +10,26 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
 
-from fleet.checkpoint import Account, Manifest, StepFolders, abort
+from fleet.checkpoint import Manifest, StepFolders, abort
 from fleet.collective.model import DistributedModel
 from fleet.errors import CheckpointError, FleetError, UsageTypeError
 from fleet.nn.sparse import SparseModule
 from fleet.ps.gathering import Gathering
 from fleet.ps.optimizer import ServerOptimizer
-from fleet.ps.worker import Worker
 from fleet.runtime import saving
 from fleet.runtime.module_job import ModuleJob
-from fleet.runtime.training import random_states
-from fleet.runtime.training.objects import RunObjects, damage, together
-from fleet.runtime.training.optimizers import Optimization, Planned
+from fleet.runtime.training.objects import RunObjects
 from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.runs import Run, check_settings, settings_of
+from fleet.runtime.training.served_parts import ServedParts
+from fleet.runtime.training.served_restore import ServedRestore
 from fleet.runtime.training.served_writer import ServedWriter, ServerWrites, Target
-from fleet.runtime.training.trees import decode, encode
-from fleet.runtime.training.write_share import WriteShare
 from fleet.runtime.training.writer import Captured, Keep, text_of
 
 log = logging.getLogger(__name__)
@@ -47,58 +43,6 @@ def is_served(model: object, optimizer: object) -> bool:
         and not isinstance(model, DistributedModel)
         and any(isinstance(one, SparseModule) for one in model.modules())
     )
-
-
-@dataclass(frozen=True)
-class ServedParts:
-    """What one worker of a job with servers knows."""
-
-    worker: Worker
-    model: nn.Module
-    optimizers: tuple[ServerOptimizer, ...]
-    objects: RunObjects
-
-    @property
-    def index(self) -> int:
-        """This worker's."""
-        return self.worker.client.worker
-
-    def optimizations(self) -> list[Optimization]:
-        """The optimizers' settings, and the state of those that step in the workers."""
-        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
-        steps_alone = self.worker.policy.trains_locally
-        owner = self.index if steps_alone else None
-        return [
-            Optimization(names, one.inner, one.inner, self.index, owner, steps_alone, tag, is_fixed=True)
-            for tag, one in zip(self.tags(), self.optimizers, strict=True)
-        ]
-
-    def tags(self) -> list[str]:
-        """The names of the optimizers in a checkpoint."""
-        return [f"optimizer{number or ''}" for number in range(len(self.optimizers))]
-
-    def capture(self, step: int) -> Captured:
-        """Everything that this worker writes, copied."""
-        share = WriteShare(self.index, self.worker.client.job.num_workers)
-
-        def add(owner: int) -> Callable[[str, Any], None]:
-            return lambda key, tensor: share.add(key, tensor, owner)
-
-        shared: dict[str, Any] = {}
-        if self.index == 0:
-            shared = {"mode": self.worker.client.job.mode, "optimizers": self.tags(), **self.objects.shared(add(0))}
-        prefix = f"own/{self.index}"
-        random = random_states.collect(self.worker.device)
-        own = {
-            "num_steps": self.worker.num_steps,
-            "random": encode(random, f"{prefix}/random", add(self.index), "the random state"),
-            "data": self.objects.position(f"{prefix}/data", add(self.index), self.worker.behind),
-        }
-        for optimization in self.optimizations():
-            state_of_all, own_state = optimization.collect(share)
-            shared |= state_of_all
-            own |= own_state
-        return Captured(Account(step, share.forms, (), own, shared), share.copies())
 
 
 class ServedRun(Run):
@@ -158,6 +102,7 @@ class ServedRun(Run):
         if self._parts.index == 0:
             try:
                 with self.workers.giving_signs(topic):
+                    saving.warn_of_lost_state(self._worker, steps.path(step))
                     self._worker.send_kept()
                     writes = ServerWrites(self._worker, writing, background=background)
             except Exception as error:
@@ -204,68 +149,3 @@ class ServedRun(Run):
         self._refuse_left("load()")
         self.workers.purpose = "checkpoint.load()"
         ServedRestore(self._parts, source).run(self.workers)
-
-
-class ServedRestore:
-    """One checkpoint on its way into the servers and workers of one run."""
-
-    def __init__(self, parts: ServedParts, source: CheckpointSource) -> None:
-        self._parts = parts
-        self._source = source
-        workers = source.manifest.workers
-        self._is_new = parts.index >= len(workers)
-        self._own = workers[0 if self._is_new else parts.index]
-
-    def run(self, workers: Gathering) -> None:
-        """Every worker calls it."""
-        parts, source = self._parts, self._source
-        planned = together(workers, self._plan)
-        together(workers, lambda: source.check_files(parts.index, workers.size))
-        together(workers, parts.worker.policy.flush)  # nothing that was computed before may reach what is loaded
-        together(workers, lambda: self._load_servers(workers))
-        if parts.index != 0:
-            parts.worker.restart_at(saving.version_of(parts.worker))
-        parts.objects.load(workers, source, self._own)
-
-        def change() -> None:
-            try:
-                for one in planned:
-                    source.fill(one.wants)
-                    one.apply()
-                self._load_the_rest()
-            except Exception as error:
-                raise CheckpointError(f"{source.where} is half loaded, begin again: {error!r}") from error
-
-        together(workers, change)  # nobody trains before all have loaded
-
-    def _load_servers(self, workers: Gathering) -> None:
-        if self._parts.index == 0:
-            with workers.giving_signs(workers.next_topic):
-                saving.load(self._parts.worker, self._source.folder)
-
-    def _plan(self) -> list[Planned]:
-        parts, source = self._parts, self._source
-        with damage(source.where):
-            saved = source.manifest.shared["optimizers"]
-            if len(saved) != len(parts.optimizers):
-                raise CheckpointError(
-                    f"{source.where} was saved with {len(saved)} optimizers, and this run has {len(parts.optimizers)}; "
-                    "give those that it was saved with"
-                )
-            planned = [one.plan(source) for one in parts.optimizations()]
-            parts.objects.check(source, self._own, parts.index == 0)
-            for owned in (self._own, *source.manifest.workers):
-                _ = [owned[name] for name in ("num_steps", "random")]
-        return planned
-
-    def _load_the_rest(self) -> None:
-        parts, source = self._parts, self._source
-        for one in parts.optimizers:
-            one.zero_grad()
-        if parts.worker.client.job.mode != "sync":  # where the servers count them
-            parts.worker.num_steps = int(self._own["num_steps"])
-        if self._is_new:
-            random = decode(source.manifest.workers[0]["random"], source.tensor, source.where)
-            random_states.derive(random["torch"], parts.index, parts.worker.device)
-        else:
-            random_states.restore(decode(self._own["random"], source.tensor, source.where), parts.worker.device)

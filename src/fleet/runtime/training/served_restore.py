@@ -1,0 +1,113 @@
+"""Loads a checkpoint into a run beside servers: checked on all workers before the servers change anything."""
+
+from __future__ import annotations
+
+import json
+
+from fleet.checkpoint import read_manifest
+from fleet.errors import CheckpointError
+from fleet.ps.gathering import Gathering
+from fleet.ps.spec import JobSpec
+from fleet.runtime import saving
+from fleet.runtime.training import random_states
+from fleet.runtime.training.objects import damage, together
+from fleet.runtime.training.optimizers import Planned
+from fleet.runtime.training.reading import CheckpointSource
+from fleet.runtime.training.served_parts import ServedParts
+from fleet.runtime.training.trees import decode
+
+
+class ServedRestore:
+    """One checkpoint on its way into the servers and workers of one run."""
+
+    def __init__(self, parts: ServedParts, source: CheckpointSource) -> None:
+        self._parts = parts
+        self._source = source
+        workers = source.manifest.workers
+        self._is_new = parts.index >= len(workers)
+        self._own = workers[0 if self._is_new else parts.index]
+
+    def run(self, workers: Gathering) -> None:
+        """Every worker calls it."""
+        parts, source = self._parts, self._source
+        planned = together(workers, self._plan)
+        together(workers, lambda: source.check_files(parts.index, workers.size))
+        together(workers, parts.worker.policy.flush)  # nothing that was computed before may reach what is loaded
+        together(workers, lambda: self._load_servers(workers))
+        if parts.index != 0:
+            parts.worker.restart_at(saving.version_of(parts.worker))
+        parts.objects.load(workers, source, self._own)
+
+        def change() -> None:
+            try:
+                for one in planned:
+                    source.fill(one.wants)
+                    one.apply()
+                self._load_the_rest()
+            except Exception as error:
+                raise CheckpointError(f"{source.where} is half loaded, begin again: {error!r}") from error
+
+        together(workers, change)  # nobody trains before all have loaded
+
+    def _load_servers(self, workers: Gathering) -> None:
+        if self._parts.index == 0:
+            with workers.giving_signs(workers.next_topic):
+                saving.load(self._parts.worker, self._source.folder)
+
+    def _plan(self) -> list[Planned]:
+        parts, source = self._parts, self._source
+        with damage(source.where):
+            saved = source.manifest.shared["optimizers"]
+            if len(saved) != len(parts.optimizers):
+                raise CheckpointError(
+                    f"{source.where} was saved with {len(saved)} optimizers, and this run has {len(parts.optimizers)}; "
+                    "give those that it was saved with"
+                )
+            self._check_job()
+            planned = [one.plan(source) for one in parts.optimizations()]
+            parts.objects.check(source, self._own, parts.index == 0)
+            for owned in (self._own, *source.manifest.workers):
+                _ = [owned[name] for name in ("num_steps", "random")]
+        return planned
+
+    def _check_job(self) -> None:
+        """CheckpointError if tables or other tensors of the model are not as they were saved, before any is loaded."""
+        where, job = self._source.where, self._parts.worker.client.job
+        saved = JobSpec.from_json(json.dumps(read_manifest(self._source.folder).job))
+        tables = {spec.name: spec for spec in saved.tables}
+        for spec in job.tables:
+            if (known := tables.get(spec.name)) is None:
+                known_names = ", ".join(map(repr, tables)) or "none"
+                raise CheckpointError(f"{where} has no table {spec.name!r}; its tables: {known_names}")
+            for name, mine, theirs in (
+                ("width", spec.width, known.width),
+                ("dtype", spec.dtype, known.dtype),
+                ("rule", spec.rule.name, known.rule.name),
+            ):
+                if mine != theirs:
+                    raise CheckpointError(
+                        f"table {spec.name!r} does not fit {where}: {name} is {mine!r} here and {theirs!r} in the "
+                        "checkpoint; declare the table as it was saved"
+                    )
+        here, there = _shapes(job), _shapes(saved)
+        for name, shape in here.items():
+            if there.get(name) != shape:
+                what = f"{list(there[name])} there and {list(shape)} in this model" if name in there else "not there"
+                raise CheckpointError(f"{where}: {name!r} is {what}; load it into the model it is of")
+
+    def _load_the_rest(self) -> None:
+        parts, source = self._parts, self._source
+        for one in parts.optimizers:
+            one.zero_grad()
+        if parts.worker.client.job.mode != "sync":  # where the servers count them
+            parts.worker.num_steps = int(self._own["num_steps"])
+        if self._is_new:
+            random = decode(source.manifest.workers[0]["random"], source.tensor, source.where)
+            random_states.derive(random["torch"], parts.index, parts.worker.device)
+        else:
+            random_states.restore(decode(self._own["random"], source.tensor, source.where), parts.worker.device)
+
+
+def _shapes(job: JobSpec) -> dict[str, tuple[int, ...]]:
+    """Of every tensor of a model beside its tables, wherever it lives."""
+    return dict(job.dense.shapes) | {one.name: one.shape for one in job.kept}

@@ -341,7 +341,7 @@ def test_rows_are_saved_whole_while_others_train(tmp_path: Path) -> None:
         return fleet.nn.Embedding(width, table="ads", rule=fleet.rules.Adagrad(lr=0.1), initializer=zeros)
 
     def train() -> int:
-        with joined(endpoints, 0, 2, strategy=strategy("async"), model=model()) as one:
+        with joined(endpoints, 1, 2, strategy=strategy("async"), model=model()) as one:
             number = 0
             while not is_over.is_set():
                 ids = torch.randint(0, num_ids, (500,))
@@ -353,7 +353,7 @@ def test_rows_are_saved_whole_while_others_train(tmp_path: Path) -> None:
 
     def save() -> int:
         try:
-            with joined(endpoints, 1, 2, strategy=strategy("async"), model=model()) as one:
+            with joined(endpoints, 0, 2, strategy=strategy("async"), model=model()) as one:
                 wait_until(lambda: one.stats()[0]["version"] > 3, LIMIT_S, "training to begin")
                 for number in range(5):
                     one.fleet.save_persistables(tmp_path / str(number))

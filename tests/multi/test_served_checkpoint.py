@@ -16,7 +16,8 @@ import fleet
 from fleet.api import Fleet
 from fleet.errors import CheckpointError, UsageError
 from fleet.net import Endpoint
-from fleet.ps import saves, storage
+from fleet.observe import waiting
+from fleet.ps import gathering, saves, storage
 from fleet.ps.service import Service
 from fleet.runtime.training.checkpoint import Checkpoint
 from support.training import (
@@ -225,6 +226,23 @@ def test_a_save_that_nobody_joins_ends_in_time(tmp_path: Path) -> None:
     with served(1) as (endpoints, _):
         told = workers(endpoints, 2, work, strategy=strategy("async"))[0]
     assert re.fullmatch(r".*: waited 0.5 s for worker 1 to come to save\(2\); every worker calls it, .*", told), told
+
+
+def test_a_long_wait_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("FLEET_WAIT_NOTICE_S", "0.1")
+    monkeypatch.setattr(gathering, "_WAIT_S", 0.1)
+    told = threading.Event()
+    monkeypatch.setattr(waiting, "note_wait", lambda *_: told.set())
+
+    def work(one: Trainer) -> None:
+        with checkpoint_of(one, tmp_path) as checkpoint:
+            if one.index == 1:
+                assert told.wait(30)
+            checkpoint.save(1)
+
+    with served(1) as (endpoints, _):
+        workers(endpoints, 2, work)
+    assert "worker 0 waits for worker 1 to come to save(1); 0 s so far" in caplog.text
 
 
 def test_what_workers_do_not_agree_on(tmp_path: Path) -> None:

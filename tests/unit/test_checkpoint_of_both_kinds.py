@@ -247,11 +247,15 @@ def test_settings_that_servers_were_told_stay(tmp_path: Path, caplog: pytest.Log
     again.train()
 
 
-def test_an_optimizer_that_is_not_fleets_and_a_worker_that_has_left(tmp_path: Path) -> None:
+def test_an_optimizer_that_is_not_fleets_an_update_that_is_not_complete_a_worker_that_has_left(tmp_path: Path) -> None:
     run = Run("servers", net=Rows)
     with pytest.raises(UsageTypeError, match=r"optimizer must be what fleet.distributed_optimizer\(\) returned"):
         Checkpoint(tmp_path, model=run.model, optimizer=torch.optim.SGD(run.model.parameters(), 0.1))
     checkpoint = run.checkpoint(tmp_path)
+    run.model(torch.ones(3, 2)).mean().backward()
+    with pytest.raises(UsageError, match=r"save\(1\) comes between backward\(\) and optimizer.step\(\); save when"):
+        checkpoint.save(1)
+    run.optimizer.step()
     checkpoint.save(1)
     fleet.stop_worker()  # finishes the save first
     assert steps_in(tmp_path) == [1]

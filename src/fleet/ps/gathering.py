@@ -64,18 +64,19 @@ class Gathering:
                     return list(reply.texts)
                 if reply.elsewhere:
                     raise DeadlineError(
-                        f"{_names(reply.elsewhere)} went on, or left, without {what}; every worker calls it, at the "
-                        "same step"
+                        f"{workers_text(reply.elsewhere)} went on, or left, without {what}; every worker calls it, at "
+                        "the same step"
                     )
                 if reply.signs != signs:
                     signs, since = reply.signs, time.monotonic()
                 elif time.monotonic() - since >= self._timeout_s:
                     raise DeadlineError(
-                        f"waited {self._timeout_s:g} s for {_names(reply.missing)} to come to {what}; every worker "
-                        "calls it, at the same step"
+                        f"waited {self._timeout_s:g} s for {workers_text(reply.missing)} to come to {what}; every "
+                        "worker calls it, at the same step"
                     )
-                if wait.is_due:
-                    wait.tell(Awaited(f"{workers_text(reply.missing)} in {what}", tuple(reply.missing)))
+                if is_between_steps and wait.is_due:  # in the background nobody is kept from anything
+                    missing = tuple(reply.missing)
+                    wait.tell(Awaited(f"{workers_text(missing)} to come to {what}", missing))
 
     def tell(self, topic: str, text: str) -> None:
         """Say something without waiting for anybody."""
@@ -126,7 +127,3 @@ class Gathering:
         reply, _ = call.result()
         assert isinstance(reply, ps_pb2.MeetReply.Header)
         return reply
-
-
-def _names(workers: Sequence[int]) -> str:
-    return ", ".join(f"worker {worker}" for worker in workers)

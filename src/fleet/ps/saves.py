@@ -7,8 +7,10 @@ lost connection, tells how far it is, and in the end what was written or what we
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +27,18 @@ log = logging.getLogger(__name__)
 
 # Of the memory that is free, so much is left to training while a copy is held.
 SPARE_BYTES = 64 << 20
+# While a copy is made nobody trains.
+COPY_THREADS = min(8, os.cpu_count() or 1)
 
 
 class FrozenTable:
     """The rows of a table as they were, copied in the portions in which they are written; each is let go when it is."""
 
-    def __init__(self, table: ReadableTable) -> None:
+    def __init__(self, table: ReadableTable, pool: Executor) -> None:
         self.width, self.state_width, self.has_clicks = table.width, table.state_width, table.has_clicks
         self.num_shards, self.memory_bytes = table.num_shards, table.memory_bytes
-        self._portions = {group: table.export(*group) for group in checkpoint.shard_groups(self)}
+        groups = checkpoint.shard_groups(self)
+        self._portions = dict(zip(groups, pool.map(lambda group: table.export(*group), groups), strict=True))
 
     def export(self, first_shard: int, last_shard: int) -> dict[str, npt.NDArray[Any]]:
         """The rows of one of the portions, once."""
@@ -126,9 +131,13 @@ class Saves:
                 needed >> 20,
             )
             return None
-        with self._applying:
-            contents = storage.Contents.of(holdings, [FrozenTable(table) for table in holdings.tables])
-            self._write = BackgroundWrite(contents, folder, version())
+        try:
+            with self._applying, ThreadPoolExecutor(COPY_THREADS, "fleet-copy") as pool:
+                contents = storage.Contents.of(holdings, [FrozenTable(table, pool) for table in holdings.tables])
+                self._write = BackgroundWrite(contents, folder, version())
+        except MemoryError:
+            log.warning("server %d has no memory for a copy: it writes while training waits", holdings.server)
+            return None
         self._write.start()
         return self._write
 

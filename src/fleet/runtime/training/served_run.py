@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from fleet.checkpoint import Manifest, StepFolders, abort
 from fleet.collective.model import DistributedModel
-from fleet.errors import CheckpointError, FleetError, UsageTypeError
+from fleet.errors import CheckpointError, FleetError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
 from fleet.ps.gathering import Gathering
 from fleet.ps.optimizer import ServerOptimizer
@@ -81,6 +81,10 @@ class ServedRun(Run):
 
     def capture(self, step: int) -> Captured:
         self._refuse_left(f"save({step})")
+        if self._worker.row_gradients():
+            raise UsageError(
+                f"save({step}) comes between backward() and optimizer.step(); save when the update is complete"
+            )
         self._worker.policy.flush()
         return self._parts.capture(step)
 
@@ -110,7 +114,10 @@ class ServedRun(Run):
             if not is_sync:
                 self.workers.tell(topic, failure)
         elif not is_sync:
-            failure = self.workers.meet(topic, "", "worker 0's copy", others=[0])[0]
+            try:
+                failure = self.workers.meet(topic, "", f"the copy of save({step})", others=[0])[0]
+            except FleetError as error:
+                failure = text_of(error)
         writer = ServedWriter(target, number, step, metric, writing, failure or captured, writes)
         writer.start()
         return writer

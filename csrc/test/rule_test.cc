@@ -157,8 +157,8 @@ void check_arguments(const Case& c) {
   with = c.args;
   with["maximize"] = 2;
   const bool has_direction = std::string(c.name) != "average";
-  CHECK(error_of(c.name, with) == rule + (has_direction ? "maximize must be 0 or 1, got 2"
-                                                        : "unknown argument 'maximize'. Known: lr"));
+  CHECK(error_of(c.name, with) ==
+        rule + (has_direction ? "maximize must be 0 or 1, got 2" : "unknown argument 'maximize'. Known: lr"));
   with = c.args;
   with["lr"] = 0.5;
   CHECK(fleet::make_rule(c.name, with)->lr() == 0.5);

@@ -26,7 +26,7 @@ def test_the_guide_runs(tmp_path: Path, num_servers: int) -> None:
         output = result.out
     else:
         output = python(guide, cwd=tmp_path, warm=True)
-    losses = [float(loss) for loss in re.findall(r"loss ([0-9.]+)", output)]
+    losses = [float(loss) for loss in re.findall(r"loss ([0-9.e-]+)", output)]
     assert len(losses) == 2
     assert losses[-1] < 0.2
     assert "half_async\n" in output

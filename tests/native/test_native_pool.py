@@ -249,10 +249,11 @@ def test_weights_are_checked() -> None:
         _native.pool_weighted(rows, inverse, offsets, np.ones(2), out, False)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="grad_weights must be a contiguous float32"):
         _native.grade_weights(out, inverse, offsets, rows, floats(4)[::2], False)
-    for call in (
+    calls: tuple[Callable[[], None], ...] = (
         lambda: _native.pool_weighted(rows, inverse + 1, offsets, floats(2), out, False),
         lambda: _native.unpool_weighted(out, inverse + 1, offsets, floats(2), rows, False),
         lambda: _native.grade_weights(out, inverse + 1, offsets, rows, floats(2), False),
-    ):
+    )
+    for call in calls:
         with pytest.raises(ValueError, match="inverse names row 2, but there are 2 rows"):
             call()

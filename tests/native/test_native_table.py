@@ -318,6 +318,6 @@ def test_rows_have_at_most_the_largest_norm(norm_type: float | None) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"max_norm": 0.0}, {"max_norm": float("nan")}, {"max_norm": float("inf")}, {"norm_type": 0.0}]
 )
-def test_a_norm_must_be_above_zero(wrong: dict[str, float]) -> None:
+def test_a_norm_must_be_above_zero(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"table 'ads': {next(iter(wrong))} must be"):
         make_table(**wrong)

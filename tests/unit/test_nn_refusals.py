@@ -76,12 +76,12 @@ def test_a_folder_of_the_other_kind_is_called_by_its_name(tmp_path: Path) -> Non
         one.fleet.save_inference_model(tmp_path / "served")
         with pytest.raises(
             CheckpointError,
-            match=r"in .*/served: it holds an inference copy, which fleet.checkpoint.read_inference.. reads$",
+            match=r"in .*/served: it holds an inference copy, which fleet.load_inference_model.. reads$",
         ):
             one.fleet.load_model(tmp_path / "served")
         with pytest.raises(
             CheckpointError,
-            match=r"no inference copy in .*/saved: it holds a checkpoint, which fleet.load_model\(\), or .* reads$",
+            match=r"no inference copy in .*/saved: it holds a checkpoint, which fleet.load_model\(\).* reads$",
         ):
             read_inference(tmp_path / "saved")
 

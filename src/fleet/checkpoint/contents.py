@@ -43,7 +43,7 @@ class Contents(ABC):
 
     @classmethod
     def described(cls) -> str:
-        """`an inference copy, which fleet.checkpoint.read_inference() reads`."""
+        """`an inference copy, which fleet.load_inference_model() reads`."""
         return f"{'an' if cls.WHAT[0] in 'aeiou' else 'a'} {cls.WHAT}, which {cls.READER} reads"
 
     @property

@@ -139,7 +139,7 @@ class InferenceIndex(
     file="inference.json",
     what="inference copy",
     format="fleet-inference",
-    reader="fleet.checkpoint.read_inference()",
+    reader="fleet.load_inference_model()",
 ):
     """What an inference copy holds, in which files."""
 

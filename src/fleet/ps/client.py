@@ -17,7 +17,7 @@ from fleet.ps.meters import measured
 from fleet.ps.patience import rpc_timeout_s, start_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.staging import host_buffer
-from fleet.ps.waiting import awaited_from
+from fleet.ps.waiting import voice_of
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -294,16 +294,8 @@ class Client:
         limit_s = rpc_timeout_s() if timeout_s is None else timeout_s
         patience_s = rpc_timeout_s() if is_repeatable else 0.0
         calls = [
-            Call(
-                self.transports[server],
-                method,
-                header(server),
-                tensors(server),
-                limit_s,
-                patience_s,
-                self._voice(server, method),
-            )
-            for server in range(self.num_servers)
+            Call(transport, method, header(server), tensors(server), limit_s, patience_s, self._voice(server, method))
+            for server, transport in enumerate(self.transports)
         ]
         return results(calls)
 
@@ -323,10 +315,7 @@ class Client:
         return Call(self.transports[server], method, header, tensors, timeout_s, rpc_timeout_s(), voice)
 
     def _voice(self, server: int, method: str, *, waits_for_others: bool = False) -> Voice:
-        transport, caller = self.transports[server], self.caller(server)
-        return Voice(
-            f"worker {self.worker}", lambda: awaited_from(transport, caller, method, from_others=waits_for_others)
-        )
+        return voice_of(self.transports[server], self.caller(server), method, waits_for_others=waits_for_others)
 
 
 def _only_read(lookups: Sequence[Lookup]) -> list[bool]:

@@ -59,6 +59,8 @@ class Gathering:
         with LongWait(f"worker {self.rank}") as wait:
             while True:
                 left_s = since + self._timeout_s - time.monotonic()
+                if is_between_steps:
+                    left_s = min(left_s, wait.silent_s)
                 reply = self._call(topic, text, others, min(_WAIT_S, max(0.05, left_s)), is_between_steps)
                 if reply.is_complete:
                     return list(reply.texts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fleet.errors import FleetError
 from fleet.observe.ending import unstopped_text
 from fleet.observe.waiting import Awaited, workers_text
+from fleet.ps.calls import Voice
 from fleet.ps.proto import ps_pb2
 
 if TYPE_CHECKING:
@@ -51,9 +52,13 @@ def forsaken(holdings: Holdings, rounds: Rounds) -> str | None:
     return unstopped_text(workers_text(missing))
 
 
-def awaited_from(transport: Transport, caller: ps_pb2.Caller, method: str, *, from_others: bool) -> Awaited:
-    """What keeps a server from answering a call: other workers, as it says itself, or its own work."""
-    if from_others:
+def voice_of(transport: Transport, caller: ps_pb2.Caller, method: str, *, waits_for_others: bool) -> Voice:
+    """How a worker finds out what keeps a server from answering: other workers, as it says itself, or its own work."""
+    return Voice(f"worker {caller.worker}", lambda: _awaited_from(transport, caller, method, waits_for_others))
+
+
+def _awaited_from(transport: Transport, caller: ps_pb2.Caller, method: str, waits_for_others: bool) -> Awaited:
+    if waits_for_others:
         with suppress(FleetError, TimeoutError):
             reply: Any = transport.call("Stats", ps_pb2.StatsRequest.Header(caller=caller), (), ASK_S).result(2 * ASK_S)
             if reply[0].awaited:

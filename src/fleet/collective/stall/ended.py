@@ -54,7 +54,8 @@ def explanation(worker: int, num_batches: int, left: Mapping[int, int]) -> str |
             f"{ended} is in batch {num_batches}: give every worker the same number of batches, or let "
             "fleet.data.shard(..., uneven='pad', 'drop' or 'join') see to it"
         )
-    return f"{ended} still waits for it after {num_batches}: what all workers do together must be done by all of them"
+    together = "what all workers do together, such as a save, all of them must call"
+    return f"{ended} still waits for it after {num_batches}: {together}"
 
 
 def _is_lost_peer(error: BaseException) -> bool:

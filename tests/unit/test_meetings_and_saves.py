@@ -14,7 +14,7 @@ import pytest
 from fleet import checkpoint
 from fleet.checkpoint.turns import turn
 from fleet.errors import CheckpointError, CommunicationError, NotReadyError, UsageError
-from fleet.ps import entries, initializers, rules, saves, storage
+from fleet.ps import entries, initializers, meetings, rules, saves, storage
 from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.spec import JobSpec, TableSpec
@@ -91,6 +91,22 @@ def test_what_a_former_life_said_does_not_count(service: Service) -> None:
     assert list(meet(service, 0, timeout_ms=1).missing) == [1]
     with pytest.raises(CommunicationError, match="its former life"):
         meet(service, 1)
+
+
+def test_old_meetings_are_forgotten(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_known(number: int | str) -> bool:
+        return 1 not in meet(service, 0, name=f"{number}", timeout_ms=1).missing
+
+    for number in range(meetings.NUM_KEPT):
+        meet(service, 1, name=f"{number}", timeout_ms=0)
+    assert is_known(0)
+    meet(service, 1, name="one more", timeout_ms=0)
+    assert is_known(1)
+    assert not is_known(0)
+    monkeypatch.setattr(meetings, "MAX_KEPT", 100)  # letters
+    meet(service, 1, name="a long one", text="x" * 100, timeout_ms=0)
+    assert is_known("one more")
+    assert not is_known(200)
 
 
 def test_meetings_end_with_the_server(service: Service) -> None:

@@ -11,6 +11,8 @@ from fleet.ps.proto import ps_pb2
 
 # How many meetings are remembered, so that an answer that was lost can be asked for again; and how much one may say.
 NUM_KEPT = 256
+NUM_NEWEST = 8
+MAX_KEPT = 64 << 20
 MAX_NAME = 1000
 MAX_TEXT = 16 << 20
 
@@ -73,10 +75,15 @@ class Meetings:
             meeting.signs += text is None or worker not in meeting.texts  # not if it only asks again
             if text is not None:
                 meeting.texts[worker] = text
-            while len(self._meetings) > NUM_KEPT:
+            while self._is_full():
                 del self._meetings[next(iter(self._meetings))]
             self._changed.notify_all()
             return meeting
+
+    def _is_full(self) -> bool:
+        """Whether the oldest meeting is to be forgotten; the newest stay, however much was said there."""
+        size = sum(len(text) for meeting in self._meetings.values() for text in meeting.texts.values())
+        return len(self._meetings) > (NUM_KEPT if size <= MAX_KEPT else NUM_NEWEST)
 
     def notice(self) -> None:
         """Have those who wait look again: a worker has done something else; the caller locks."""

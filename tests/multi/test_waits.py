@@ -18,7 +18,9 @@ HEAD = """
     import fleet
 
     def until_said(who, words):
+        until = time.monotonic() + 30
         while not re.search(f"worker {who} .*{words}", open(f"log/workerlog.{who}").read()):
+            assert time.monotonic() < until, words
             time.sleep(0.02)
 """
 
@@ -41,7 +43,7 @@ SERVERS = f"""{HEAD}
         model(torch.arange(4)).sum().backward()
         optimizer.step()
     if me == 0:
-        until_said(1, "waits for worker 0 in fleet.save_persistables")
+        until_said(1, "waits for worker 0 to come to fleet.save_persistables")
     fleet.save_persistables("saved")
     if me == 0:
         until_said(1, "waits for worker 0 to come to the first call")

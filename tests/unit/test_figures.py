@@ -61,6 +61,8 @@ def collective() -> list[tuple[str, str]]:
     for model in ("resnet50", "bert"):
         row = " | ".join(f"{gpu[f'{model}, {way}']:,.0f}" for way in ways)
         found += [(PAGE, row), (GUIDE, row)]
+    for case in cases("gpu_warm_up"):
+        found.append((GUIDE, f"| {case['warm_up_s']:.0f} | {case['median_items_per_s']:,.0f} |"))
     for case in link:
         found.append((GUIDE, f"{case['median_step_ms']:,.0f}"))
     return found

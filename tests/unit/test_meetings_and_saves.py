@@ -129,10 +129,15 @@ def test_a_save_in_the_background_has_what_was_there_when_it_began(
     for worker in range(2):
         push(service, worker, 1)
     other = checkpoint.begin(tmp_path / "other")
-    with pytest.raises(CheckpointError, match=r"server 0 still writes the checkpoint before, into .*; save less often"):
+    monkeypatch.setattr(saves, "IDLE_S", 0.01)
+    with pytest.raises(CheckpointError, match=r"server 0 still writes the checkpoint before, into .*; is its disk in"):
         save(service, other)
+    monkeypatch.setattr(saves, "IDLE_S", 20.0)
+    (waiting,) = started(lambda: save(service, other, timeout_ms=20_000))  # as of a second fleet.Checkpoint
+    assert not save(service, writing).is_written  # nobody who asks is kept by one who waits
     may_write.set()
-    reply = save(service, writing, timeout_ms=20_000)  # the same call again tells the end
+    assert waiting.result(20).version == 2
+    reply = save(service, writing, timeout_ms=20_000)  # the same call again tells the end, also when another has begun
     assert (reply.is_written, reply.version) == (True, 1)
     pieces = checkpoint.pieces_from_text(reply.pieces, "it")
     checkpoint.commit(writing, tmp_path / "saved", checkpoint.Manifest(1, 1, pieces))

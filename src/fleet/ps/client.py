@@ -70,6 +70,8 @@ class Gradients:
     lrs: dict[int, float] = field(default_factory=dict)
     """The learning rate of each dense group that is pushed, ascending."""
     pulled_version: int = 0
+    stepped: frozenset[int] | None = None
+    """The tables that the step was about, also those without a gradient in it; None: all."""
 
 
 class Pending:

@@ -111,6 +111,14 @@ class FlatParameters:
         """How many elements of a group a server holds."""
         return sum(end - begin for begin, end in self.spans(server, group))
 
+    def of_groups(self, buffer: torch.Tensor, groups: Collection[int]) -> list[torch.Tensor]:
+        """The parts of one of the buffers that belong to some groups: the buffer itself, if that is all of it."""
+        if all(group in groups for _, group in self._spans):
+            return [buffer]
+        return [
+            buffer[begin:end] for (_, group), spans in self._spans.items() if group in groups for begin, end in spans
+        ]
+
     def pieces(self, server: int, group: int) -> tuple[memoryview, ...]:
         """The gradients of a group for a server: bytes of the buffer itself, to be joined; they change with it."""
         return self._pieces.get((server, group), ())

@@ -78,6 +78,11 @@ class Lookup:
         """The same keys, whose rows are wanted for another purpose."""
         return replace(self, request=self.request._replace(only_read=only_read), rows=None, version=0)
 
+    @property
+    def may_matter(self) -> bool:
+        """Whether the rows have a gradient, or a graph of autograd holds them, by which they may still get one."""
+        return self.rows is not None and (self.rows.grad is not None or self.rows._use_count() > 1)
+
     def train(self, with_grad: bool) -> None:
         """Set whether the rows get a gradient; they may have been pulled for a module that wanted it otherwise."""
         if self.rows is not None and self.rows.requires_grad != with_grad:

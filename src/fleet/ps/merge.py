@@ -26,7 +26,11 @@ def merged(pushes: Sequence[Gradients], job: JobSpec) -> Gradients:
         return pushes[0]
     last = pushes[-1]
     tables = [
-        _merge_tables([part for push in pushes for part in push.tables if part.table == index], len(pushes), job)
+        _merge_tables(
+            [part for push in pushes for part in push.tables if part.table == index],
+            sum(push.stepped is None or index in push.stepped for push in pushes),  # not those of another optimizer
+            job,
+        )
         for index in sorted({part.table for push in pushes for part in push.tables})
     ]
     with_dense = [push for push in pushes if push.dense]

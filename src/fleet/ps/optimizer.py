@@ -43,6 +43,8 @@ class Share:
     """Given: dense parameters stay in the workers, and this makes a tensor its mean over them."""
     frozen: Sequence[tuple[str, torch.Tensor]] = ()
     """Parameters that need no gradient, and so have no place in a dense group."""
+    restless: Sequence[tuple[str, torch.Tensor, int]] = ()
+    """Dense parameters, with their param_groups, that their rule moves without a gradient too: by a momentum, say."""
 
 
 class ServerOptimizer(PaddleMethods, Optimizer):
@@ -103,7 +105,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
             flat.collect_gradients()
             if share.average is not None:
                 share.average(flat.gradient_buffer)
-            if worker.takes(flat.gradient_buffer):
+            if worker.takes(flat.of_groups(flat.gradient_buffer, {*share.dense_groups, *share.statistics})):
                 self.inner.step()
                 if share.average is not None:
                     flat.take_statistics()
@@ -115,12 +117,19 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         return loss
 
     def _check_unchanged(self) -> None:
-        """Servers follow changes of lr only; anything else that moved is an error."""
+        """Servers follow changes of lr only; anything else that moved is an error, and so is a layer frozen or not."""
         for name, parameter in self._share.frozen:
             if parameter.requires_grad:
                 raise UsageError(
                     f"parameter {name!r} needs a gradient now, but was frozen in fleet.init_worker(); call "
                     "fleet.stop_worker() and fleet.init_worker() to train it"
+                )
+        for name, parameter, group in self._share.restless:
+            if not parameter.requires_grad and self.param_groups[group]["lr"]:
+                raise UsageError(
+                    f"parameter {name!r} was frozen after fleet.init_worker(), but {type(self.inner).__name__} still "
+                    "moves it: by its momentum or weight decay. Give it a param_group of its own and set the lr of "
+                    "that to 0"
                 )
         settings = [
             [value for name, value in group.items() if name not in ("params", "lr")] for group in self.param_groups

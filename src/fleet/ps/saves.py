@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 
 # Of the memory that is free, so much is left to training while a copy is held.
 SPARE_BYTES = 64 << 20
+# How long a save waits for the one before it, if that writes no file; and how many are remembered.
+IDLE_S = 60.0
+NUM_KEPT = 4
 # While a copy is made nobody trains.
 COPY_THREADS = min(8, os.cpu_count() or 1)
 
@@ -72,6 +75,15 @@ class BackgroundWrite(threading.Thread):
     def _count(self) -> None:
         self.num_files += 1
 
+    def ends(self) -> bool:
+        """Wait for its end, for as long as it goes on writing files; whether it has come."""
+        while self.is_alive():
+            known = self.num_files
+            self.join(IDLE_S)
+            if self.is_alive() and self.num_files == known:
+                return False
+        return True
+
     def answer(self, timeout_s: float) -> ps_pb2.SaveReply.Header:
         """How far it is after `timeout_s` at the latest; CheckpointError if it has failed."""
         self.join(timeout_s)
@@ -91,7 +103,8 @@ class Saves:
     def __init__(self, applying: threading.Lock) -> None:
         self._applying = applying
         self._beginning = threading.Lock()
-        self._write: BackgroundWrite | None = None
+        self._writes: dict[str, BackgroundWrite] = {}
+        """By folder, the last one newest; those before it are over."""
 
     def save(
         self, holdings: Holdings, header: ps_pb2.SaveRequest.Header, version: Callable[[], int]
@@ -99,29 +112,24 @@ class Saves:
         """Answer a call of `Save`."""
         timeout_s = header.timeout_ms / 1000
         if header.in_background and not header.values_only:
-            with self._beginning:
-                known = self._write
-                if known is None or known.folder != header.folder:
-                    known = self._begin(holdings, header.folder, version, timeout_s)
+            if (known := self._writes.get(header.folder)) is None:
+                with self._beginning:
+                    known = self._writes.get(header.folder) or self._begin(holdings, header.folder, version)
             if known is not None:
                 return known.answer(timeout_s)
         now = version()
         pieces = storage.save(holdings, header.folder, values_only=header.values_only)
         return ps_pb2.SaveReply.Header(pieces=pieces, is_written=True, version=now)
 
-    def _begin(
-        self, holdings: Holdings, folder: str, version: Callable[[], int], timeout_s: float
-    ) -> BackgroundWrite | None:
+    def _begin(self, holdings: Holdings, folder: str, version: Callable[[], int]) -> BackgroundWrite | None:
         """Copy, and begin to write; None if there is no room for a copy."""
         storage.check_folder(holdings, folder)
-        if self._write is not None:
-            self._write.join(timeout_s)
-            if self._write.is_alive():
-                raise CheckpointError(
-                    f"server {holdings.server} still writes the checkpoint before, into {self._write.folder}; save "
-                    "less often, or give fleet.Checkpoint a longer timeout_s"
-                )
-            self._write = None
+        last = next(reversed(self._writes.values()), None)
+        if last is not None and not last.ends():
+            raise CheckpointError(
+                f"server {holdings.server} still writes the checkpoint before, into {last.folder}, and not a file of "
+                f"it for {IDLE_S:g} s; is its disk in order?"
+            )
         needed = sum(table.memory_bytes for table in holdings.tables)
         if (free := free_bytes()) is not None and free < needed + SPARE_BYTES:
             log.warning(
@@ -134,12 +142,15 @@ class Saves:
         try:
             with self._applying, ThreadPoolExecutor(COPY_THREADS, "fleet-copy") as pool:
                 contents = storage.Contents.of(holdings, [FrozenTable(table, pool) for table in holdings.tables])
-                self._write = BackgroundWrite(contents, folder, version())
+                write = BackgroundWrite(contents, folder, version())
         except MemoryError:
             log.warning("server %d has no memory for a copy: it writes while training waits", holdings.server)
             return None
-        self._write.start()
-        return self._write
+        write.start()
+        self._writes[folder] = write
+        while len(self._writes) > NUM_KEPT:
+            del self._writes[next(iter(self._writes))]
+        return write
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:

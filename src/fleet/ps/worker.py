@@ -64,6 +64,7 @@ class Worker:
         self._last_ahead: list[Lookup] = []  # what was ahead when the last step ended
         self._has_warned = False
         self._used: list[Lookup] = []  # of this batch; their gradients are the next push
+        self._num_left = 0  # of those, the first: of tables that the last step was not about
 
     def lookups(self, requests: Sequence[Request], *, with_grad: bool) -> list[Lookup]:
         """Rows for some ids, in one request to each server; those that were prefetched for these ids are used."""
@@ -109,12 +110,14 @@ class Worker:
         used = [lookup for lookup in self._used if lookup.table in table_lrs]
         sparse = [(lookup, grads) for lookup in used if (grads := lookup.gradients()) is not None]
         versions = [lookup.version for lookup in used]
-        self._used = [lookup for lookup in self._used if lookup.table not in table_lrs]
+        self._used = [lookup for lookup in self._used if lookup.table not in table_lrs and lookup.may_matter]
+        self._num_left = len(self._used)
         dense: list[list[Tensor]] = []
         if lrs and self.flat is not None and not self.policy.trains_locally:
             self.flat.collect_gradients()
             self.flat.to_host()
-            self._refuse_nonfinite("dense parameters", self.flat.host_gradients)
+            for part in self.flat.of_groups(self.flat.host_gradients, lrs):
+                self._refuse_nonfinite("dense parameters", part)
             dense = [
                 [b"".join(self.flat.pieces(server, group)) for group in lrs]
                 for server in range(self.client.num_servers)
@@ -123,7 +126,8 @@ class Worker:
         tables = [self._push_of(lookup, grads, table_lrs) for lookup, grads in sparse]
         if dense:
             versions.append(self.policy.version)
-        gradients = Gradients(self.num_steps, tables, dense, dict(lrs), min(versions, default=0))
+        stepped = frozenset(table_lrs)
+        gradients = Gradients(self.num_steps, tables, dense, dict(lrs), min(versions, default=0), stepped)
         waiting = [] if self.policy.pulls_ahead else [lookup for lookup in self._ahead if lookup.rows is None]
         self.policy.step(gradients, waiting)
         self._last_ahead = list(self._ahead)
@@ -151,13 +155,19 @@ class Worker:
         """The gradients of rows that the next step will send."""
         return [grad for lookup in self._used if (grad := lookup.row_gradients) is not None]
 
+    @property
+    def is_mid_step(self) -> bool:
+        """Whether rows have gradients that no step has come after: backward() is over, and optimizer.step() is not."""
+        return any(lookup.row_gradients is not None for lookup in self._used[self._num_left :])
+
     def give_up(self) -> None:
         """Forget the lookups of this batch: its step will not come."""
         self._used.clear()
+        self._num_left = 0
 
-    def takes(self, gradients: torch.Tensor) -> bool:
+    def takes(self, gradients: Sequence[torch.Tensor]) -> bool:
         """Whether dense gradients may be applied here: UsageError, or False, if they hold a NaN or an Inf."""
-        is_finite = bool(gradients.isfinite().all())
+        is_finite = all(bool(part.isfinite().all()) for part in gradients)
         if not is_finite:
             if self.client.job.nonfinite != "skip":
                 raise UsageError(self._nonfinite("dense parameters"))
@@ -167,7 +177,7 @@ class Worker:
     def restart_at(self, version: int) -> None:
         """Start over: the servers were given another state, so this worker's rows and parameters are out of date."""
         self._ahead.clear()
-        self._used.clear()
+        self.give_up()
         self.policy.restart_at(version)
         self.take_kept()
         if self.client.job.mode == "sync":

@@ -198,6 +198,11 @@ def _dense_rule(rule: RuleSpec) -> RuleSpec:
     return rule
 
 
+def _rests(rule: RuleSpec) -> bool:
+    """Whether a rule leaves a parameter alone whose gradient is zero."""
+    return rule.name in ("sgd", "adagrad", "decayed_adagrad") and not dict(rule.args).get("weight_decay")
+
+
 def shares(
     found: Declared,
     job: JobSpec,
@@ -223,6 +228,11 @@ def shares(
                 {len(found.used): rate} if found.statistics else {},
                 average,
                 [(name, tensor) for name, tensor in found.frozen if id(tensor) in members],
+                [
+                    (name, tensor, group - begin)
+                    for name, tensor, group in found.dense
+                    if group in own and not _rests(found.rules[group])
+                ],
             )
         )
         begin = own.stop

@@ -109,6 +109,7 @@ class Checkpoint:
         if type(step) is not int or not 0 <= step < 10**18:
             raise UsageError(f"save takes the number of steps done, got {step!r}")
         metric = self._checked(metric)
+        self._run.refuse_left(f"checkpoint.save({step})")
         # Before the wait, which may fail on one worker alone: the others must know the next save by the same number.
         number, self._num_saves = self._num_saves, self._num_saves + 1
         self.wait()
@@ -177,6 +178,7 @@ class Checkpoint:
         """
         if best and step is not None:
             raise UsageError(f"load({step!r}, best=True): give a step or best=True, not both")
+        self._run.refuse_left("checkpoint.load()")
         self.wait()
         workers = self._run.workers
         chosen = together(workers, lambda: self._choose(step, best) if workers.rank == 0 else None)

@@ -42,6 +42,9 @@ class Run(ABC):
     def agree(self, steps: StepFolders, keep: Keep, timeout_s: float) -> None:
         """Note where checkpoints go; UsageError on every worker if one has been given something else."""
 
+    def refuse_left(self, call: str) -> None:  # noqa: B027 - most go on to the end of the script
+        """NotReadyError, which names the user's call, if this worker has left the run."""
+
     @abstractmethod
     def capture(self, step: int) -> Captured:
         """Copy what this worker writes of a step."""

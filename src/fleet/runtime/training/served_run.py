@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from fleet.checkpoint import Manifest, StepFolders, abort
 from fleet.collective.model import DistributedModel
-from fleet.errors import CheckpointError, FleetError, UsageError, UsageTypeError
+from fleet.errors import CheckpointError, FleetError, NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
 from fleet.ps.gathering import Gathering
 from fleet.ps.optimizer import ServerOptimizer
@@ -81,16 +81,19 @@ class ServedRun(Run):
         self._job.before_leaving.append(finish)
 
     def capture(self, step: int) -> Captured:
-        self._refuse_left(f"save({step})")
-        if self._worker.row_gradients():
+        if self._worker.is_mid_step:
             raise UsageError(
                 f"save({step}) comes between backward() and optimizer.step(); save when the update is complete"
             )
         self._worker.policy.flush()
         return self._parts.capture(step)
 
-    def _refuse_left(self, call: str) -> None:
-        self._job.worker(f"checkpoint.{call}")
+    def refuse_left(self, call: str) -> None:
+        if self._job.worker(call) is not self._worker:
+            raise NotReadyError(
+                f"{call}: this fleet.Checkpoint was made before fleet.stop_worker(); make another after the "
+                "fleet.init_worker() that came then"
+            )
 
     def write(
         self, number: int, step: int, metric: float | None, captured: Captured | str, *, background: bool
@@ -154,5 +157,4 @@ class ServedRun(Run):
         return Path(told[0]["path"])
 
     def restore(self, source: CheckpointSource) -> None:
-        self._refuse_left("load()")
         ServedRestore(self._parts, source).run(self.workers)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from fleet.checkpoint import DTYPES, Form
 from fleet.errors import CommunicationError, UsageError
@@ -27,10 +28,41 @@ if TYPE_CHECKING:
 class KeptTensors:
     """The tensors as a worker has them, each with its declaration."""
 
-    tensors: Sequence[tuple[KeptTensor, torch.Tensor]] = ()
+    declared: Sequence[tuple[KeptTensor, torch.Tensor]] = ()
+    """As they were then."""
+    model: nn.Module | None = None
+    """Which has them."""
 
     def __bool__(self) -> bool:
-        return bool(self.tensors)
+        return bool(self.declared)
+
+    @property
+    def tensors(self) -> list[tuple[KeptTensor, torch.Tensor]]:
+        """As they are: `self.steps = self.steps + 1` puts another tensor in the place of a buffer.
+
+        UsageError if that one has another form, unless the buffer is none of those that torch saves.
+        """
+        if self.model is None:
+            return list(self.declared)
+        every = (
+            *self.model.named_parameters(remove_duplicate=False),
+            *self.model.named_buffers(remove_duplicate=False),
+        )
+        present = dict(every)
+        return [(spec, self._present(spec, tensor, present.get(spec.name, tensor))) for spec, tensor in self.declared]
+
+    def _present(self, spec: KeptTensor, declared: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
+        if now.dtype == declared.dtype and now.shape == declared.shape:
+            return now
+        assert self.model is not None
+        owner, _, name = spec.name.rpartition(".")
+        if name in self.model.get_submodule(owner)._non_persistent_buffers_set:
+            return declared
+        form = Form(str(now.dtype).removeprefix("torch."), tuple(now.shape))
+        raise UsageError(
+            f"{spec.name!r} is {form} now, and was {Form(spec.dtype, spec.shape)} in fleet.init_worker(), which told "
+            "the servers; give it its last form before that"
+        )
 
     def values(self, server: int) -> list[Tensor]:
         """The present values of those that a server keeps, as bytes."""
@@ -53,8 +85,8 @@ class KeptTensors:
                 tensor.copy_(flat.view(tensor.shape))
 
 
-def keep(named: Iterable[tuple[str, torch.Tensor]], num_servers: int) -> KeptTensors:
-    """Declare tensors: each goes to the server that has the least so far, in the order given."""
+def keep(named: Iterable[tuple[str, torch.Tensor]], num_servers: int, model: nn.Module | None = None) -> KeptTensors:
+    """Declare tensors of a model: each goes to the server that has the least so far, in the order given."""
     sizes = [0] * num_servers
     kept = []
     for name, tensor in named:
@@ -71,7 +103,7 @@ def keep(named: Iterable[tuple[str, torch.Tensor]], num_servers: int) -> KeptTen
             f"frozen parameters and buffers take {sum(sizes) >> 20} MiB, {most >> 20} of them on one server, which can "
             f"take {MAX_MESSAGE_BYTES >> 21}; use more servers"
         )
-    return KeptTensors(kept)
+    return KeptTensors(kept, model)
 
 
 def _bytes(tensor: torch.Tensor) -> NDArray[Any]:

@@ -61,6 +61,7 @@ class Declared:
     """All other tensors of the model."""
     frozen: Tensors = field(default_factory=list)
     """Of those, what an optimizer has but needs no gradient."""
+    model: nn.Module | None = None
     others: dict[str, torch.Tensor] = field(default_factory=dict)
     """What an inference copy has under further names: tied weights."""
 
@@ -91,7 +92,7 @@ def declare(model: nn.Module | None, optimizers: Sequence[ServerOptimizer]) -> D
                     raise UsageError(f"parameter {name!r} is in two optimizers or groups; give it to one of them")
                 trained.append((name, parameter, len(rules)))
             rules.append(rule_of(optimizer.inner, group))
-    found = Declared(rules)
+    found = Declared(rules, model=model)
     sparse: set[int] = set()
     for name, module in () if model is None else model.named_modules():
         if isinstance(module, SparseModule):
@@ -186,8 +187,8 @@ def job_of(
         dense = DenseSpec(tuple(groups), shapes, place(flat, num_servers, dispatcher))
     else:
         kept += [(name, tensor) for name, tensor, _ in found.flat()]
-    tensors = keep(kept, num_servers)
-    specs = tuple(spec for spec, _ in tensors.tensors)
+    tensors = keep(kept, num_servers, found.model)
+    specs = tuple(spec for spec, _ in tensors.declared)
     nonfinite = strategy.nonfinite_gradients
     return JobSpec(who.num_workers, num_servers, str(mode), nonfinite, tuple(found.tables), dense, specs), tensors
 

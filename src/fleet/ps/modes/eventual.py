@@ -76,6 +76,7 @@ class Async(PushPolicy):
         self._queue: queue.Queue[_Push | None] = queue.Queue(setup.queue_size)
         self._waiting: _Push | None = None  # the last push, if a pull may still ride on it
         self._dense: tuple[list[Tensors], int] | None = None  # the newest that was received, and its version
+        self._restarts = 0  # how often the servers were given another state
         self._error: BaseException | None = None
         self._is_flushing = False  # then no push waits for another to merge with; guarded by the queue's lock
         self._lock = threading.Lock()
@@ -114,6 +115,7 @@ class Async(PushPolicy):
         self._let_go()
         with self._lock:
             self._dense = None
+            self._restarts += 1
         super().restart_at(version)
 
     def flush(self) -> None:
@@ -183,11 +185,15 @@ class Async(PushPolicy):
         if dense is not None:
             self._load(*dense)
 
-    def _keep(self, answers: Answers, num_before: int = 0) -> None:
-        """Note dense parameters that came with answers, after so many other tensors."""
+    def _keep(self, answers: Answers, num_before: int = 0, restarts: int | None = None) -> None:
+        """Note dense parameters that came with answers, after so many other tensors.
+
+        Not those that were asked for before a restart, if it is told how many there had been.
+        """
         version = max(header.version for header, _ in answers)
         with self._lock:
-            self._dense = [tensors[num_before:] for _, tensors in answers], version
+            if restarts in (None, self._restarts):
+                self._dense = [tensors[num_before:] for _, tensors in answers], version
 
     def _run(self, work: Callable[[], None]) -> None:
         try:
@@ -236,4 +242,5 @@ class Async(PushPolicy):
                 self._sent.acquire()
                 if self._is_stopped.is_set():
                     return
-            self._keep(self._client.pull((), dense=True).results())
+            restarts = self._restarts
+            self._keep(self._client.pull((), dense=True).results(), restarts=restarts)

@@ -1,4 +1,4 @@
-"""Buffers to which a model gives another tensor, as `self.steps = self.steps + 1` does: the present one is saved."""
+"""What a checkpoint has of buffers to which a model gives another tensor, as `self.steps = self.steps + 1` does."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import fleet
-from fleet.errors import UsageError
-from support.training import Trainer, joined
+from fleet.errors import CheckpointError, UsageError
+from support.training import Trainer, joined, strategy
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -75,3 +75,14 @@ def test_another_form_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"'seen' is float32\[5\] now, and was float32\[2\] in fleet.init_worker"):
             one.fleet.save_persistables(tmp_path / "saved")
         assert not (tmp_path / "saved").exists()
+
+
+@pytest.mark.parametrize(("was", "now"), [("geo", "sync"), ("async", "geo")])
+def test_a_checkpoint_of_a_mode_with_the_state_elsewhere_names_the_modes(tmp_path: Path, was: str, now: str) -> None:
+    with joined(model=Counting(), strategy=strategy(was)) as one:
+        one.fleet.save_persistables(tmp_path / "saved")
+    with joined(model=Counting(), strategy=strategy(now)) as other:
+        with pytest.raises(
+            CheckpointError, match=f"was saved in {was} mode and this job is in {now} mode: in geo mode"
+        ):
+            other.fleet.load_model(tmp_path / "saved")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -120,7 +121,7 @@ def test_merged_pushes_are_a_mean_over_those_of_their_own_optimizer(mode: str) -
 def test_a_layer_that_is_frozen_late_is_not_moved_by_a_momentum(mode: str) -> None:
     """Torch leaves parameters without a gradient alone; a server would not."""
     model = nn.Linear(2, 1)
-    groups = [{"params": [model.weight]}, {"params": [model.bias]}]
+    groups: list[dict[str, Any]] = [{"params": [model.weight]}, {"params": [model.bias]}]
     with joined(
         model=model, optimizer=lambda _: torch.optim.Adam(groups, lr=0.1), strategy=strategy(mode, k_steps=1)
     ) as one:

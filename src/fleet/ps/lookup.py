@@ -81,7 +81,10 @@ class Lookup:
     @property
     def may_matter(self) -> bool:
         """Whether the rows have a gradient, or a graph of autograd holds them, by which they may still get one."""
-        return self.rows is not None and (self.rows.grad is not None or self.rows._use_count() > 1)
+        if self.rows is None or self.rows.grad is not None:
+            return self.rows is not None
+        holders: int = self.rows._use_count()  # type: ignore[attr-defined]  # torch has it, its types do not
+        return holders > 1
 
     def train(self, with_grad: bool) -> None:
         """Set whether the rows get a gradient; they may have been pulled for a module that wanted it otherwise."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fleet import _native, checkpoint
 from fleet.errors import CheckpointError
 from fleet.ps.holdings import Holdings
-from fleet.ps.spec import DenseBlock
+from fleet.ps.spec import DenseBlock, JobSpec
 from fleet.ps.unseen import unseen_of
 
 Floats = NDArray[np.float32]
@@ -116,6 +116,7 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
     where = checkpoint.find(check_folder(holdings, folder))
     manifest = checkpoint.read_manifest(where)
     job, server = holdings.job, holdings.server
+    _check_mode(job, manifest, where)
     dense = _load_dense(holdings, manifest, where)  # before anything is replaced
     kept = checkpoint.load_kept(manifest, where, _kept(holdings))
     rows = 0
@@ -135,6 +136,17 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
     took_s = time.monotonic() - began_at
     _log.info("loaded %d rows of step %d from %s in %.1f s", rows, manifest.version, where, took_s)
     return Loaded(rows, manifest.version)
+
+
+def _check_mode(job: JobSpec, manifest: checkpoint.Manifest, where: Path) -> None:
+    """CheckpointError if what was saved has no state of the rules that train here, or another one."""
+    was = manifest.job.get("mode", job.mode)
+    trains = bool(job.dense.groups) or any(spec.rule.name != "sum" for spec in job.tables)
+    if trains and was != job.mode and "geo" in (was, job.mode):
+        raise CheckpointError(
+            f"{where} was saved in {was} mode and this job is in {job.mode} mode: in geo mode workers have the state "
+            "of the optimizer, in every other the servers; train in the mode that it was saved in"
+        )
 
 
 def _load_dense(holdings: Holdings, manifest: checkpoint.Manifest, where: Path) -> list[tuple[Floats, Floats]]:

@@ -19,7 +19,6 @@ from torch.nn.parameter import is_lazy
 
 from fleet.errors import UsageError
 from fleet.nn.holder import without_rows
-from fleet.nn.holder import without_rows
 from fleet.nn.sparse import SparseModule, TableRequest
 from fleet.ps import rules as server_rules
 from fleet.ps.distinct import distinct
@@ -126,7 +125,6 @@ def _find_the_rest(found: Declared, model: nn.Module, sparse: set[int], *, has_o
     home = {id(tensor): name for name, tensor, _ in found.dense}
     home |= {id(tensor): name for name, tensor in found.statistics}
     with without_rows():
-        with without_rows():
         persistent = model.state_dict(keep_vars=True)
     # All names of a tensor, also where it is tied; those of buffers that are not in the state_dict too.
     every = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]

@@ -91,7 +91,7 @@ def _dense_values(saved: SavedModel, state: Mapping[str, torch.Tensor]) -> dict[
 def _passing_buffers(
     saved: SavedModel, model: nn.Module, state: Mapping[str, torch.Tensor]
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Buffers that no state_dict has, each with what a job has saved of it; of another shape, it is made anew anyway."""
+    """Buffers that no state_dict has, each with what a job has saved of it; those of another shape stay."""
     return [
         (buffer, saved.tensors[name])
         for name, buffer in model.named_buffers()

@@ -55,6 +55,13 @@ def test_an_error_of_the_data_reaches_all(got: dict[str, list[Any]]) -> None:
     assert second == {"error": "OSError", "says": "the disk is gone\nand more"}
 
 
+def test_an_error_of_a_stream_reaches_all(got: dict[str, list[Any]]) -> None:
+    first, second = got["in_a_stream"]
+    assert first.pop("says") == "worker 1 could not read the next batch; the error stands there"
+    assert second.pop("says") == "the disk is gone"
+    assert first == second == alone(*cases.batches(0, (3,)), *cases.batches(0, (3,)))
+
+
 def test_other_metrics_are_named(got: dict[str, list[Any]]) -> None:
     says = [one["says"] for one in got["other_metrics"]]
     assert says[0] == (

@@ -69,6 +69,24 @@ def in_the_loader() -> dict[str, Any]:
     return here.evaluate(model, breaks(), METRICS)
 
 
+def in_a_stream() -> dict[str, Any]:
+    """The same, where workers tell each other before each batch whether they have one; then they measure once more."""
+    here = start()
+    model = model_of(here)
+
+    def breaks() -> Iterator[Any]:
+        yield from batches(0, (2, 2))
+        if here.worker_index() == 1:
+            raise OSError("the disk is gone")
+        yield from batches(0, (2, 2))
+
+    try:
+        here.evaluate(model, fleet.data.shard(breaks, uneven="drop"), METRICS)
+    except Exception as error:
+        return {"says": str(error), **here.evaluate(model, batches(0, (3,)), METRICS)}
+    return {}
+
+
 def other_metrics() -> dict[str, Any]:
     """Workers that measure different things."""
     here = start()
@@ -76,4 +94,4 @@ def other_metrics() -> dict[str, Any]:
     return here.evaluate(model_of(here), [], {name: METRICS[name] for name in names})
 
 
-CASES = ("uneven", "joined", "in_the_model", "in_the_loader", "other_metrics")
+CASES = ("uneven", "joined", "in_the_model", "in_the_loader", "in_a_stream", "other_metrics")

@@ -59,22 +59,22 @@ class StreamShard(Shard):
 
     def _batches(self) -> Iterator[Any]:
         if self._workers.num == 1 or self._uneven == "join":
-            if not self._is_begun:
-                self._begin()
-            while (batch := self._own()) is not _END:
+            while (batch := self._next()) is not _END:
                 self._count += 1
                 yield batch
             return
-        if not self._is_begun:
-            self._kept(self._begin)
-        if self._answer is None:
-            self._look_ahead()
         while self._goes_on():
             batch = self._kept(self._again) if self._ahead is _END else self._ahead
             self._look_ahead()
             if batch is not _END:
                 self._count += 1
                 yield batch
+
+    def _next(self) -> Any:
+        """The next batch, or the end; the stream may have been given up for a while, to be read for an evaluation."""
+        if not self._is_begun:
+            self._begin()
+        return self._own()
 
     def _kept(self, read: Callable[[], Any]) -> Any:
         """What `read` gives; an error is kept for later, for the others wait to be told something."""
@@ -144,6 +144,10 @@ class StreamShard(Shard):
 
     def _goes_on(self) -> bool:
         """Wait for what the others told, and decide as they do."""
+        if not self._is_begun:
+            self._kept(self._begin)
+        if self._answer is None:
+            self._look_ahead()
         assert self._answer is not None
         states, self._answer = self._answer(), None
         if self._failure is not None:

@@ -94,17 +94,18 @@ def unused_in_the_loss() -> None:
 
 def a_layer_that_rests() -> list[float]:
     """The gradients of a layer are taken away for a step, as some do while the others warm up."""
-    here, model, optimizer = pair(strategy_of(), module=nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1)))
+    resting = nn.Linear(3, 1)
+    here, model, optimizer = pair(strategy_of(), module=nn.Sequential(nn.Linear(3, 3), resting))
     moved = []
     for step in range(2):
-        before = [one.detach().clone() for one in model.module[1].parameters()]
+        before = [one.detach().clone() for one in resting.parameters()]
         model(torch.ones(2, 3) * (1 + here.worker_index())).sum().backward()
         if step == 0:
-            for one in model.module[1].parameters():
+            for one in resting.parameters():
                 one.grad = None
         optimizer.step()
         optimizer.zero_grad()
-        pairs = zip(before, model.module[1].parameters(), strict=True)
+        pairs = zip(before, resting.parameters(), strict=True)
         moved.append(sum(float((old - new).abs().sum()) for old, new in pairs))
     model.check_in_sync()
     return moved

@@ -62,7 +62,7 @@ class ReduceGrad(SyncPolicy):
     def require_gradients(self) -> None:
         # What has no gradient now may have had one: whoever lets a layer rest for a while takes its gradients away.
         try:
-            self.ddp._check_reducer_finalized()  # type: ignore[no-untyped-call]
+            self.ddp._check_reducer_finalized()
         except RuntimeError as error:
             raise self.explain(error) or error from None
 

@@ -62,6 +62,12 @@ def test_an_error_of_a_stream_reaches_all(got: dict[str, list[Any]]) -> None:
     assert first == second == alone(*cases.batches(0, (3,)), *cases.batches(0, (3,)))
 
 
+def test_all_measure_with_the_statistics_that_would_be_saved(got: dict[str, list[Any]]) -> None:
+    first, second = got["statistics"]
+    assert first["own"] != pytest.approx(second["own"], abs=1e-4)
+    assert first["loss"] == second["loss"] == pytest.approx(first["own"], abs=1e-6)
+
+
 def test_other_metrics_are_named(got: dict[str, list[Any]]) -> None:
     says = [one["says"] for one in got["other_metrics"]]
     assert says[0] == (
@@ -87,6 +93,23 @@ def test_beside_servers() -> None:
     assert first["loss"] > 0
     assert failed == "division by zero"
     assert told == "fleet.evaluate: worker 0 failed: ZeroDivisionError: division by zero"
+
+
+def test_beside_servers_the_statistics_are_the_mean_of_all() -> None:
+    with served(1) as (endpoints, _), Hold.any_port() as one, Hold.any_port() as two:
+        meeting = [one.endpoint, two.endpoint]
+
+        def work(index: int) -> tuple[float, list[float]]:
+            norm = torch.nn.BatchNorm1d(1, affine=False)
+            with joined(endpoints, index, 2, meeting=meeting) as here:
+                norm.running_mean = torch.tensor([1.0 + 2 * index])
+                data = [(torch.ones(1, 1), torch.zeros(1, 1))] if index else []
+                found = here.fleet.evaluate(norm, data, {"out": lambda outputs, _: outputs.mean()})
+                return found["out"], norm.running_mean.tolist()
+
+        found = in_threads(lambda: work(0), lambda: work(1))
+    assert [value for value, _ in found] == [pytest.approx(-1.0, abs=1e-4)] * 2
+    assert [own for _, own in found] == [[1.0], [3.0]]
 
 
 def _failing(here: Trainer, data: Any) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import fleet
 from fleet import checkpoint
 from support import whole_model
 from support.jobs import fleetrun, python
@@ -92,3 +93,14 @@ def test_the_truth_learns() -> None:
     before = values_of(model)
     train(model, [torch.optim.SGD(model.parameters(), lr=0.1)])
     assert not torch.equal(before["logits"], values_of(model)["logits"])
+
+
+@pytest.mark.parametrize("folder", ["model", "checkpoint"])
+def test_it_is_served_as_it_was_trained(job: Path, truth: dict[str, torch.Tensor], folder: str) -> None:
+    torch.manual_seed(99)
+    model = whole_model.Whole(fleet.nn.Embedding(whole_model.WIDTH))
+    served = fleet.load_inference_model(job / folder, model)
+    ids = torch.arange(whole_model.NUM_IDS).view(-1, 2)
+    torch.testing.assert_close(served(ids), truth["logits"], atol=1e-6, rtol=1e-5)
+    exported = torch.export.export(served, (ids,)).module()
+    torch.testing.assert_close(exported(ids), truth["logits"], atol=1e-6, rtol=1e-5)

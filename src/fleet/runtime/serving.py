@@ -43,10 +43,13 @@ def load_inference_model(folder: Folder, model: Model) -> Model:
     for module in sparse.values():
         module.refuse_if_bound()
     saved = open_saved(folder)
-    values = _dense_values(saved, _dense_state(model, sparse))
+    state = _dense_state(model, sparse)
+    values, passing = _dense_values(saved, state), _passing_buffers(saved, model, state)
     known: dict[str, Rows] = {}
     rows = {name: _rows(saved, name, module, known) for name, module in sparse.items()}
     model.load_state_dict(values, strict=False)
+    for buffer, value in passing:
+        buffer.copy_(value)
     for name, tables in rows.items():
         sparse[name].hold(tables, name)
     _tell_of_others(saved, model, sparse)
@@ -83,6 +86,17 @@ def _dense_values(saved: SavedModel, state: Mapping[str, torch.Tensor]) -> dict[
                 "the model as it was when it was saved"
             )
     return values
+
+
+def _passing_buffers(
+    saved: SavedModel, model: nn.Module, state: Mapping[str, torch.Tensor]
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Buffers that no state_dict has, each with what a job has saved of it; those of another shape stay."""
+    return [
+        (buffer, saved.tensors[name])
+        for name, buffer in model.named_buffers()
+        if name not in state and name in saved.tensors and saved.tensors[name].shape == buffer.shape
+    ]
 
 
 def _rows(saved: SavedModel, name: str, module: SparseModule, known: dict[str, Rows]) -> list[Rows]:

@@ -135,9 +135,10 @@ def test_what_a_loader_was_made_with_is_made_anew() -> None:
         "generator": torch.Generator(),
         "prefetch_factor": 3,
         "persistent_workers": True,
-        "in_order": False,
     }
-    [made] = ThreadJob(1).run(lambda _: shard(DataLoader(Numbers(), batch_size=4, **settings))._loader)  # type: ignore[attr-defined]
+    unordered = {**settings, "in_order": False}
+    [made] = ThreadJob(1).run(lambda _: shard(DataLoader(Numbers(), batch_size=4, **unordered))._loader)  # type: ignore[attr-defined]
+    assert made.in_order, "a position counts batches from the first"
     own = DataLoader(Numbers(), batch_size=4, **settings)
     assert {name: getattr(made, name) for name in settings} == {name: getattr(own, name) for name in settings}
 

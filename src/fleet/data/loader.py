@@ -103,7 +103,9 @@ def _mixed(*numbers: int) -> int:
 
 
 def _made_anew(loader: DataLoader[Any], batches: _OwnBatches) -> DataLoader[Any]:
-    """The same loader with other batches."""
+    """The same loader with other batches; they come in order, or a position would not say which were taken."""
     names = inspect.signature(DataLoader).parameters.keys() - set(_REPLACED)
     kept = {name: getattr(loader, name) for name in names if hasattr(loader, name)}
+    if "in_order" in kept:
+        kept["in_order"] = True
     return DataLoader(batch_sampler=batches, **kept)

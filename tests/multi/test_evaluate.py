@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from fleet.errors import CommunicationError
 from fleet.net import Hold
 from support import evaluate_cases as cases
 from support.collective_job import run_cases
-from support.training import Trainer, batch, in_threads, joined, served
+from support.training import Net, Trainer, batch, in_threads, joined, served, strategy
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -93,6 +94,32 @@ def test_beside_servers() -> None:
     assert first["loss"] > 0
     assert failed == "division by zero"
     assert told == "fleet.evaluate: worker 0 failed: ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize("mode", ["async", "half", "geo"])
+def test_what_is_measured_is_what_the_servers_have(mode: str, tmp_path: Path) -> None:
+    """Workers that do not keep step have other values than the servers, and than each other, until they ask."""
+    with served(1) as (endpoints, _), Hold.any_port() as one, Hold.any_port() as two:
+        meeting = [one.endpoint, two.endpoint]
+
+        def work(index: int) -> dict[str, float]:
+            given = strategy(mode, k_steps=3)
+            with joined(endpoints, index, 2, meeting=meeting, strategy=given) as here:
+                here.train(4 + 3 * index)
+                data = [batch(step, 5) for step in range(4)]
+                bias = here.model.get_parameter("out.bias")
+                constant = {"bias": lambda *_, bias=bias: bias.sum()}
+                found = here.fleet.evaluate(here.model, data[index::2], constant)
+                here.fleet.util.barrier()
+                if index == 0:
+                    here.fleet.save_inference_model(str(tmp_path))
+                here.fleet.util.barrier()
+                return found
+
+        first, second = in_threads(lambda: work(0), lambda: work(1))
+    bias = float(fleet.load_inference_model(tmp_path, Net()).out.bias)
+    assert first == second
+    assert first["bias"] == pytest.approx(bias, abs=1e-6)
 
 
 def test_beside_servers_the_statistics_are_the_mean_of_all() -> None:

@@ -283,7 +283,10 @@ class Fleet(ServerCalls):
         if self.is_server():
             raise RoleError(f"{self._identity().name} has no model; call fleet.evaluate() on workers")
         others = self.util if self.worker_num() > 1 else None
-        return evaluate(model, loader, metrics, step, others, shows=progress and self.is_first_worker())
+        if self._modules is not None:
+            self._modules.catch_up(others.barrier if others is not None else lambda: None)
+        is_shown, is_collective = progress and self.is_first_worker(), self._is_collective
+        return evaluate(model, loader, metrics, step, others, shows=is_shown, is_collective=is_collective)
 
 
 def _is_of_programs(optimizer: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from fleet.errors import CommunicationError
 from fleet.net import Hold
 from support import evaluate_cases as cases
 from support.collective_job import run_cases
-from support.training import Trainer, batch, in_threads, joined, served
+from support.training import Net, Trainer, batch, in_threads, joined, served, strategy
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -55,6 +56,19 @@ def test_an_error_of_the_data_reaches_all(got: dict[str, list[Any]]) -> None:
     assert second == {"error": "OSError", "says": "the disk is gone\nand more"}
 
 
+def test_an_error_of_a_stream_reaches_all(got: dict[str, list[Any]]) -> None:
+    first, second = got["in_a_stream"]
+    assert first.pop("says") == "worker 1 could not read the next batch; the error stands there"
+    assert second.pop("says") == "the disk is gone"
+    assert first == second == alone(*cases.batches(0, (3,)), *cases.batches(0, (3,)))
+
+
+def test_all_measure_with_the_statistics_that_would_be_saved(got: dict[str, list[Any]]) -> None:
+    first, second = got["statistics"]
+    assert first["own"] != pytest.approx(second["own"], abs=1e-4)
+    assert first["loss"] == second["loss"] == pytest.approx(first["own"], abs=1e-6)
+
+
 def test_other_metrics_are_named(got: dict[str, list[Any]]) -> None:
     says = [one["says"] for one in got["other_metrics"]]
     assert says[0] == (
@@ -80,6 +94,49 @@ def test_beside_servers() -> None:
     assert first["loss"] > 0
     assert failed == "division by zero"
     assert told == "fleet.evaluate: worker 0 failed: ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize("mode", ["async", "half", "geo"])
+def test_what_is_measured_is_what_the_servers_have(mode: str, tmp_path: Path) -> None:
+    """Workers that do not keep step have other values than the servers, and than each other, until they ask."""
+    with served(1) as (endpoints, _), Hold.any_port() as one, Hold.any_port() as two:
+        meeting = [one.endpoint, two.endpoint]
+
+        def work(index: int) -> dict[str, float]:
+            given = strategy(mode, k_steps=3)
+            with joined(endpoints, index, 2, meeting=meeting, strategy=given) as here:
+                here.train(4 + 3 * index)
+                data = [batch(step, 5) for step in range(4)]
+                bias = here.model.get_parameter("out.bias")
+                constant = {"bias": lambda *_, bias=bias: bias.sum()}
+                found = here.fleet.evaluate(here.model, data[index::2], constant)
+                here.fleet.util.barrier()
+                if index == 0:
+                    here.fleet.save_inference_model(str(tmp_path))
+                here.fleet.util.barrier()
+                return found
+
+        first, second = in_threads(lambda: work(0), lambda: work(1))
+    bias = float(fleet.load_inference_model(tmp_path, Net()).out.bias)
+    assert first == second
+    assert first["bias"] == pytest.approx(bias, abs=1e-6)
+
+
+def test_beside_servers_the_statistics_are_the_mean_of_all() -> None:
+    with served(1) as (endpoints, _), Hold.any_port() as one, Hold.any_port() as two:
+        meeting = [one.endpoint, two.endpoint]
+
+        def work(index: int) -> tuple[float, list[float]]:
+            norm = torch.nn.BatchNorm1d(1, affine=False)
+            with joined(endpoints, index, 2, meeting=meeting) as here:
+                norm.running_mean = torch.tensor([1.0 + 2 * index])
+                data = [(torch.ones(1, 1), torch.zeros(1, 1))] if index else []
+                found = here.fleet.evaluate(norm, data, {"out": lambda outputs, _: outputs.mean()})
+                return found["out"], norm.running_mean.tolist()
+
+        found = in_threads(lambda: work(0), lambda: work(1))
+    assert [value for value, _ in found] == [pytest.approx(-1.0, abs=1e-4)] * 2
+    assert [own for _, own in found] == [[1.0], [3.0]]
 
 
 def _failing(here: Trainer, data: Any) -> str:

@@ -72,6 +72,12 @@ def test_parameters_without_a_gradient_are_named(seen: Seen, case: str) -> None:
     refused(seen, case, "UsageError", "'spare.weight', 'spare.bias'", "strategy.find_unused_parameters = True")
 
 
+def test_a_layer_may_rest(seen: Seen) -> None:
+    resting, training = same(seen, "a_layer_that_rests")
+    assert resting == 0.0
+    assert training > 0.0
+
+
 def test_a_model_is_distributed_once(seen: Seen) -> None:
     refused(seen, "the_same_model_twice", "UsageError", "given to fleet.distributed_model() before", "call it once")
 

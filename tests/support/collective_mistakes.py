@@ -92,6 +92,25 @@ def unused_in_the_loss() -> None:
     optimizer.step()
 
 
+def a_layer_that_rests() -> list[float]:
+    """The gradients of a layer are taken away for a step, as some do while the others warm up."""
+    resting = nn.Linear(3, 1)
+    here, model, optimizer = pair(strategy_of(), module=nn.Sequential(nn.Linear(3, 3), resting))
+    moved = []
+    for step in range(2):
+        before = [one.detach().clone() for one in resting.parameters()]
+        model(torch.ones(2, 3) * (1 + here.worker_index())).sum().backward()
+        if step == 0:
+            for one in resting.parameters():
+                one.grad = None
+        optimizer.step()
+        optimizer.zero_grad()
+        pairs = zip(before, resting.parameters(), strict=True)
+        moved.append(sum(float((old - new).abs().sum()) for old, new in pairs))
+    model.check_in_sync()
+    return moved
+
+
 def unused_without_our_optimizer() -> None:
     model = start().distributed_model(_Half())
     for _ in range(2):
@@ -114,6 +133,7 @@ def a_lazy_buffer() -> None:
 
 CASES = [
     "unused_in_the_loss",
+    "a_layer_that_rests",
     "unused_without_our_optimizer",
     "the_same_model_twice",
     "a_lazy_model",

@@ -69,6 +69,41 @@ def in_the_loader() -> dict[str, Any]:
     return here.evaluate(model, breaks(), METRICS)
 
 
+def in_a_stream() -> dict[str, Any]:
+    """The same, where workers tell each other before each batch whether they have one; then they measure once more."""
+    here = start()
+    model = model_of(here)
+
+    def breaks() -> Iterator[Any]:
+        yield from batches(0, (2, 2))
+        if here.worker_index() == 1:
+            raise OSError("the disk is gone")
+        yield from batches(0, (2, 2))
+
+    try:
+        here.evaluate(model, fleet.data.shard(breaks, uneven="drop"), METRICS)
+    except Exception as error:
+        return {"says": str(error), **here.evaluate(model, batches(0, (3,)), METRICS)}
+    return {}
+
+
+def statistics() -> dict[str, Any]:
+    """Workers whose batch norm has seen different batches measure one model: the one that would be saved."""
+    here = start()
+    model = model_of(here)
+    for x, _ in batches(10 + here.worker_index(), (6, 6)):
+        model(3 * x + here.worker_index()).sum().backward()
+    norm = model.module[1]
+    before = [norm.running_mean.item(), norm.running_var.item()]
+    data = [*batches(7, (5, 4))]
+    found = here.evaluate(model, data[here.worker_index() :: 2], METRICS)
+    assert [norm.running_mean.item(), norm.running_var.item()] == before
+    model.eval()
+    with torch.no_grad():
+        own = sum(float(mse_loss(model(x), y)) * len(y) for x, y in data) / 9
+    return {"loss": found["loss"], "own": own}
+
+
 def other_metrics() -> dict[str, Any]:
     """Workers that measure different things."""
     here = start()
@@ -76,4 +111,4 @@ def other_metrics() -> dict[str, Any]:
     return here.evaluate(model_of(here), [], {name: METRICS[name] for name in names})
 
 
-CASES = ("uneven", "joined", "in_the_model", "in_the_loader", "other_metrics")
+CASES = ("uneven", "joined", "in_the_model", "in_the_loader", "in_a_stream", "statistics", "other_metrics")

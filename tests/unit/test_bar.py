@@ -24,6 +24,21 @@ def test_a_bar_shows_text_that_looks_like_markup(
     assert "path [/tmp]  split [red]" in shown
 
 
+def test_a_bar_inside_another_does_not_write_over_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FLEET_TERMINAL_WIDTH", "120")
+    monkeypatch.setattr("fleet.observe.bar._Bar._outer", None)
+    for _ in progress(range(2), "epochs"):
+        list(progress(range(3), "[a] batches"))
+    shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert shown.count("\x1b[?25l") == 1, "one of them draws, and hides the cursor"
+    assert len(re.findall(r"\[a\] batches  step 3/3 .* in \d+\.\d s\n", shown)) == 2
+    assert re.search(r"epochs \S+ step 2/2 .* in \d+\.\d s", shown)
+    list(progress([1], "after"))
+    assert re.search(r"after \S+ step 1/1 ", re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out))
+
+
 def test_plain_lines_do_not_say_the_end_twice(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

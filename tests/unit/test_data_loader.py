@@ -47,6 +47,16 @@ class Numbers(Dataset[int]):
         self.epochs.append(epoch)
 
 
+class Seeds(Dataset[int]):
+    """One sample: what the process that makes it was seeded with."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> int:
+        return torch.initial_seed() % 2**62
+
+
 class Stream(IterableDataset[int]):
     def __iter__(self) -> Iterator[int]:
         return iter(range(4))
@@ -125,9 +135,10 @@ def test_what_a_loader_was_made_with_is_made_anew() -> None:
         "generator": torch.Generator(),
         "prefetch_factor": 3,
         "persistent_workers": True,
-        "in_order": False,
     }
-    [made] = ThreadJob(1).run(lambda _: shard(DataLoader(Numbers(), batch_size=4, **settings))._loader)  # type: ignore[attr-defined]
+    unordered = {**settings, "in_order": False}
+    [made] = ThreadJob(1).run(lambda _: shard(DataLoader(Numbers(), batch_size=4, **unordered))._loader)  # type: ignore[attr-defined]
+    assert made.in_order, "a position counts batches from the first"
     own = DataLoader(Numbers(), batch_size=4, **settings)
     assert {name: getattr(made, name) for name in settings} == {name: getattr(own, name) for name in settings}
 
@@ -156,6 +167,44 @@ def test_a_position_goes_on_with_other_workers(before: int, after: int) -> None:
 
     rest = ThreadJob(after, is_collective=True).run(finish)
     assert sorted(flat([seen for seen, _ in begun]) + flat(rest)) == list(range(24))
+
+
+@pytest.mark.parametrize("num_processes", [0, 1])
+def test_a_resumed_loop_draws_the_same_random_numbers(num_processes: int) -> None:
+    def reader() -> Shard:
+        return shard(DataLoader(Numbers(12), batch_size=2, shuffle=True, num_workers=num_processes))
+
+    def draws(own: Shard, num: int) -> list[float]:
+        return [float(torch.rand(())) for _ in zip(range(num), own, strict=False)]
+
+    def work(_: int) -> tuple[list[float], list[float]]:
+        torch.manual_seed(3)
+        whole = draws(reader(), 6)
+        torch.manual_seed(3)
+        own = reader()
+        begun = draws(own, 3)
+        position, numbers = own.state_dict(), torch.get_rng_state()
+        torch.manual_seed(4)
+        again = reader()
+        again.load_state_dict(position)
+        torch.set_rng_state(numbers)
+        return whole, begun + draws(again, 6)
+
+    [(whole, resumed)] = ThreadJob(1).run(work)
+    assert len(whole) == 6
+    assert resumed == whole
+
+
+def test_processes_get_other_seeds_in_every_epoch() -> None:
+    def work(_: int) -> list[int]:
+        torch.manual_seed(3)
+        own = shard(DataLoader(Seeds(), batch_size=1, num_workers=1))
+        found = [int(batch) for _ in range(2) for batch in own]
+        torch.manual_seed(4)
+        return found + [int(batch) for batch in shard(DataLoader(Seeds(), batch_size=1, num_workers=1))]
+
+    [seeds] = ThreadJob(1).run(work)
+    assert len(set(seeds)) == 3, "of two epochs, and of another seed of the program"
 
 
 def warnings_of(loader: Any, caplog: pytest.LogCaptureFixture, num_workers: int = 2) -> list[str]:

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Te
 import fleet
 from fleet.data import Shard, shard
 from fleet.data.base import Uneven
-from fleet.errors import UsageError, UsageTypeError
+from fleet.errors import CommunicationError, UsageError, UsageTypeError
 from support.readers import ThreadJob
 
 LENGTHS = (7, 9)
@@ -35,6 +35,32 @@ ENDS = {
     "pad": [[*range(7), 0, 1], list(range(9))],
     "join": [list(range(7)), list(range(9))],
 }
+
+
+@pytest.mark.parametrize("uneven", ["drop", "pad"])
+@pytest.mark.parametrize("good", [None, 0, 2])
+def test_a_stream_that_fails_ends_those_of_all(uneven: Any, good: int | None) -> None:
+    """With None the stream of worker 1 cannot even be opened. The others are told, and wait for nobody."""
+
+    def work(index: int) -> tuple[list[int], str]:
+        def breaks() -> Iterator[int]:
+            yield from range(good or 0)
+            raise OSError("the disk is gone")
+
+        def refuses() -> Iterator[int]:
+            raise OSError("the disk is gone")
+
+        reader = shard(own(0) if index == 0 else refuses if good is None else breaks, uneven=uneven)
+        found: list[int] = []
+        try:
+            found.extend(reader)
+        except (OSError, CommunicationError) as error:
+            return found, str(error)
+        return found, "nothing"
+
+    found = list(range(good or 0))
+    told = "worker 1 could not read the next batch; the error stands there"
+    assert ThreadJob(2).run(work) == [(found, told), (found, "the disk is gone")]
 
 
 @pytest.mark.parametrize("uneven", ["drop", "pad", "join"])
@@ -165,11 +191,14 @@ def test_a_job_of_one_reads_its_stream_as_it_is() -> None:
         def __iter__(self) -> Iterator[int]:
             return once_only
 
-    def work(index: int) -> list[int]:
-        return list(shard(Worn() if index == 0 else own(1)))
+    def work(index: int) -> str:
+        with pytest.raises((UsageError, CommunicationError)) as caught:
+            list(shard(Worn() if index == 0 else own(1)))
+        return str(caught.value)
 
-    with pytest.raises(UsageError, match="none when it was read again"):
-        ThreadJob(2).run(work)
+    first, second = ThreadJob(2).run(work)
+    assert "none when it was read again" in first
+    assert second.startswith("worker 0 could not read the next batch")
 
 
 @pytest.mark.usefixtures("alone")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import fleet
 from fleet.errors import RoleError, UsageError, UsageTypeError
@@ -91,6 +92,27 @@ def test_a_metric_of_the_caller_stays_as_it_is() -> None:
         scores = [(torch.tensor([0.1, 0.9]), torch.tensor([0, 1]))]
         assert fleet.evaluate(nn.Identity(), scores, {"auc": metric}) == {"auc": 1.0}
     assert metric.compute() == 0.0
+
+
+@pytest.mark.parametrize("kind", ["samples", "loader", "stream"])
+def test_a_batch_that_was_looked_at_counts_too(kind: str) -> None:
+    fleet.init()
+    [(x, y)] = batches(10)
+    loader = DataLoader(TensorDataset(x, y), batch_size=4)
+    made: dict[str, Any] = {"samples": lambda: fleet.data.shard((x, y), 4, uneven="join")}
+    made |= {"loader": lambda: fleet.data.shard(loader), "stream": lambda: fleet.data.shard(lambda: loader)}
+    data, model = made[kind](), Half()
+    expected = pytest.approx(fleet.evaluate(model, [(x, y)], {"loss": mse})["loss"], abs=1e-6)
+    next(iter(data))
+    for _ in range(2):
+        assert fleet.evaluate(model, data, {"loss": mse})["loss"] == expected
+    num_left = 0
+    for _ in data:  # goes on where it was, also where the model is measured on the way
+        num_left += 1
+        assert fleet.evaluate(model, data, {"loss": mse})["loss"] == expected
+    assert (num_left, data.epoch) == (2, 1)
+    assert fleet.evaluate(model, data, {"loss": mse})["loss"] == expected
+    fleet.shutdown()
 
 
 def test_no_batch_is_no_value() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -62,6 +63,32 @@ def test_the_programs_own_logging_is_kept(
     fleets.handlers.clear()
     show_logs()
     assert fleets.handlers == []
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_handler_that_the_program_gave_fleet_is_the_only_one(
+    nothing_set_up: Callable[[], logging.Logger], capsys: pytest.CaptureFixture[str], is_first: bool
+) -> None:
+    fleets = nothing_set_up()
+    own = logging.StreamHandler(sys.stderr)
+    if is_first:
+        fleets.addHandler(own)
+    show_logs()
+    if not is_first:
+        fleets.addHandler(own)
+    fleets.getChild("ps").warning("once")
+    assert capsys.readouterr().err == "once\n"
+
+
+def test_a_level_that_is_set_later_holds_for_fleet(
+    nothing_set_up: Callable[[], logging.Logger], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleets = nothing_set_up()
+    monkeypatch.setattr(logging.getLogger(), "level", logging.WARNING)
+    show_logs()
+    logging.basicConfig(format="own: %(message)s", level=logging.INFO)
+    fleets.info("news")
+    assert capsys.readouterr().err == "own: news\n"
 
 
 def test_what_was_declared_is_one_line() -> None:

@@ -148,6 +148,25 @@ def test_weights_and_their_gradients(padding: int | None, form: str) -> None:
         compare(one, other, optimizer, lambda module: module(ids, offsets, per_sample_weights=weights))
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_weight_of_padding_may_be_no_number(bad: float, dtype: torch.dtype) -> None:
+    """Weights that are divided by their sum are none in a bag of nothing but padding."""
+    ids, offsets = torch.tensor([1, 0, 0, 2]), torch.tensor([0, 2, 3])
+    found = []
+    for given in ("ours", "torch"):
+        rows = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]], dtype=dtype, requires_grad=True)
+        weights = torch.tensor([0.5, bad, bad, 2.0], dtype=dtype, requires_grad=True)
+        if given == "ours":
+            out = pool(rows, ids, offsets, "sum", weights=weights, padding_row=0)
+        else:
+            bags = nn.functional.embedding_bag
+            out = bags(ids, rows, offsets, mode="sum", per_sample_weights=weights, padding_idx=0)
+        out.square().sum().backward()
+        found.append((out.detach(), rows.grad, weights.grad))
+    torch.testing.assert_close(found[0], found[1])
+
+
 @pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, float("inf")])
 @pytest.mark.parametrize("max_norm", [0.4, 5.0])
 def test_max_norm(max_norm: float, norm_type: float) -> None:

@@ -167,7 +167,9 @@ def test_ids_of_another_type_are_refused(ids: Any, message: str) -> None:
 def test_clicks_must_fit_and_be_wanted() -> None:
     ids = torch.tensor([1, 2])
     with joined(model=table()) as one:
-        with pytest.raises(UsageError, match="table 'ads' does not count shows and clicks"):
+        with pytest.raises(
+            UsageError, match="'ads' does not count shows and clicks; .* name them: per_sample_weights="
+        ):
             one.model(ids, click=torch.ones(2))
     with joined(model=table(entry=fleet.ShowClickEntry())) as one:
         with pytest.raises(UsageError, match="table 'ads': click has 3 values for 2 ids"):

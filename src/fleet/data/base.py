@@ -61,9 +61,21 @@ class Shard(ABC):
         self._go_to(self._epoch + 1, 0)
 
     def to_evaluate(self) -> Iterator[Any]:
-        """The batches of an epoch for a loop without steps: with `uneven="join"` nobody waits for anybody."""
-        yield from self._batches()
-        self._go_to(self._epoch + 1, 0)
+        """The batches of a whole epoch for a loop without steps: with `uneven="join"` nobody waits for anybody.
+
+        Also where some were read before, to look at one or by a loop that goes on later: that position stays.
+        """
+        before = after = self._epoch, self._count
+        if self._count:
+            self._go_to(self._epoch, 0)
+        else:
+            after = self._epoch + 1, 0
+        is_whole = False
+        try:
+            yield from self._batches()
+            is_whole = True
+        finally:
+            self._go_to(*(after if is_whole else before))
 
     def state_dict(self) -> dict[str, Any]:
         """The position, as plain values for JSON, the same on every worker.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, Sampler, SequentialSampler
 
 from fleet.data.base import Uneven
@@ -60,9 +62,15 @@ class LoaderShard(SampleShard):
             seed=seed,
         )
         self._loader = _made_anew(loader, _OwnBatches(self))
+        self._own_generator = None if loader.generator is not None else torch.Generator()
+        if self._own_generator is not None:
+            self._loader.generator = self._own_generator
 
     def _batches(self) -> Iterator[Any]:
         set_epoch(self._loader, self._epoch)
+        if self._own_generator is not None:
+            # The seed of its processes. Drawn from torch's own numbers, a loop that was resumed would take one more.
+            self._own_generator.manual_seed(_mixed(torch.initial_seed(), self._epoch, self._count))
         for batch in self._loader:  # it may read ahead: a batch counts when it is handed out
             self._count = self._after(self._count)
             yield batch
@@ -89,8 +97,15 @@ class _OwnBatches(Sampler[list[int]]):
         return len(self._shard)
 
 
+def _mixed(*numbers: int) -> int:
+    """A seed that differs wherever one of these does."""
+    return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:8], "big")
+
+
 def _made_anew(loader: DataLoader[Any], batches: _OwnBatches) -> DataLoader[Any]:
-    """The same loader with other batches."""
+    """The same loader with other batches; they come in order, or a position would not say which were taken."""
     names = inspect.signature(DataLoader).parameters.keys() - set(_REPLACED)
     kept = {name: getattr(loader, name) for name in names if hasattr(loader, name)}
+    if "in_order" in kept:
+        kept["in_order"] = True
     return DataLoader(batch_sampler=batches, **kept)

@@ -7,11 +7,11 @@ from typing import Any
 
 from fleet.data.base import Shard, Uneven
 from fleet.data.workers import Workers, name_workers
-from fleet.errors import UsageError, UsageTypeError
+from fleet.errors import CommunicationError, UsageError, UsageTypeError
 
 _END: Any = object()
-_OUT, _HAS, _EMPTY = 0, 1, 2
-"""What a worker tells the others: it has run out, has another batch, or never had one."""
+_OUT, _HAS, _EMPTY, _FAILED = range(4)
+"""What a worker tells the others: it has run out, has another batch, never had one, or could not read it."""
 
 
 class StreamShard(Shard):
@@ -50,26 +50,39 @@ class StreamShard(Shard):
         self._is_empty = True
         self._ahead: Any = _END
         self._answer: Callable[[], list[int]] | None = None
+        self._failure: Exception | None = None
+        """What went wrong when the batch after the next was read; raised once the others have been told."""
 
     def _go_to(self, epoch: int, count: int) -> None:
         super()._go_to(epoch, count)
         self._forget()
 
     def _batches(self) -> Iterator[Any]:
-        if not self._is_begun:
-            self._begin()
         if self._workers.num == 1 or self._uneven == "join":
-            while (batch := self._own()) is not _END:
+            while (batch := self._next()) is not _END:
                 self._count += 1
                 yield batch
             return
-        if self._answer is None:
-            self._look_ahead()
         while self._goes_on():
-            batch = self._again() if self._ahead is _END else self._ahead
+            batch = self._kept(self._again) if self._ahead is _END else self._ahead
             self._look_ahead()
-            self._count += 1
-            yield batch
+            if batch is not _END:
+                self._count += 1
+                yield batch
+
+    def _next(self) -> Any:
+        """The next batch, or the end; the stream may have been given up for a while, to be read for an evaluation."""
+        if not self._is_begun:
+            self._begin()
+        return self._own()
+
+    def _kept(self, read: Callable[[], Any]) -> Any:
+        """What `read` gives; an error is kept for later, for the others wait to be told something."""
+        try:
+            return read()
+        except Exception as error:
+            self._failure = error
+            return _END
 
     def _begin(self) -> None:
         """Open the stream and pass over the batches that were taken before."""
@@ -120,14 +133,27 @@ class StreamShard(Shard):
 
     def _look_ahead(self) -> None:
         """Read the batch after the next and tell the others whether there is one."""
-        self._ahead = self._own()
-        has = _EMPTY if self._is_empty else _OUT
-        self._answer = self._workers.ask(has if self._ahead is _END else _HAS)
+        if self._failure is None:
+            self._ahead = self._kept(self._own)
+        state = _EMPTY if self._is_empty else _OUT
+        if self._failure is not None:
+            state = _FAILED
+        elif self._ahead is not _END:
+            state = _HAS
+        self._answer = self._workers.ask(state)
 
     def _goes_on(self) -> bool:
         """Wait for what the others told, and decide as they do."""
+        if not self._is_begun:
+            self._kept(self._begin)
+        if self._answer is None:
+            self._look_ahead()
         assert self._answer is not None
         states, self._answer = self._answer(), None
+        if self._failure is not None:
+            raise self._failure
+        if failed := [worker for worker, state in enumerate(states) if state == _FAILED]:
+            raise CommunicationError(f"{name_workers(failed)} could not read the next batch; the error stands there")
         if empty := [worker for worker, state in enumerate(states) if state == _EMPTY]:
             raise UsageError(
                 f"uneven={self._uneven!r} needs a batch from everybody, but {name_workers(empty)} had none at all; "

@@ -217,7 +217,7 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
         if not isinstance(options, Options):  # --help or --version has been shown
             return int(options or 0)
         if options.script:
-            refuse_misplaced(parse, arguments, len(options.script_args), name)
+            refuse_misplaced(parse, arguments, len(options.script_args), name, is_module=options.module)
         return _launch(options)
     except click.NoSuchOption as error:
         return _complain(

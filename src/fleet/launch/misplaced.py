@@ -7,7 +7,9 @@ does not name it, is that taken for a mistake. `--` before the script says that 
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import click
@@ -18,13 +20,15 @@ _EVERYBODYS = {"--help", "--version"}
 """What every program has."""
 
 
-def refuse_misplaced(parser: click.Command, words: Sequence[str], num_script_args: int, program: str) -> None:
+def refuse_misplaced(
+    parser: click.Command, words: Sequence[str], num_script_args: int, program: str, *, is_module: bool = False
+) -> None:
     """UsageError with the command that was meant, if options of `parser` stand among the arguments of the script."""
     place = len(words) - num_script_args - 1
     before, script, after = list(words[:place]), words[place], list(words[place + 1 :])
     if before[-1:] == ["--"]:
         return
-    moved, rest = _divide(after, _long_options(parser), _text_of(script))
+    moved, rest = _divide(after, _long_options(parser), _text_of(_file_of(script) if is_module else script))
     if not moved:
         return
     names = [word.partition("=")[0] for word in moved if word.startswith("--")]
@@ -61,8 +65,22 @@ def _divide(words: Sequence[str], known: Mapping[str, bool], text: str) -> tuple
     return moved, rest + left
 
 
+def _file_of(module: str) -> str:
+    """The file that `python -m module` would run, found without importing anything; empty if there is none."""
+    path: list[str] | None = ["", *sys.path]
+    places: list[str] = []
+    found = None
+    for name in module.split("."):
+        found = PathFinder.find_spec(name, path)
+        if found is None:
+            return ""
+        path = places = list(found.submodule_search_locations or ())
+    main = PathFinder.find_spec("__main__", places) if places else found
+    return (main and main.origin) or ""
+
+
 def _text_of(script: str) -> str:
-    """The script, or nothing for one that cannot be read, such as a module."""
+    """The script, or nothing for one that cannot be read."""
     try:
         return Path(script).read_text(errors="replace")
     except OSError:

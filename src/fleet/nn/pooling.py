@@ -72,6 +72,8 @@ def pool(
         offsets = torch.arange(num_bags + 1, device=inverse.device) * length
         inverse, include_last_offset = inverse.reshape(-1), True
         weights = None if weights is None else weights.reshape(-1)
+    if weights is not None and padding_row is not None:  # a weight of padding says nothing, also where it is no number
+        weights = weights.masked_fill(inverse == padding_row, 0.0)
     if not _is_ours(rows):
         return _by_torch(rows, inverse, offsets, mode, include_last_offset, weights, padding_row)
     if weights is not None:

@@ -6,11 +6,14 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from fleet import env
 from fleet.errors import UsageError
 from fleet.observe.tally import Tally, Value
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 T = TypeVar("T")
 
@@ -117,23 +120,23 @@ class _Lines:
 
 
 class _Bar:
-    """A moving bar drawn by rich."""
+    """A moving bar drawn by rich; one that begins inside another is drawn below it, and leaves a line when it ends."""
+
+    _outer: ClassVar[Progress | None] = None
+    """What is being drawn in this process: two of them would write over each other."""
 
     def __init__(self, label: str, tally: Tally, width: int | None) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
+        self._label = label
         self._tally = tally
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),  # a label or a path may hold brackets
-            BarColumn(finished_style="green"),  # rich's own is, in 16 colours, that of a bar still empty
-            TextColumn("{task.fields[tally]}", markup=False),  # made into text when it is drawn
-            console=Console(force_terminal=True, width=width),
-        )
-        self._task = self._progress.add_task(label, total=tally.total, completed=tally.done, tally=tally)
+        self._is_inner = _Bar._outer is not None
+        self._progress = _Bar._outer or _drawing(width)
 
     def __enter__(self) -> _Bar:
-        self._progress.start()
+        tally = self._tally
+        self._task = self._progress.add_task(self._label, total=tally.total, completed=tally.done, tally=tally)
+        if not self._is_inner:
+            _Bar._outer = self._progress
+            self._progress.start()
         return self
 
     def update(self) -> None:
@@ -143,4 +146,22 @@ class _Bar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._tally.is_over = True
+        if self._is_inner:
+            self._progress.remove_task(self._task)
+            line = f"{self._label}  {self._tally}".strip()
+            self._progress.console.print(line, markup=False, highlight=False)
+            return
+        _Bar._outer = None
         self._progress.stop()
+
+
+def _drawing(width: int | None) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),  # a label or a path may hold brackets
+        BarColumn(finished_style="green"),  # rich's own is, in 16 colours, that of a bar still empty
+        TextColumn("{task.fields[tally]}", markup=False),  # made into text when it is drawn
+        console=Console(force_terminal=True, width=width),
+    )

@@ -23,8 +23,9 @@ def show_logs(level: int = logging.WARNING) -> None:
         handler = _Stamped()
         log.addHandler(handler)
     if log.level in (logging.NOTSET, handler.chosen):
-        handler.chosen = level
-        log.setLevel(level)
+        # Warnings pass as it is, and what the program sets for the root later then holds for Fleet too.
+        handler.chosen = logging.NOTSET if level == logging.WARNING else level
+        log.setLevel(handler.chosen)
 
 
 class _Stamped(logging.Handler):
@@ -38,7 +39,8 @@ class _Stamped(logging.Handler):
         self.setFormatter(logging.Formatter(FORM, TIME))
 
     def emit(self, record: logging.LogRecord) -> None:
-        if logging.getLogger().handlers:
+        others = (*logging.getLogger("fleet").handlers, *logging.getLogger().handlers)
+        if any(one is not self and not isinstance(one, logging.NullHandler) for one in others):
             return
         try:
             sys.stderr.write(f"{self.format(record)}\n")

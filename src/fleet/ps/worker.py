@@ -202,7 +202,10 @@ class Worker:
         table, sources, shows, clicks = request[:4]
         spec = self.client.job.tables[table]
         if (shows is not None or clicks is not None) and not self._clicks[table]:
-            raise UsageError(f"table {spec.name!r} does not count shows and clicks; give it entry=ShowClickEntry()")
+            raise UsageError(
+                f"table {spec.name!r} does not count shows and clicks; give it entry=ShowClickEntry(), or, where these "
+                "are weights, name them: per_sample_weights="
+            )
         for what, values in (("show", shows), ("click", clicks)):
             if values is not None and values.numel() != (num_ids := sum(source.numel() for source in sources)):
                 raise UsageError(f"table {spec.name!r}: {what} has {values.numel()} values for {num_ids} ids")

@@ -19,6 +19,7 @@ from fleet.collective.worlds import pack, unpack
 from fleet.errors import CommunicationError, UsageError, UsageTypeError
 from fleet.metrics import Mean, Metric
 from fleet.observe import progress
+from fleet.runtime.common_statistics import common_statistics
 
 if TYPE_CHECKING:
     from fleet.collective.util import Util
@@ -39,6 +40,7 @@ def evaluate(
     util: Util | None,
     *,
     shows: bool,
+    is_collective: bool = False,
 ) -> dict[str, float]:
     """The value of each metric over the batches of all workers; `util` is None where there are no others.
 
@@ -46,15 +48,16 @@ def evaluate(
     """
     own: dict[str, Metric] = {}
     failure: Exception | None = None
-    try:
-        own = _checked(model, metrics)
-        with evaluating(model):
-            failure = _run(model, loader, list(own.values()), step or take_last, shows=shows, is_alone=util is None)
-        states = [pack(metric.state()) for metric in own.values()]
-    except Exception as error:
-        if util is None:
-            raise
-        failure, states = error, []
+    with common_statistics(model, util, of_first=is_collective):
+        try:
+            own = _checked(model, metrics)
+            with evaluating(model):
+                failure = _run(model, loader, list(own.values()), step or take_last, shows=shows, is_alone=util is None)
+            states = [pack(metric.state()) for metric in own.values()]
+        except Exception as error:
+            if util is None:
+                raise
+            failure, states = error, []
     if util is not None:
         _merge(own, _exchanged(util, list(own), states, failure))
     return {name: float(metric.compute()) for name, metric in own.items()}

@@ -19,6 +19,7 @@ from fleet.ps.worker import has_left
 from fleet.runtime import saving, unstopped
 from fleet.runtime.join import start_worker
 from fleet.runtime.one_writer import OneWriter
+from fleet.strategy.mode import Mode
 
 if TYPE_CHECKING:
     from fleet.ps.placement import Dispatch, Dispatcher
@@ -107,6 +108,17 @@ class ModuleJob:
         if self._worker is None:
             raise NotReadyError(f"{what} needs the servers; call fleet.init_worker() first")
         return self._worker
+
+    def catch_up(self, meet: Callable[[], None]) -> None:
+        """Take the servers' dense values once they have those of all workers; in sync mode, workers always have them.
+
+        `meet` returns when every worker has come there.
+        """
+        if self._worker is None or self._worker.client.job.mode == Mode.SYNC:
+            return
+        self._worker.policy.flush()
+        meet()
+        self._worker.policy.refresh()
 
     def stop_worker(self) -> None:
         """Send what is queued and leave the servers; the model has their dense parameters then."""

@@ -60,12 +60,14 @@ class ReduceGrad(SyncPolicy):
         self.ddp.require_backward_grad_sync = reduces
 
     def require_gradients(self) -> None:
-        missing = [name for name, one in self._trained if one.grad is None and one.requires_grad]
-        if missing and len(missing) < len(self._trained) and not self._buckets.find_unused:
-            raise _unused(missing)
+        # What has no gradient now may have had one: whoever lets a layer rest for a while takes its gradients away.
+        try:
+            self.ddp._check_reducer_finalized()
+        except RuntimeError as error:
+            raise self.explain(error) or error from None
 
     def explain(self, error: RuntimeError) -> UsageError | None:
-        """torch finds at the next batch what `require_gradients` does not see, and names parameters by number."""
+        """torch names by number the parameters that it waits for; it looks at the next batch, or when it is asked."""
         found = re.search(r"did not receive grad for rank \d+: ([\d ]+)", str(error))
         return _unused([self._trained[int(place)][0] for place in found[1].split()]) if found else None
 

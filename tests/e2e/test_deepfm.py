@@ -35,16 +35,16 @@ def test_killed_and_started_again_it_is_the_same_model(folder: Path) -> None:
     whole = fleetrun(*JOB, cwd=folder, warm=True)
     assert whole.code == 0, whole.err
     (folder / "model").rename(folder / "whole")
-    (folder / "checkpoints").rename(folder / "others")
+    (folder / "runs").rename(folder / "others")
     with RunningJob(JOB, folder, warm=True) as job:
-        first = folder / "checkpoints" / "step-00000020"
+        first = folder / "runs" / "step-00000020"
         wait_until(first.exists, 60, "the first checkpoint")
         job.send(signal.SIGKILL)
         job.finish()
     assert not (folder / "model").exists()
     again = fleetrun(*JOB, cwd=folder, warm=True)
     assert again.code == 0, again.err
-    assert re.search(r"AUC 0\.[78]\d+ on unseen clicks", again.out)
+    assert re.search(r"AUC 0\.8\d+ on unseen clicks", again.out)
     wanted, found = checkpoint.read_inference(folder / "whole"), checkpoint.read_inference(folder / "model")
     assert wanted.dense.keys() == found.dense.keys()
     for name, array in wanted.dense.items():

@@ -127,6 +127,8 @@ def find(folder: str | os.PathLike[str], contents: type[Contents] = Manifest) ->
 def _why_not(folder: Path, contents: type[Contents]) -> str:
     if not folder.exists():
         return "there is no such folder"
+    if steps := sorted(one.name for one in folder.glob("step-*") if (one / contents.FILE).exists()):
+        return f"it holds {', '.join(steps[-3:])} of fleet.Checkpoint; name one of them: {folder / steps[-1]}"
     if not folder.is_dir():
         return "it is a file; give the folder that was saved"
     others = (kind for kind in Contents.KINDS if kind.FILE != contents.FILE)

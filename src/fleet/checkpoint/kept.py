@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,16 @@ def save_kept(
     return [KeptPiece(info, server, tuple((key, form) for key, form, _ in tensors))]
 
 
-def load_kept(manifest: Manifest, folder: Path, wanted: Sequence[tuple[str, Form]]) -> list[npt.NDArray[Any]]:
-    """The bits of the wanted tensors, in their order; of one that was trained when it was saved, its values."""
+def load_kept(
+    manifest: Manifest,
+    folder: Path,
+    wanted: Sequence[tuple[str, Form]],
+    present: Mapping[str, npt.NDArray[Any]] | None = None,
+) -> list[npt.NDArray[Any]]:
+    """The bits of the wanted tensors, in their order; of one that was trained when it was saved, its values.
+
+    Those of which `present` has bits may be missing, or of another form: then they stay as they are.
+    """
     saved = {key: (piece, form) for piece in manifest.kept for key, form in piece.tensors}
     found: dict[str, npt.NDArray[Any]] = {}
     for piece in {saved[key][0] for key, _ in wanted if key in saved}:
@@ -42,7 +50,9 @@ def load_kept(manifest: Manifest, folder: Path, wanted: Sequence[tuple[str, Form
             found[key] = arrays[key]
     result = []
     for key, form in wanted:
-        if key in saved:
+        if present and key in present and (key not in saved or saved[key][1] != form):
+            result.append(present[key])
+        elif key in saved:
             _check(key, saved[key][1], form, folder)
             result.append(found[key])
         else:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType, ref
 
 import torch
 from torch import nn
@@ -142,9 +144,14 @@ class SparseModule(Holder):
             return [self.find(request) for request in requests]
         if self._is_dry:
             return [self._zeros(request) for request in requests]
-        found = []
-        for lookup in self.worker.lookups(requests, with_grad=self.has_grad):
+        found, worker, has_grad = [], self.worker, self.has_grad
+        if not (has_grad or self.training) and torch.is_grad_enabled() and self.weight.requires_grad:
+            worker.note_untrained([request.table for request in requests])
+        for lookup in worker.lookups(requests, with_grad=has_grad):
             assert lookup.rows is not None
+            if has_grad:
+                lookup.weight = self.weight
+                lookup.rows.register_post_accumulate_grad_hook(partial(_arrived, self.weight, ref(worker)))
             found.append(Found(lookup.rows, lookup.inverse, lookup.padding_row))
         return found
 
@@ -161,6 +168,14 @@ class SparseModule(Holder):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_worker": None, "_tables": ()}  # connections cannot be copied
+
+
+def _arrived(weight: torch.Tensor, worker: ReferenceType[Worker], rows: torch.Tensor) -> None:
+    """Gradients have come to rows. The module's `weight` gets one too, of no elements: whoever zeroes it means rows."""
+    if weight.grad is None:
+        weight.grad = torch.zeros_like(weight)
+        if (its := worker()) is not None:
+            its.drop_older(weight, rows)
 
 
 def checked_padding(padding_idx: object) -> int | None:

@@ -27,7 +27,7 @@ def _job(a: JobSpec, b: JobSpec) -> Iterator[str]:
     yield from _dense(a.dense, b.dense)
     yield from _names("tensor", [one.name for one in a.kept], [one.name for one in b.kept])
     for one, other in zip(a.kept, b.kept, strict=True):
-        yield from _fields(f"tensor {one.name!r}", one, other, ("dtype", "shape", "server"))
+        yield from _fields(f"tensor {one.name!r}", one, other, ("dtype", "shape", "server", "passing"))
 
 
 def _table(a: TableSpec, b: TableSpec) -> Iterator[str]:

@@ -38,6 +38,8 @@ class _Slot:
     group: int
     value: torch.Tensor
     gradient: torch.Tensor
+    version: int = 0
+    """Of the parameter: torch counts what is done to it in place."""
 
 
 class FlatParameters:
@@ -179,6 +181,15 @@ class FlatParameters:
         for begin, end in self._statistics_spans:
             self.gradient_buffer[begin:end] = self.value_buffer[begin:end]
 
+    def changed_by_hand(self) -> list[str]:
+        """The parameters that somebody has written to since the last call, as `load_state_dict` and `fill_` do."""
+        changed = []
+        for slot in self._slots:
+            if slot.group != self._statistics and slot.parameter._version != slot.version:
+                slot.version = slot.parameter._version
+                changed.append(slot.name)
+        return changed
+
     def take_statistics(self) -> None:
         """Write what stands in the place of their gradients into the running statistics."""
         for begin, end in self._statistics_spans:
@@ -213,7 +224,7 @@ class FlatParameters:
         parameter.data = value
         if group != self._statistics:
             parameter.grad = gradient
-        return _Slot(name, parameter, begin, group, value, gradient)
+        return _Slot(name, parameter, begin, group, value, gradient, parameter._version)
 
     def _address(self, slot: _Slot) -> int:
         return self.gradient_buffer.data_ptr() + 4 * slot.begin

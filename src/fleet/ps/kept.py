@@ -54,9 +54,7 @@ class KeptTensors:
     def _present(self, spec: KeptTensor, declared: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
         if now.dtype == declared.dtype and now.shape == declared.shape:
             return now
-        assert self.model is not None
-        owner, _, name = spec.name.rpartition(".")
-        if name in self.model.get_submodule(owner)._non_persistent_buffers_set:
+        if spec.passing:
             return declared
         form = Form(str(now.dtype).removeprefix("torch."), tuple(now.shape))
         raise UsageError(
@@ -97,13 +95,23 @@ def keep(named: Iterable[tuple[str, torch.Tensor]], num_servers: int, model: nn.
             raise UsageError(f"{name!r} lies on the meta device and has no values; call model.to_empty() first")
         server = sizes.index(min(sizes))
         sizes[server] += tensor.numel() * tensor.element_size()
-        kept.append((KeptTensor(name, dtype, tuple(tensor.shape), server), tensor))
+        passing = int(model is not None and _is_passing(model, name))
+        kept.append((KeptTensor(name, dtype, tuple(tensor.shape), server, passing), tensor))
     if (most := max(sizes)) > MAX_MESSAGE_BYTES // 2:
         raise UsageError(
             f"frozen parameters and buffers take {sum(sizes) >> 20} MiB, {most >> 20} of them on one server, which can "
             f"take {MAX_MESSAGE_BYTES >> 21}; use more servers"
         )
     return KeptTensors(kept, model)
+
+
+def _is_passing(model: nn.Module, name: str) -> bool:
+    """Whether it is a buffer that torch does not save."""
+    owner, _, own = name.rpartition(".")
+    try:
+        return own in model.get_submodule(owner)._non_persistent_buffers_set
+    except AttributeError:  # a parameter that only an optimizer has, under a name we gave it
+        return False
 
 
 def _bytes(tensor: torch.Tensor) -> NDArray[Any]:

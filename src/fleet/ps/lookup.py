@@ -47,6 +47,8 @@ class Lookup:
     rows: torch.Tensor | None = None
     version: int = 0
     """Of the servers when the rows were pulled."""
+    weight: torch.Tensor | None = None
+    """That of the module it was made for: who zeroes gradients leaves it without one."""
     has_padding: bool = False
     """Whether `rows` end with a row of zeros that no key has: that of padding."""
 

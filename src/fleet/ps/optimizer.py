@@ -64,6 +64,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         # Not Optimizer.__init__, which would make groups of its own: everything is the inner one's.
         self.__dict__.update(inner.__dict__)
         self.inner = inner
+        self._step_supports_amp_scaling = True
         self.job = job
         """What it was made by."""
         self._worker: Worker | None = None
@@ -101,6 +102,10 @@ class ServerOptimizer(PaddleMethods, Optimizer):
             )
         self._check_unchanged()
         share, flat = self._share, worker.flat
+        if not self._unscale(worker):
+            worker.zero_grad({*share.table_lrs, *share.table_groups})
+            worker.step({}, {**share.table_lrs, **dict.fromkeys(share.table_groups, 0.0)})
+            return loss
         if flat is not None and self.steps_here:
             flat.collect_gradients()
             if share.average is not None:
@@ -115,6 +120,27 @@ class ServerOptimizer(PaddleMethods, Optimizer):
             dense |= share.statistics
         worker.step(dense, {**share.table_lrs, **{table: rates[own] for table, own in share.table_groups.items()}})
         return loss
+
+    def _unscale(self, worker: Worker) -> bool:
+        """What `torch.amp.GradScaler` asks of an optimizer that unscales by itself; False: this step is to be skipped.
+
+        Left to itself it would unscale dense gradients only, for it does not know the rows. A worker that skips a step
+        still takes part in it, with nothing, so that the others do not wait.
+        """
+        if "found_inf" not in self.__dict__:
+            return True
+        share = self._share
+        tables = {*share.table_lrs, *share.table_groups}
+        if self.__dict__["grad_scale"] is None and tables:
+            raise UsageError(
+                "scaler.unscale_(optimizer) cannot reach the rows of tables; leave it out, scaler.step(optimizer) "
+                "unscales all gradients"
+            )
+        if float(self.__dict__["found_inf"]):
+            return False
+        if self.__dict__["grad_scale"] is not None:
+            worker.multiply_gradients(1.0 / float(self.__dict__["grad_scale"]), share.dense_groups, tables)
+        return True
 
     def _check_unchanged(self) -> None:
         """Servers follow changes of lr only; anything else that moved is an error, and so is a layer frozen or not."""

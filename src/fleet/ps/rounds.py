@@ -29,7 +29,7 @@ class Rounds:
                 "a worker that starts again must begin at the others' step"
             )
         for other in self._updates.values():
-            if other.dense.keys() != update.dense.keys():
+            if other.dense and update.dense and other.dense.keys() != update.dense.keys():
                 raise UsageError(
                     f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
                     "worker must step them in the same order"

@@ -220,6 +220,7 @@ class KeptTensor(JsonForm):
     dtype: str
     shape: tuple[int, ...]
     server: int
+    passing: int = 0  # 1: a buffer that torch does not save, so a checkpoint may lack it
 
     def __post_init__(self) -> None:
         name = _name("a kept tensor", self.name)
@@ -230,6 +231,7 @@ class KeptTensor(JsonForm):
             dtype=checked(owner, "dtype", self.dtype, Text(KEPT_DTYPES)),
             shape=checked(owner, "shape", self.shape, Many(Whole(least=0))),
             server=checked(owner, "server", self.server, Whole(least=0, most=MAX_PROCESSES - 1)),
+            passing=checked(owner, "passing", self.passing, Whole(least=0, most=1)),
         )
 
 

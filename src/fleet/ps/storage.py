@@ -118,7 +118,7 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
     job, server = holdings.job, holdings.server
     _check_mode(job, manifest, where)
     dense = _load_dense(holdings, manifest, where)  # before anything is replaced
-    kept = checkpoint.load_kept(manifest, where, _kept(holdings))
+    kept = checkpoint.load_kept(manifest, where, _kept(holdings), _passing(holdings))
     rows = 0
     for spec, table in zip(job.tables, holdings.tables, strict=True):
         rows += checkpoint.load_table(
@@ -167,6 +167,12 @@ def _load_dense(holdings: Holdings, manifest: checkpoint.Manifest, where: Path) 
         state = _native_rule(holdings, block).start(len(form))
         (found[block],) = checkpoint.split_buffer([form], values[block.begin : block.end], state)
     return [checkpoint.join_buffer([found[block] for block in blocks]) for blocks in by_group]
+
+
+def _passing(holdings: Holdings) -> dict[str, NDArray[Any]]:
+    """What stays of kept tensors that a checkpoint may lack."""
+    own = holdings.job.kept_on(holdings.server)
+    return {spec.name: bits for spec, bits in zip(own, holdings.kept, strict=False) if spec.passing}
 
 
 def _kept(holdings: Holdings) -> list[tuple[str, checkpoint.Form]]:

@@ -62,8 +62,9 @@ class Worker:
         self._ahead: list[Lookup] = []  # of the next batch, and until it is used of this one
         self._newest: list[Lookup] = []  # what the last `prefetch` made
         self._last_ahead: list[Lookup] = []  # what was ahead when the last step ended
-        self._has_warned = False
+        self._has_warned = self._has_warned_of_evaluation = False
         self._used: list[Lookup] = []  # of this batch; their gradients are the next push
+        self._untrained: set[int] = set()  # tables looked up in evaluation with gradients on, since the last step
         self._num_left = 0  # of those, the first: of tables that the last step was not about
 
     def lookups(self, requests: Sequence[Request], *, with_grad: bool) -> list[Lookup]:
@@ -108,12 +109,16 @@ class Worker:
         self._forget([lookup for lookup in self._ahead if lookup in self._last_ahead])  # this step makes their rows old
         # From a GPU all gradients are copied first, and waited for once.
         used = [lookup for lookup in self._used if lookup.table in table_lrs]
+        self._heed_zeroed(used)
+        self._warn_of_evaluation({lookup.table for lookup in used}, table_lrs)
         sparse = [(lookup, grads) for lookup in used if (grads := lookup.gradients()) is not None]
         versions = [lookup.version for lookup in used]
         self._used = [lookup for lookup in self._used if lookup.table not in table_lrs and lookup.may_matter]
         self._num_left = len(self._used)
         dense: list[list[Tensor]] = []
         if lrs and self.flat is not None and not self.policy.trains_locally:
+            if changed := self.flat.changed_by_hand():
+                self._refuse_changes(changed)
             self.flat.collect_gradients()
             self.flat.to_host()
             for part in self.flat.of_groups(self.flat.host_gradients, lrs):
@@ -133,6 +138,26 @@ class Worker:
         self._last_ahead = list(self._ahead)
         self.num_steps += 1
         self.client.check_rows()
+
+    def multiply_gradients(self, factor: float, groups: Collection[int], tables: Collection[int]) -> None:
+        """Multiply the gradients of some dense groups and of the rows of some tables."""
+        if self.flat is not None:
+            self.flat.collect_gradients()
+            for part in self.flat.of_groups(self.flat.gradient_buffer, groups):
+                part.mul_(factor)
+        for lookup in self._used:
+            if lookup.table in tables and lookup.rows is not None and lookup.rows.grad is not None:
+                lookup.rows.grad.mul_(factor)
+
+    def note_untrained(self, tables: Collection[int]) -> None:
+        """Rows of these tables were looked up with gradients on, but by a module in evaluation, which trains none."""
+        self._untrained.update(tables)
+
+    def drop_older(self, weight: torch.Tensor, newest: torch.Tensor) -> None:
+        """Drop the gradients of a module's rows, which somebody has zeroed, but those that have come since."""
+        for lookup in self._used:
+            if lookup.weight is weight and lookup.rows is not newest and lookup.rows is not None:
+                lookup.rows.grad = None
 
     def zero_grad(self, tables: Collection[int]) -> None:
         """Drop the gradients that rows of some tables have; their lookups may still get others."""
@@ -259,6 +284,41 @@ class Worker:
             lookup.shows,
             lookup.clicks,
         )
+
+    def _heed_zeroed(self, used: Sequence[Lookup]) -> None:
+        """`model.zero_grad()` and `parameter.grad = None` after `backward` mean rows too."""
+        for lookup in used:
+            if lookup.weight is not None and lookup.weight.grad is None and lookup.rows is not None:
+                lookup.rows.grad = None
+
+    def _warn_of_evaluation(self, used: Collection[int], stepped: Collection[int]) -> None:
+        untrained = sorted(self._untrained & set(stepped) - set(used))
+        self._untrained.clear()
+        if untrained and not self._has_warned_of_evaluation:
+            self._has_warned_of_evaluation = True
+            log.warning(
+                "rows of table %r get no gradients: their module was in evaluation. Call model.train() before "
+                "training or, where the rest is to stay in evaluation, train() of that module alone",
+                self.client.job.tables[untrained[0]].name,
+            )
+
+    def _refuse_changes(self, names: Sequence[str]) -> None:
+        """Parameters were written to, but their values are the servers'; an error, unless they were written back."""
+        assert self.flat is not None
+        what = f"parameter {names[0]!r} was changed by hand after fleet.init_worker()"
+        remedy = "change it before that call; fleet.load_model() loads what was saved"
+        if self.client.job.mode != "sync":  # the servers' values have moved on meanwhile: nobody can tell
+            log.warning("%s; the servers' value takes its place: %s", what, remedy)
+            return
+        mine = self.flat.value_buffer.clone()
+        self.policy.refresh()
+        theirs = dict(self.flat.parameters())
+        theirs = {name: theirs[name].clone() for name in names}
+        self.flat.value_buffer.copy_(mine)
+        here = dict(self.flat.parameters())
+        for name in names:
+            if not torch.equal(here[name], theirs[name]):
+                raise UsageError(f"{what.replace(names[0], name)}, but its value is on the servers; {remedy}")
 
     def _refuse_nonfinite(self, what: str, grads: torch.Tensor) -> None:
         """Before anything is sent: a push that only some of the servers take would leave them apart."""

@@ -88,6 +88,11 @@ def declare(model: nn.Module | None, optimizers: Sequence[ServerOptimizer]) -> D
         for group in optimizer.param_groups:
             for number, parameter in enumerate(group["params"]):
                 name = names.get(id(parameter), f"group{len(rules)}.{number}")
+                if not is_lazy(parameter) and parameter.shape[:1] == (0,) and id(parameter) not in names:
+                    raise UsageError(
+                        "the optimizer has the rows of a fleet.nn module that is in no model of this job; call "
+                        "fleet.distributed_model(model) before fleet.init_worker()"
+                    )
                 if group_of.setdefault(id(parameter), len(rules)) != len(rules):
                     raise UsageError(f"parameter {name!r} is in two optimizers or groups; give it to one of them")
                 trained.append((name, parameter, len(rules)))

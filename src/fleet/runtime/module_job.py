@@ -53,7 +53,12 @@ class ModuleJob:
         if self._model not in (None, model) and not self._has_left:
             raise UsageError(
                 f"fleet.distributed_model() was given a {type(self._model).__name__} before, and a job has one model; "
-                "put both into one: nn.ModuleList([first, second])"
+                "put both into one, nn.ModuleList([first, second]), or call fleet.stop_worker() first to begin anew"
+            )
+        if self._worker is not None and self._model is None:
+            raise NotReadyError(
+                "fleet.distributed_model() must come before fleet.init_worker(), which tells the servers what is "
+                "trained"
             )
         if self._model is not model:
             self._optimizers = [one for one in self._optimizers if not self._has_left]  # those of a job that is over

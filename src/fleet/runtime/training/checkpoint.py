@@ -188,6 +188,8 @@ class Checkpoint:
             if len(set(workers.gather_bytes(crc))) > 1:
                 raise CheckpointError(f"workers see different files in {source.where}; the file system must be shared")
             self._run.restore(source)
+            if workers.rank == 0:
+                _tell(f"going on from {source.where}")
         self._step = int(chosen or 0)
         return self._step
 
@@ -228,3 +230,10 @@ def _run_of(model: nn.Module, optimizer: Optimizer | Sequence[Optimizer], object
     if not isinstance(optimizer, Optimizer):
         raise UsageTypeError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
     return CollectiveRun(model, optimizer, objects)
+
+
+def _tell(text: str) -> None:
+    """A line for whoever starts a run: not a warning, but worth seeing unless logging says otherwise."""
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.INFO)
+    log.info("%s", text)

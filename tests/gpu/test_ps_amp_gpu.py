@@ -8,7 +8,7 @@ from torch import nn
 
 import fleet
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")]
 
 
 class Model(nn.Module):

@@ -66,7 +66,7 @@ ORDER = {
         ((STOP_WORKER, STOP_WORKER + "fleet.save_persistables('saved')\n"),),
     ),
     "two models": Mistake(
-        r"fleet\.distributed_model\(\) was given a Clicks before, .*; put both into one: nn\.ModuleList",
+        r"fleet\.distributed_model\(\) was given a Clicks before, .*; put both into one, nn\.ModuleList",
         ((MODEL, MODEL + MODEL),),
     ),
 }

@@ -89,7 +89,7 @@ def test_a_folder_of_the_other_kind_is_called_by_its_name(tmp_path: Path) -> Non
 def test_a_second_model_is_refused_and_the_same_one_is_not() -> None:
     with joined() as one:
         assert one.fleet.distributed_model(one.model) is one.model
-        with pytest.raises(UsageError, match=r"given a Net before.*put both into one: nn.ModuleList\(\[first, second"):
+        with pytest.raises(UsageError, match=r"given a Net before.*put both into one, nn.ModuleList\(\[first, second"):
             one.fleet.distributed_model(nn.Linear(1, 1))
         one.train(1)
         one.fleet.stop_worker()

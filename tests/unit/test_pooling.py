@@ -265,3 +265,8 @@ def test_arguments_that_do_not_fit(args: tuple[Any, ...], message: str) -> None:
 def test_slots_need_two_dimensions() -> None:
     with pytest.raises(UsageError, match=r"inverse must have shape \[slots, batch\], got \[3\]"):
         pool_slots(torch.zeros(4, 2), torch.zeros(3, dtype=torch.int64))
+
+
+def test_offsets_with_two_dimensions_of_ids_are_refused() -> None:
+    with pytest.raises(UsageError, match="offsets cut bags out of 1-D ids, and these are 2-D"):
+        pool(torch.ones(2, 3), torch.zeros(2, 2, dtype=torch.int64), torch.tensor([0, 2]), "sum")

@@ -64,8 +64,8 @@ def pool(
         return _gather(rows, inverse.reshape(1, -1)).view(*inverse.shape, rows.shape[1])
     if offsets is not None and inverse.dim() != 1:
         raise UsageError(
-            f"offsets cut bags out of 1-D ids, and these are {inverse.dim()}-D; leave offsets out where each row of 2-D "
-            "ids is a bag, or flatten the ids"
+            f"offsets cut bags out of 1-D ids, and these are {inverse.dim()}-D; leave offsets out where each row of "
+            "2-D ids is a bag, or flatten the ids"
         )
     if offsets is None:
         if inverse.dim() != 2:

@@ -69,6 +69,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         """What it was made by."""
         self._worker: Worker | None = None
         self._has_left = False
+        self._weights: list[torch.Tensor] = []  # those that stand for rows
         self._share = Share()
         self._is_elsewhere = False  # its state: on the servers, also when this worker has left them
         self._settings: list[list[Any]] = []
@@ -77,6 +78,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
         """Take over what `fleet.init_worker()` found out."""
         self._worker, self._share, self._has_left = worker, share, False
         self._is_elsewhere = share.average is None and not worker.policy.trains_locally
+        self._weights = [one for group in self.param_groups for one in group["params"] if not one.numel()]
 
     @property
     def steps_here(self) -> bool:
@@ -111,7 +113,7 @@ class ServerOptimizer(PaddleMethods, Optimizer):
             if share.average is not None:
                 share.average(flat.gradient_buffer)
             if worker.takes(flat.of_groups(flat.gradient_buffer, {*share.dense_groups, *share.statistics})):
-                self.inner.step()
+                self._step_here()
                 if share.average is not None:
                     flat.take_statistics()
         rates = [_rate(index, group["lr"]) for index, group in enumerate(self.param_groups)]
@@ -120,6 +122,15 @@ class ServerOptimizer(PaddleMethods, Optimizer):
             dense |= share.statistics
         worker.step(dense, {**share.table_lrs, **{table: rates[own] for table, own in share.table_groups.items()}})
         return loss
+
+    def _step_here(self) -> None:
+        """The inner step, on dense parameters: the gradients of `weight`s, which have no elements, are signs only."""
+        signs = [weight.grad for weight in self._weights]
+        for weight in self._weights:
+            weight.grad = None
+        self.inner.step()
+        for weight, sign in zip(self._weights, signs, strict=True):
+            weight.grad = sign
 
     def _unscale(self, worker: Worker) -> bool:
         """What `torch.amp.GradScaler` asks of an optimizer that unscales by itself; False: this step is to be skipped.

@@ -147,6 +147,18 @@ Bags as_bags(const AnyArray& inverse, const AnyArray& offsets, bool mean, bool i
   return bags;
 }
 
+// Does some work without the GIL, if every entry of the inverse names one of so many rows.
+template <class Work>
+void if_valid(const AnyArray& inverse, const Bags& bags, std::size_t num_rows, const Work& work) {
+  bool valid = false;
+  {
+    nb::gil_scoped_release release;
+    valid = fleet::all_below(bags.inverse, bags.n, num_rows);
+    if (valid) work();
+  }
+  if (!valid) bad_inverse(inverse, num_rows);
+}
+
 void pool_bags(nb::handle rows_object, nb::handle inverse_object, nb::handle offsets_object, nb::handle out_object,
                bool mean, bool include_last_offset, std::int64_t padding) {
   const auto rows_matrix = as_matrix<const float>(rows_object, "rows");
@@ -156,13 +168,7 @@ void pool_bags(nb::handle rows_object, nb::handle inverse_object, nb::handle off
   const Bags bags = as_bags(inverse, offsets, mean, include_last_offset, padding);
   const auto out = as_matrix<float>(out_object, "out");
   check_shape(out, "out", bags.num_bags, rows.width);
-  bool valid = false;
-  {
-    nb::gil_scoped_release release;
-    valid = fleet::all_below(bags.inverse, bags.n, rows.num_rows);
-    if (valid) fleet::pool_bags(rows, bags, out.data, out.stride);
-  }
-  if (!valid) bad_inverse(inverse, rows.num_rows);
+  if_valid(inverse, bags, rows.num_rows, [&] { fleet::pool_bags(rows, bags, out.data, out.stride); });
 }
 
 void unpool_bags(nb::handle grad_out_object, nb::handle inverse_object, nb::handle offsets_object,
@@ -174,13 +180,8 @@ void unpool_bags(nb::handle grad_out_object, nb::handle inverse_object, nb::hand
   const auto rows_matrix = as_matrix<float>(grad_rows_object, "grad_rows");
   const Rows<float> grad_rows = as_rows(rows_matrix, "grad_rows");
   check_shape(grad_out, "grad_out", bags.num_bags, grad_rows.width);
-  bool valid = false;
-  {
-    nb::gil_scoped_release release;
-    valid = fleet::all_below(bags.inverse, bags.n, grad_rows.num_rows);
-    if (valid) fleet::unpool_bags(grad_out.data, grad_out.stride, bags, grad_rows);
-  }
-  if (!valid) bad_inverse(inverse, grad_rows.num_rows);
+  if_valid(inverse, bags, grad_rows.num_rows,
+           [&] { fleet::unpool_bags(grad_out.data, grad_out.stride, bags, grad_rows); });
 }
 
 // float32, one for each entry of the inverse.
@@ -206,13 +207,7 @@ void pool_weighted(nb::handle rows_object, nb::handle inverse_object, nb::handle
   const float* const weights = as_weights(kept, weights_object, "weights", bags.n);
   const auto out = as_matrix<float>(out_object, "out");
   check_shape(out, "out", bags.num_bags, rows.width);
-  bool valid = false;
-  {
-    nb::gil_scoped_release release;
-    valid = fleet::all_below(bags.inverse, bags.n, rows.num_rows);
-    if (valid) fleet::pool_weighted(rows, bags, weights, out.data, out.stride);
-  }
-  if (!valid) bad_inverse(inverse, rows.num_rows);
+  if_valid(inverse, bags, rows.num_rows, [&] { fleet::pool_weighted(rows, bags, weights, out.data, out.stride); });
 }
 
 void unpool_weighted(nb::handle grad_out_object, nb::handle inverse_object, nb::handle offsets_object,
@@ -226,13 +221,8 @@ void unpool_weighted(nb::handle grad_out_object, nb::handle inverse_object, nb::
   const auto rows_matrix = as_matrix<float>(grad_rows_object, "grad_rows");
   const Rows<float> grad_rows = as_rows(rows_matrix, "grad_rows");
   check_shape(grad_out, "grad_out", bags.num_bags, grad_rows.width);
-  bool valid = false;
-  {
-    nb::gil_scoped_release release;
-    valid = fleet::all_below(bags.inverse, bags.n, grad_rows.num_rows);
-    if (valid) fleet::unpool_weighted(grad_out.data, grad_out.stride, bags, weights, grad_rows);
-  }
-  if (!valid) bad_inverse(inverse, grad_rows.num_rows);
+  if_valid(inverse, bags, grad_rows.num_rows,
+           [&] { fleet::unpool_weighted(grad_out.data, grad_out.stride, bags, weights, grad_rows); });
 }
 
 void grade_weights(nb::handle grad_out_object, nb::handle inverse_object, nb::handle offsets_object,
@@ -246,13 +236,8 @@ void grade_weights(nb::handle grad_out_object, nb::handle inverse_object, nb::ha
   nb::ndarray<float, nb::c_contig> kept;
   float* const grad_weights = as_weights(kept, grad_weights_object, "grad_weights", bags.n);
   check_shape(grad_out, "grad_out", bags.num_bags, rows.width);
-  bool valid = false;
-  {
-    nb::gil_scoped_release release;
-    valid = fleet::all_below(bags.inverse, bags.n, rows.num_rows);
-    if (valid) fleet::grade_weights(grad_out.data, grad_out.stride, bags, rows, grad_weights);
-  }
-  if (!valid) bad_inverse(inverse, rows.num_rows);
+  if_valid(inverse, bags, rows.num_rows,
+           [&] { fleet::grade_weights(grad_out.data, grad_out.stride, bags, rows, grad_weights); });
 }
 
 }  // namespace

@@ -24,14 +24,16 @@ HEAD = """
             time.sleep(0.02)
 """
 
-SERVERS = f"""{HEAD}
+START = f"""{HEAD}
     fleet.init()
     if fleet.is_server():
         sys.exit(fleet.run_server())
     me = fleet.worker_index()
     model = fleet.distributed_model(nn.Sequential(fleet.nn.Embedding(4, "ads"), nn.Linear(4, 1)))
     optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
-    if me == 0:
+"""
+
+SERVERS = f"""{START}    if me == 0:
         until_said(1, "waits for worker 0 to send the first values")
     fleet.init_worker()
     for step in range(3):
@@ -73,14 +75,7 @@ def test_every_kind_of_wait_in_a_job_with_servers(tmp_path: Path) -> None:
     assert "worker 0 waits" not in result.err
 
 
-LOOKED_AT = f"""{HEAD}
-    fleet.init()
-    if fleet.is_server():
-        sys.exit(fleet.run_server())
-    me = fleet.worker_index()
-    model = fleet.distributed_model(nn.Sequential(fleet.nn.Embedding(4, "ads"), nn.Linear(4, 1)))
-    optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
-    fleet.init_worker()
+LOOKED_AT = f"""{START}    fleet.init_worker()
     if me == 0:
         until_said(1, "waits for the gradients of worker 0, step 0; ([3-9]|1.) s")
     model(torch.arange(4)).sum().backward()

@@ -44,6 +44,7 @@ def test_killed_and_started_again_it_is_the_same_model(folder: Path) -> None:
     assert not (folder / "model").exists()
     again = fleetrun(*JOB, cwd=folder, warm=True)
     assert again.code == 0, again.err
+    assert re.search(r"going on from \S+/runs/step-000000\d\d", again.out + again.err)
     assert re.search(r"AUC 0\.8\d+ on unseen clicks", again.out)
     wanted, found = checkpoint.read_inference(folder / "whole"), checkpoint.read_inference(folder / "model")
     assert wanted.dense.keys() == found.dense.keys()

@@ -73,13 +73,6 @@ class Util:
         if host is not values:
             values.copy_(host)
 
-    def broadcast_(self, values: torch.Tensor) -> None:
-        """Replace a tensor by worker 0's, bit by bit and in place; shapes are not compared."""
-        if values.numel():
-            host = values.detach().cpu().contiguous()
-            self._worlds["worker"].broadcast(host.view(-1).view(torch.uint8))  # Gloo does not know every type
-            values.copy_(host)
-
     def all_gather(self, input: Any, comm_world: WorldName = "worker") -> list[Any]:
         """The values of every process of the world, by rank; they may differ in shape and kind."""
         return [unpack(data) for data in self._worlds[comm_world].gather_bytes(pack(input))]

@@ -39,10 +39,6 @@ class World(ABC):
     def reduce(self, values: torch.Tensor, op: dist.ReduceOp.RedOpType) -> None:
         """Combine `values` over the group, in place."""
 
-    @abstractmethod
-    def broadcast(self, values: torch.Tensor) -> None:
-        """Replace `values`, of one type and size everywhere, by those of rank 0, in place."""
-
     def barrier(self) -> None:
         """Return when every member has come here."""
         self.reduce(torch.zeros(1), dist.ReduceOp.SUM)
@@ -61,9 +57,6 @@ class Alone(World):
         return [own]
 
     def reduce(self, values: torch.Tensor, op: dist.ReduceOp.RedOpType) -> None:
-        pass
-
-    def broadcast(self, values: torch.Tensor) -> None:
         pass
 
     def close(self) -> None:
@@ -108,11 +101,6 @@ class GlooWorld(World):
         options = dist.AllreduceOptions()
         options.reduceOp = dist.ReduceOp(op)
         self._wait(self._group.allreduce([values], options), call)
-
-    def broadcast(self, values: torch.Tensor) -> None:
-        options = dist.BroadcastOptions()
-        options.rootRank = 0
-        self._wait(self._group.broadcast([values], options), "broadcast")
 
     def _wait(self, work: Any, call: str) -> None:
         try:

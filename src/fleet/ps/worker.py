@@ -305,20 +305,18 @@ class Worker:
     def _refuse_changes(self, names: Sequence[str]) -> None:
         """Parameters were written to, but their values are the servers'; an error, unless they were written back."""
         assert self.flat is not None
-        what = f"parameter {names[0]!r} was changed by hand after fleet.init_worker()"
+        what = "parameter %r was changed by hand after fleet.init_worker(), but its value is on the servers; "
         remedy = "change it before that call; fleet.load_model() loads what was saved"
         if self.client.job.mode != "sync":  # the servers' values have moved on meanwhile: nobody can tell
-            log.warning("%s; the servers' value takes its place: %s", what, remedy)
+            log.warning(f"{what}{remedy}", names[0])
             return
         mine = self.flat.value_buffer.clone()
         self.policy.refresh()
-        theirs = dict(self.flat.parameters())
-        theirs = {name: theirs[name].clone() for name in names}
+        theirs = {name: value.clone() for name, value in self.flat.parameters() if name in names}
         self.flat.value_buffer.copy_(mine)
-        here = dict(self.flat.parameters())
-        for name in names:
-            if not torch.equal(here[name], theirs[name]):
-                raise UsageError(f"{what.replace(names[0], name)}, but its value is on the servers; {remedy}")
+        for name, value in self.flat.parameters():
+            if name in names and not torch.equal(value, theirs[name]):
+                raise UsageError(f"{what}{remedy}" % name)
 
     def _refuse_nonfinite(self, what: str, grads: torch.Tensor) -> None:
         """Before anything is sent: a push that only some of the servers take would leave them apart."""

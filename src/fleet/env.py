@@ -185,6 +185,18 @@ FLEET_INIT_TIMEOUT_S = _seconds(
 FLEET_RPC_TIMEOUT_S = _seconds(
     "FLEET_RPC_TIMEOUT_S", "How long a worker keeps trying to reach a server before it gives up; 60 when unset."
 )
+FLEET_DURABLE = _text(
+    "FLEET_DURABLE", "Folder in which servers keep a journal, and workers what they send; `fleetrun --durable` sets it."
+)
+FLEET_JOURNAL = _choice(
+    "FLEET_JOURNAL",
+    ("OFF", "OS", "INTERVAL", "ALWAYS"),
+    "When a server's journal reaches the disk; OS, where there is a FLEET_DURABLE, when unset.",
+)
+FLEET_RECOVERY_TIMEOUT_S = _seconds(
+    "FLEET_RECOVERY_TIMEOUT_S",
+    "How long workers of a durable job wait for a server that is being started again; 300 when unset.",
+)
 FLEET_STEP_TIMEOUT_S = _seconds(
     "FLEET_STEP_TIMEOUT_S", "How long a synchronous step waits for the other workers; 600 when unset."
 )

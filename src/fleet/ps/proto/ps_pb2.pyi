@@ -19,14 +19,18 @@ class Caller(_message.Message):
 class DeclareRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "job", "server_index")
+        __slots__ = ("caller", "job", "server_index", "life", "run")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         JOB_FIELD_NUMBER: _ClassVar[int]
         SERVER_INDEX_FIELD_NUMBER: _ClassVar[int]
+        LIFE_FIELD_NUMBER: _ClassVar[int]
+        RUN_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         job: str
         server_index: int
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., job: _Optional[str] = ..., server_index: _Optional[int] = ...) -> None: ...
+        life: int
+        run: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., job: _Optional[str] = ..., server_index: _Optional[int] = ..., life: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -38,16 +42,24 @@ class DeclareRequest(_message.Message):
 class DeclareReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("instance", "is_started", "version", "model_dir")
+        __slots__ = ("instance", "is_started", "version", "model_dir", "incarnation", "run", "steps", "position")
         INSTANCE_FIELD_NUMBER: _ClassVar[int]
         IS_STARTED_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
         MODEL_DIR_FIELD_NUMBER: _ClassVar[int]
+        INCARNATION_FIELD_NUMBER: _ClassVar[int]
+        RUN_FIELD_NUMBER: _ClassVar[int]
+        STEPS_FIELD_NUMBER: _ClassVar[int]
+        POSITION_FIELD_NUMBER: _ClassVar[int]
         instance: int
         is_started: bool
         version: int
         model_dir: str
-        def __init__(self, instance: _Optional[int] = ..., is_started: _Optional[bool] = ..., version: _Optional[int] = ..., model_dir: _Optional[str] = ...) -> None: ...
+        incarnation: int
+        run: int
+        steps: int
+        position: bytes
+        def __init__(self, instance: _Optional[int] = ..., is_started: _Optional[bool] = ..., version: _Optional[int] = ..., model_dir: _Optional[str] = ..., incarnation: _Optional[int] = ..., run: _Optional[int] = ..., steps: _Optional[int] = ..., position: _Optional[bytes] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -168,7 +180,7 @@ class PushRequest(_message.Message):
         has_clicks: bool
         def __init__(self, table: _Optional[int] = ..., lr: _Optional[float] = ..., has_counts: _Optional[bool] = ..., has_clicks: _Optional[bool] = ...) -> None: ...
     class Header(_message.Message):
-        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups", "pull_only_read")
+        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups", "pull_only_read", "position", "steps")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         STEP_FIELD_NUMBER: _ClassVar[int]
@@ -182,6 +194,8 @@ class PushRequest(_message.Message):
         TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
         DENSE_GROUPS_FIELD_NUMBER: _ClassVar[int]
         PULL_ONLY_READ_FIELD_NUMBER: _ClassVar[int]
+        POSITION_FIELD_NUMBER: _ClassVar[int]
+        STEPS_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         sequence: int
         step: int
@@ -195,7 +209,9 @@ class PushRequest(_message.Message):
         timeout_ms: int
         dense_groups: _containers.RepeatedScalarFieldContainer[int]
         pull_only_read: _containers.RepeatedScalarFieldContainer[bool]
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ..., pull_only_read: _Optional[_Iterable[bool]] = ...) -> None: ...
+        position: bytes
+        steps: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ..., pull_only_read: _Optional[_Iterable[bool]] = ..., position: _Optional[bytes] = ..., steps: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

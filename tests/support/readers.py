@@ -18,6 +18,8 @@ PATIENCE_S = 60.0
 class ThreadJob:
     """What fleet.data uses of a Fleet; `util` is the job itself."""
 
+    progress = None
+
     def __init__(self, num_workers: int, is_collective: bool = False) -> None:
         self._num = num_workers
         self._is_collective = is_collective

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.distributed as dist
 
 from fleet.errors import CommunicationError, RoleError, UsageError
+
+if TYPE_CHECKING:
+    from fleet.ps.progress import Progress
 
 
 class _Util(Protocol):
@@ -21,6 +24,8 @@ class ReaderFleet(Protocol):
 
     @property
     def util(self) -> _Util: ...
+    @property
+    def progress(self) -> Progress | None: ...
     def worker_index(self) -> int: ...
     def worker_num(self) -> int: ...
     def is_server(self) -> bool: ...
@@ -40,6 +45,7 @@ class Workers:
         self.index = job.worker_index()
         self.num = job.worker_num()
         self.is_collective = self.num > 1 and job.is_collective()
+        self.progress = job.progress
         self._job = job
 
     def join(self) -> AbstractContextManager[Any]:

@@ -72,6 +72,10 @@ class Gradients:
     pulled_version: int = 0
     stepped: frozenset[int] | None = None
     """The tables that the step was about, also those without a gradient in it; None: all."""
+    steps: int = 0
+    """How many steps of the worker, of all its lives, are behind it with this one."""
+    position: bytes = b""
+    """Where the worker's data was, for its next life."""
 
 
 class Pending:
@@ -127,6 +131,12 @@ class Client:
         self._num_rows = [0] * len(self._limited)
         self.has_refused_rows = False
         """Whether `check_rows` has raised."""
+        self.position: Callable[[], bytes] | None = None
+        """Asked when a step is made: where the worker's data is."""
+        self.resumed_steps = 0
+        """How many steps of this worker's former lives the servers have."""
+        self.resumed_position = b""
+        """What came with the last of them."""
 
     @property
     def num_servers(self) -> int:
@@ -154,6 +164,7 @@ class Client:
         )
         self._instances = [reply.instance for reply, _ in replies]
         self.model_dir = replies[0][0].model_dir
+        self.resumed_steps, self.resumed_position = replies[0][0].steps, replies[0][0].position
         return all(reply.is_started for reply, _ in replies), {reply.version for reply, _ in replies}
 
     def start(self, values: Sequence[Tensors]) -> None:
@@ -245,6 +256,8 @@ class Client:
                     pull_tables=[lookup.table for lookup in lookups],
                     timeout_ms=int(timeout_s * 1000),
                     pull_only_read=_only_read(lookups),
+                    steps=gradients.steps,
+                    position=gradients.position if server == 0 else b"",
                 )
                 tensors: list[Tensor] = [tensor for part in gradients.tables for tensor in part.part(server)]
                 if gradients.dense:

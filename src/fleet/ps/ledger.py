@@ -22,6 +22,10 @@ class _Worker:
     """Every sequence number up to this one was taken."""
     later: set[int] = field(default_factory=set)
     """Those taken beyond it: a worker may have several pushes under way."""
+    steps: int = 0
+    """How many of its steps were taken, in all its lives."""
+    position: bytes = b""
+    """What came with the last of them."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -49,6 +53,16 @@ class Ledger:
                 return False
             entry.incarnation, entry.upto, entry.later = incarnation, 0, set()
             return True
+
+    def standing(self, worker: int) -> tuple[int, bytes]:
+        """How many steps of a worker were taken, in all its lives, and what came with the last of them."""
+        entry = self._workers[worker]
+        return entry.steps, entry.position
+
+    def note(self, worker: int, steps: int, position: bytes) -> None:
+        """Note how far a worker is; inside `once`."""
+        if steps:
+            self._workers[worker].steps, self._workers[worker].position = steps, position
 
     @contextmanager
     def once(self, worker: int, incarnation: int, sequence: int) -> Iterator[bool]:

@@ -36,9 +36,10 @@ class Rounds:
                 )
         self._updates[update.worker] = update
 
-    def join(self, worker: int) -> None:
-        """Let in a worker that has started, maybe again: what it pushed in a former life does not count."""
-        self._updates.pop(worker, None)
+    def join(self, worker: int, *, keeps_update: bool = False) -> None:
+        """Let in a worker that has started, maybe again: what it pushed in a former life does not count, or stays."""
+        if not keeps_update:
+            self._updates.pop(worker, None)
         self._present.add(worker)
         self.gone.discard(worker)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet import env
 from fleet.errors import CommunicationError, DeadlineError, NotReadyError, UsageError
 from fleet.ps import storage
 from fleet.ps.holdings import Holdings, make_holdings
@@ -50,6 +51,7 @@ class Service:
         self._opening = opening
         self._model_dir = None if model_dir is None else storage.checked_folder(model_dir)
         self._instance = time.time_ns()
+        self._is_durable = env.FLEET_DURABLE.get() is not None
         self._changed = threading.Condition()  # guards what follows, and is notified of each new version
         self._applying = threading.Lock()  # one step is applied at a time
         self._is_closed = False
@@ -112,15 +114,18 @@ class Service:
         is_new = self._ledger.greet(caller.worker, caller.incarnation)
         with self._applying, self._changed:
             if is_new:
-                self._rounds.join(caller.worker)
+                self._rounds.join(caller.worker, keeps_update=self._is_durable)
                 self._meetings.forget(caller.worker)
                 self._changed.notify_all()  # its former life may wait for a step
-            version = self._rounds.version
+            version = self._rounds.version + (caller.worker in self._rounds.pushed())
+        steps, position = self._ledger.standing(caller.worker)
         reply = ps_pb2.DeclareReply.Header(
             instance=self._instance,
             is_started=holdings.is_started,
             version=version,
             model_dir="" if self._model_dir is None else str(self._model_dir),
+            steps=steps,
+            position=position,
         )
         return reply, ()
 
@@ -234,6 +239,8 @@ class Service:
             elif is_new:
                 skipped = holdings.apply(update)
                 staleness = self._advance(update, header.pulled_version)
+            if is_new:
+                self._ledger.note(header.caller.worker, header.steps, header.position)
         if is_new:
             self._stats.pushed(update, staleness, skipped)
         else:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from fleet.collective.util import Util
     from fleet.ps.placement import Dispatch, Dispatcher
+    from fleet.ps.progress import Progress
     from fleet.runtime.module_job import ModuleJob
     from fleet.runtime.programs.job import ProgramJob
     from fleet.runtime.servers import ServerJob, Servers
@@ -75,6 +76,22 @@ class ServerCalls(Questions):
 
             self._servers = Servers(self._identity())
         return self._servers
+
+    @property
+    def progress(self) -> Progress | None:
+        """Where the script of this worker is, for its next life; None in a job whose workers have one life only."""
+        return None if self._is_collective else self._server_side().progress
+
+    def steps_done(self) -> int:
+        """How many steps this worker has made in all its lives: 0 in a new job.
+
+        In a durable job a worker may be killed and started again alone. A script that counts its steps begins with this
+        number; one that only loops over `fleet.data.shard` need not ask.
+        """
+        worker = self._server_job().worker("fleet.steps_done()")
+        if worker.progress is not None:
+            worker.progress.catch_up()
+        return worker.steps_done
 
     def init_server(self, model_dir: str | PathLike[str] | None = None) -> None:
         """Prepare this server; with `model_dir` it begins with a checkpoint of `save_persistables`."""

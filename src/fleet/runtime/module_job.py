@@ -103,6 +103,7 @@ class ModuleJob:
             connect=servers.connect,
             dispatcher=dispatcher,
             average=self._average,
+            progress=servers.progress,
         )
         unstopped.joined(self._worker)
 

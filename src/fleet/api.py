@@ -142,7 +142,7 @@ class Fleet(ServerCalls):
         if self._util is None:
             from fleet.collective.util import Util
 
-            self._util = Util(self._identity())
+            self._util = Util(self._identity(), self._worker_world())
         return self._util
 
     @property

@@ -54,6 +54,11 @@ class ThreadJob:
     def util(self) -> ThreadJob:
         return self
 
+    def gather_at(self, topic: str, input: Any) -> list[Any]:
+        told = self.all_gather([topic, input])
+        assert {name for name, _ in told} == {topic}
+        return [value for _, value in told]
+
     def all_gather(self, input: Any) -> list[Any]:
         self._values[self.worker_index()] = input
         self._meeting.wait(PATIENCE_S)

@@ -70,7 +70,8 @@ def train(mode: str, kind: str, how: set[str]) -> None:
         if "meets" in how:
             counted = fleet.util.all_reduce(1)
             assert counted == fleet.worker_num(), counted
-            Path(f"epochs-{fleet.worker_index()}").open("a").write(f"{epoch}\n")
+            with Path(f"epochs-{fleet.worker_index()}").open("a") as file:
+                print(epoch, file=file)
     assert data.epoch == NUM_EPOCHS
     fleet.stop_worker()
 

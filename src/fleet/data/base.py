@@ -36,6 +36,7 @@ class Shard(ABC):
         self._epoch = 0
         self._count = 0
         self._place = None if workers.progress is None else workers.progress.add(self)
+        self._number = 0 if self._place is None else self._place.number
 
     @property
     def epoch(self) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 class _Util(Protocol):
     def all_gather(self, input: Any) -> list[Any]: ...
+    def gather_at(self, topic: str, input: Any) -> list[Any]: ...
 
 
 class ReaderFleet(Protocol):
@@ -65,14 +66,16 @@ class Workers:
                 listed = ", ".join(f"{value} on {name_workers(of)}" for value, of in holders.items())
                 raise UsageError(f"fleet.data.shard: {name} is not the same on all workers: {listed}; {remedy}")
 
-    def ask(self, state: int) -> Callable[[], list[int]]:
+    def ask(self, state: int, topic: str) -> Callable[[], list[int]]:
         """Tell the others a small number; the function that comes back waits for theirs, by worker.
+
+        `topic` says what it is about: one of them may be started again, and ask what was asked before.
 
         In a collective job the numbers travel while this worker trains. The default group is used, from the thread that
         trains, so that the order of its operations is the same everywhere.
         """
         if not self.is_collective:
-            told = self._job.util.all_gather(state)
+            told = self._job.util.gather_at(topic, state)
             return lambda: told
         states = torch.zeros(self.num, dtype=torch.uint8)
         states[self.index] = state

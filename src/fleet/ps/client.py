@@ -143,6 +143,11 @@ class Client:
         """How many servers the job has."""
         return len(self.transports)
 
+    @property
+    def num_workers(self) -> int:
+        """How many workers the job has."""
+        return self.job.num_workers
+
     def declare(self) -> tuple[bool, int]:
         """Tell every server what is trained; returns whether dense parameters have values, and the version."""
         deadline = time.monotonic() + rpc_timeout_s()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from fleet.errors import UsageError
 from fleet.ps.proto import ps_pb2
@@ -24,6 +25,8 @@ class Meeting:
     texts: dict[int, str] = field(default_factory=dict)
     signs: int = 0
     """How often somebody has come, or said that it is at work."""
+    is_answered: bool = False
+    """Whether somebody has been told what was said: then it stays as it is, for those who ask again."""
 
     def missing(self, awaited: Collection[int]) -> list[int]:
         """Those of the awaited who have not come."""
@@ -31,10 +34,15 @@ class Meeting:
 
 
 class Meetings:
-    """The meetings of a job, by name. `changed` is the server's lock, which is notified of everything that happens."""
+    """The meetings of a job, by name. `changed` is the server's lock, which is notified of everything that happens.
 
-    def __init__(self, changed: threading.Condition) -> None:
+    `is_durable`: workers are started again alone. What a former life said then counts until the next says it anew, and
+    where others have been told it, for good: the next life makes the same calls, and is told what the former was.
+    """
+
+    def __init__(self, changed: threading.Condition, *, is_durable: bool = False) -> None:
         self._changed = changed
+        self._is_durable = is_durable
         self._meetings: dict[str, Meeting] = {}
         self._num_waiting = 0
 
@@ -58,6 +66,7 @@ class Meetings:
             finally:
                 self._num_waiting -= 1
             missing = meeting.missing(awaited)
+            meeting.is_answered |= not missing
             return ps_pb2.MeetReply.Header(
                 is_complete=not missing,
                 texts=[] if missing else [meeting.texts.get(worker, "") for worker in range(num_workers)],
@@ -73,7 +82,7 @@ class Meetings:
         with self._changed:
             meeting = self._meetings.setdefault(name, Meeting())
             meeting.signs += text is None or worker not in meeting.texts  # not if it only asks again
-            if text is not None:
+            if text is not None and not (self._is_durable and meeting.is_answered and worker in meeting.texts):
                 meeting.texts[worker] = text
             while self._is_full():
                 del self._meetings[next(iter(self._meetings))]
@@ -91,6 +100,18 @@ class Meetings:
             self._changed.notify_all()
 
     def forget(self, worker: int) -> None:
-        """What a worker said in a former life does not count; the caller locks."""
+        """A worker has begun a new life: what it said before does not count, but in a durable job; the caller locks."""
         for meeting in self._meetings.values():
-            meeting.texts.pop(worker, None)
+            if not self._is_durable:
+                meeting.texts.pop(worker, None)
+
+    def to_state(self) -> list[Any]:
+        """Everything, oldest first, as JSON; the caller locks."""
+        return [[name, sorted(one.texts.items()), one.signs, one.is_answered] for name, one in self._meetings.items()]
+
+    def from_state(self, state: Sequence[Any]) -> None:
+        """Take over what `to_state` gave; the caller locks."""
+        self._meetings = {
+            name: Meeting({int(worker): text for worker, text in texts}, signs, is_answered)
+            for name, texts, signs, is_answered in state
+        }

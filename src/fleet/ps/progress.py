@@ -48,6 +48,10 @@ class Turns:
         self._counts[name] = self._counts.get(name, 0) + 1
         return self._counts[name]
 
+    def num_taken(self, name: str) -> int:
+        """How many turns there were."""
+        return self._counts.get(name, 0)
+
     def state(self) -> dict[str, int]:
         """The counts, to be stored."""
         return dict(self._counts)
@@ -154,6 +158,7 @@ class Progress:
         self._parts: dict[str, Callable[[], Any]] = {}
         self._handed: Moment | None = None
         self._num_moments = 0
+        self._has_caught_up = True
 
     def add(self, reader: Reader) -> Place:
         """Give a reader its place; all lives of a worker make their readers in the same order."""
@@ -197,6 +202,8 @@ class Progress:
 
     def capture(self) -> bytes:
         """Where this worker is, for a step that is made now."""
+        if not self._has_caught_up:  # the data is the script's own
+            self._catch_up()
         found = [place.moment for place in self._places if place.moment is not None]
         found = [self._handed] if self._handed is not None else found
         # Not those of a loop around the one that trains, or of an iterator that somebody has left half read.
@@ -230,7 +237,7 @@ class Progress:
             raise CommunicationError(
                 f"server 0 has a position of this worker that cannot be read ({error!r}); start the job again"
             ) from error
-        self.has_resumed = True
+        self.has_resumed, self._has_caught_up = True, False
 
     def is_past(self, name: str, turn: int) -> bool:
         """Whether a former life had taken this turn before the last step that servers have of it."""
@@ -252,10 +259,11 @@ class Progress:
     def reach(self, number: int) -> None:
         """A reader goes on where it was, and so do turns."""
         del self._stored[str(number)]
-        self.catch_up()
+        self._catch_up()
 
-    def catch_up(self) -> None:
+    def _catch_up(self) -> None:
         """Count turns on from where a former life was."""
+        self._has_caught_up = True
         self.turns.go_to(self._stored_turns)
 
     def note_end(self, number: int, epoch: int) -> None:

@@ -60,7 +60,7 @@ class Service:
         self._ledger = Ledger(0)
         self._rounds = Rounds(0)
         self._stats = Stats()
-        self._meetings = Meetings(self._changed)
+        self._meetings = Meetings(self._changed, is_durable=self._is_durable)
         self._saves = Saves(self._applying)
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
             "Declare": self._declare,
@@ -142,8 +142,7 @@ class Service:
 
     def _known(self, caller: ps_pb2.Caller) -> Holdings:
         """The holdings, if the caller belongs to the job they were made for."""
-        if self._is_closed:
-            raise CommunicationError("the server is stopping")
+        self._refuse_closed()
         holdings = self._holdings
         if holdings is None or caller.instance not in (0, self._instance):
             lost = "it was started again and has lost its tables; start the job again from a checkpoint"
@@ -152,6 +151,10 @@ class Service:
             raise UsageError(f"worker {caller.worker} does not exist in a job of {holdings.job.num_workers} workers")
         self._ledger.check(caller.worker, caller.incarnation)
         return holdings
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise CommunicationError("the server is stopping")
 
     def _start(self, header: ps_pb2.StartRequest.Header, tensors: Tensors) -> Answered:
         holdings = self._known(header.caller)
@@ -334,6 +337,9 @@ class Service:
         return ps_pb2.LoadReply.Header(rows=loaded.rows, version=loaded.version), ()
 
     def _meet(self, header: ps_pb2.MeetRequest.Header, _: Tensors) -> Answered:
+        if self._is_durable and not header.caller.incarnation:  # before it declares its job, a worker may meet others
+            self._refuse_closed()
+            return self._meetings.answer(header, len(header.others), lambda _: []), ()
         job, caller = self._known(header.caller).job, header.caller.worker
 
         def elsewhere(missing: Sequence[int]) -> list[int]:

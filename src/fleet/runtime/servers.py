@@ -31,6 +31,10 @@ class ServerJob(Protocol):
     def stop_worker(self) -> None:
         """Send what is queued and leave the servers; nothing happens where this worker has not joined, or has left."""
 
+    @property
+    def has_joined(self) -> bool:
+        """Whether this worker has joined the servers, also if it has left them since."""
+
     def worker(self, what: str) -> Worker:
         """The worker that has joined the servers; NotReadyError, which names `what` needs it, if there is none."""
 

@@ -133,6 +133,11 @@ class ProgramJob:
                 "fleet.distributed_optimizer() a DistributeTranspilerConfig with split_method"
             )
 
+    @property
+    def has_joined(self) -> bool:
+        """Whether a trainer of this worker has joined the servers."""
+        return any(trainer.has_joined for trainer in self.trainers)
+
     def worker(self, what: str) -> Worker:
         """The worker that has joined the servers; it does so now if parameters have values."""
         return self._trainer(what).worker

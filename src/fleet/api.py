@@ -115,6 +115,7 @@ class Fleet(ServerCalls):
         for job in (self._programs, self._modules):
             if job is not None:
                 job.leave()
+        self._end_life()
         self.shutdown()
 
     def shutdown(self) -> None:

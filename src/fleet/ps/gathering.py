@@ -74,7 +74,7 @@ class Gathering:
 
     def knows(self, ahead: int) -> bool:
         """Whether a former life was told what the `ahead`th `gather_bytes` from here, from 1, will give."""
-        name = f"{self._name}/gather/{self._turns.num_taken(self._name) + ahead - 1}"
+        name = f"{self._name}/{self.topic(ahead)}"
         return self._progress is not None and name in self._progress.answers
 
     def is_told(self, topic: str, others: Sequence[int] = ()) -> bool:
@@ -84,7 +84,11 @@ class Gathering:
     @property
     def next_topic(self) -> str:
         """Of the meeting that the next `gather_bytes` holds."""
-        return f"gather/{self._turns.num_taken(self._name)}"
+        return self.topic(1)
+
+    def topic(self, ahead: int) -> str:
+        """Of the meeting that the `ahead`th `gather_bytes` from here, from 1, holds."""
+        return f"gather/{self._turns.num_taken(self._name) + ahead - 1}"
 
     def meet(
         self, topic: str, text: str, what: str, *, others: Sequence[int] = (), is_between_steps: bool = False

@@ -155,7 +155,7 @@ class Progress:
         self._stored_turns: dict[str, int] = {}
         self._stored_parts: dict[str, Any] = {}
         self._passed: set[int] = set()
-        self._parts: dict[str, Callable[[], Any]] = {}
+        self._parts: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {}
         self._handed: Moment | None = None
         self._num_moments = 0
         self._has_caught_up = True
@@ -166,10 +166,13 @@ class Progress:
         self._places.append(place)
         return place
 
-    def add_part(self, name: str, state: Callable[[], Any]) -> Any:
-        """Have something small stored with every push; returns what a former life stored, or None."""
-        self._parts[name] = state
-        return self._stored_parts.get(name)
+    def add_part(self, name: str, state: Callable[[], Any], restore: Callable[[Any], None]) -> Any:
+        """Have something small stored with every push; returns what a former life stored, or None.
+
+        `restore` is called with that when the script has come to where the former life was.
+        """
+        self._parts[name] = state, restore
+        return None if self._has_caught_up else self._stored_parts.get(name)
 
     @property
     def is_in_loop(self) -> bool:
@@ -186,7 +189,7 @@ class Progress:
 
     def moment(self, from_places: set[int], data: dict[str, Any] | None = None) -> Moment:
         """Where this worker is, but for its data if it is told."""
-        parts = {name: state() for name, state in self._parts.items()}
+        parts = {name: state() for name, (state, _) in self._parts.items()}
         self._num_moments += 1
         data = self.data() if data is None else data
         return Moment(data, self.turns.state(), parts, from_places, number=self._num_moments)
@@ -202,8 +205,7 @@ class Progress:
 
     def capture(self) -> bytes:
         """Where this worker is, for a step that is made now."""
-        if not self._has_caught_up:  # the data is the script's own
-            self._catch_up()
+        self._catch_up()  # if the data is the script's own
         found = [place.moment for place in self._places if place.moment is not None]
         found = [self._handed] if self._handed is not None else found
         # Not those of a loop around the one that trains, or of an iterator that somebody has left half read.
@@ -262,9 +264,14 @@ class Progress:
         self._catch_up()
 
     def _catch_up(self) -> None:
-        """Count turns on from where a former life was."""
+        """Go on from where a former life was with all but the data."""
+        if self._has_caught_up:
+            return
         self._has_caught_up = True
         self.turns.go_to(self._stored_turns)
+        for name, (_, restore) in self._parts.items():
+            if name in self._stored_parts:
+                restore(self._stored_parts[name])
 
     def note_end(self, number: int, epoch: int) -> None:
         """An epoch of a reader was read to its end."""

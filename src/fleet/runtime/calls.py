@@ -84,6 +84,18 @@ class ServerCalls(Questions):
         """Where the script of this worker is, for its next life; None in a job whose workers have one life only."""
         return None if self._is_collective else self._server_side().progress
 
+    def _end_life(self) -> None:
+        """The script ends: if it has ended well, there is nothing to go on with."""
+        progress = None if self._servers is None else self._servers.progress
+        if progress is None:
+            return
+        from fleet.observe.ending import has_failed
+
+        if has_failed():
+            progress.answers.close()
+        else:
+            progress.answers.remove()
+
     def _worker_world(self) -> Callable[[], World] | None:
         """How the world of the workers is made, where they are started again alone; None: as everywhere."""
         progress = None if self.is_server() else self.progress

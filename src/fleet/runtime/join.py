@@ -54,6 +54,11 @@ def start_worker(
         raise UsageError(
             "strategy.dense = 'allreduce' and geo mode both keep dense parameters in the workers; choose one"
         )
+    if is_averaged and progress is not None and who.num_workers > 1:
+        raise UsageError(
+            "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
+            "started again without them; use 'server'"
+        )
     flats: list[FlatParameters | None] = []
 
     def take() -> FlatParameters | None:

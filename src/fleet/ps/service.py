@@ -261,5 +261,7 @@ class Service:
         holdings = self.core.known(header.caller)
         with self.core.changed:
             awaited = awaited_by_all(holdings, self.state.rounds)
-        stats = self.state.stats.to_json(holdings, self.state.rounds.version)
+        durability = self.core.durability
+        journal = {} if durability is None else {"journal": durability.counts()}
+        stats = self.state.stats.to_json(holdings, self.state.rounds.version, **journal)
         return ps_pb2.StatsReply.Header(stats=stats, awaited=awaited.what, missing=awaited.workers), ()

@@ -21,7 +21,7 @@ from fleet.launch.reach import Patience, silent_s
 class Guest:
     """A launcher that was admitted."""
 
-    socket: socket.socket | None
+    connection: socket.socket | None
     """None after its connection broke, until it comes back."""
     session: str
     """Names the conversation, for seals; empty where no token was given."""
@@ -54,11 +54,11 @@ class Guest:
     @property
     def silent_s(self) -> float:
         """For how long it could not be reached."""
-        return time.monotonic() - self._cut_at if self.socket is None else silent_s(self.socket)
+        return time.monotonic() - self._cut_at if self.connection is None else silent_s(self.connection)
 
     def why_given_up(self, patience: Patience) -> str | None:
         """What to say of it if it could not be reached for too long."""
-        if self.socket is None:
+        if self.connection is None:
             return self._broke_by if time.monotonic() > self._come_by else None
         return f"it could not be reached for {patience}" if self.silent_s > patience.seconds else None
 
@@ -71,15 +71,15 @@ class Guest:
         if message.get("say") == "begin":
             self.begun.append((self.conversation.num_said + 1, message["restart"]))
         numbered = self.conversation.say(message)
-        return self.socket is None or say(self.socket, **numbered)
+        return self.connection is None or say(self.connection, **numbered)
 
     def messages(self) -> Iterator[Message]:
         """What it has to say now, of which the selector has told; HungUpError if it has left.
 
         OSError if the connection broke, CommunicationError if it said what is no message.
         """
-        assert self.socket is not None
-        chunk = self.socket.recv(1 << 16)
+        assert self.connection is not None
+        chunk = self.connection.recv(1 << 16)
         if not chunk:
             raise HungUpError("its fleetrun ended")
         *lines, self.heard = (self.heard + chunk).split(b"\n")
@@ -92,26 +92,38 @@ class Guest:
                 yield message
         if len(self.heard) > MAX_LINE_BYTES:
             raise CommunicationError("a message without end")
-        if self.socket is not None and self.conversation.num_heard > num_heard:
-            say(self.socket, heard=self.conversation.num_heard)  # if this is lost it is said again at its return
+        if self.conversation.num_heard > num_heard:
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Say how far it was heard; if that is lost, its return brings it."""
+        if self.connection is not None and not say(self.connection, heard=self.conversation.num_heard):
+            raise TimeoutError("it takes nothing")
 
     def cut(self, selector: selectors.BaseSelector, wait_s: float, why: str) -> None:
         """Its connection is of no use any more; it may come back with another, until it is given up."""
-        if self.socket is not None:
-            selector.unregister(self.socket)
-            self.socket.close()
-            self.socket = None
+        if self.connection is not None:
+            selector.unregister(self.connection)
+            self.connection.close()
+            self.connection = None
         self.heard = b""
         self._cut_at = time.monotonic()
         self._come_by = self._cut_at + wait_s
         self._broke_by = why
 
-    def come_back(self, selector: selectors.BaseSelector, connection: socket.socket) -> bool:
+    def welcome(self) -> None:
+        """Tell it how to come back; what will prove that it is the same never travels where a token was given."""
+        assert self.connection is not None
+        say(self.connection, say="welcome", name=self.name, **({} if self.key.is_given else {"ticket": self.key.value}))
+
+    def welcome_back(self, selector: selectors.BaseSelector, connection: socket.socket, session: str) -> bool:
         """Go on over a new connection, with what was not heard over the old one; False if that is broken too."""
         self.cut(selector, 0.0, "")
-        self.socket = connection
+        self.connection = connection
         selector.register(connection, selectors.EVENT_READ, self)
-        return all(say(connection, **message) for message in self.conversation.unheard())
+        welcome = {"say": "welcome", "heard": self.conversation.num_heard}
+        sealed = {**welcome, "proof": self.key.seal("welcome back", session, welcome)}
+        return all(say(connection, **message) for message in (sealed, *self.conversation.unheard()))
 
 
 def say(connection: socket.socket, **message: Any) -> bool:

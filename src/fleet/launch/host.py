@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fleet.errors import CommunicationError
-from fleet.launch.guest import Guest, say
+from fleet.launch.guest import Guest
 from fleet.launch.job_token import JobToken
 from fleet.launch.lobby import Lobby, Return, Visitor
 from fleet.launch.messages import PROTOCOL, HungUpError, NodeFailed, Offer
@@ -113,7 +113,7 @@ class Host:
         tick_s = _TICK_S if self._state is _State.RUNNING else _GATHERING_TICK_S
         for key, _ in self._selector.select(tick_s):
             if isinstance(key.data, Guest):
-                if key.fileobj is key.data.socket:  # and not replaced a moment ago
+                if key.fileobj is key.data.connection:  # and not replaced a moment ago
                     self._read(key.data)
             else:
                 self._open_the_door(key.data)
@@ -125,11 +125,9 @@ class Host:
     def _say_farewell(self) -> None:
         """Stay until every machine has heard the end, or is given up."""
         until = time.monotonic() + FAREWELL_S
-        while True:
-            untold = [guest for guest in self._guests if guest.conversation.has_unheard]
-            if not any(guest.missed_since is not None for guest in untold) or self._is_hurried:
-                untold = untold if time.monotonic() < until else []
-            if not untold:
+        while untold := [guest for guest in self._guests if guest.conversation.has_unheard]:
+            is_any_missed = any(guest.missed_since is not None for guest in untold)
+            if time.monotonic() > until and (self._is_hurried or not is_any_missed):
                 return
             self._serve()
 
@@ -211,26 +209,18 @@ class Host:
 
     def _open_the_door(self, visitor: Visitor | None) -> None:
         match self._lobby.serve(visitor):
-            case Guest(socket=socket.socket() as connection) as guest:
+            case Guest(connection=socket.socket() as connection) as guest:
                 probe(connection, self._patience)
                 self._selector.register(connection, selectors.EVENT_READ, guest)
                 self._guests.append(guest)
                 self._arrived_at = time.monotonic()
-                # What proves it later never travels where the user gave a token.
-                ticket = {} if self._token.is_given else {"ticket": guest.key.value}
-                say(connection, say="welcome", name=guest.name, **ticket)
+                guest.welcome()
                 if self._state is _State.RUNNING:
                     self._tell(guest, say="wait")
-            case Return() as back:
-                self._welcome_back(back)
-
-    def _welcome_back(self, back: Return) -> None:
-        guest = back.guest
-        welcome = {"say": "welcome", "heard": guest.conversation.num_heard}
-        probe(back.socket, self._patience)
-        say(back.socket, **welcome, proof=guest.key.seal("welcome back", back.session, welcome))
-        if not guest.come_back(self._selector, back.socket):
-            self._cut(guest)
+            case Return(guest, connection, session):
+                probe(connection, self._patience)
+                if not guest.welcome_back(self._selector, connection, session):
+                    self._cut(guest)
 
     def _look_after(self, guest: Guest) -> None:
         """Notice that a machine cannot be reached, or can again, or is to be given up."""
@@ -239,7 +229,7 @@ class Host:
         elif guest.missed_since is None and guest.silent_s > SUSPECT_S:
             guest.missed_since = time.monotonic() - guest.silent_s
             log.warning("%s cannot be reached; waiting for it for up to %s", self._where(guest), self._patience)
-        elif guest.missed_since is not None and guest.silent_s < SUSPECT_S / 2 and guest.socket is not None:
+        elif guest.missed_since is not None and guest.silent_s < SUSPECT_S / 2 and guest.connection is not None:
             missed_s = time.monotonic() - guest.missed_since
             guest.missed_since = None
             log.warning("%s can be reached again, after %.0f s", self._where(guest), missed_s)
@@ -345,12 +335,12 @@ class Host:
     def _leave(self) -> None:
         self._lobby.close()
         for guest in self._guests:
-            if guest.socket is None:
+            if guest.connection is None:
                 continue
             # A connection that is closed with words unheard takes back what it has not delivered yet.
-            guest.socket.setblocking(False)
+            guest.connection.setblocking(False)
             with contextlib.suppress(OSError):
-                while guest.socket.recv(1 << 16):
+                while guest.connection.recv(1 << 16):
                     pass
-            guest.socket.close()
+            guest.connection.close()
         self._selector.close()

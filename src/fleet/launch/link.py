@@ -70,6 +70,7 @@ class Link:
         self._restart = -1
         """The last round that began, as far as was heard."""
         self._broken: HungUpError | CutOffError | None = None
+        self._broken_at = 0.0
         self._missed_since: float | None = None
         self._left: list[Line] = []
         """Connections that the meeting point may still take for ours; closed now, they would look like our end."""
@@ -132,7 +133,7 @@ class Link:
                     if self._line.is_ready(_LOOK_S):
                         return self._line.receive()
                 except (HungUpError, CutOffError) as error:
-                    self._broken = error
+                    self._broken, self._broken_at = error, time.monotonic()
                     self._missed_since = self._missed_since or time.monotonic()
             if self._is_closing:
                 raise HungUpError("this machine has left")
@@ -166,10 +167,10 @@ class Link:
             raise HungUpError("its fleetrun ended") from None
         except (OSError, HungUpError, CutOffError):
             assert self._missed_since is not None
-            missed_s = time.monotonic() - self._missed_since
-            if isinstance(self._broken, HungUpError) and missed_s > SLIP_S:
+            now = time.monotonic()
+            if isinstance(self._broken, HungUpError) and now > self._broken_at + SLIP_S:
                 raise HungUpError("its fleetrun ended or the network broke") from None
-            if missed_s > self._patience.seconds:
+            if now > self._missed_since + self._patience.seconds:
                 raise HungUpError(f"it could not be reached for {self._patience}") from None
             time.sleep(_PAUSE_S)
 

@@ -142,7 +142,7 @@ class Lobby:
                     visitor.challenge = new_nonce()
                     say(visitor.socket, say="prove", challenge=visitor.challenge)
                     return None
-                admitted = complaint or self._judge(visitor, message)
+                admitted: Guest | Return | str = complaint or self._judge(visitor, message)
             elif _is_back(visitor.hello):
                 admitted = self._recognise(visitor, message)
             else:

@@ -61,4 +61,5 @@ def silent_s(connection: socket.socket) -> float:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_DATA_AND_ACK.size)
     except OSError:  # closed; that is heard elsewhere
         return 0.0
-    return min(_LAST_DATA_AND_ACK.unpack(info)) / 1000
+    data_ms, ack_ms = _LAST_DATA_AND_ACK.unpack(info)
+    return float(min(data_ms, ack_ms)) / 1000

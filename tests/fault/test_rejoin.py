@@ -86,8 +86,8 @@ def counts(services: Sequence[Service], num_workers: int) -> dict[int, float]:
 
 def pushes(services: Sequence[Service]) -> int:
     """How many steps of all workers the first server has."""
-    ledger = services[0]._ledger
-    return sum(ledger.standing(worker)[0] for worker in range(len(ledger._workers)))
+    ledger = services[0].state.ledger
+    return sum(ledger.history(worker)[0] for worker in range(len(ledger._workers)))
 
 
 EVERY_SAMPLE = {rejoin_job.FIRST_KEY + sample: float(rejoin_job.NUM_EPOCHS) for sample in range(rejoin_job.NUM_SAMPLES)}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 from fleet.errors import UsageError
 from fleet.ps.proto import ps_pb2
@@ -25,8 +24,6 @@ class Meeting:
     texts: dict[int, str] = field(default_factory=dict)
     signs: int = 0
     """How often somebody has come, or said that it is at work."""
-    is_answered: bool = False
-    """Whether somebody has been told what was said: then it stays as it is, for those who ask again."""
 
     def missing(self, awaited: Collection[int]) -> list[int]:
         """Those of the awaited who have not come."""
@@ -36,8 +33,8 @@ class Meeting:
 class Meetings:
     """The meetings of a job, by name. `changed` is the server's lock, which is notified of everything that happens.
 
-    `is_durable`: workers are started again alone. What a former life said then counts until the next says it anew, and
-    where others have been told it, for good: the next life makes the same calls, and is told what the former was.
+    `is_durable`: workers are started again alone. What a worker said then counts in all its lives, since others may
+    have been told: the next life makes the same calls, and is told what the former was.
     """
 
     def __init__(self, changed: threading.Condition, *, is_durable: bool = False) -> None:
@@ -66,7 +63,6 @@ class Meetings:
             finally:
                 self._num_waiting -= 1
             missing = meeting.missing(awaited)
-            meeting.is_answered |= not missing
             return ps_pb2.MeetReply.Header(
                 is_complete=not missing,
                 texts=[] if missing else [meeting.texts.get(worker, "") for worker in range(num_workers)],
@@ -82,7 +78,7 @@ class Meetings:
         with self._changed:
             meeting = self._meetings.setdefault(name, Meeting())
             meeting.signs += text is None or worker not in meeting.texts  # not if it only asks again
-            if text is not None and not (self._is_durable and meeting.is_answered and worker in meeting.texts):
+            if text is not None and not (self._is_durable and worker in meeting.texts):
                 meeting.texts[worker] = text
             while self._is_full():
                 del self._meetings[next(iter(self._meetings))]
@@ -94,6 +90,32 @@ class Meetings:
         size = sum(len(text) for meeting in self._meetings.values() for text in meeting.texts.values())
         return len(self._meetings) > (NUM_KEPT if size <= MAX_KEPT else NUM_NEWEST)
 
+    def has_said(self, name: str, worker: int, text: str) -> bool:
+        """Whether a worker has come to a meeting, and what it says now changes nothing."""
+        with self._changed:
+            meeting = self._meetings.get(name)
+            said = None if meeting is None else meeting.texts.get(worker)
+            return said == text or (self._is_durable and said is not None)
+
+    def come(self, name: str, worker: int, text: str) -> None:
+        """A worker has come to a meeting."""
+        self._come(name, worker, text)
+
+    def to_json(self) -> list[tuple[str, dict[str, str]]]:
+        """For a snapshot."""
+        with self._changed:
+            return [
+                (name, {str(worker): text for worker, text in meeting.texts.items()})
+                for name, meeting in self._meetings.items()
+            ]
+
+    def restore(self, saved: list[tuple[str, dict[str, str]]]) -> None:
+        """Go on as a snapshot says."""
+        with self._changed:
+            self._meetings = {
+                name: Meeting({int(worker): text for worker, text in texts.items()}) for name, texts in saved
+            }
+
     def notice(self) -> None:
         """Have those who wait look again: a worker has done something else; the caller locks."""
         if self._num_waiting:
@@ -101,17 +123,5 @@ class Meetings:
 
     def forget(self, worker: int) -> None:
         """A worker has begun a new life: what it said before does not count, but in a durable job; the caller locks."""
-        for meeting in self._meetings.values():
-            if not self._is_durable:
-                meeting.texts.pop(worker, None)
-
-    def to_state(self) -> list[Any]:
-        """Everything, oldest first, as JSON; the caller locks."""
-        return [[name, sorted(one.texts.items()), one.signs, one.is_answered] for name, one in self._meetings.items()]
-
-    def from_state(self, state: Sequence[Any]) -> None:
-        """Take over what `to_state` gave; the caller locks."""
-        self._meetings = {
-            name: Meeting({int(worker): text for worker, text in texts}, signs, is_answered)
-            for name, texts, signs, is_answered in state
-        }
+        for meeting in () if self._is_durable else self._meetings.values():
+            meeting.texts.pop(worker, None)

@@ -118,7 +118,7 @@ def enter(
             )
         )
         policy.refresh()
-        worker = Worker(client, policy, flat, device, version if job.mode == Mode.SYNC else client.resumed_steps, kept)
+        worker = Worker(client, policy, flat, device, version if job.mode == Mode.SYNC else 0, kept)
         _go_on(worker, progress)
         if not is_first:
             worker.take_kept()

@@ -8,6 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from fleet.checkpoint.seal import SEAL, seal
+
 Damage = Callable[[Random, Path, Path], list[str]]
 """Damages a folder, given another save of the same model; the names of the files it touched, empty if it cannot."""
 
@@ -129,6 +131,11 @@ def _change(rng: Random, document: Any) -> None:
         document[key] = rng.choice([value + "x", value[:-1], "1"])
     else:
         del document[key]
+
+
+def resealed(document: dict[str, Any]) -> str:
+    """A manifest that says something wrong under a right checksum: damage that only a wrong program does."""
+    return seal({name: value for name, value in document.items() if name != SEAL}, {"indent": 1})
 
 
 KINDS: dict[str, Damage] = {

@@ -167,7 +167,7 @@ def test_a_damaged_piece_leaves_the_table_empty_not_half_full(tmp_path: Path) ->
     data[-1] ^= 1
     path.write_bytes(data)
     table = servers_with(random_rows(9, seed=1), 1)[0]
-    with pytest.raises(CheckpointError, match=f"{path.name} is damaged: its CRC-32"):
+    with pytest.raises(CheckpointError, match=f"{path.name} is damaged: its checksum"):
         load_table(table, manifest, tmp_path / "c", "ads", 0, 1, **SMALL)
     assert len(table) == 0
 

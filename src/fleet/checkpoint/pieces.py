@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import Bytes, FileInfo, check_size, read_file, reading, write_file
+from fleet.checkpoint.identity import SAVE, save_id
 from fleet.errors import CheckpointError
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
@@ -52,7 +53,8 @@ def write_piece(
     """
     # The widest first, so that every tensor begins at a multiple of its item; the format allows no gaps.
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
-    header: dict[str, Any] = {_METADATA: dict(metadata)}
+    save = save_id(path.parent)
+    header: dict[str, Any] = {_METADATA: {**metadata, **({SAVE: save} if save else {})}}
     end = 0
     for name, array in ordered:
         begin, end = end, end + array.nbytes

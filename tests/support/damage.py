@@ -54,7 +54,7 @@ def _flip(rng: Random, data: bytearray) -> None:
 
 
 def _byte(rng: Random, data: bytearray) -> None:
-    data[rng.randrange(len(data))] = rng.choice([*b" 0129az\n\"{},", rng.randrange(256)])
+    data[rng.randrange(len(data))] = rng.choice([*b' 0129az\n"{},', rng.randrange(256)])
 
 
 def _truncate(rng: Random, data: bytearray) -> None:

@@ -308,7 +308,11 @@ def _save_model(*names: str) -> Callable[[Line, Path], object]:
 def _load_model(*names: str) -> Callable[[Line, Path], object]:
     def load(line: Line, folder: Path) -> object:
         program, feeds, targets = io.load_inference_model(folder, line.executor, *names)
-        return [program.to_json() if hasattr(program, "to_json") else str(program), feeds, [one.name for one in targets]]
+        return [
+            program.to_json() if hasattr(program, "to_json") else str(program),
+            feeds,
+            [one.name for one in targets],
+        ]
 
     return load
 

@@ -18,7 +18,9 @@ FORM = TableForm(4, "bfloat16", "adam", 9, False)
 
 
 def table_piece(server: int, first: int, last: int, table: str = "ads", form: TableForm = FORM) -> TablePiece:
-    return TablePiece(FileInfo(f"{table}-{server}-{first}", 1, "crc32c:00000002"), table, server, first, last, 64, 10, 3, form)
+    return TablePiece(
+        FileInfo(f"{table}-{server}-{first}", 1, "crc32c:00000002"), table, server, first, last, 64, 10, 3, form
+    )
 
 
 def dense_piece(server: int, *spans: tuple[int, int], size: int = 10) -> DensePiece:

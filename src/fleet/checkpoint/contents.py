@@ -101,7 +101,7 @@ class Contents(ABC):
         if found == UNSEALED:
             if is_sealed or not fields.value.keys().isdisjoint({SAVE, SEAL}):
                 raise CheckpointError(f"{fields.where} is damaged: version {found} of its format has no {SEAL!r}")
-            log.debug("%s is of a version without a checksum of its own: only the files it names are checked", fields.where)
+            log.debug("%s is of a version without a checksum of its own: only its files are checked", fields.where)
             return True
         if found != cls.FORMAT_VERSION:
             writer = fields.value.get("fleet_version", "unknown")

@@ -18,7 +18,7 @@ _TAIL_BYTES = 64  # no tail is longer
 
 def seal(document: Mapping[str, Any], style: Mapping[str, Any]) -> str:
     """A document, with `style` for json.dumps, and the sum of all before it as its last field."""
-    assert document and SEAL not in document
+    assert SEAL not in document
     body = json.dumps(dict(document), **style).removesuffix("}").rstrip()
     return f'{body},\n "{SEAL}": "{checksum(body.encode())}"\n}}\n'
 

@@ -318,6 +318,8 @@ class Service:
 
     def _load(self, header: ps_pb2.LoadRequest.Header, _: Tensors) -> Answered:
         holdings = self._known(header.caller)
+        if header.check_only:
+            return ps_pb2.LoadReply.Header(version=storage.check(holdings, Path(header.folder))), ()
         with self._applying:
             loaded = storage.load(holdings, Path(header.folder))
             with self._changed:

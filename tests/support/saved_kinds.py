@@ -24,6 +24,7 @@ from fleet.nn import Embedding
 from fleet.ps.service import Service
 from fleet.runtime.training.checkpoint import Checkpoint
 from fleet.static import io
+from fleet.static.json_form import to_json
 from support.programs_alone import Alone, feed
 from support.training import Trainer, exported, joined, served
 
@@ -308,11 +309,7 @@ def _save_model(*names: str) -> Callable[[Line, Path], object]:
 def _load_model(*names: str) -> Callable[[Line, Path], object]:
     def load(line: Line, folder: Path) -> object:
         program, feeds, targets = io.load_inference_model(folder, line.executor, *names)
-        return [
-            program.to_json() if hasattr(program, "to_json") else str(program),
-            feeds,
-            [one.name for one in targets],
-        ]
+        return [to_json(program), feeds, [one.name for one in targets]]
 
     return load
 

@@ -162,8 +162,8 @@ def test_a_version_cannot_be_put_back() -> None:
     text = MANIFEST.to_text().replace('"format_version": 2', '"format_version": 1')
     with pytest.raises(CheckpointError, match="m is damaged: its checksum is"):
         Manifest.from_text(text, "m")
-    for text in (text[:-1], text.replace('"checksum": "crc32c:', '"checksun": "crc32c:'), text.replace("}\n", "}")):
+    for bad in (text[:-1], text.replace('"checksum": "crc32c:', '"checksun": "crc32c:'), text.replace("}\n", "}")):
         with pytest.raises(CheckpointError, match="m is damaged: version 1 of its format has no 'checksum'"):
-            Manifest.from_text(text, "m")
+            Manifest.from_text(bad, "m")
     with pytest.raises(CheckpointError, match="m is damaged: version 1 of its format has no 'checksum'"):
         Manifest.from_text(seal(first_version(), {}), "m")

@@ -10,7 +10,7 @@ from typing import Any
 
 from fleet.checkpoint.seal import SEAL, seal
 
-Damage = Callable[[Random, Path, Path], list[str]]
+Damage = Callable[[Random, Path, Path | None], list[str]]
 """Damages a folder, given another save of the same model; the names of the files it touched, empty if it cannot."""
 
 
@@ -19,7 +19,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def damage(rng: Random, folder: Path, other: Path) -> tuple[str, list[str]]:
+def damage(rng: Random, folder: Path, other: Path | None) -> tuple[str, list[str]]:
     """Damage a folder; which kind it was, and which files it concerns. Something has changed afterwards."""
     before = files_of(folder)
     while True:
@@ -37,7 +37,7 @@ def _one(rng: Random, folder: Path) -> tuple[str, bytes]:
 
 
 def _rewrite(change: Callable[[Random, bytearray], None]) -> Damage:
-    def act(rng: Random, folder: Path, _: Path) -> list[str]:
+    def act(rng: Random, folder: Path, _: Path | None) -> list[str]:
         name, data = _one(rng, folder)
         changed = bytearray(data)
         if not changed:
@@ -71,7 +71,7 @@ def _zero(rng: Random, data: bytearray) -> None:
     data[begin:end] = bytes(end - begin)
 
 
-def _swap(rng: Random, folder: Path, _: Path) -> list[str]:
+def _swap(rng: Random, folder: Path, _: Path | None) -> list[str]:
     found = files_of(folder)
     if len(found) < 2:
         return []
@@ -81,22 +81,22 @@ def _swap(rng: Random, folder: Path, _: Path) -> list[str]:
     return [one, two]
 
 
-def _of_another_save(rng: Random, folder: Path, other: Path) -> list[str]:
+def _of_another_save(rng: Random, folder: Path, other: Path | None) -> list[str]:
     name, _ = _one(rng, folder)
-    theirs = files_of(other)
+    theirs = {} if other is None else files_of(other)
     if name not in theirs:
         return []
     (folder / name).write_bytes(theirs[name])
     return [name]
 
 
-def _missing(rng: Random, folder: Path, _: Path) -> list[str]:
+def _missing(rng: Random, folder: Path, _: Path | None) -> list[str]:
     name, _data = _one(rng, folder)
     (folder / name).unlink()
     return [name]
 
 
-def _edited(rng: Random, folder: Path, _: Path) -> list[str]:
+def _edited(rng: Random, folder: Path, _: Path | None) -> list[str]:
     """JSON that is still JSON: another value, a name that is gone, or other white space."""
     documents = {}
     for name, data in files_of(folder).items():

@@ -34,8 +34,8 @@ class Subject:
     """One kind of saved thing."""
 
     good: Path
-    other: Path
-    """Another save of the same model."""
+    other: Path | None
+    """Another save of the same model; None if the one file in it may take the place of the other."""
     work: Path
     """Where a damaged copy of `good` lies when `load` is called."""
     load: Callable[[], object]
@@ -270,7 +270,9 @@ class Line:
         self.executor.run(self.main, fed, [], scope=self.scope)
 
 
-def of_program(save: Callable[[Line, Path], object], load: Callable[[Line, Path], object]) -> Kind:
+def of_program(
+    save: Callable[[Line, Path], object], load: Callable[[Line, Path], object], *, is_one_file: bool = False
+) -> Kind:
     """What a program saves; `load` may return what else there is to compare."""
 
     @contextmanager
@@ -297,7 +299,8 @@ def of_program(save: Callable[[Line, Path], object], load: Callable[[Line, Path]
             def state() -> Any:
                 return plain([dict(line.scope.tensors), kept[0]])
 
-            yield Subject(root / "good", root / "other", root / "work", load_kept, reset, state)
+            other = None if is_one_file else root / "other"
+            yield Subject(root / "good", other, root / "work", load_kept, reset, state)
 
     return kind
 
@@ -382,5 +385,5 @@ KINDS: dict[str, Kind] = {
         lambda _, folder: io.load_program_state(folder),
     ),
     "program beside servers": program_beside_servers,
-    "paddle.save": of_program(_paddle_save, _paddle_load),
+    "paddle.save": of_program(_paddle_save, _paddle_load, is_one_file=True),
 }

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,8 @@ from fleet.errors import CheckpointError
 
 LISTING = "fleet-checksums.json"
 _FORMAT, _VERSION = "fleet-checksums", 1
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -90,14 +92,22 @@ class Listing:
 
     def read(self, name: str) -> npt.NDArray[np.uint8] | None:
         """All bytes of a file, compared; None where there is nothing to compare with."""
-        path, info = self.place(name)
-        return None if info is None else read_file(path, info)
+        return self._compared(name, read_file)
 
     def check(self, name: str) -> None:
         """Compare a file that nobody reads."""
+        self._compared(name, check_file)
+
+    def _compared(self, name: str, read: Callable[[Path, FileInfo], T]) -> T | None:
         path, info = self.place(name)
-        if info is not None:
-            check_file(path, info)
+        if info is None:
+            return None
+        try:
+            return read(path, info)
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{error}; put back what was saved, or delete {LISTING} to load the folder as it is"
+            ) from None
 
     def finish(self) -> None:
         """Give those files their names that do not have them yet."""

@@ -81,7 +81,7 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         fleet.init(is_collective=True)
-        self.model = fleet.distributed_model(nn.Linear(1, 1))
+        self.model: Any = fleet.distributed_model(nn.Linear(1, 1))
         self.optimizer = fleet.distributed_optimizer(torch.optim.SGD(self.model.parameters(), lr=0.5))
         self.checkpoint = Checkpoint(folder, model=self.model, optimizer=self.optimizer, best="min", keep=9)
 

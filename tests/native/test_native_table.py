@@ -135,7 +135,28 @@ def test_bad_pushes_change_nothing(more: dict[str, Any], error: type[Exception],
     table = clicks_table()
     arguments = {"keys": ints(1, 2), "grads": floats(2, 2), "step": 1, "lr": 0.1, **more}
     check_one_line(lambda: table.push(**arguments), error, message)
+    if "skip_shards" not in more:
+        check_one_line(lambda: table.check(**arguments), error, message)
     assert len(table) == table.num_waiting == 0
+
+
+def test_a_check_changes_nothing() -> None:
+    table = clicks_table()
+    keys, grads = ints(1, 2, 1), floats(3, 2)
+    assert table.check(keys, grads, step=1, lr=0.1, shows=floats(3, value=9)) is None  # type: ignore[func-returns-value]
+    table.check(keys, floats(3, 2, value=np.nan), step=1, lr=0.1, skip_nonfinite=True)
+    assert len(table) == table.num_waiting == table.memory_bytes == 0
+    huge = floats(3, 2, value=3e38)
+    check_one_line(lambda: table.check(keys, huge, step=7, lr=0.1), ValueError, "the gradients of step 7 hold a NaN or")
+    table.check(keys, huge, step=7, lr=0.1, skip_nonfinite=True)
+    table.check(ints(1, 2, 3), huge, step=7, lr=0.1)
+
+
+def test_the_largest_magnitude() -> None:
+    assert _native.largest(np.array([[1, -3], [2, 0]], np.float32)) == 3
+    assert _native.largest(floats(0, 4)) == 0
+    assert _native.largest(floats(3, value=np.nan)) == float("inf")
+    check_one_line(lambda: _native.largest(np.zeros(3)), TypeError, "values must be float32, got float64")
 
 
 @pytest.mark.parametrize(
@@ -335,3 +356,28 @@ def test_rows_have_at_most_the_largest_norm(norm_type: float | None) -> None:
 def test_a_norm_must_be_above_zero(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"table 'ads': {next(iter(wrong))} must be"):
         make_table(**wrong)
+
+
+@pytest.mark.parametrize(("dtype", "deviation"), [("float16", 0.02), ("bfloat16", 0.2)])
+def test_rows_in_16_bits_learn_from_small_steps(dtype: str, deviation: float) -> None:
+    """To the nearest, 1 would stay 1: a thousandth is less than half of what lies between two numbers there."""
+    keys = np.arange(500)
+
+    def learned(steps: range, table: _native.Table, seed: int = 0) -> _native.Table:
+        after = make_table(8, dtype=dtype, seed=seed)
+        after.import_(table.export(0, 64), 0, 1)
+        for step in steps:
+            after.push(keys, floats(500, 8, value=0.001), step=step, lr=1.0)
+        return after
+
+    start = make_table(8, dtype=dtype)
+    start.assign(keys, floats(500, 8))
+    rows = learned(range(1000), start).pull(keys)
+    assert abs(rows.mean()) < 5 * rows.std() / 4000**0.5
+    assert 0 < rows.std() < deviation
+    again = learned(range(400, 1000), learned(range(400), start))
+    np.testing.assert_array_equal(again.pull(keys), rows)
+    assert (learned(range(1000), start, seed=1).pull(keys) != rows).mean() > 0.5
+    rounded = learned(range(1), start).pull(keys) - (1 - np.float32(0.001))
+    assert abs(rounded.mean()) < 5 * rounded.std() / 4000**0.5
+    assert rounded.std() > 0

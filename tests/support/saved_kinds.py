@@ -139,14 +139,14 @@ class Tower(nn.Module):
 
 def _held(service: Service) -> Any:
     """All that a server in this process has."""
-    holdings = service._holdings
+    holdings = service.state.holdings
     assert holdings is not None
     tables = [exported(service, number) for number in range(len(holdings.tables))]
     rows = [
         {name: one[np.argsort(table["keys"])] for name, one in table.items() if not name.startswith("waiting_")}
         for table in tables
     ]
-    return [rows, holdings.snapshot(), list(holdings.kept), service._rounds.version]
+    return [rows, holdings.snapshot(), list(holdings.kept), service.state.rounds.version]
 
 
 class Position:

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -111,10 +112,10 @@ class Write(threading.Thread):
 class Saves:
     """All saves of one server; one at a time is written in the background.
 
-    `applying` is the lock that is held while a step is applied.
+    Inside `applying` nothing changes.
     """
 
-    def __init__(self, applying: threading.Lock) -> None:
+    def __init__(self, applying: AbstractContextManager[object]) -> None:
         self._applying = applying
         self._beginning = threading.Lock()  # one save in the background at a time
         self._noting = threading.Lock()  # guards what follows

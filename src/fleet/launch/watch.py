@@ -17,6 +17,7 @@ from queue import Empty
 
 from fleet.errors import UsageError
 from fleet.launch import guard, report, unserved
+from fleet.launch.chaos.agent import Agent
 from fleet.launch.child import Child, exit_code
 from fleet.launch.follow import Follower
 from fleet.launch.guard import Guard
@@ -69,12 +70,15 @@ class RoundOutcome:
 class Attempt:
     """Runs a plan to its end."""
 
-    def __init__(self, plan: LaunchPlan, logs: list[int], job_id: str, watchman: Guard) -> None:
+    def __init__(
+        self, plan: LaunchPlan, logs: list[int], job_id: str, watchman: Guard, chaos: Agent | None = None
+    ) -> None:
         self._plan = plan
         self._logs = logs
         self._logs_from = [os.fstat(file).st_size for file in logs]  # logs of an earlier attempt are continued
         self._job_id = job_id
         self._guard = watchman
+        self._chaos = chaos
         self._events = plan.layout.round.news
         self._was_signalled = False
         self._children: list[Child] = []
@@ -111,6 +115,8 @@ class Attempt:
             self._guard.watch(self._children[-1].pid)
         for child in self._children:
             child.when_it_exits(self._events.put)
+        if self._chaos is not None:
+            self._chaos.start(lambda: list(self._children))
 
     def _watch(self) -> RoundOutcome:
         team = self._plan.layout.team
@@ -172,7 +178,12 @@ class Attempt:
         self._stop(signal.SIGTERM)
         return RoundOutcome(0, is_final=False)
 
+    def _end_chaos(self) -> None:
+        if self._chaos is not None:
+            self._chaos.stop()
+
     def _finish(self) -> RoundOutcome:
+        self._end_chaos()
         if any(child.has_failed for child in self._children):
             return self._fail()
         if complaint := unserved.complaint(zip(self._children, self._logs_from, strict=True)):
@@ -199,6 +210,7 @@ class Attempt:
 
     def _fail(self, *elsewhere: NodeFailed) -> RoundOutcome:
         """End the attempt over a failure here or on other machines; whichever began first is the cause."""
+        self._end_chaos()
         heard: list[NodeFailed | Regroup] = list(elsewhere)
         # A child that has begun to end but is not gone may be the cause of what we saw; its exit comes in moments.
         self._drain(lambda: not any(child.is_leaving for child in self._children), SETTLE_S, heard)
@@ -222,6 +234,7 @@ class Attempt:
 
     def _stop(self, number: int) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""
+        self._end_chaos()
         started = time.monotonic()
         for child in self._running():
             if not child.was_told_to_stop:
@@ -265,6 +278,7 @@ class Attempt:
             steps.callback(guard.sweep, self._job_id)
             for child in self._children:
                 steps.callback(self._release, child)
+            steps.callback(self._end_chaos)  # the first to be called
 
     def _release(self, child: Child) -> None:
         child.signal(signal.SIGKILL)

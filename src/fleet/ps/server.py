@@ -20,6 +20,7 @@ import click
 from fleet import env, roles
 from fleet.errors import FleetError, UsageError
 from fleet.net import Endpoint
+from fleet.observe import chaos_notes
 from fleet.observe.logs import show_logs
 from fleet.ps.grpc_server import GrpcServer, check_exposure
 from fleet.ps.transport import Handler
@@ -74,6 +75,7 @@ def serve(
         gc.freeze()
         try:
             print(f"Server listening on {server.address}", flush=True)
+            chaos_notes.note("serving")
             while not told and not finished.wait(_LOOK_S):
                 pass
             _log.info("%s", f"told to stop by {signal.Signals(told[0]).name}" if told else "every worker has left")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import heapq
-import itertools
 import logging
+import math
 import os
 import random
 import signal
@@ -53,6 +52,21 @@ class Life:
     started_at: float
 
 
+@dataclass
+class _Plan:
+    """When a strike comes next."""
+
+    strike: Strike
+    rng: random.Random
+    number: int = 1
+
+    @property
+    def due_s(self) -> float:
+        """Since the job's start."""
+        moment = self.strike.when.moment(self.number)
+        return math.inf if moment is None else moment
+
+
 class Agent:
     """One for each attempt at a job; `began_at` is the job's own start, `before` the agent of the attempt before."""
 
@@ -65,6 +79,13 @@ class Agent:
         self.blows: list[Blow] = [] if before is None else before.blows
         self.lives: list[Life] = [] if before is None else before.lives
         self._children: Callable[[], Sequence[Child]] = lambda: ()
+        self._plans = (
+            [_Plan(one, random.Random(f"{self._seed}, strike {number}")) for number, one in enumerate(chaos.strikes)]
+            if before is None
+            else before._plans
+        )
+        self._stopped: dict[Child, float] = {}
+        """Until when, in seconds since the job's start."""
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -83,40 +104,20 @@ class Agent:
             self._see_lives()
 
     def _run(self) -> None:
-        due: list[tuple[float, int, Callable[[], None]]] = []
-        order = itertools.count()
-        for which, strike in enumerate(self.chaos.strikes):
-            rng = random.Random(f"{self._seed}, strike {which}")
-            number = strike.when.num_due(time.time() - self.began_at) + 1
-            self._plan_next(due, order, strike, rng, number)
         while not self._end.wait(LOOK_S):
             self._see_lives()
-            while due and due[0][0] <= time.time() - self.began_at:
-                heapq.heappop(due)[2]()
-        for child in self._children():
+            now_s = time.time() - self.began_at
+            for child in [child for child, until_s in self._stopped.items() if until_s <= now_s]:
+                del self._stopped[child]
+                _signal(child, signal.SIGCONT)
+            for one in sorted((one for one in self._plans if one.due_s <= now_s), key=lambda one: one.due_s):
+                children = self._strike(one.strike, one.rng)
+                one.number += 1
+                if one.strike.kind == "stop":
+                    self._stopped |= dict.fromkeys(children, time.time() - self.began_at + one.strike.for_s)
+        for child in self._stopped:
             if child.is_running:
                 _signal(child, signal.SIGCONT)
-
-    def _plan_next(
-        self,
-        due: list[tuple[float, int, Callable[[], None]]],
-        order: itertools.count[int],
-        strike: Strike,
-        rng: random.Random,
-        number: int,
-    ) -> None:
-        at_s = strike.when.moment(number)
-        if at_s is None:
-            return
-
-        def strike_now() -> None:
-            for child in self._strike(strike, rng):
-                if strike.kind == "stop":
-                    go_on = time.time() - self.began_at + strike.for_s
-                    heapq.heappush(due, (go_on, next(order), lambda child=child: _signal(child, signal.SIGCONT)))
-            self._plan_next(due, order, strike, rng, number + 1)
-
-        heapq.heappush(due, (at_s, next(order), strike_now))
 
     def _strike(self, strike: Strike, rng: random.Random) -> list[Child]:
         """Strike one process of each role at the same moment; returns those that were there."""

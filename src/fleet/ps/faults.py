@@ -52,7 +52,7 @@ def die() -> None:
 
 def generator(what: str) -> random.Random:
     """A generator for one kind of choice in one life of this process."""
-    return random.Random(f"{env.FLEET_CHAOS_SEED.get() or '0'}, {what}")
+    return random.Random(f"{env.FLEET_CHAOS_SEED.get() or '0'}, life {env.FLEET_LIFE.get() or 0}, {what}")
 
 
 class DiskFaults:

@@ -52,6 +52,16 @@ class Life:
     started_at: float
 
 
+class Calm:
+    """The agent of a job without chaos."""
+
+    def start(self, children: Callable[[], Sequence[Child]], excuse: Callable[[int], None]) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
+        """Go on doing nothing."""
+
+
 @dataclass
 class _Plan:
     """When a strike comes next."""
@@ -79,19 +89,20 @@ class Agent:
         self.blows: list[Blow] = [] if before is None else before.blows
         self.lives: list[Life] = [] if before is None else before.lives
         self._children: Callable[[], Sequence[Child]] = lambda: ()
-        self._plans = (
-            [_Plan(one, random.Random(f"{self._seed}, strike {number}")) for number, one in enumerate(chaos.strikes)]
-            if before is None
-            else before._plans
-        )
+        self._excuse: Callable[[int], None] = lambda _: None
+        self._plans: list[_Plan] = [
+            _Plan(one, random.Random(f"{self._seed}, strike {number}")) for number, one in enumerate(chaos.strikes)
+        ]
+        if before is not None:
+            self._plans = before._plans
         self._stopped: dict[Child, float] = {}
         """Until when, in seconds since the job's start."""
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, children: Callable[[], Sequence[Child]]) -> None:
-        """Begin; `children` are those of the moment when it is called."""
-        self._children = children
+    def start(self, children: Callable[[], Sequence[Child]], excuse: Callable[[int], None]) -> None:
+        """Begin; `children` are those of the moment when it is called, `excuse` is told who is about to be killed."""
+        self._children, self._excuse = children, excuse
         self._thread = threading.Thread(target=self._run, name="chaos", daemon=True)
         self._thread.start()
 
@@ -135,6 +146,8 @@ class Agent:
             self.blows.append(Blow(strike.kind, name, time.time(), 0, strike.for_s, why))
         for child in chosen:
             self.blows.append(Blow(strike.kind, child.plan.name, time.time(), child.pid, strike.for_s))
+            if strike.kind == "kill":
+                self._excuse(child.pid)
             _signal(child, signal.SIGKILL if strike.kind == "kill" else signal.SIGSTOP)
         for child in chosen:
             pause = f" for {strike.for_s:g} s" if strike.for_s else ""

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fleet.launch.chaos.agent import Agent
 from fleet.launch.chaos.findings import Findings, Invariant, Recovery, Witness, notes_of, recoveries
@@ -27,7 +28,7 @@ def find(agent: Agent, plan: LaunchPlan, code: int) -> Findings:
     """Put together what happened to a job that has ended with a code."""
     began_at = agent.began_at
     witness = Witness(plan, began_at)
-    events = [
+    events: list[dict[str, Any]] = [
         {
             "at_s": blow.at - began_at,
             "what": f"{blow.kind} {blow.process.partition(' ')[0]}",

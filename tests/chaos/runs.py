@@ -14,10 +14,12 @@ from typing import Any
 
 from chaos.state import digest_of, times_trained
 from support.jobs import Result, fleetrun
+from support.warm_server import FORK_BESIDE_THREADS
 
 SCRIPT = Path(__file__).with_name("job.py")
 NUM_SAMPLES, EPOCHS = 1280, 5
 LIMIT_S = 120.0
+ENVIRON = {"OMP_NUM_THREADS": "1", FORK_BESIDE_THREADS: "1"}
 # What one sample adds to its row: in sync and geo mode the mean of two workers is taken.
 COUNTS = {"sync": 0.5, "geo": 0.5, "async": 1.0, "half": 1.0}
 # From the job's start: before the first process has joined, until after a job that nothing happened to has ended.
@@ -95,7 +97,7 @@ def _run(mode: str, seed: int, folder: Path, chaos: str | None) -> Result:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     start = partial(fleetrun, cwd=folder, limit_s=LIMIT_S, warm=True)
-    return start(*arguments_of(mode, seed, folder, chaos), environ={"OMP_NUM_THREADS": "1"})
+    return start(*arguments_of(mode, seed, folder, chaos), environ=ENVIRON)
 
 
 def _judge(outcome: Outcome, result: Result, folder: Path, expected: str) -> None:

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 
 from fleet.launch import banner, durable, guard
 from fleet.launch.chaos import report as chaos_report
-from fleet.launch.chaos.agent import Agent, Calm, with_chaos
+from fleet.launch.chaos.agent import Agent, with_chaos
 from fleet.launch.chaos.findings import notes_of
 from fleet.launch.guard import Guard
 from fleet.launch.job_token import own_token
@@ -91,7 +91,7 @@ class Job:
             self._tell_of(plan)
             plan = self._plan = self._with_chaos(plan)
             kept = [lock for lock in locks if lock is not None] or None
-            self._attempt = Attempt(plan, logs, self._job_id, self._guard, kept, self._agent or Calm())
+            self._attempt = Attempt(plan, logs, self._job_id, self._guard, kept, self._agent)
             if self._signalled is not None:
                 self._attempt.signalled(self._signalled)
             try:

@@ -73,7 +73,7 @@ class Attempt:
         job_id: str,
         watchman: Guard,
         locks: list[int] | None = None,
-        chaos: Agent | Calm = Calm(),
+        chaos: Agent | Calm | None = None,
     ) -> None:
         self._plan = plan
         self._logs = logs
@@ -83,7 +83,7 @@ class Attempt:
         self._logs_from = [os.fstat(file).st_size for file in logs]  # logs of an earlier attempt are continued
         self._job_id = job_id
         self._guard = watchman
-        self._chaos = chaos
+        self._chaos = chaos or Calm()
         self._events = plan.layout.round.news
         self._was_signalled = False
         self._children: list[Child] = []

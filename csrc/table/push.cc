@@ -84,6 +84,7 @@ Pushed Table::push(const Push& given) {
   Pushed result;
   for_each_group(push.keys, push.n,
                  [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
+                   if ((push.skip_shards >> s) & 1u) return;
                    Shard& shard = *shards_[s];
                    const std::lock_guard<std::mutex> lock(shard.mutex);
                    push_group(shard, block, begin, end, push, offset, result);

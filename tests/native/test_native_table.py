@@ -127,6 +127,8 @@ def test_bad_keys(keys: Any, error: type[Exception], message: str) -> None:
         ({"lr": -1}, ValueError, "table 'ads': the learning rate of step 1 must be finite and >= 0"),
         ({"scale": None}, TypeError, "scale must be a number, got NoneType"),
         ({"scale": 1e300}, ValueError, "and so must be its scale"),
+        ({"skip_shards": -1}, ValueError, "skip_shards must be in 0..18446744073709551615, got -1"),
+        ({"skip_shards": 2**64}, ValueError, "skip_shards must be in 0..18446744073709551615, got 184"),
     ],
 )
 def test_bad_pushes_change_nothing(more: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -143,11 +145,23 @@ def test_bad_pushes_change_nothing(more: dict[str, Any], error: type[Exception],
         ({"now": 1, "unseen_steps": 1.5}, TypeError, "unseen_steps must be an integer, got float"),
         ({"now": 1, "decay": 1.5}, ValueError, "decay must be in 0..1, got 1.5"),
         ({"now": 1, "score_below": float("nan")}, ValueError, "score_below must be finite, got nan"),
+        ({"now": 1, "skip_shards": 2**64}, ValueError, "skip_shards must be in 0..18446744073709551615, got 184"),
         ({"now": 1, "score_below": 0.5}, ValueError, "table 'ads' counts no shows and clicks, so its rows have no"),
     ],
 )
 def test_bad_shrinks(more: dict[str, Any], error: type[Exception], message: str) -> None:
     check_one_line(lambda: make_table().shrink(**more), error, message)
+
+
+def test_shards_that_are_skipped_stay_as_they_are() -> None:
+    keys = np.arange(1000)
+    table = make_table()
+    arguments: dict[str, Any] = {"grads": floats(1000, 2), "step": 1, "lr": 1.0}
+    created = [table.push(keys, **arguments, skip_shards=mask)["created"] for mask in (1, 2**64 - 2)]
+    assert created == [1000 - len(table.export(0, 1)["keys"]), len(table.export(0, 1)["keys"])]
+    np.testing.assert_array_equal(table.pull(keys), first_values(keys) - 1)
+    assert table.shrink(now=9, unseen_steps=1, skip_shards=2**64 - 2) == created[1]
+    assert len(table) == created[0]
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 65), (3, 2), (-1, 2), (0, None)])

@@ -142,9 +142,10 @@ def _command(endpoint: str | None, device: str, model_dir: str | None, allow_ano
     where = own_endpoint() if endpoint is None else Endpoint.parse(endpoint, "--endpoint")
     token = env.FLEET_JOB_TOKEN.get()
     check_exposure(where, token, allow_anonymous)
+    from fleet.ps.durability import own_journal
     from fleet.ps.service import Service  # brings in the native core, which --help does not need
 
-    service = Service(device=device, model_dir=model_dir)
+    service = Service(device=device, model_dir=model_dir, journal=own_journal(f"server-{where.port}"))
     return serve(service, where, token, allow_anonymous=allow_anonymous)
 
 

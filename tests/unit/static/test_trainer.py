@@ -42,8 +42,8 @@ def test_a_trainer_whose_scope_is_gone_leaves_at_the_end_and_loses_nothing(left:
     gc.collect()
     running.leave()
     (service,) = left
-    assert service._holdings is not None
-    held = service._holdings.snapshot()[0][0][: learned.numel()]
+    assert service.state.holdings is not None
+    held = service.state.holdings.snapshot()[0][0][: learned.numel()]
     np.testing.assert_allclose(held, learned.numpy().reshape(-1), rtol=1e-6)
     running.leave()
     assert len(left) == 1

@@ -167,25 +167,21 @@ def test_a_declaration_is_noted(notes: Notes) -> None:
 
 def test_without_chaos_transports_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FLEET_CHAOS", raising=False)
-    faults._own_chaos.cache_clear()
     made = [LocalTransport(Counting())]
     assert faults.with_faults(made) is made
-    faults.disk()
-    assert faults.disk_write(100) is None
-    faults._own_chaos.cache_clear()
-    faults._disk_faults.cache_clear()
+    assert faults.of_writes() is None
 
 
 def test_a_disk_is_full_for_a_while(notes: Notes) -> None:
     full = DiskFull(10, 5)
     now = time.time()
-    DiskFaults([full], now, random.Random(1)).check()
-    DiskFaults([full], now - 60, random.Random(1)).check()
+    DiskFaults([full], now, random.Random(1))(100)
+    DiskFaults([full], now - 60, random.Random(1))(100)
     assert notes.read_events() == []
     disk = DiskFaults([full], now - 11, random.Random(1))
     for _ in range(3):
         with pytest.raises(OSError, match=r"No space left on device \(by --chaos, disk-full at 10s for 5s\)") as caught:
-            disk.check()
+            disk(100)
         assert caught.value.errno == errno.ENOSPC
     assert [event["event"] for event in notes.read_events()] == ["disk-full"]
 
@@ -193,12 +189,12 @@ def test_a_disk_is_full_for_a_while(notes: Notes) -> None:
 def test_a_write_is_torn_once_also_over_several_lives(notes: Notes) -> None:
     torn = TornWrite(When(10, False))
     now = time.time()
-    assert DiskFaults([torn], now, random.Random(1)).torn(100) is None
-    written = DiskFaults([torn], now - 11, random.Random(1)).torn(100)
+    assert DiskFaults([torn], now, random.Random(1))(100) is None
+    written = DiskFaults([torn], now - 11, random.Random(1))(100)
     assert written is not None
     assert 0 <= written < 100
     next_life = DiskFaults([torn], now - 12, random.Random(1))
-    assert next_life.torn(100) is None
+    assert next_life(100) is None
     (event,) = notes.read_events()
     assert (event["event"], event["written"], event["size"]) == ("torn-write", written, 100)
 
@@ -207,6 +203,6 @@ def test_writes_are_torn_again_when_it_is_time_again(notes: Notes) -> None:
     torn = TornWrite(When(10, True))
     now = time.time()
     disk = DiskFaults([torn], now - 25, random.Random(1))
-    assert disk.torn(100) is not None  # the first two are one, for nobody wrote
-    assert disk.torn(100) is None
-    assert DiskFaults([torn], now - 31, random.Random(1)).torn(100) is not None
+    assert disk(100) is not None  # the first two are one, for nobody wrote
+    assert disk(100) is None
+    assert DiskFaults([torn], now - 31, random.Random(1))(100) is not None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from fleet import _native, env
 from fleet.errors import CheckpointError, UsageError
+from fleet.ps import faults
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
 from fleet.ps.journal.writer import Journal, Policy
@@ -63,7 +64,7 @@ class Durability:
         try:
             clear_unfinished(folder)
             found = recover(core.state, folder, device)
-            self._journal = Journal(folder, policy, found.lsn, owner(core.state.instance))
+            self._journal = Journal(folder, policy, found.lsn, owner(core.state.instance), faults.of_writes())
         except BaseException:
             os.close(self._lock)
             raise

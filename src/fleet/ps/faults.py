@@ -1,7 +1,6 @@
 """Faults that a process does to itself, because `fleetrun --chaos` asked for them in FLEET_CHAOS; without it, none.
 
-A worker harms its calls (`faulty_transport`); a server its files: `disk()` and `disk_write()` stand before each write
-of its journal.
+A worker harms its calls (`faulty_transport`), a server its journal.
 """
 
 from __future__ import annotations
@@ -9,11 +8,9 @@ from __future__ import annotations
 import errno
 import os
 import random
-import signal
 import threading
 import time
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 
 from fleet import env
 from fleet.observe.chaos_notes import note, own_notes
@@ -33,21 +30,12 @@ def with_faults(transports: Sequence[Transport]) -> Sequence[Transport]:
     ]
 
 
-def disk() -> None:
-    """OSError(ENOSPC) while the disk is to be full."""
-    if (faults := _disk_faults()) is not None:
-        faults.check()
-
-
-def disk_write(size: int) -> int | None:
-    """How much to write of a record of `size` bytes before `die()`; None: all of it, and live."""
-    faults = _disk_faults()
-    return None if faults is None else faults.torn(size)
-
-
-def die() -> None:
-    """End this process as kill -9 does."""
-    os.kill(os.getpid(), signal.SIGKILL)
+def of_writes() -> Callable[[int], int | None] | None:
+    """What a journal asks before each write; None where nothing shall happen to any."""
+    chaos = _own_chaos()
+    if chaos is None or not chaos.disk_faults:
+        return None
+    return DiskFaults(chaos.disk_faults, env.FLEET_CHAOS_BEGAN.get() or time.time(), generator("disk"))
 
 
 def generator(what: str) -> random.Random:
@@ -70,8 +58,12 @@ class DiskFaults:
         done = [] if notes is None else [event for event in notes.read_events() if event["event"] == "torn-write"]
         self._num_done = {one: sum(event["clause"] == str(one) for event in done) for one in self._torn}
 
-    def check(self) -> None:
-        """OSError while the disk is to be full."""
+    def __call__(self, size: int) -> int | None:
+        """How much to write of `size` bytes before the end; None: all of them. OSError while the disk is full."""
+        self._check()
+        return self._torn_at(size)
+
+    def _check(self) -> None:
         now_s = time.time() - self._began_at
         for one in self._full:
             if one.at_s <= now_s < one.at_s + one.for_s:
@@ -81,8 +73,7 @@ class DiskFaults:
                         note("disk-full", clause=str(one))
                 raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} (by --chaos, {one})")
 
-    def torn(self, size: int) -> int | None:
-        """How much of a record to write before the end."""
+    def _torn_at(self, size: int) -> int | None:
         now_s = time.time() - self._began_at
         with self._lock:
             for one in self._torn:
@@ -96,15 +87,6 @@ class DiskFaults:
         return None
 
 
-@cache
 def _own_chaos() -> Chaos | None:
     text = env.FLEET_CHAOS.get()
     return None if text is None else Chaos.parse(text, env.FLEET_CHAOS.name)
-
-
-@cache
-def _disk_faults() -> DiskFaults | None:
-    chaos = _own_chaos()
-    if chaos is None or not chaos.disk_faults:
-        return None
-    return DiskFaults(chaos.disk_faults, env.FLEET_CHAOS_BEGAN.get() or time.time(), generator("disk"))

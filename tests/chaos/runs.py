@@ -116,7 +116,7 @@ def _judge(outcome: Outcome, result: Result, folder: Path, expected: str) -> Non
         if outcome.mode == "sync" and outcome.digest != expected:
             outcome.problems.append("the final tables are not those of the undisturbed run")
         outcome.problems += _wrong_counts(outcome.mode, folder)
-        if left := [path.name for path in (folder / "kept").glob("*/*")]:
+        if left := [path.name for path in (folder / "kept").glob("*/*") if path.name != "lock"]:
             outcome.problems.append(f"files are left in the folder of --durable: {', '.join(sorted(left))}")
     if outcome.problems:
         outcome.said = result.err

@@ -164,7 +164,7 @@ class Table {
   // The row that a push of a key without one may change, or kNone.
   std::uint32_t enter(Shard& shard, std::int64_t key, std::uint32_t place, const Push& push, std::size_t i,
                       Pushed& result);
-  void update(std::byte* row, const float* grads, double lr) const;
+  void update(std::byte* row, std::int64_t key, const float* grads, const Push& push) const;
   void clamp(float* values) const;
   // Scales values down to the largest norm, if there is one and theirs is larger; a second time changes nothing.
   void limit_norm(float* values) const;

@@ -294,3 +294,6 @@ def test_the_variables_that_processes_find(tmp_path: Path) -> None:
     own, inner = result.out.splitlines()
     assert own == f"{tmp_path}/a/b ALWAYS 7 0"
     assert inner == "None None 7 0"  # of a job that is not durable
+    environ = {"FLEET_DURABLE": "c", "FLEET_JOURNAL": "interval"}
+    result = fleetrun(*options[:4], train, "x", cwd=tmp_path, environ=environ)
+    assert result.out == f"{tmp_path}/c INTERVAL 300 0\n"

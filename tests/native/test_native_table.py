@@ -335,3 +335,28 @@ def test_rows_have_at_most_the_largest_norm(norm_type: float | None) -> None:
 def test_a_norm_must_be_above_zero(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"table 'ads': {next(iter(wrong))} must be"):
         make_table(**wrong)
+
+
+@pytest.mark.parametrize(("dtype", "deviation"), [("float16", 0.02), ("bfloat16", 0.2)])
+def test_rows_in_16_bits_learn_from_small_steps(dtype: str, deviation: float) -> None:
+    """To the nearest, 1 would stay 1: a thousandth is less than half of what lies between two numbers there."""
+    keys = np.arange(500)
+
+    def learned(steps: range, table: _native.Table, seed: int = 0) -> _native.Table:
+        after = make_table(8, dtype=dtype, seed=seed)
+        after.import_(table.export(0, 64), 0, 1)
+        for step in steps:
+            after.push(keys, floats(500, 8, value=0.001), step=step, lr=1.0)
+        return after
+
+    start = make_table(8, dtype=dtype)
+    start.assign(keys, floats(500, 8))
+    rows = learned(range(1000), start).pull(keys)
+    assert abs(rows.mean()) < 5 * rows.std() / 4000**0.5
+    assert 0 < rows.std() < deviation
+    again = learned(range(400, 1000), learned(range(400), start))
+    np.testing.assert_array_equal(again.pull(keys), rows)
+    assert (learned(range(1000), start, seed=1).pull(keys) != rows).mean() > 0.5
+    rounded = learned(range(1), start).pull(keys) - (1 - np.float32(0.001))
+    assert abs(rounded.mean()) < 5 * rounded.std() / 4000**0.5
+    assert rounded.std() > 0

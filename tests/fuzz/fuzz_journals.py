@@ -38,7 +38,7 @@ from support.training import in_threads, joined, served, strategy
 
 NUM_JOURNALS = 1000
 MOST_STEPS = 500
-_SAYS_WHERE = re.compile(r"offset \d+|missing before|is missing|belongs to another|is no snapshot")
+_SAYS_WHERE = re.compile(r"offset \d+|missing before|is missing|ends with record \d+|belongs to another|is no snapshot")
 
 
 @dataclass(frozen=True)

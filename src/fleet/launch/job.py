@@ -60,7 +60,7 @@ class Job:
         durable.make_folder(self._options)
         outcome: RoundOutcome | None = None
         with ExitStack() as resources:
-            resources.callback(self._team.close)
+            resources.callback(self._team.close, lambda: self._signalled is not None)
             while outcome is None or (not outcome.is_final and self._team.goes_on):
                 try:
                     outcome = self._run_round()

@@ -92,6 +92,10 @@ class Journal:
             self._sync(lsn)
         return lsn
 
+    def sync(self) -> None:
+        """Return when the disk has every record; JournalWriteError if it takes them no more."""
+        self._sync(self._lsn)
+
     def drop_before(self, lsn: int) -> None:
         """Remove the segments that hold nothing after record `lsn`."""
         found = segments_in(self.folder)

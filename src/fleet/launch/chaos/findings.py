@@ -176,12 +176,12 @@ def _after_death(
     process: ProcessPlan, witness: Witness, blow: Blow, at_s: float, later: Sequence[Life], *, ended_well: bool
 ) -> Recovery:
     if not later:
-        note = "the job had what it needed" if ended_well else ""
+        note = "not needed any more" if ended_well else ""
         return Recovery(blow.kind, blow.process, at_s, note=note)
     restarted_s = later[0].started_at - blow.at
     back_at = witness.back_at(process, later[0].pid)
     if back_at is None:
-        note = "struck again before" if len(later) > 1 else "the job had what it needed" if ended_well else ""
+        note = "struck again before" if len(later) > 1 else "not needed any more" if ended_well else ""
         return Recovery(blow.kind, blow.process, at_s, restarted_s, note=note)
     step_at = witness.step_after(process, back_at)
     step_s = None if step_at is None else step_at - blow.at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import logging
 import os
@@ -14,14 +13,13 @@ from typing import Any
 
 from fleet.launch.chaos.agent import Agent
 from fleet.launch.chaos.findings import Findings, Invariant, Recovery, Witness, notes_of, recoveries
+from fleet.launch.chaos.table import text_of
 from fleet.launch.output import say
 from fleet.launch.plan import LaunchPlan
 
 log = logging.getLogger("fleetrun")
 
 FILE = "chaos.json"
-_MOST_TIMES = 6
-"""How many moments of one kind a line of the table names."""
 
 
 def find(agent: Agent, plan: LaunchPlan, code: int) -> Findings:
@@ -96,41 +94,3 @@ def tell(agent: Agent, plan: LaunchPlan, code: int, *, is_quiet: bool) -> int:
     broken = "; ".join(f"{one.name}: {one.text}" for one in findings.invariants if one.holds is False)
     log.error("chaos: %s", broken)
     return 1
-
-
-def text_of(findings: Findings, path: Path) -> str:
-    """The table."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(file=io.StringIO(), width=110, record=True, color_system=None)
-
-    def show(title: str, *columns: str) -> Table:
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="", show_edge=False)
-        for number, column in enumerate(columns):
-            table.add_column(
-                column, justify="right" if column.endswith(("times", " s")) else "left", no_wrap=not number
-            )
-        return table
-
-    done = show(f"chaos, seed {findings.seed}: {findings.chaos}", "done", "times", "seconds after the start")
-    for what, count in sorted(findings.counts.items()):
-        moments = [
-            f"{event['at_s']:.1f}" for event in findings.events if event["what"] == what and not event.get("note")
-        ]
-        dots = ", ..." if len(moments) > _MOST_TIMES else ""
-        done.add_row(what, str(count), ", ".join(moments[:_MOST_TIMES]) + dots)
-    console.print(done)
-    if findings.recoveries:
-        back = show("", "struck", "how", "at s", "started again after s", "back after s", "first step after s", "")
-        for one in findings.recoveries:
-            times = (one.at_s, one.restarted_s, one.back_s, one.step_s)
-            back.add_row(one.process, one.what, *("" if value is None else f"{value:.2f}" for value in times), one.note)
-        console.print(back)
-    held = show("", "invariant", "", "")
-    for each in findings.invariants:
-        held.add_row(each.name, {True: "holds", False: "BROKEN", None: "?"}[each.holds], each.text)
-    console.print(held)
-    console.print(f"every event is in {path}", soft_wrap=True, markup=False)
-    return "\n".join(line.rstrip() for line in console.export_text().rstrip().split("\n"))

@@ -20,6 +20,7 @@ from fleet.ps.durability import Durability
 from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import Policy
+from fleet.ps.patience import is_durable
 from fleet.ps.proto import ps_pb2
 from fleet.ps.pushes import Pushes
 from fleet.ps.saves import Saves
@@ -238,11 +239,10 @@ class Service:
 
     def _meet(self, header: ps_pb2.MeetRequest.Header, _: Tensors) -> Answered:
         core, caller = self.core, header.caller.worker
+        if is_durable() and not header.caller.incarnation:
+            return self._meet_early(header), ()
         job, rounds, meetings = core.known(header.caller).job, self.state.rounds, self.state.meetings
-        if header.is_here and core.durability is not None and not meetings.has_said(header.name, caller, header.text):
-            with core.gate.open():
-                core.record(Kind.MEET, [Part(header.SerializeToString())])
-                meetings.come(header.name, caller, header.text)
+        self._record_meeting(header)
 
         def elsewhere(missing: Sequence[int]) -> list[int]:
             core.known(header.caller)  # also while it waits
@@ -251,6 +251,21 @@ class Service:
             return [one for one in missing if rounds.is_away(one) or one in ahead]
 
         return meetings.answer(header, job.num_workers, elsewhere), ()
+
+    def _record_meeting(self, header: ps_pb2.MeetRequest.Header) -> None:
+        """Have the journal know what a worker says, if there is one and it is new."""
+        core, meetings, said = self.core, self.state.meetings, (header.name, header.caller.worker, header.text)
+        if header.is_here and core.durability is not None and not meetings.has_said(*said):
+            with core.gate.open():
+                core.record(Kind.MEET, [Part(header.SerializeToString())])
+                meetings.come(*said)
+
+    def _meet_early(self, header: ps_pb2.MeetRequest.Header) -> ps_pb2.MeetReply.Header:
+        """Workers of a durable job may meet before one has declared it."""
+        if self.core.is_closed:
+            raise CommunicationError("the server is stopping")
+        self._record_meeting(header)
+        return self.state.meetings.answer(header, len(header.others), lambda _: [])
 
     def _shrink(self, header: ps_pb2.ShrinkRequest.Header, _: Tensors) -> Answered:
         core = self.core

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet import env
 from fleet.errors import RoleError, UsageError
+from fleet.ps.progress import Progress
 from fleet.ps.transport import LocalTransport, Transport
 from fleet.roles import Role
 
@@ -29,6 +30,10 @@ class ServerJob(Protocol):
 
     def stop_worker(self) -> None:
         """Send what is queued and leave the servers; nothing happens where this worker has not joined, or has left."""
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether this worker has joined the servers, also if it has left them since."""
 
     def worker(self, what: str) -> Worker:
         """The worker that has joined the servers; NotReadyError, which names `what` needs it, if there is none."""
@@ -83,6 +88,11 @@ class Servers:
         self.who = who
         self.model_dir: str | None = None
         """The checkpoint that a server of this process begins with."""
+        self.progress: Progress | None = None
+        """Where this worker is, for its next life; None if it will have none."""
+        folder = env.FLEET_DURABLE.get()
+        if folder is not None and who.role is Role.WORKER and who.server_endpoints:
+            self.progress = Progress(Path(folder) / f"worker-{who.index}")
 
     def begin_with(self, model_dir: str | PathLike[str] | None) -> None:
         """Choose the checkpoint; on a server, or where the server will be in this process."""

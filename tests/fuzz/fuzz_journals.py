@@ -63,8 +63,7 @@ def journals(folder: Path) -> list[Journal]:
             name = f"{mode}, {what}"
             left, history = _leave(folder / name.replace(" ", "_"), mode, snapshot_bytes)
             first, _ = segments_in(left)[-1]
-            states = {lsn: state for lsn, state in _states(history, folder / "cut") if lsn >= first - 1}
-            found.append(Journal(name, left, states))
+            found.append(Journal(name, left, dict(_states(history, folder / "cut", first - 1))))
     return found
 
 
@@ -135,10 +134,12 @@ def _slow_portions(_holdings: object, _table: int) -> Iterator[tuple[int, int]]:
         time.sleep(0.002)
 
 
-def _states(folder: Path, cut: Path) -> Iterator[tuple[int, Any]]:
-    """The state after each record of a journal."""
+def _states(folder: Path, cut: Path, least: int) -> Iterator[tuple[int, Any]]:
+    """The state after each record of a journal, from number `least` on."""
     for _, path in segments_in(folder):
         for record in read(path, view_of(path)):
+            if record.lsn < least:
+                continue
             shutil.copytree(folder, cut)
             for later, file in segments_in(cut):
                 if later > record.lsn:

@@ -71,9 +71,7 @@ def _each(recoveries: Sequence[Recovery]) -> Table:
 
 def _put_together(recoveries: Sequence[Recovery]) -> Table:
     """One line for each process and what struck it."""
-    table = _table(
-        "struck", "how", "times", "back after: median s", "most s", "first step after: median s", "most s", ""
-    )
+    table = _table("struck", "how", "times", "back, median s", "most s", "first step, median s", "most s", "")
     kinds = sorted({(one.process, one.what) for one in recoveries})
     for process, what in kinds:
         mine = [one for one in recoveries if (one.process, one.what) == (process, what)]

@@ -12,7 +12,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup demo demo-collective demo-static test test-all test-cpp test-seeds check format proto docs fuzz bench coverage sanitize pythons wheels clean
+.PHONY: FORCE help setup demo demo-collective demo-static test test-all test-cpp test-seeds check format proto docs fuzz fuzz-journals chaos bench coverage sanitize pythons wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,6 +118,12 @@ docs: setup  ## Rewrite the pages and stubs that are made from the code
 fuzz: setup  ## Send nonsense to a server for FUZZ_S seconds (default 60); load CHECKPOINTS (1000) damaged ones
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_checkpoints.py
+
+chaos: setup  ## Kill, tear and lose in 140 seeded runs of a job; none may come out differently (20 minutes)
+	PYTHONPATH=tests $(BIN)/python tests/chaos/sweep.py $(CHAOS)
+
+fuzz-journals: setup  ## Damage 1,000 journals, and recover a server from each
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_journals.py
 
 bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/keys.py --json benchmarks/results/keys.json

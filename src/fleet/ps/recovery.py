@@ -45,7 +45,7 @@ def recover(state: State, folder: Path, device: str) -> Recovered:
     after, positions = (0, Positions([])) if path is None else _restore(state, path, device)
     replayed = Replay(state, positions, device)
     last, num_bytes = after, 0
-    for record in read_segments(folder, after, None if path is None else owner(state.instance)):
+    for record in read_segments(folder, after, None if path is None else owner(state.instance), positions.last):
         replayed.take(record)
         last, num_bytes = record.lsn, num_bytes + record.end - record.begin
     if last:

@@ -21,6 +21,7 @@ import click
 from fleet import env, roles
 from fleet.errors import FleetError, UsageError
 from fleet.net import Endpoint
+from fleet.observe import chaos_notes
 from fleet.observe.logs import show_logs
 from fleet.ps.grpc_server import GrpcServer, check_exposure
 from fleet.ps.transport import Handler
@@ -80,6 +81,7 @@ def serve(
         gc.freeze()
         try:
             print(f"Server listening on {server.address}", flush=True)
+            chaos_notes.note("serving")
             while not told and (stays or not finished.is_set()):
                 time.sleep(_LOOK_S) if stays else finished.wait(_LOOK_S)
             is_finished = finished.is_set()

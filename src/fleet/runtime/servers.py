@@ -65,7 +65,12 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
         from fleet.ps.grpc_client import GrpcTransport
 
         token = env.FLEET_JOB_TOKEN.get()
-        return [GrpcTransport(endpoint, token) for endpoint in endpoints]
+        made = [GrpcTransport(endpoint, token) for endpoint in endpoints]
+        if env.FLEET_CHAOS.text() is None:
+            return made
+        from fleet.ps.faults import with_faults
+
+        return with_faults(made)
     if num_workers > 1:
         raise UsageError(
             f"this job has {num_workers} workers and no servers, so each would train parameters of its own; start it "

@@ -17,6 +17,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from fleet.errors import EndpointError, FleetError, UsageError
 from fleet.net import Endpoint, Hold, is_loopback, listen, own_address
 from fleet.ps.keepalive import server_options
+from fleet.ps.presence import Caller, Departures, answering
 from fleet.ps.status import MARK_KEY, TOKEN_KEY, code_of, one_line
 from fleet.ps.transport import Handler
 from fleet.ps.wire import MAX_MESSAGE_BYTES, METHODS, SERVICE, decode, encode
@@ -66,6 +67,7 @@ class GrpcServer:
         self._is_held = is_held
         self._hold: Hold | None = None
         self._running = _Running()
+        self._departures = Departures()
         self._health = health.HealthServicer()
         self._pool = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="fleet-server")
         guard: list[grpc.ServerInterceptor] = [_Guard(token)] if token else []
@@ -73,7 +75,8 @@ class GrpcServer:
             self._pool, interceptors=guard, options=OPTIONS, maximum_concurrent_rpcs=MAX_CALLS - 1
         )
         handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-            name: grpc.unary_unary_rpc_method_handler(_answer(service, name, self._running)) for name in METHODS
+            name: grpc.unary_unary_rpc_method_handler(_answer(service, name, self._running, self._departures))
+            for name in METHODS
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -94,6 +97,7 @@ class GrpcServer:
             self._free()
             listen(self.endpoint).close()  # says why not
             raise EndpointError(f"cannot serve on {self.address}; choose another port") from None
+        self._departures.start()
         self._server.start()
         self._health.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
 
@@ -113,6 +117,7 @@ class GrpcServer:
 
     def _free(self, wait: bool = True) -> None:
         self._pool.shutdown(wait=wait, cancel_futures=True)
+        self._departures.close()
         if self._hold is not None:
             self._hold.close()
             self._hold = None
@@ -170,11 +175,16 @@ def _refusal(text: str) -> grpc.RpcMethodHandler[Any, Any]:
     return grpc.stream_unary_rpc_method_handler(refuse)
 
 
-def _answer(service: Handler, method: str, running: _Running) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+def _answer(
+    service: Handler, method: str, running: _Running, departures: Departures
+) -> Callable[[bytes, grpc.ServicerContext], bytes]:
     """What answers one method."""
 
     def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
-        with running.call(method):
+        caller = Caller(departures)
+        if not context.add_callback(caller.leave):  # called at the end of the call, whatever ends it
+            caller.leave()
+        with running.call(method), answering(caller):
             try:
                 header, tensors = decode(f"{method}Request", request)
                 return encode(f"{method}Reply", *service.handle(method, header, tensors))

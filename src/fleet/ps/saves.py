@@ -19,7 +19,7 @@ import numpy.typing as npt
 from fleet import checkpoint
 from fleet.checkpoint import ReadableTable
 from fleet.errors import CheckpointError, FleetError
-from fleet.ps import storage
+from fleet.ps import presence, storage
 from fleet.ps.holdings import Holdings
 from fleet.ps.proto import ps_pb2
 
@@ -59,6 +59,8 @@ class BackgroundWrite(threading.Thread):
         self._contents: storage.Contents | None = contents
         self._pieces = ""
         self._failure: FleetError | None = None
+        self._is_over = False
+        self._changed = threading.Condition()
 
     def run(self) -> None:
         contents, self._contents = self._contents, None
@@ -71,6 +73,9 @@ class BackgroundWrite(threading.Thread):
             self._failure = CheckpointError(f"a save into {self.folder} failed: {error!r}")
         if self._failure is not None:
             log.error("%s", self._failure)
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
 
     def _count(self) -> None:
         self.num_files += 1
@@ -86,11 +91,12 @@ class BackgroundWrite(threading.Thread):
 
     def answer(self, timeout_s: float) -> ps_pb2.SaveReply.Header:
         """How far it is after `timeout_s` at the latest; CheckpointError if it has failed."""
-        self.join(timeout_s)
+        with self._changed:
+            presence.wait_for(self._changed, lambda: self._is_over, timeout_s)
         if self._failure is not None:
             raise self._failure
         return ps_pb2.SaveReply.Header(
-            pieces=self._pieces, is_written=not self.is_alive(), num_files=self.num_files, version=self.version
+            pieces=self._pieces, is_written=self._is_over, num_files=self.num_files, version=self.version
         )
 
 

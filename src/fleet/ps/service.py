@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import CommunicationError, DeadlineError, NotReadyError, UsageError
-from fleet.ps import storage
+from fleet.ps import presence, storage
 from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.ledger import Ledger
 from fleet.ps.meetings import Meetings
@@ -192,7 +192,7 @@ class Service:
             return is_refused or is_past or is_reached() or forsaken(holdings, self._rounds) is not None
 
         with self._changed:
-            if not self._changed.wait_for(is_over, timeout_ms / 1000):
+            if not presence.wait_for(self._changed, is_over, timeout_ms / 1000):
                 raise DeadlineError(too_late(holdings, self._rounds, timeout_ms))
             if self._is_closed:
                 raise CommunicationError("the server is stopping")

@@ -197,6 +197,15 @@ FLEET_RECOVERY_TIMEOUT_S = _seconds(
     "FLEET_RECOVERY_TIMEOUT_S",
     "How long workers of a durable job wait for a server that is being started again; 300 when unset.",
 )
+FLEET_TLS_CERT = _text(
+    "FLEET_TLS_CERT",
+    "PEM file with this process's certificate for TLS between workers and servers; minted by `fleetrun` when unset.",
+)
+FLEET_TLS_KEY = _text("FLEET_TLS_KEY", "PEM file with the key of FLEET_TLS_CERT.")
+FLEET_TLS_CA = _text("FLEET_TLS_CA", "PEM file with the authority that has signed the certificates of the others.")
+FLEET_TLS_NAME = _text(
+    "FLEET_TLS_NAME", "Name that the certificate of every server must carry; the host of its endpoint when unset."
+)
 FLEET_STEP_TIMEOUT_S = _seconds(
     "FLEET_STEP_TIMEOUT_S", "How long a synchronous step waits for the other workers; 600 when unset."
 )

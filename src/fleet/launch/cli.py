@@ -169,6 +169,12 @@ _PORT = _Whole(1, 65535)
 @click.option(
     "--max_restart", "--max-restart", type=_INDEX, default=0, show_default=True, help="Restarts after a failure."
 )
+@click.option(
+    "--tls/--no-tls",
+    default=None,
+    help="Encrypt what workers and servers say to each other, with certificates minted for the job.  [default: if it "
+    "spans machines]",
+)
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
 @click.option("--dry-run", "--dry_run", is_flag=True, help="Show what would start, start nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of a job that goes well; warnings and failures only.")

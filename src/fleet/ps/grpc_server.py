@@ -19,6 +19,7 @@ from fleet.net import Endpoint, Hold, is_loopback, listen, own_address
 from fleet.ps.keepalive import server_options
 from fleet.ps.presence import Caller, Departures, answering
 from fleet.ps.status import MARK_KEY, TOKEN_KEY, code_of, one_line
+from fleet.ps.tls import Tls
 from fleet.ps.transport import Handler
 from fleet.ps.wire import MAX_MESSAGE_BYTES, METHODS, SERVICE, decode, encode
 
@@ -61,10 +62,12 @@ class GrpcServer:
         *,
         allow_anonymous: bool = False,
         is_held: bool = False,
+        tls: Tls | None = None,
     ) -> None:
         check_exposure(endpoint, token, allow_anonymous)
         self.endpoint = endpoint
         self._is_held = is_held
+        self._tls = tls
         self._hold: Hold | None = None
         self._running = _Running()
         self._departures = Departures()
@@ -92,7 +95,10 @@ class GrpcServer:
             self._hold = Hold(self.endpoint)
             self.endpoint = self._hold.endpoint
         try:
-            self._server.add_insecure_port(str(self.address))
+            if self._tls is None:
+                self._server.add_insecure_port(str(self.address))
+            else:
+                self._server.add_secure_port(str(self.address), self._tls.for_server())
         except RuntimeError:
             self._free()
             listen(self.endpoint).close()  # says why not

@@ -22,6 +22,7 @@ from fleet.errors import FleetError, UsageError
 from fleet.net import Endpoint
 from fleet.observe.logs import show_logs
 from fleet.ps.grpc_server import GrpcServer, check_exposure
+from fleet.ps.tls import Tls
 from fleet.ps.transport import Handler
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def serve(
     """
     show_logs(logging.INFO)
     is_held = is_held or env.FLEET_JOB_ID.text() is not None
-    server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held)
+    tls = Tls.from_environment()
+    server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held, tls=tls)
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
     with _told_to_stop() as told:
         server.start()

@@ -58,9 +58,10 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
     """
     if endpoints:
         from fleet.ps.grpc_client import GrpcTransport
+        from fleet.ps.tls import Tls
 
-        token = env.FLEET_JOB_TOKEN.get()
-        return [GrpcTransport(endpoint, token) for endpoint in endpoints]
+        token, tls = env.FLEET_JOB_TOKEN.get(), Tls.from_environment()
+        return [GrpcTransport(endpoint, token, tls) for endpoint in endpoints]
     if num_workers > 1:
         raise UsageError(
             f"this job has {num_workers} workers and no servers, so each would train parameters of its own; start it "

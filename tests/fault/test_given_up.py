@@ -84,7 +84,10 @@ def test_training_goes_on_at_once_after_a_thousand_callers_have_given_up(server:
         transport = stack.enter_context(reached(server.endpoint))
         callers = declared(transport)
         train_a_step(transport, callers, 0)
-        channels = [stack.enter_context(grpc.insecure_channel(str(server.endpoint))) for _ in range(NUM_CHANNELS)]
+        apart = [("grpc.use_local_subchannel_pool", 1)]  # a connection each
+        channels = [
+            stack.enter_context(grpc.insecure_channel(str(server.endpoint), options=apart)) for _ in range(NUM_CHANNELS)
+        ]
         request = request_of(method, callers[0])
         metadata = ((TOKEN_KEY, TOKEN),)
         calls = [

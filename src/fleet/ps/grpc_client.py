@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import grpc
 
 from fleet.errors import CommunicationError, FleetError
+from fleet.ps.budget import SMALL_BYTES
 from fleet.ps.keepalive import client_options
-from fleet.ps.status import TOKEN_KEY, error_of
+from fleet.ps.status import SIZE_KEY, TOKEN_KEY, error_of
 from fleet.ps.tls import Tls
 from fleet.ps.tls_probe import why_closed, why_failed
 from fleet.ps.transport import Answer, Transport
@@ -45,7 +46,7 @@ class GrpcTransport(Transport):
         self.endpoint = endpoint
         self._tls = tls
         self._was_answered = False
-        self._metadata = ((TOKEN_KEY, token),) if token else ()
+        self._metadata: tuple[tuple[str, str], ...] = ((TOKEN_KEY, token),) if token else ()
         self._channel = (
             grpc.insecure_channel(endpoint, options=OPTIONS)
             if tls is None
@@ -61,7 +62,10 @@ class GrpcTransport(Transport):
         answer.set_running_or_notify_cancel()
         try:
             request = encode(f"{method}Request", header, tensors)
-            running = self._methods[method].future(request, timeout=timeout_s, metadata=self._metadata)
+            metadata = self._metadata
+            if len(request) > SMALL_BYTES:
+                metadata = (*metadata, (SIZE_KEY, str(len(request))))
+            running = self._methods[method].future(request, timeout=timeout_s, metadata=metadata)
         except FleetError as error:
             answer.set_exception(error)
         except ValueError:  # what gRPC raises on a closed channel

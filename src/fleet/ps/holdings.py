@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.errors import NotReadyError, UsageError
+from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, dense_group
 from fleet.ps.proto import ps_pb2
@@ -181,6 +182,8 @@ class Holdings:
 def make_holdings(job: JobSpec, server: int, device: str) -> Holdings:
     """What a server holds of a job; UsageError if that is too much for it."""
     try:
+        if device == "cpu":
+            refuse_too_large(job, server)
         return Holdings(job, server, device)
     except UsageError:
         raise

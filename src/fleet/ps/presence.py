@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from fleet.errors import CommunicationError
+from fleet.ps.budget import SMALL_BYTES, Account
 from fleet.ps.patience import longest_wait_s
 
 _calls = threading.local()
@@ -20,8 +21,10 @@ _calls = threading.local()
 class Caller:
     """Who waits for the answer to one call."""
 
-    def __init__(self, departures: Departures | None = None) -> None:
+    def __init__(self, departures: Departures | None = None, account: Account | None = None) -> None:
         self.is_gone = False
+        self.account = account
+        """The memory that its messages hold, if somebody counts it."""
         self._departures = departures
         self._lock = threading.Lock()
         self._waits_on: threading.Condition | None = None
@@ -60,12 +63,24 @@ def answering(caller: Caller) -> Iterator[None]:
         _calls.caller = before
 
 
+def reserve(num_bytes: int) -> None:
+    """Count what an answer takes before it is made; OverBudgetError if there is no room for it now."""
+    if (account := _caller().account) is not None and num_bytes > SMALL_BYTES:
+        account.hold(num_bytes)
+
+
+def _caller() -> Caller:
+    return getattr(_calls, "caller", None) or _ALWAYS_THERE
+
+
 def wait_for(changed: threading.Condition, is_over: Callable[[], bool], timeout_s: float) -> bool:
     """As `changed.wait_for`, for a call: CommunicationError as soon as its caller has gone.
 
     However long the caller would wait, this waits no longer than `patience.longest_wait_s()`.
     """
-    caller: Caller = getattr(_calls, "caller", None) or _ALWAYS_THERE
+    caller = _caller()
+    if caller.account is not None:
+        caller.account.let_go()  # others must find room for what this one waits for
     with caller.waiting_on(changed):
         is_met = changed.wait_for(lambda: caller.is_gone or is_over(), min(timeout_s, longest_wait_s()))
     if caller.is_gone:

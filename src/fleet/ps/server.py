@@ -22,6 +22,7 @@ from fleet.errors import FleetError, UsageError
 from fleet.net import Endpoint
 from fleet.observe.logs import show_logs
 from fleet.ps.grpc_server import GrpcServer, check_exposure
+from fleet.ps.roots import set_roots
 from fleet.ps.tls import Tls
 from fleet.ps.transport import Handler
 
@@ -134,7 +135,17 @@ def own_endpoint() -> Endpoint:
 @click.option(
     "--allow_anonymous", is_flag=True, help="Serve other machines without a token (FLEET_JOB_TOKEN): trust the network."
 )
-def _command(endpoint: str | None, device: str, model_dir: str | None, allow_anonymous: bool) -> bool:
+@click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="DIR",
+    help="Workers can have it save and load inside this folder alone. May be repeated.  [default: FLEET_ROOTS, else "
+    "anywhere]",
+)
+def _command(
+    endpoint: str | None, device: str, model_dir: str | None, allow_anonymous: bool, roots: tuple[str, ...]
+) -> bool:
     """Run one parameter server.
 
     Rows of the tables, dense parameters and their optimizer state live in it; workers pull and push.
@@ -142,6 +153,7 @@ def _command(endpoint: str | None, device: str, model_dir: str | None, allow_ano
     where = own_endpoint() if endpoint is None else Endpoint.parse(endpoint, "--endpoint")
     token = env.FLEET_JOB_TOKEN.get()
     check_exposure(where, token, allow_anonymous)
+    set_roots(roots)
     from fleet.ps.service import Service  # brings in the native core, which --help does not need
 
     service = Service(device=device, model_dir=model_dir)

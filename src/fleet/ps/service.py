@@ -268,6 +268,7 @@ class Service:
         return rows
 
     def _pulled(self, holdings: Holdings, pulls: Sequence[TablePull]) -> list[Any]:
+        presence.reserve(sum(4 * len(part.keys) * holdings.job.tables[part.table].width for part in pulls))
         self._stats.count(pulls=1, pulled_rows=sum(len(part.keys) for part in pulls))
         return [holdings.pull(*part) for part in pulls]
 

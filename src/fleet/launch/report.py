@@ -17,11 +17,15 @@ def how_it_ended(status: int) -> str:
     """`exit code 3`, or `signal SIGKILL (9), exit code 137`."""
     if status >= 0:
         return f"exit code {status}"
+    return f"signal {signal_name(-status)} ({-status}), exit code {exit_code(status)}"
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL`; `unknown` for one without a name, such as a real-time signal."""
     try:
-        name = signal.Signals(-status).name
+        return signal.Signals(number).name
     except ValueError:
-        name = "unknown"
-    return f"signal {name} ({-status}), exit code {exit_code(status)}"
+        return "unknown"
 
 
 SUDDEN_S = 2.0
@@ -71,7 +75,7 @@ def failure_report(cause: Child, children: Sequence[Child], shown: ProcessPlan |
     assert cause.exited_at is not None
     ran_s = cause.exited_at - cause.started_at
     lines = [f"{one_line(cause)} (pid {cause.pid}, after {ran_s:.1f} s)"]
-    log_lines = tail(cause.plan.log_path, NUM_LINES)
+    log_lines = tail(cause.plan.log_path, NUM_LINES, start=cause.log_from)
     if log_lines and cause.plan is shown:
         lines.append(f"its last lines are above, all of them in {cause.plan.log_path}")
     elif log_lines:

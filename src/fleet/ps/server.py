@@ -154,9 +154,10 @@ def _command(
     token = env.FLEET_JOB_TOKEN.get()
     check_exposure(where, token, allow_anonymous)
     set_roots(roots)
+    from fleet.ps.durability import own_journal
     from fleet.ps.service import Service  # brings in the native core, which --help does not need
 
-    service = Service(device=device, model_dir=model_dir)
+    service = Service(device=device, model_dir=model_dir, journal=own_journal(f"server-{where.port}"))
     return serve(service, where, token, allow_anonymous=allow_anonymous)
 
 

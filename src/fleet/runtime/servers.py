@@ -89,10 +89,12 @@ class Servers:
     def run(self) -> None:
         """Serve until every worker has left."""
         self._require_server("fleet.run_server()")
+        from fleet.ps.durability import own_journal
         from fleet.ps.server import serve
         from fleet.ps.service import Service
 
-        service = Service(device=server_device(), model_dir=self.model_dir)
+        journal = own_journal(f"server-{self.who.index}")
+        service = Service(device=server_device(), model_dir=self.model_dir, journal=journal)
         endpoint = self.who.server_endpoints[self.who.index]
         serve(service, endpoint, env.FLEET_JOB_TOKEN.get(), is_held=self.who.holds_port)
 

@@ -36,12 +36,14 @@ def make(op: Operator, lowering: Lowering) -> Kernel:
     endpoint = Endpoint.parse(op.attr("endpoint"), "endpoint")
 
     def run() -> None:
+        from fleet.ps.durability import own_journal
         from fleet.ps.server import serve
         from fleet.ps.service import Service
 
         described = Described(op, lowering.program, lowering.scope.tensors)
         model_dir = lowering.scope.model_dir
-        service = Service(device=server_device(), model_dir=model_dir, opening=described.open)
+        journal = own_journal(f"server-{op.attr('pserver_id')}")
+        service = Service(device=server_device(), model_dir=model_dir, opening=described.open, journal=journal)
         serve(service, endpoint, env.FLEET_JOB_TOKEN.get())
 
     return run

@@ -22,6 +22,7 @@ from fleet.errors import FleetError, UsageError
 from fleet.net import Endpoint
 from fleet.observe.logs import show_logs
 from fleet.ps.grpc_server import GrpcServer, check_exposure
+from fleet.ps.own_token import token_for
 from fleet.ps.roots import set_roots
 from fleet.ps.tls import Tls
 from fleet.ps.transport import Handler
@@ -133,7 +134,9 @@ def own_endpoint() -> Endpoint:
 )
 @click.option("--model_dir", metavar="DIR", help="A checkpoint to begin with.  [default: begin anew]")
 @click.option(
-    "--allow_anonymous", is_flag=True, help="Serve other machines without a token (FLEET_JOB_TOKEN): trust the network."
+    "--allow_anonymous",
+    is_flag=True,
+    help="Without FLEET_JOB_TOKEN serve everybody: other users of this machine, other machines. Trust the network.",
 )
 @click.option(
     "--root",
@@ -151,7 +154,7 @@ def _command(
     Rows of the tables, dense parameters and their optimizer state live in it; workers pull and push.
     """
     where = own_endpoint() if endpoint is None else Endpoint.parse(endpoint, "--endpoint")
-    token = env.FLEET_JOB_TOKEN.get()
+    token = env.FLEET_JOB_TOKEN.get() if allow_anonymous else token_for(where)
     check_exposure(where, token, allow_anonymous)
     set_roots(roots)
     from fleet.ps.durability import own_journal

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from fleet import env
 from fleet.errors import UsageError
 from fleet.net import Endpoint
 from fleet.ps.spec import JobSpec
@@ -37,6 +36,7 @@ def make(op: Operator, lowering: Lowering) -> Kernel:
 
     def run() -> None:
         from fleet.ps.durability import own_journal
+        from fleet.ps.own_token import token_for
         from fleet.ps.server import serve
         from fleet.ps.service import Service
 
@@ -44,7 +44,7 @@ def make(op: Operator, lowering: Lowering) -> Kernel:
         model_dir = lowering.scope.model_dir
         journal = own_journal(f"server-{op.attr('pserver_id')}")
         service = Service(device=server_device(), model_dir=model_dir, opening=described.open, journal=journal)
-        serve(service, endpoint, env.FLEET_JOB_TOKEN.get())
+        serve(service, endpoint, token_for(endpoint))
 
     return run
 

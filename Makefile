@@ -115,8 +115,9 @@ docs: setup  ## Rewrite the pages and stubs that are made from the code
 	write compat/src/fleet_paddle/programs/layers "fleet_paddle.rows.stubs layers" && \
 	write compat/src/fleet_paddle/imperative/nn "fleet_paddle.rows.stubs classes"
 
-fuzz: setup  ## Send nonsense to a real server for FUZZ_S seconds (default 60)
+fuzz: setup  ## Send nonsense to a real server for FUZZ_S seconds (default 60), then FUZZ_MESSAGES mutated messages (10,000)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/mutated.py
 
 bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/keys.py --json benchmarks/results/keys.json

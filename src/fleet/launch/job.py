@@ -55,7 +55,7 @@ class Job:
         durable.make_folder(self._options)
         outcome: RoundOutcome | None = None
         with ExitStack() as resources:
-            resources.callback(self._team.close)
+            resources.callback(self._team.close, lambda: self._signalled is not None)
             resources.callback(tls.remove_private_folder, self._job_id)
             while outcome is None or (not outcome.is_final and self._team.goes_on):
                 try:

@@ -71,6 +71,7 @@ class Durability:
         self._next_at = SNAPSHOT_BYTES - found.num_bytes
         self._is_due = threading.Event()
         self._is_closed = False
+        self._num_snapshots = 0
         self._thread = threading.Thread(target=self._take_snapshots, name="fleet-snapshot", daemon=True)
         self._thread.start()
 
@@ -79,6 +80,10 @@ class Durability:
         self._journal.append(kind, parts)
         if self._journal.num_bytes > self._next_at:
             self._is_due.set()
+
+    def counts(self) -> dict[str, int]:
+        """What was written in this life."""
+        return {"bytes": self._journal.num_bytes, "record": self._journal.lsn, "snapshots": self._num_snapshots}
 
     def load(self, load: Callable[[], None]) -> None:
         """Replace everything by a checkpoint, and keep that as a snapshot before anybody is told."""
@@ -135,6 +140,7 @@ class Durability:
                     writer.write(Kind.ROWS, at, [rows_part(index, shards, rows)])
             writer.finish()
         self._journal.drop_before(lsn)
+        self._num_snapshots += 1
         self._next_at = begin + max(SNAPSHOT_BYTES, writer.num_bytes)
         took_s = time.monotonic() - began_at
         _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)

@@ -51,7 +51,7 @@ class Service:
     ) -> None:
         """`journal`: the folder in which this server outlives its process; what it holds is taken up."""
         self.finished = threading.Event()
-        """Set when no worker is left."""
+        """Set while no worker is left; one that has left may come back for another life."""
         self._device = device
         self._opening = opening
         self._model_dir = None if model_dir is None else storage.checked_folder(model_dir)
@@ -60,6 +60,8 @@ class Service:
         """What this server would lose if it died, and may not: see `fleet.ps.durability`."""
         if journal is not None:
             self.core.durability = Durability(self.core, *journal, device)
+            if self.state.holdings is not None and self.state.rounds.is_deserted:
+                self.finished.set()
         self._pushes = Pushes(self.core)
         self._saves = Saves(self.core.gate.closed)
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
@@ -112,6 +114,7 @@ class Service:
             if state.ledger.is_new(caller.worker, caller.incarnation):
                 self.core.record(Kind.DECLARE, [self._declared(header)])
                 state.greet(caller.worker, caller.incarnation, header.life)
+                self.finished.clear()
                 self.core.changed.notify_all()  # its former life may wait for a step
             steps, position = state.ledger.history(caller.worker)
             version = state.rounds.version
@@ -261,5 +264,7 @@ class Service:
         holdings = self.core.known(header.caller)
         with self.core.changed:
             awaited = awaited_by_all(holdings, self.state.rounds)
-        stats = self.state.stats.to_json(holdings, self.state.rounds.version)
+        durability = self.core.durability
+        journal = {} if durability is None else {"journal": durability.counts()}
+        stats = self.state.stats.to_json(holdings, self.state.rounds.version, **journal)
         return ps_pb2.StatsReply.Header(stats=stats, awaited=awaited.what, missing=awaited.workers), ()

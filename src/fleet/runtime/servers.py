@@ -91,13 +91,10 @@ class Servers:
     def run(self) -> None:
         """Serve until every worker has left."""
         self._require_server("fleet.run_server()")
-        from fleet.ps.durability import own_journal
         from fleet.ps.own_token import token_for
-        from fleet.ps.server import serve
-        from fleet.ps.service import Service
+        from fleet.ps.server import make_service, serve
 
-        journal = own_journal(f"server-{self.who.index}")
-        service = Service(device=server_device(), model_dir=self.model_dir, journal=journal)
+        service = make_service(f"server-{self.who.index}", device=server_device(), model_dir=self.model_dir)
         endpoint = self.who.server_endpoints[self.who.index]
         serve(service, endpoint, token_for(endpoint), is_held=self.who.holds_port)
 

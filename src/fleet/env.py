@@ -221,13 +221,11 @@ FLEET_RECOVERY_TIMEOUT_S = _seconds(
     "FLEET_RECOVERY_TIMEOUT_S",
     "How long workers of a durable job wait for a server that is being started again; 300 when unset.",
 )
-<<<<<<< HEAD
 FLEET_CHAOS = _text(
     "FLEET_CHAOS", "Faults that this process does to its own calls and files, as `fleetrun --chaos` has them."
 )
 FLEET_CHAOS_SEED = _text("FLEET_CHAOS_SEED", "What decides which calls those are; the same text, the same choices.")
 FLEET_CHAOS_BEGAN = _seconds("FLEET_CHAOS_BEGAN", "When the job under chaos began, in seconds since 1970.")
-=======
 FLEET_TLS_CERT = _text(
     "FLEET_TLS_CERT",
     "PEM file with this process's certificate for TLS between workers and servers; minted by `fleetrun` when unset.",
@@ -245,7 +243,6 @@ FLEET_MEMORY_BUDGET = _size(
     "Memory of one server for what workers declare, a quarter of it for messages under way; 80% of the machine or "
     "container when unset.",
 )
->>>>>>> security
 FLEET_STEP_TIMEOUT_S = _seconds(
     "FLEET_STEP_TIMEOUT_S", "How long a synchronous step waits for the other workers; 600 when unset."
 )

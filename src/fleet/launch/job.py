@@ -12,14 +12,10 @@ import sys
 import time
 from contextlib import ExitStack
 
-<<<<<<< HEAD
-from fleet.launch import banner, durable, guard
+from fleet.launch import banner, durable, guard, tls
 from fleet.launch.chaos import report as chaos_report
 from fleet.launch.chaos.agent import Agent, with_chaos
 from fleet.launch.chaos.findings import notes_of
-=======
-from fleet.launch import banner, durable, guard, tls
->>>>>>> security
 from fleet.launch.guard import Guard
 from fleet.launch.job_token import own_token
 from fleet.launch.logs import open_log

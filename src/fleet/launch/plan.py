@@ -19,11 +19,8 @@ from fleet.launch.network import check_given, network_variables
 from fleet.launch.options import Options
 from fleet.launch.server_layout import refuse_counts, roles_here, server_layout
 from fleet.launch.team import Team
-<<<<<<< HEAD
-from fleet.observe.chaos_spec import Strike
-=======
 from fleet.launch.tls import refuse_tls
->>>>>>> security
+from fleet.observe.chaos_spec import Strike
 
 SELFCHECK_MODULE = "fleet.selfcheck"
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -67,15 +68,16 @@ class Workers:
 
     def kill(self, index: int) -> None:
         """Kill one and start it again, if it has not ended by itself."""
-        if self.present[index].poll() is not None or self.has_failed():
+        if self.present[index].poll() not in (None, -signal.SIGKILL):
             return
-        os.kill(self.present[index].pid, signal.SIGKILL)
+        if self.present[index].poll() is None:
+            os.kill(self.present[index].pid, signal.SIGKILL)
         self.present[index].wait(LIMIT_S)
         self.present[index] = self._start(index)
 
     def has_failed(self) -> bool:
         """Whether one has ended in error; `finish` says how."""
-        return any(process.poll() for process in self.present)
+        return any(process.poll() not in (None, 0, -signal.SIGKILL) for process in self.present)
 
     def revive(self) -> None:
         """Start those again that were killed, until all have ended."""
@@ -197,3 +199,32 @@ def test_a_run_whose_workers_die_comes_to_the_same_bits(style: str, deaths: list
         assert torch.equal(got[name], value), name
     for what in ("lrs", "losses"):
         assert told_in(tmp_path / "disturbed", what) == told_in(tmp_path / "undisturbed", what)
+
+
+def test_a_step_goes_on_without_a_worker_until_it_is_back() -> None:
+    done: list[list[list[int]]] = [[], []]
+
+    class Noting(Service):
+        """A server that notes with whose pushes each step was done."""
+
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            step = self.state.step
+
+            def noting(updates: Sequence[Any], *more: Any) -> int:
+                done[number].append([update.worker for update in updates])
+                return step(updates, *more)
+
+            self.state.step = noting  # type: ignore[method-assign]
+
+    with served([Noting(0), Noting(1)]) as (endpoints, services), ExitStack() as stack:
+        workers = Workers(stack, endpoints, 2, ["sync", "stream", "absent"])
+        wait_until(lambda: [0] in done[0][-3:] or workers.has_failed(), LIMIT_S, "a step without worker 1")
+        workers.kill(1)
+        workers.finish()
+        assert [services[0].state.ledger.history(worker)[0] for worker in range(2)] == [NUM_BATCHES // 2] * 2
+    assert done[0] == done[1]  # the same steps on both servers
+    alone = [step for step, of in enumerate(done[0]) if of == [0]]
+    assert alone
+    assert [0, 1] in done[0][alone[-1] :], "worker 1 did not come back"
+    assert done[0][-1] == [1]  # it has the rest to itself

@@ -41,7 +41,8 @@ def data_of(kind: str) -> Any:
     if kind == "samples":
         return fleet.data.shard(keys, batch_size=BATCH_SIZE, shuffle=True, uneven="join")
     if kind == "loader":
-        loader = torch.utils.data.DataLoader(keys.tolist(), batch_size=BATCH_SIZE, shuffle=True)
+        samples: Any = keys.tolist()
+        loader: Any = torch.utils.data.DataLoader(samples, batch_size=BATCH_SIZE, shuffle=True)
         return fleet.data.shard(loader, uneven="join")
 
     def read() -> Iterator[torch.Tensor]:

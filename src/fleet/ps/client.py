@@ -140,6 +140,8 @@ class Client:
         self._sequence = 0
         self.model_dir = ""
         """The checkpoint that the servers began with; empty if they began anew."""
+        self.run = 0
+        """Drawn by server 0 when the job began."""
         self.resumed_steps = 0
         """How many steps of this worker the servers had when it joined: those of its former lives."""
         self.resumed_position = b""
@@ -200,7 +202,7 @@ class Client:
             return [reply for reply, _ in self.ask("Declare", header, timeout_s=start_timeout_s(), servers=servers)]
 
         replies = declare([0])
-        self._incarnation = replies[0].incarnation
+        self._incarnation, self.run = replies[0].incarnation, replies[0].run
         replies += declare(range(1, self.num_servers), replies[0].run)
         self._instances = [reply.instance for reply in replies]
         return replies

@@ -155,6 +155,7 @@ def _go_on(worker: Worker, progress: Progress | None) -> None:
     client = worker.client
     worker.progress, worker.steps_done = progress, client.resumed_steps
     if progress is not None:
+        progress.check_run(client.run)
         progress.resume(client.resumed_position)
         worker.steps_done -= progress.num_redone
         client.position = progress.capture

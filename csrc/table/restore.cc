@@ -72,8 +72,11 @@ std::size_t Table::restore(const RowsView& rows, std::uint32_t server, std::uint
   });
   for (std::size_t s = 0; s < kShards; ++s) {
     if (counts[s] == 0 && waiting_counts[s] == 0) continue;
-    const std::lock_guard<std::mutex> lock(shards_[s]->mutex);
-    evict(*shards_[s]);
+    Shard& shard = *shards_[s];
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    evict(shard);
+    shard.index.fit_if_large();  // room was made also for rows that were there
+    shard.waiting.fit_if_large();
   }
   return num_rows;
 }

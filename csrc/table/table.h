@@ -156,6 +156,7 @@ class Table {
   std::size_t num_waiting() const;
   // The largest step of any row or waiting key; 0 if there is none.
   std::uint32_t newest_step() const;
+  // What rows, marks and keys count for; the system may have handed out a little less.
   std::size_t bytes() const;
   const Format& format() const { return format_; }
   const Entry& entry() const { return options_.entry; }
@@ -166,9 +167,11 @@ class Table {
     Shard(Arena& arena, const Format& format, bool has_clicks)
         : rows(arena, format.row_bytes(), has_clicks), waiting_marks(arena, 0, has_clicks) {}
 
+    // Depends on the number of rows and waiting keys alone, not on how they came: a table that was restored reaches
+    // its ceiling at the same push as the one that was saved.
     std::size_t bytes() const {
-      return index.bytes() + rows.num_used() * rows.bytes_each() + waiting.bytes() +
-             waiting_marks.num_used() * waiting_marks.bytes_each();
+      return Index::count_bytes(index.size()) + rows.num_used() * rows.bytes_each() +
+             Index::count_bytes(waiting.size()) + waiting_marks.num_used() * waiting_marks.bytes_each();
     }
 
     mutable std::mutex mutex;

@@ -32,6 +32,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PRELOADED = ("torch", "torch._dynamo", "torch.distributed.fsdp", "torch.distributed.optim", "torch.utils.data", "rich")
 _PYTHON_PATH = os.environ.get("PYTHONPATH", "").split(os.pathsep)
 _STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FORK_BESIDE_THREADS = "FLEET_TEST_FORK_BESIDE_THREADS"
 
 
 class Request(NamedTuple):
@@ -155,8 +156,12 @@ def run(command: Sequence[str]) -> None:
 
 
 def start(command: Sequence[str], **how: Any) -> ForkedChild | subprocess.Popen[bytes]:
-    """What fleetrun calls instead of `subprocess.Popen`; beside threads, as after a restart, nothing is forked."""
-    return ForkedChild(command, **how) if threading.active_count() == 1 else subprocess.Popen(command, **how)
+    """What fleetrun calls instead of `subprocess.Popen`.
+
+    Beside threads, as after a restart, nothing is forked, unless a test asks for it: fleetrun's threads only wait.
+    """
+    forks = threading.active_count() == 1 or FORK_BESIDE_THREADS in os.environ
+    return ForkedChild(command, **how) if forks else subprocess.Popen(command, **how)
 
 
 class ForkedChild:
@@ -172,6 +177,7 @@ class ForkedChild:
         stderr: int,
         start_new_session: bool,
         preexec_fn: Callable[[], None],
+        pass_fds: Sequence[int],
     ) -> None:
         assert (stdin, stderr, start_new_session) == (subprocess.DEVNULL, subprocess.STDOUT, True)
         assert command[0] == sys.executable
@@ -186,7 +192,10 @@ class ForkedChild:
             os.setsid()
             preexec_fn()
             streams(stdout, stdout)
-            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            first = 3
+            for kept in (*sorted(pass_fds), os.sysconf("SC_OPEN_MAX")):
+                os.closerange(first, kept)
+                first = kept + 1
             live(command, env)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,12 @@ KEYS = np.array([1, 2, -7], np.int64)
 ONES = np.ones((3, WIDTH), np.float32)
 DENSE = np.ones(NUM_DENSE, np.float32)
 HUGE = np.float32(np.finfo(np.float32).max)
+
+
+def apply(holdings: Holdings, updates: Sequence[PushedUpdate]) -> int:
+    """As a server does it."""
+    holdings.check(updates)
+    return holdings.apply_mean(updates, time=1)
 
 
 def make(nonfinite: str = "error", *, is_started: bool = True) -> Holdings:
@@ -82,9 +88,9 @@ NAN = np.array([1.0, np.nan, 1.0], np.float32)
 def test_nothing_is_applied_if_a_part_cannot_be(updates: list[PushedUpdate], message: str) -> None:
     holdings = make()
     with pytest.raises(UsageError, match=f"{message}.*; nothing was applied"):
-        holdings.apply_mean(updates)
+        apply(holdings, updates)
     check_untouched(holdings)
-    holdings.apply_mean([GOOD, update(1, of_table(0), of_table(1))])  # and what is right still is
+    apply(holdings, [GOOD, update(1, of_table(0), of_table(1))])  # and what is right still is
     np.testing.assert_array_equal(holdings.pull(0, KEYS), -ONES)
     np.testing.assert_array_equal(holdings.read_dense(), [-DENSE, -DENSE])
 
@@ -97,7 +103,7 @@ def check_untouched(holdings: Holdings) -> None:
 def test_no_row_changes_before_dense_parameters_have_values() -> None:
     holdings = make(is_started=False)
     with pytest.raises(NotReadyError, match="dense parameters have no values yet"):
-        holdings.apply_mean([GOOD])
+        apply(holdings, [GOOD])
     check_untouched(holdings)
 
 
@@ -105,25 +111,25 @@ def test_no_row_changes_before_dense_parameters_have_values() -> None:
 def test_clicks_are_never_skipped(nonfinite: str) -> None:
     holdings = make(nonfinite)
     with pytest.raises(FleetError, match="'users': the shows or clicks of step 4 hold a NaN or an Inf"):
-        holdings.apply_mean([update(0, of_table(0), of_table(1, shows=NAN, clicks=DENSE))])
+        apply(holdings, [update(0, of_table(0), of_table(1, shows=NAN, clicks=DENSE))])
     check_untouched(holdings)
 
 
 def test_what_may_be_skipped_is() -> None:
     holdings = make("skip")
     bad = np.array([[1, 1], [np.inf, 1], [1, 1]], np.float32)
-    assert holdings.apply_mean([GOOD, update(1, of_table(0, bad), dense={0: NAN, 1: DENSE})]) == 2
+    assert apply(holdings, [GOOD, update(1, of_table(0, bad), dense={0: NAN, 1: DENSE})]) == 2
     np.testing.assert_array_equal(holdings.pull(0, KEYS), [[-1, -1], [0, 0], [-1, -1]])
     np.testing.assert_array_equal(holdings.read_dense(), [0 * DENSE, -DENSE])
 
 
 def test_large_gradients_that_do_not_overflow_are_applied() -> None:
     holdings = make()
-    holdings.apply_mean([update(0, of_table(0, HUGE * ONES)), update(1, of_table(0, -HUGE * ONES), dense={})])
+    apply(holdings, [update(0, of_table(0, HUGE * ONES)), update(1, of_table(0, -HUGE * ONES), dense={})])
     np.testing.assert_array_equal(holdings.pull(0, KEYS), 0 * ONES)
 
 
 def test_rates_that_differ_by_rounding_are_one() -> None:
     holdings = make()
-    holdings.apply_mean([update(worker, of_table(0, lr=0.1 * (1 + worker * 1e-9)), dense={}) for worker in range(2)])
+    apply(holdings, [update(worker, of_table(0, lr=0.1 * (1 + worker * 1e-9)), dense={}) for worker in range(2)])
     np.testing.assert_allclose(holdings.pull(0, KEYS), -0.1 * ONES)

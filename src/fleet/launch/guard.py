@@ -16,6 +16,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from fleet import env
+from fleet.launch.tls import remove_private_folder
 
 _GOOD_BYE = b"."
 _STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -29,9 +30,13 @@ def new_job_id() -> str:
     return f"{outer}/{own}" if outer else own
 
 
-def members(job_id: str) -> list[int]:
-    """The processes of a job: those whose environment carries its id, or that of a job inside it."""
+def members(job_id: str, notes: str | None = None) -> list[int]:
+    """The processes of a job: those whose environment carries its id, or that of a job inside it.
+
+    With `notes`, the value of their FLEET_NOTE_FILE, those of one child of the launcher.
+    """
     entry = f"{env.FLEET_JOB_ID.name}={job_id}".encode()
+    note_entry = None if notes is None else f"{env.FLEET_NOTE_FILE.name}={notes}".encode()
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
@@ -40,15 +45,16 @@ def members(job_id: str) -> list[int]:
             variables = (folder / "environ").read_bytes().split(b"\0")
         except OSError:  # gone, or another user's
             continue
-        if any(variable == entry or variable.startswith(entry + b"/") for variable in variables):
+        is_one = note_entry is None or note_entry in variables
+        if is_one and any(variable == entry or variable.startswith(entry + b"/") for variable in variables):
             found.append(int(folder.name))
     return found
 
 
-def sweep(job_id: str, timeout_s: float = 5.0) -> None:
-    """End every process of a job that is still there."""
+def sweep(job_id: str, timeout_s: float = 5.0, notes: str | None = None) -> None:
+    """End every process of a job that is still there; with `notes`, of one child of the launcher."""
     deadline = time.monotonic() + timeout_s
-    while (left := members(job_id)) and time.monotonic() < deadline:
+    while (left := members(job_id, notes)) and time.monotonic() < deadline:
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -158,5 +164,6 @@ def _guard(job_id: str, read_end: int) -> None:
                 with contextlib.suppress(OSError):
                     os.killpg(pid, signal.SIGKILL)
             sweep(job_id, timeout_s=8.0)
+            remove_private_folder(job_id)
     finally:
         os._exit(0)

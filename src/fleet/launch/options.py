@@ -6,9 +6,13 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from fleet.errors import UsageError
+from fleet.observe.chaos_spec import Chaos
 
 Device = Literal["auto", "cpu", "cuda"]
 ServerDevice = Literal["cpu", "cuda"]
+Journal = Literal["os", "interval", "always"]
+MAX_LIVES = 10
+"""`--max_restart` of a durable job, when it is left out."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +66,26 @@ class Options:
     server_device: ServerDevice | None = None
     log_dir: str = "log"
     max_restart: int = 0
+    durable: str | None = None
+    journal: Journal | None = None
+    chaos: Chaos | None = None
+    seed: int | None = None
     dry_run: bool = False
     quiet: bool = False
     banner: bool = False
     selfcheck: bool = False
+    tls: bool | None = None
+    """Encrypt what workers and servers say; None: where the job spans machines."""
 
     @property
     def is_server_job(self) -> bool:
         """Any parameter-server option makes it a parameter-server job."""
         return any(value is not None for value in (self.servers, self.workers, self.server_num, self.worker_num))
+
+    @property
+    def durable_terms(self) -> str:
+        """What the machines of a job must agree on, after other terms; the folders may differ."""
+        return "" if self.durable is None else ", --durable"
 
     def items(self) -> list[tuple[str, str]]:
         """Name and value of each argument, sorted, for the banner."""

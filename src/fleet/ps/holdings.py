@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fleet import _native
 from fleet.errors import UsageError
 from fleet.ps.applicable import check_applicable, mean_of
+from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, dense_group
 from fleet.ps.proto import ps_pb2
@@ -20,6 +21,14 @@ from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.update import PushedUpdate, TableUpdate
 
 _log = logging.getLogger(__name__)
+
+Skip = Callable[[int], int]
+"""Which shards of a table, by its index, are to be left alone, as bits: they have the update already."""
+
+
+def none(_: int) -> int:
+    """None of them."""
+    return 0
 
 
 def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
@@ -106,13 +115,13 @@ class Holdings:
             self.kept = kept
             self.is_started = True
 
-    def shrink(self, asked: ps_pb2.ShrinkRequest.Header, now: int) -> tuple[int, int]:
+    def shrink(self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none) -> tuple[int, int]:
         """Delete rows as asked, of one table or of all; how many, and how many stay. `now` is the last step."""
         names = [spec.name for spec in self.job.tables]
         if asked.table and asked.table not in names:
             known = ", ".join(map(repr, names)) or "none"
             raise UsageError(f"there is no table {asked.table!r}; the job declared {known}")
-        chosen = [one for one in self.tables if asked.table in ("", one.name)]
+        chosen = [(index, one) for index, one in enumerate(self.tables) if asked.table in ("", one.name)]
         condition: dict[str, Any] = {
             "now": now & 0xFFFFFFFF,
             "unseen_steps": min(asked.unseen_steps, 0xFFFFFFFF),
@@ -120,27 +129,22 @@ class Holdings:
             "decay": asked.decay,
         }
         try:
-            deleted = sum(one.shrink(**condition) for one in chosen)
+            deleted = sum(one.shrink(**condition, skip_shards=skip(index)) for index, one in chosen)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        return deleted, sum(map(len, chosen))
-
-    def apply(self, update: PushedUpdate) -> int:
-        """Apply the gradients of one worker; how many rows and groups were skipped for a NaN or an Inf."""
-        return self.apply_mean([update])
+        return deleted, sum(len(one) for _, one in chosen)
 
     def check(self, updates: Sequence[PushedUpdate]) -> None:
         """UsageError or NotReadyError if the updates of one step cannot be applied, in any part; changes nothing."""
         check_applicable(updates, self.job, self.tables, self.groups, is_started=self.is_started)
 
-    def apply_mean(self, updates: Sequence[PushedUpdate]) -> int:
-        """Add the gradients of one step in the given order, take the mean over the updates and apply it once.
+    def apply_mean(self, updates: Sequence[PushedUpdate], time: int, skip: Skip = none) -> int:
+        """Add the gradients of one step, which was checked, in the given order, and apply their mean once.
 
-        All of it, or nothing: it is checked first.
+        `time` is by which rows grow old. Returns how many rows and groups were skipped for a NaN or an Inf.
         """
-        self.check(updates)
         skipped = sum(
-            self._apply_table(index, updates)
+            self._apply_table(index, updates, time, skip(index))
             for index in sorted({part.table for update in updates for part in update.tables})
         )
         dense = [update for update in updates if update.dense]
@@ -151,19 +155,20 @@ class Holdings:
         self.skipped += skipped
         return skipped
 
-    def _apply_table(self, index: int, updates: Sequence[PushedUpdate]) -> int:
+    def _apply_table(self, index: int, updates: Sequence[PushedUpdate], time: int, skip_shards: int) -> int:
         parts = [part for update in updates for part in update.tables if part.table == index]
         first = parts[0]
         done = self.tables[index].push(
             _joined([part.keys for part in parts]),
             _joined([part.grads for part in parts]),
-            step=updates[0].step & 0xFFFFFFFF,
+            step=time,
             lr=first.lr,
             counts=_filled(parts, "counts", lambda part: np.ones(len(part.keys), np.uint32)),
             shows=_filled(parts, "shows", TableUpdate.shown),
             clicks=_filled(parts, "clicks", lambda part: np.zeros(len(part.keys), np.float32)),
             scale=1.0 / len(updates),
             skip_nonfinite=self.job.nonfinite == "skip",
+            skip_shards=skip_shards,
         )
         return done["skipped"]
 
@@ -183,6 +188,8 @@ class Holdings:
 def make_holdings(job: JobSpec, server: int, device: str) -> Holdings:
     """What a server holds of a job; UsageError if that is too much for it."""
     try:
+        if device == "cpu":
+            refuse_too_large(job, server)
         return Holdings(job, server, device)
     except UsageError:
         raise

@@ -81,6 +81,15 @@ TRAIN = """
     fleet.stop_worker()
 """
 
+# Without torch, and without an end.
+WAIT = """
+    import os, signal
+    who = "server" if os.environ["TRAINING_ROLE"] == "PSERVER" else f"worker.{os.environ['PADDLE_TRAINER_ID']}"
+    with open(who, "w") as file:
+        file.write(f"{os.getpid()}\\n")
+    signal.pause()
+"""
+
 # The short versions notice and tell sooner that a machine cannot be reached.
 HASTY = """
 from fleet.launch import cli, host, link
@@ -117,9 +126,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], lis
 class Pair:
     """The job on both machines."""
 
-    def __init__(self, stack: ExitStack, network: Network, folder: Path, mode: str, **environ: str) -> None:
+    def __init__(
+        self, stack: ExitStack, network: Network, folder: Path, mode: str = "sync", train: str = TRAIN, **environ: str
+    ) -> None:
         first, second = (host.address for host in network.hosts)
-        arguments = ["--servers", f"{first}:6170,{first}:6171", "--workers", f"{first},{second}", script(folder, TRAIN)]
+        arguments = ["--servers", f"{first}:6170,{first}:6171", "--workers", f"{first},{second}", script(folder, train)]
         variables = {"TEST_MODE": mode, "TEST_STEPS": str(NUM_STEPS), "FLEET_INIT_TIMEOUT_S": "120", **environ}
         self.jobs: list[RunningJob] = []
         for number, host in enumerate(network.hosts):
@@ -128,11 +139,11 @@ class Pair:
             self.jobs.append(stack.enter_context(RunningJob(arguments, cwd, variables, host.prefix)))
 
     def pid(self, who: str) -> int:
-        """A process, once both workers train."""
+        """A process, or its launcher, once both workers train."""
         for number in range(2):
             self.jobs[number].read(f"worker.{number}")
-        number = 1 if who == "worker.1" else 0
-        return int(self.jobs[number].read(who))
+        job = self.jobs[0 if who.startswith("server") else int(who[-1])]
+        return job.pid if who.startswith("launcher") else int(job.read(who))
 
     def finish(self) -> list[Result]:
         results = [job.finish() for job in self.jobs]
@@ -201,9 +212,7 @@ def test_a_process_that_stands_still_for_a_while(
     expected = undisturbed(mode)
     with ExitStack() as stack:
         pair = Pair(stack, network, tmp_path, mode)
-        pid = pair.pid(who if "launcher" not in who else "worker.1")
-        if "launcher" in who:
-            pid = pair.jobs[int(who[-1])].pid
+        pid = pair.pid(who)
         os.kill(pid, signal.SIGSTOP)
         time.sleep(still_s)
         os.kill(pid, signal.SIGCONT)
@@ -211,3 +220,48 @@ def test_a_process_that_stands_still_for_a_while(
         results = pair.finish()
     print(f"{mode}, {who}, {still_s:g} s: ended {time.monotonic() - restored:.1f} s after it went on")
     same(results, expected, mode)
+
+
+@pytest.mark.parametrize("culprit", [0, 1])
+def test_what_fails_while_the_network_is_broken_is_named_on_both_machines(
+    network: Network, tmp_path: Path, culprit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launcher of the machine that failed stays until the other one has heard it."""
+    monkeypatch.setattr("support.jobs.FLEETRUN", (sys.executable, "-c", HASTY))
+    with ExitStack() as stack:
+        pair = Pair(stack, network, tmp_path, train=WAIT)
+        pid = pair.pid(f"worker.{culprit}")
+        with network.without(1, "silence"):
+            os.kill(pid, signal.SIGKILL)
+            assert not pair.jobs[culprit].ends_within(SHORT_S)
+        results = [job.finish() for job in pair.jobs]
+    assert [result.code for result in results] == [137, 137], results
+    failed = f"worker {culprit} failed: signal SIGKILL"
+    assert failed in results[culprit].err
+    assert f"the job failed on another machine: {failed}" in results[1 - culprit].err
+
+
+def test_a_network_that_stays_broken_ends_the_job_on_both_machines(network: Network, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        pair = Pair(stack, network, tmp_path, train=WAIT, FLEET_RPC_TIMEOUT_S="5")
+        pair.pid("worker.1")
+        with network.without(1, "silence"):
+            results = [job.finish() for job in pair.jobs]
+    assert [result.code for result in results] == [1, 1], results
+    for number, result in enumerate(results):
+        peer = f"machine {1 - number} ({network.hosts[1 - number].address})"
+        assert f"{peer} is gone: it could not be reached for 5 s (FLEET_RPC_TIMEOUT_S)" in result.err
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_launcher_that_is_killed_is_not_waited_for(network: Network, tmp_path: Path, victim: int) -> None:
+    with ExitStack() as stack:
+        pair = Pair(stack, network, tmp_path, train=WAIT, FLEET_RPC_TIMEOUT_S="600")
+        pair.pid("worker.1")
+        pair.jobs[victim].send(signal.SIGKILL)
+        began = time.monotonic()
+        survivor = pair.jobs[1 - victim].finish(limit_s=60)
+        took_s = time.monotonic() - began
+    print(f"launcher {victim} was killed: the other ended after {took_s:.2f} s")
+    assert survivor.code == 1
+    assert f"machine {victim} ({network.hosts[victim].address}) is gone: its fleetrun ended" in survivor.err

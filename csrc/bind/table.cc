@@ -89,7 +89,7 @@ void assign(Table& table, nb::handle keys, nb::handle values) {
 }
 
 nb::dict push(Table& table, nb::handle keys, nb::handle grads, nb::handle step, nb::handle lr, nb::handle counts,
-              nb::handle shows, nb::handle clicks, nb::handle scale, bool skip_nonfinite) {
+              nb::handle shows, nb::handle clicks, nb::handle scale, bool skip_nonfinite, nb::handle skip_shards) {
   const AnyArray key_array = as_int64(keys, "keys");
   const std::size_t n = key_array.size();
   const AnyArray grad_array = as_array(grads, "grads");
@@ -105,6 +105,7 @@ nb::dict push(Table& table, nb::handle keys, nb::handle grads, nb::handle step, 
   request.lr = as_number(lr, "lr");
   request.scale = static_cast<float>(as_number(scale, "scale"));
   request.skip_nonfinite = skip_nonfinite;
+  request.skip_shards = as_integer(skip_shards, "skip_shards", 0, kAny);
   Pushed done;
   {
     nb::gil_scoped_release release;
@@ -118,13 +119,15 @@ nb::dict push(Table& table, nb::handle keys, nb::handle grads, nb::handle step, 
   return result;
 }
 
-std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below, nb::handle decay) {
+std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below, nb::handle decay,
+                   nb::handle skip_shards) {
   ShrinkRule rule;
   rule.now = as_step(now, "now");
   rule.unseen_steps = as_step(unseen_steps, "unseen_steps");
   rule.use_score = !score_below.is_none();
   if (rule.use_score) rule.score_below = as_number(score_below, "score_below");
   rule.decay = as_number(decay, "decay");
+  rule.skip_shards = as_integer(skip_shards, "skip_shards", 0, kAny);
   if (rule.decay < 0 || rule.decay > 1) value_error("decay must be in 0..1, got " + text(nb::str(decay)));
   if ((rule.use_score || rule.decay != 0) && !table.entry().has_clicks()) {
     value_error("table '" + table.options().name + "' counts no shows and clicks, so its rows have no score; " +
@@ -153,11 +156,12 @@ void add_table(nb::module_& m) {
       .def("pull", &pull, nb::arg("keys").none(), nb::arg("zeros") = false)
       .def("push", &push, nb::arg("keys").none(), nb::arg("grads").none(), nb::kw_only(), nb::arg("step").none(),
            nb::arg("lr").none(), nb::arg("counts").none() = nb::none(), nb::arg("shows").none() = nb::none(),
-           nb::arg("clicks").none() = nb::none(), nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false)
+           nb::arg("clicks").none() = nb::none(), nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false,
+           nb::arg("skip_shards").none() = 0)
       .def("find", &find, nb::arg("keys").none())
       .def("assign", &assign, nb::arg("keys").none(), nb::arg("values").none())
       .def("shrink", &shrink, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
-           nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0)
+           nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0, nb::arg("skip_shards").none() = 0)
       .def("export", &dump, nb::arg("first_shard").none(), nb::arg("last_shard").none())
       .def("import_", &restore, nb::arg("rows").none(), nb::arg("server").none(), nb::arg("num_servers").none())
       .def("clear", &Table::clear, nb::call_guard<nb::gil_scoped_release>())

@@ -8,6 +8,7 @@
 
 #include "rule/rule.h"
 #include "table/half.h"
+#include "table/rounding.h"
 
 namespace fleet {
 
@@ -51,6 +52,17 @@ class Format {
       store_half<Float16>(values, row);
     } else {
       store_half<Bfloat16>(values, row);
+    }
+  }
+
+  // Rounded by chance, where values do not fit; see table/rounding.h.
+  void store(const float* values, std::byte* row, std::uint64_t state) const {
+    if (dtype == Dtype::kFloat32) {
+      store(values, row);
+    } else if (dtype == Dtype::kFloat16) {
+      store_by_chance<Float16>(values, width, state, reinterpret_cast<std::uint16_t*>(row));
+    } else {
+      store_by_chance<Bfloat16>(values, width, state, reinterpret_cast<std::uint16_t*>(row));
     }
   }
 

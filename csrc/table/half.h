@@ -1,4 +1,8 @@
-// float16 and bfloat16 as they are stored: conversion to float and back, rounded to the nearest, ties to even.
+// float16 and bfloat16 as they are stored: conversion to float and back.
+//
+// store(value) rounds to the nearest, ties to even. store(value, draw) takes the number below or above (in size), above
+// if the draw, one of 65,536 equally likely ones, is large enough: the mean over all draws is the value. A number that
+// can be stored stays what it is, and what lies beyond the largest is rounded to the nearest.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +29,16 @@ struct Bfloat16 {
     if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x40u);  // stays a NaN
     return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
   }
+  static std::uint16_t store(float value, std::uint16_t draw) {
+    const std::uint32_t bits = bits_of(value);
+    const auto size = static_cast<std::int32_t>(bits & 0x7fffffffu);
+    const std::uint32_t to_nearest = 0x7fffu + ((bits >> 16) & 1u);
+    const std::uint32_t rounded = bits + (size > kLargest ? to_nearest : draw);
+    return static_cast<std::uint16_t>((size > 0x7f800000 ? bits | 0x400000u : rounded) >> 16);
+  }
+
+ private:
+  static constexpr std::int32_t kLargest = 0x7f7f0000;  // as a float's bits
 };
 
 struct Float16 {
@@ -53,6 +67,21 @@ struct Float16 {
     const std::uint32_t rounded = size + 0xfffu + ((size >> 13) & 1u);
     return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
   }
+  static std::uint16_t store(float value, std::uint16_t draw) {
+    const std::uint32_t bits = bits_of(value);
+    const auto size = static_cast<std::int32_t>(bits & 0x7fffffffu);
+    const std::int32_t normal = (size - 0x38000000 + (draw >> 3)) >> 13;
+    // As multiples of 2^-40, of which 65,536 make a step.
+    const float small = float_of(size < kNormal ? bits & 0x7fffffffu : 0) * 0x1p40f;
+    const std::int32_t subnormal = (static_cast<std::int32_t>(small) + draw) >> 16;
+    const std::int32_t beyond = size > 0x7f800000 ? 0x7e00 : size >= 0x477ff000 ? 0x7c00 : 0x7bff;
+    const std::int32_t rounded = size < kNormal ? subnormal : size > kLargest ? beyond : normal;
+    return static_cast<std::uint16_t>(((bits >> 16) & 0x8000u) | static_cast<std::uint32_t>(rounded));
+  }
+
+ private:
+  static constexpr std::int32_t kNormal = 0x38800000;   // the smallest one, as a float's bits
+  static constexpr std::int32_t kLargest = 0x477fe000;  // 65504
 };
 
 // The stored number next to `bound` that is not above it (down) or not below it.

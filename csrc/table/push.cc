@@ -84,6 +84,7 @@ Pushed Table::push(const Push& given) {
   Pushed result;
   for_each_group(push.keys, push.n,
                  [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
+                   if ((push.skip_shards >> s) & 1u) return;
                    Shard& shard = *shards_[s];
                    const std::lock_guard<std::mutex> lock(shard.mutex);
                    push_group(shard, block, begin, end, push, offset, result);
@@ -126,7 +127,7 @@ void Table::push_group(Shard& shard, const Block& block, std::size_t begin, std:
     } else {
       note(shard.rows, row, push, offset + at);
     }
-    update(shard.rows.row(row), from, push.lr);
+    update(shard.rows.row(row), keys[at], from, push);
   }
 }
 
@@ -198,11 +199,11 @@ std::uint32_t Table::enter(Shard& shard, std::int64_t key, std::uint32_t place, 
   return Index::kNone;  // its reader saw zeros: this gradient is none of the new row's
 }
 
-void Table::update(std::byte* row, const float* grads, double lr) const {
+void Table::update(std::byte* row, std::int64_t key, const float* grads, const Push& push) const {
   const Rule& rule = *options_.rule;
   if (format_.dtype == Dtype::kFloat32) {
     auto* values = reinterpret_cast<float*>(row);
-    rule.apply(values, format_.state(row), grads, format_.width, lr);
+    rule.apply(values, format_.state(row), grads, format_.width, push.lr);
     if (options_.has_bounds) clamp(values);
     limit_norm(values);
     return;
@@ -210,9 +211,12 @@ void Table::update(std::byte* row, const float* grads, double lr) const {
   static thread_local std::vector<float> values;
   values.resize(format_.width);
   format_.load(row, values.data());
-  rule.apply(values.data(), format_.state(row), grads, format_.width, lr);
+  rule.apply(values.data(), format_.state(row), grads, format_.width, push.lr);
   if (options_.has_bounds) clamp(values.data());
-  limit_norm(values.data());
+  format_.store(values.data(), row, rounding_state(seed_, key, push.step));
+  if (!options_.has_max_norm) return;
+  format_.load(row, values.data());
+  limit_norm(values.data());  // a row that is not too long has the same bits afterwards
   format_.store(values.data(), row);
 }
 

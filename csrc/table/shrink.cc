@@ -32,8 +32,9 @@ void Table::forget(Shard& shard, std::int64_t key, std::uint32_t place) const {
 
 std::size_t Table::shrink(const ShrinkRule& rule) {
   std::size_t deleted = 0;
-  for (const auto& each : shards_) {
-    Shard& shard = *each;
+  for (std::size_t s = 0; s < kShards; ++s) {
+    if ((rule.skip_shards >> s) & 1u) continue;
+    Shard& shard = *shards_[s];
     const std::lock_guard<std::mutex> lock(shard.mutex);
     const bool decays = rule.decay != 0 && options_.entry.has_clicks();
     const auto is_done = [&](Slab& slab, std::uint32_t row) {

@@ -50,8 +50,9 @@ struct Push {
   const float* clicks;          // or null: none
   std::uint32_t step;
   double lr;
-  float scale;          // multiplies the summed gradients: 1 / workers in synchronous training
-  bool skip_nonfinite;  // leave out rows with a NaN or an Inf; otherwise such a push is refused whole
+  float scale;                    // multiplies the summed gradients: 1 / workers in synchronous training
+  bool skip_nonfinite;            // leave out rows with a NaN or an Inf; otherwise such a push is refused whole
+  std::uint64_t skip_shards = 0;  // bit s: shard s already has this push, and stays as it is
 };
 
 struct Pushed {
@@ -66,7 +67,8 @@ struct ShrinkRule {
   std::uint32_t unseen_steps = 0;  // delete what was not pushed for more steps; 0: no such rule
   bool use_score = false;
   double score_below = 0;
-  double decay = 0;  // multiplies shows and clicks first; 0: leaves them
+  double decay = 0;               // multiplies shows and clicks first; 0: leaves them
+  std::uint64_t skip_shards = 0;  // bit s: shard s stays as it is
 };
 
 // Rows on their way to or from a file; the vectors of one group have the same length.
@@ -162,7 +164,7 @@ class Table {
   // The row that a push of a key without one may change, or kNone.
   std::uint32_t enter(Shard& shard, std::int64_t key, std::uint32_t place, const Push& push, std::size_t i,
                       Pushed& result);
-  void update(std::byte* row, const float* grads, double lr) const;
+  void update(std::byte* row, std::int64_t key, const float* grads, const Push& push) const;
   void clamp(float* values) const;
   // Scales values down to the largest norm, if there is one and theirs is larger; a second time changes nothing.
   void limit_norm(float* values) const;

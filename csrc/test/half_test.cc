@@ -106,7 +106,63 @@ void check_within() {
   }
 }
 
+// All draws of a value: it comes to one of its two neighbours each time, and to itself in the mean.
+template <class Form>
+void check_draws(float value) {
+  using Half = typename Form::Half;
+  const float below = fleet::within<Half>(value, true), above = fleet::within<Half>(value, false);
+  double sum = 0;
+  for (std::uint32_t draw = 0; draw < 65536; ++draw) {
+    const float rounded = Half::load(Half::store(value, static_cast<std::uint16_t>(draw)));
+    CHECK(rounded == below || rounded == above);
+    sum += rounded;
+  }
+  CHECK(sum == 65536.0 * static_cast<double>(value));
+}
+
+template <class Form>
+void check_by_chance(float unit) {
+  using Half = typename Form::Half;
+  std::mt19937_64 random(6);
+  for (int i = 0; i < 40; ++i) {
+    // Normal numbers of all sizes, and multiples of a 65,536th of the smallest number.
+    const auto bits = static_cast<std::uint32_t>(random());
+    const auto exponent = static_cast<int>(random() % (2 * Form::kBias - 1)) - Form::kBias + 1;
+    const float value = std::ldexp(1.0f + static_cast<float>(bits & 0x7fffffu) * 0x1p-23f, exponent);
+    const float small = static_cast<float>(bits % (1u << 20)) * unit;
+    for (const float one : {value, -value, small, -small}) {
+      if (std::fabs(one) <= Half::load(Form::kInf - 1)) check_draws<Form>(one);
+    }
+  }
+  // A number that can be stored stays: also the largest, zeros of both signs, and infinity.
+  for (std::uint32_t stored = 0; stored < 65536; ++stored) {
+    if ((stored & 0x7fffu) > Form::kInf) continue;
+    for (const std::uint16_t draw : {0, 1, 32768, 65535}) {
+      CHECK(Half::store(Half::load(static_cast<std::uint16_t>(stored)), draw) == stored);
+    }
+  }
+  // Beyond the largest number chance has no say.
+  for (int i = 0; i < 100000; ++i) {
+    const float value = float_of(static_cast<std::uint32_t>(random()));
+    if (std::isnan(value) || std::fabs(value) > Half::load(Form::kInf - 1)) {
+      CHECK(Half::store(value, static_cast<std::uint16_t>(random())) == Half::store(value));
+    }
+  }
+  const double largest = value_of<Form>(Form::kInf - 1), next = value_of<Form>(Form::kInf);
+  for (const double share : {0.001, 0.25, 0.499, 0.5, 0.75, 1.0, 1.5}) {
+    const auto value = static_cast<float>(largest + (next - largest) * share);
+    for (const std::uint16_t draw : {0, 65535}) {
+      CHECK(Half::store(value, draw) == Half::store(value) && Half::store(-value, draw) == Half::store(-value));
+    }
+  }
+}
+
 }  // namespace
+
+TEST(half_by_chance) {
+  check_by_chance<Float16Form>(0x1p-40f);
+  check_by_chance<Bfloat16Form>(0x1p-149f);
+}
 
 TEST(half_patterns) {
   check_patterns<Float16Form>();

@@ -118,3 +118,47 @@ TEST(ceiling_too_low_for_anything) {
     CHECK(table->bytes() <= max_bytes);
   }
 }
+
+TEST(shards_that_stay_as_they_are) {
+  // What half of the shards have and the other half has not: all have it once in the end.
+  constexpr std::uint64_t kEven = 0x5555555555555555u;
+  Setup ceiling{"adagrad"};
+  ceiling.max_bytes = 64 * 3000;
+  for (const Setup& setup : {ceiling, Setup{"adagrad", {}, "count_filter", {{"count", 2}}}}) {
+    auto whole = make_table(setup), halves = make_table(setup);
+    fleet::Pushed once, parts;
+    const auto add = [](fleet::Pushed& sum, const fleet::Pushed& one) {
+      sum.created += one.created;
+      sum.waiting += one.waiting;
+      sum.skipped += one.skipped;
+      sum.evicted += one.evicted;
+    };
+    for (std::uint32_t step = 1; step <= 12; ++step) {
+      const Keys keys = random_keys(1500, step % 4);
+      Floats grads(keys.size() * setup.width, 1);
+      grads[0] = grads[300] = std::numeric_limits<float>::quiet_NaN();
+      Extra extra;
+      extra.step = step;
+      extra.skip_nonfinite = true;
+      add(once, push(*whole, keys, grads, extra));
+      for (const std::uint64_t skipped : {kEven, ~kEven, ~std::uint64_t{0}}) {
+        extra.skip_shards = skipped;
+        add(parts, push(*halves, keys, grads, extra));
+      }
+      CHECK(holding_of(*halves) == holding_of(*whole));
+    }
+    CHECK(once.created == parts.created && once.waiting == parts.waiting && once.created > 0);
+    CHECK(once.skipped == parts.skipped && once.skipped == 24);
+    CHECK(once.evicted == parts.evicted && (once.evicted > 0) == (setup.max_bytes > 0));
+    fleet::ShrinkRule rule;
+    rule.now = 13;
+    rule.unseen_steps = 2;
+    rule.skip_shards = kEven;
+    const std::size_t odd = halves->shrink(rule);
+    rule.skip_shards = ~kEven;
+    const std::size_t even = halves->shrink(rule);
+    rule.skip_shards = 0;
+    CHECK(halves->shrink(rule) == 0 && odd > 0 && even > 0 && whole->shrink(rule) == odd + even);
+    CHECK(whole->size() > 0 && holding_of(*halves) == holding_of(*whole));
+  }
+}

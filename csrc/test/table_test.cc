@@ -34,7 +34,7 @@ class Model {
     return out;
   }
 
-  std::size_t push(const Keys& keys, const Floats& grads, double lr, float scale) {
+  std::size_t push(const Keys& keys, const Floats& grads, std::uint32_t step, double lr, float scale) {
     const std::size_t before = rows_.size();
     std::map<std::int64_t, std::pair<Floats, std::uint32_t>> sums;
     for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -54,7 +54,10 @@ class Model {
       for (float& v : row.values) {
         if (setup_.has_bounds) v = std::min(std::max(v, setup_.low), setup_.high);
       }
-      format_.round(row.values.data());
+      std::vector<std::byte> stored(format_.row_bytes());
+      const std::uint64_t seed = fleet::table_seed(setup_.seed, setup_.name);
+      format_.store(row.values.data(), stored.data(), fleet::rounding_state(seed, key, step));
+      format_.load(stored.data(), row.values.data());
       row.seen += sum.second;
     }
     return rows_.size() - before;
@@ -127,7 +130,7 @@ void check_contract(const Setup& setup) {
     const float scale = step < 3 ? 1.0f : 0.25f;
     const double lr = 0.1 / step;
     const fleet::Pushed done = push(*table, keys, grads, {step, lr, {}, {}, {}, scale});
-    CHECK(done.created == model.push(keys, grads, lr, scale));
+    CHECK(done.created == model.push(keys, grads, step, lr, scale));
     CHECK(done.waiting == 0 && done.skipped == 0 && done.evicted == 0);
     CHECK(pull(*table, pool) == model.pull(pool));
     model.check_same(*table, step);
@@ -148,7 +151,7 @@ void check_contract(const Setup& setup) {
   grads[2 * w - 1] = -INFINITY;
   fleet::Pushed done = push(*table, {5, 0, 7}, grads, {9, 0.1, {}, {}, {}, 1, true});
   CHECK(done.skipped == 1 && done.created == 2);
-  model.push({5, 7}, Floats(2 * w, 0.5f), 0.1, 1);
+  model.push({5, 7}, Floats(2 * w, 0.5f), 9, 0.1, 1);
   model.check_same(*table, 9);
   done = push(*table, {8}, Floats(w, std::nanf("")), {9, 0.1, {}, {}, {}, 1, true});  // a new key: no row
   CHECK(done.skipped == 1 && done.created == 0);
@@ -158,7 +161,7 @@ void check_contract(const Setup& setup) {
   CHECK(table->size() == 0 && pull(*table, pool) == Model(setup).pull(pool));
   push(*table, {3}, Floats(w, 1));  // the row is one that was used before
   Model fresh(setup);
-  fresh.push({3}, Floats(w, 1), 0.5, 1);
+  fresh.push({3}, Floats(w, 1), 1, 0.5, 1);
   fresh.check_same(*table, 1);
 }
 
@@ -179,7 +182,7 @@ TEST(table_of_many_blocks) {
   for (std::uint32_t step = 1; step <= 2; ++step) {
     const Floats grads = random_floats(keys.size() * 3, step);
     push(*table, keys, grads, {step});
-    model.push(keys, grads, 0.5, 1);
+    model.push(keys, grads, step, 0.5, 1);
   }
   CHECK(pull(*table, keys) == model.pull(keys));
   std::size_t in_shards = 0;

@@ -79,13 +79,14 @@ struct Extra {
   Floats clicks = {};
   float scale = 1;
   bool skip_nonfinite = false;
+  std::uint64_t skip_shards = 0;
 };
 
 inline fleet::Pushed push(fleet::Table& table, const Keys& keys, const Floats& grads, const Extra& extra = {}) {
   CHECK(grads.size() == keys.size() * table.format().width);
   const auto data = [](const auto& items) { return items.empty() ? nullptr : items.data(); };
   return table.push({keys.data(), keys.size(), grads.data(), data(extra.counts), data(extra.shows), data(extra.clicks),
-                     extra.step, extra.lr, extra.scale, extra.skip_nonfinite});
+                     extra.step, extra.lr, extra.scale, extra.skip_nonfinite, extra.skip_shards});
 }
 
 // Gradients of ones.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from typing_extensions import Buffer
 
 _Keys = npt.NDArray[np.int64] | torch.Tensor
 _Floats = npt.NDArray[np.float32] | torch.Tensor
@@ -149,6 +150,12 @@ def take_ragged(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """Return (values, offsets) of the records `index` names; a record r is values[offsets[r]:offsets[r + 1]]."""
 
+def crc32c(data: Buffer, start: int = 0) -> int:
+    """Return the CRC-32C of bytes that follow bytes whose CRC-32C is `start`.
+
+    `data` is bytes, a memoryview, a numpy array or another contiguous object that shows its memory.
+    """
+
 def add_bias_and_tanh(values: _Floats, bias: _Floats) -> None:
     """Write values[r, c] = tanh(values[r, c] + bias[c]), within 4e-7 of the exact result, relatively."""
 
@@ -241,11 +248,13 @@ class Table:
         clicks: _Floats | None = None,
         scale: float = 1.0,
         skip_nonfinite: bool = False,
+        skip_shards: int = 0,
     ) -> dict[str, int]:
         """Add the gradients of equal keys, multiply by `scale` and apply the rule once to each row.
 
         Returns how many rows were created, how many keys are waiting, how many rows were skipped for a NaN or an Inf,
-        how many were evicted. A NaN that may not be skipped is a ValueError, and nothing is applied.
+        how many were evicted. A NaN that may not be skipped is a ValueError, and nothing is applied. Bit s of
+        `skip_shards`: shard s stays as it is, and none of its keys is counted.
         """
 
     def find(self, keys: _Keys) -> npt.NDArray[np.uint8]:
@@ -254,8 +263,19 @@ class Table:
     def assign(self, keys: _Keys, values: _Floats) -> None:
         """Set the values of rows, [n, width]; rows that are new begin with a new state."""
 
-    def shrink(self, *, now: int, unseen_steps: int = 0, score_below: float | None = None, decay: float = 0.0) -> int:
-        """Delete rows not pushed for more than `unseen_steps`, and rows whose score is too low; return how many."""
+    def shrink(
+        self,
+        *,
+        now: int,
+        unseen_steps: int = 0,
+        score_below: float | None = None,
+        decay: float = 0.0,
+        skip_shards: int = 0,
+    ) -> int:
+        """Delete rows not pushed for more than `unseen_steps`, and rows whose score is too low; return how many.
+
+        Bit s of `skip_shards`: shard s stays as it is.
+        """
 
     def export(self, first_shard: int, last_shard: int) -> dict[str, npt.NDArray[Any]]:
         """Return a copy of the rows of some shards: keys, values as stored, state, seen, step, waiting_keys, ..."""

@@ -158,6 +158,7 @@ _ROLE_NAMES = (
         "MASTER_PORT",
     ),
     *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH", "FLEET_JOB_TOKEN"),
+    *("FLEET_DURABLE", "FLEET_JOURNAL", "FLEET_LIFE"),
 )
 
 
@@ -172,6 +173,7 @@ FLEET_DEVICE = _choice(
     "The device of this process, CUDAPlace included; for `fleetrun` what `--device` is when left out.",
 )
 FLEET_RESTART = _count("FLEET_RESTART", "How often `fleetrun` has restarted the job so far.")
+FLEET_LIFE = _count("FLEET_LIFE", "How often `fleetrun` has started this process again in its place.")
 FLEET_NOTE_FILE = _text(
     "FLEET_NOTE_FILE", "Where a child notes the moment it begins to end, so that the report names the cause."
 )

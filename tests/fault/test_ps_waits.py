@@ -134,7 +134,7 @@ def test_what_is_queued_is_sent_when_the_script_ends(mode: str, caplog: pytest.L
             one.train(5)
             one.fleet._end()
         assert services[0].finished.is_set()
-        assert services[0]._rounds.version > 0
+        assert services[0].state.rounds.version > 0
     assert "were not sent" not in caplog.text
     assert "worker 0 ended without fleet.stop_worker()" in caplog.text
 

@@ -57,8 +57,8 @@ def state_of(services: Sequence[Service]) -> Any:
     """Rows and dense parameters with their state, whatever the number of servers."""
     dense = []
     for service in services:
-        assert service._holdings is not None
-        dense += [array.tobytes() for pair in service._holdings.snapshot() for array in pair]
+        assert service.state.holdings is not None
+        dense += [array.tobytes() for pair in service.state.holdings.snapshot() for array in pair]
     return rows_of(services), sorted(dense)
 
 

@@ -127,6 +127,8 @@ def test_bad_keys(keys: Any, error: type[Exception], message: str) -> None:
         ({"lr": -1}, ValueError, "table 'ads': the learning rate of step 1 must be finite and >= 0"),
         ({"scale": None}, TypeError, "scale must be a number, got NoneType"),
         ({"scale": 1e300}, ValueError, "and so must be its scale"),
+        ({"skip_shards": -1}, ValueError, "skip_shards must be in 0..18446744073709551615, got -1"),
+        ({"skip_shards": 2**64}, ValueError, "skip_shards must be in 0..18446744073709551615, got 184"),
     ],
 )
 def test_bad_pushes_change_nothing(more: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -143,11 +145,23 @@ def test_bad_pushes_change_nothing(more: dict[str, Any], error: type[Exception],
         ({"now": 1, "unseen_steps": 1.5}, TypeError, "unseen_steps must be an integer, got float"),
         ({"now": 1, "decay": 1.5}, ValueError, "decay must be in 0..1, got 1.5"),
         ({"now": 1, "score_below": float("nan")}, ValueError, "score_below must be finite, got nan"),
+        ({"now": 1, "skip_shards": 2**64}, ValueError, "skip_shards must be in 0..18446744073709551615, got 184"),
         ({"now": 1, "score_below": 0.5}, ValueError, "table 'ads' counts no shows and clicks, so its rows have no"),
     ],
 )
 def test_bad_shrinks(more: dict[str, Any], error: type[Exception], message: str) -> None:
     check_one_line(lambda: make_table().shrink(**more), error, message)
+
+
+def test_shards_that_are_skipped_stay_as_they_are() -> None:
+    keys = np.arange(1000)
+    table = make_table()
+    arguments: dict[str, Any] = {"grads": floats(1000, 2), "step": 1, "lr": 1.0}
+    created = [table.push(keys, **arguments, skip_shards=mask)["created"] for mask in (1, 2**64 - 2)]
+    assert created == [1000 - len(table.export(0, 1)["keys"]), len(table.export(0, 1)["keys"])]
+    np.testing.assert_array_equal(table.pull(keys), first_values(keys) - 1)
+    assert table.shrink(now=9, unseen_steps=1, skip_shards=2**64 - 2) == created[1]
+    assert len(table) == created[0]
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 65), (3, 2), (-1, 2), (0, None)])
@@ -321,3 +335,28 @@ def test_rows_have_at_most_the_largest_norm(norm_type: float | None) -> None:
 def test_a_norm_must_be_above_zero(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"table 'ads': {next(iter(wrong))} must be"):
         make_table(**wrong)
+
+
+@pytest.mark.parametrize(("dtype", "deviation"), [("float16", 0.02), ("bfloat16", 0.2)])
+def test_rows_in_16_bits_learn_from_small_steps(dtype: str, deviation: float) -> None:
+    """To the nearest, 1 would stay 1: a thousandth is less than half of what lies between two numbers there."""
+    keys = np.arange(500)
+
+    def learned(steps: range, table: _native.Table, seed: int = 0) -> _native.Table:
+        after = make_table(8, dtype=dtype, seed=seed)
+        after.import_(table.export(0, 64), 0, 1)
+        for step in steps:
+            after.push(keys, floats(500, 8, value=0.001), step=step, lr=1.0)
+        return after
+
+    start = make_table(8, dtype=dtype)
+    start.assign(keys, floats(500, 8))
+    rows = learned(range(1000), start).pull(keys)
+    assert abs(rows.mean()) < 5 * rows.std() / 4000**0.5
+    assert 0 < rows.std() < deviation
+    again = learned(range(400, 1000), learned(range(400), start))
+    np.testing.assert_array_equal(again.pull(keys), rows)
+    assert (learned(range(1000), start, seed=1).pull(keys) != rows).mean() > 0.5
+    rounded = learned(range(1), start).pull(keys) - (1 - np.float32(0.001))
+    assert abs(rounded.mean()) < 5 * rounded.std() / 4000**0.5
+    assert rounded.std() > 0

@@ -87,7 +87,7 @@ def test_rows_of_a_distributed_table_are_on_servers_only() -> None:
         with Cluster(model, num_servers) as cluster:
             losses.append(cluster.train(range(20)))
             keys = cluster.held()["table embedding_0.w_0, keys"]
-            sizes = [len(service._holdings.tables[0]) for service in cluster.services if service._holdings]
+            sizes = [len(service.state.holdings.tables[0]) for service in cluster.services if service.state.holdings]
             assert all("embedding_0.w_0" not in trainer.scope for trainer in cluster.trainers)
         assert keys.tolist() == [small * 4611686018427 - 2**60 for small in range(20)]
         assert sum(sizes) == 20

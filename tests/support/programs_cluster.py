@@ -155,7 +155,7 @@ class Cluster:
 
     def held(self) -> Arrays:
         """Everything that the servers hold, state of rules included, in the form of `support.parity_saved.saved`."""
-        all_holdings = [service._holdings for service in self.services]
+        all_holdings = [service.state.holdings for service in self.services]
         found: Arrays = {}
         job = self.plan.job
         for index, spec in enumerate(job.tables):

@@ -196,7 +196,7 @@ def rows_of(services: Sequence[Service], table: int = 0) -> Rows:
 
 def exported(service: Service, table: int = 0) -> dict[str, NDArray[Any]]:
     """A copy of everything in a table of a server in this process."""
-    holdings = service._holdings
+    holdings = service.state.holdings
     assert holdings is not None
     return holdings.tables[table].export(0, holdings.tables[table].num_shards)
 

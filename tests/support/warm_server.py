@@ -172,6 +172,7 @@ class ForkedChild:
         stderr: int,
         start_new_session: bool,
         preexec_fn: Callable[[], None],
+        pass_fds: Sequence[int],
     ) -> None:
         assert (stdin, stderr, start_new_session) == (subprocess.DEVNULL, subprocess.STDOUT, True)
         assert command[0] == sys.executable
@@ -186,7 +187,10 @@ class ForkedChild:
             os.setsid()
             preexec_fn()
             streams(stdout, stdout)
-            os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+            first = 3
+            for kept in (*sorted(pass_fds), os.sysconf("SC_OPEN_MAX")):
+                os.closerange(first, kept)
+                first = kept + 1
             live(command, env)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 

@@ -60,7 +60,7 @@ def test_evaluation_reads_what_the_table_says(mode: str, unseen: str, expected: 
             learn(one, 2)  # an evaluation before has left nothing behind
             one.fleet.flush()
             assert read(one, 1, 2, 3) == [2.0, 2.0, expected]
-        holdings = [service._holdings for service in services]
+        holdings = [service.state.holdings for service in services]
         assert sum(len(one.tables[0]) for one in holdings if one is not None) == 3
 
 

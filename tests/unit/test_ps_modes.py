@@ -93,7 +93,7 @@ def test_stop_sends_everything(mode: str) -> None:
             one.fleet.stop_worker()
             assert isinstance(one.model, Weights)
             torch.testing.assert_close(one.model.w.detach(), torch.full((3,), -10.0))
-        holdings = service._holdings
+        holdings = service.state.holdings
         assert holdings is not None
         np.testing.assert_array_equal(holdings.tables[0].pull(np.array([1])), [[-10.0, -10.0]])
         np.testing.assert_array_equal(holdings.groups[0].read(), [-10.0] * 3)

@@ -333,7 +333,7 @@ def test_parts_with_and_without_clicks_go_together() -> None:
     for has_clicks in (True, False, True):
         header.tables.append(ps_pb2.PushRequest.Table(table=0, lr=1.0, has_clicks=has_clicks))
     one.ask("Push", header, *(KEYS, ONES, 2 * clicks, clicks), *(KEYS, ONES), *(KEYS, ONES, 2 * clicks, clicks))
-    holdings = one.service._holdings
+    holdings = one.service.state.holdings
     assert holdings is not None
     rows = holdings.tables[0].export(0, 64)
     where = np.argsort(rows["keys"])
@@ -360,7 +360,7 @@ def test_a_worker_that_joins_waits_for_its_former_life_and_for_nobody_else() -> 
     Peer(service)
     other = Peer(service, 1)
     joined = threading.Thread(target=lambda: Peer(service, incarnation=2), daemon=True)
-    with service._ledger.once(0, 1, 1):  # what a push holds while it is applied
+    with service.core.gate.open(), service.state.ledger.once(0, 1, 1):  # what a push holds while it is applied
         joined.start()
         joined.join(0.2)
         assert joined.is_alive()

@@ -30,9 +30,21 @@ class Child:
     """A running process. Its zombie is kept until `reap()`, so that its process group cannot be somebody else's."""
 
     def __init__(
-        self, plan: ProcessPlan, log: int, job_id: str, token: str, restart: int, terminal_width: int | None = None
+        self,
+        plan: ProcessPlan,
+        log: int,
+        job_id: str,
+        token: str,
+        restart: int,
+        terminal_width: int | None = None,
+        life: int = 0,
+        kept: tuple[int, ...] = (),
     ) -> None:
         self.plan = plan
+        self.life = life
+        """How often a process was started in this place before."""
+        self.log_from = os.fstat(log).st_size
+        """Where what it writes to its log begins."""
         self.started_at = time.time()
         self.exited_at: float | None = None
         self.status: int | None = None
@@ -40,11 +52,13 @@ class Child:
         self.was_told_to_stop = False
         notes = plan.log_path.with_name(plan.log_path.name + ".note").absolute()
         self._waiter: threading.Thread | None = None
+        self._is_reaped = False
         environ = env.without_roles(env.inherited()) | plan.variables
         environ |= {
             env.FLEET_JOB_ID.name: job_id,
             env.FLEET_JOB_TOKEN.name: token,
             env.FLEET_RESTART.name: str(restart),
+            env.FLEET_LIFE.name: str(life),
             env.FLEET_NOTE_FILE.name: str(notes),
             "PYTHONUNBUFFERED": "1",
         }
@@ -64,6 +78,7 @@ class Child:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=kept,
             preexec_fn=die_with_launcher,
         )
         self.pid = self._process.pid
@@ -73,7 +88,8 @@ class Child:
     def when_it_exits(self, tell: Callable[[Child], None]) -> None:
         """Call `tell(self)` from a thread once the process has exited.
 
-        Called after all children have started: a fork from a process with threads is asking for trouble.
+        Called after all children have started: a fork from a process with threads is asking for trouble. Where one is
+        started again there is no other way; `die_with_launcher` takes no lock that another thread could have had.
         """
         self._waiter = threading.Thread(target=self._wait, args=(tell,), name=f"wait-{self.pid}", daemon=True)
         self._waiter.start()
@@ -103,6 +119,11 @@ class Child:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
+    @property
+    def notes(self) -> str:
+        """Its FLEET_NOTE_FILE, which its own children inherit."""
+        return str(self._notes)
+
     def waits(self) -> list[WaitNote]:
         """What it has waited for a long time for, and still does."""
         return read_waits(waits_file(self._notes))
@@ -126,11 +147,16 @@ class Child:
     def signal(self, number: int) -> None:
         """Send a signal to the process and everything in its group."""
         self.was_told_to_stop = self.was_told_to_stop or self.is_running
+        if self._is_reaped:  # its id may be somebody else's
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def reap(self) -> None:
         """End what is left of its group, release its process id, remove its note."""
+        if self._is_reaped:
+            return
+        self._is_reaped = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()

@@ -18,7 +18,7 @@ from fleet._version import __version__
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotSupportedError, UsageError
 from fleet.launch.messages import JobOverError
 from fleet.launch.misplaced import refuse_misplaced
-from fleet.launch.options import Nodes, Options
+from fleet.launch.options import MAX_LIVES, Nodes, Options
 from fleet.launch.output import EventFormatter, PatientHandler, say
 
 EPILOG = """
@@ -30,6 +30,7 @@ Examples:
   fleetrun --master 10.0.0.1:6000 --nnodes 2 train.py             the same, machines meet at an address
   fleetrun --master 10.0.0.1:6000 --nnodes 1:4 --max_restart 3 train.py    machines may come, fail and go
   fleetrun --server_num 2 --worker_num 2 train.py                 parameter servers, all on this machine
+  fleetrun --server_num 2 --worker_num 2 --durable kept train.py  a process that dies costs seconds, and nothing else
   fleetrun --servers 10.0.0.1:6170 --workers 10.0.0.2,10.0.0.3 train.py    parameter servers, several machines
   fleetrun --nproc_per_node 2 --selfcheck                         does this machine work?
 
@@ -61,6 +62,11 @@ def _gpus(_context: click.Context, _parameter: click.Parameter, text: str | None
 
 def _device(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str:
     return text or (env.FLEET_DEVICE.get() or "auto").lower()
+
+
+def _durable(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    is_inside_a_job = env.FLEET_JOB_ID.get() is not None  # whose folder is not this one's
+    return text if text is not None or is_inside_a_job else env.FLEET_DURABLE.get()
 
 
 def _nnodes(_context: click.Context, _parameter: click.Parameter, text: str) -> Nodes:
@@ -167,7 +173,22 @@ _PORT = _Whole(1, 65535)
 )
 @click.option("--log_dir", "--log-dir", default="log", show_default=True, help="Folder of the log files.")
 @click.option(
-    "--max_restart", "--max-restart", type=_INDEX, default=0, show_default=True, help="Restarts after a failure."
+    "--max_restart",
+    "--max-restart",
+    type=_INDEX,
+    help="Restarts after a failure; with --durable: of one process within 10 minutes.  [default: 0; with --durable 10]",
+)
+@click.option(
+    "--durable",
+    callback=_durable,
+    metavar="DIR",
+    help="Servers keep a journal in DIR: a server or worker that dies is started again alone, and nothing is lost.",
+)
+@click.option(
+    "--journal",
+    type=click.Choice(["os", "interval", "always"]),
+    help="When the journal of --durable reaches the disk: left to the system, every second, or before each answer.  "
+    "[default: os]",
 )
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
 @click.option("--dry-run", "--dry_run", is_flag=True, help="Show what would start, start nothing.")
@@ -179,6 +200,8 @@ _PORT = _Whole(1, 65535)
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED)
 def _parse(**arguments: Any) -> Options:
     """Start SCRIPT on several workers, with or without parameter servers, on one machine or many."""
+    if arguments["max_restart"] is None:
+        arguments["max_restart"] = 0 if arguments["durable"] is None else MAX_LIVES
     return Options(**arguments)
 
 

@@ -29,9 +29,13 @@ def new_job_id() -> str:
     return f"{outer}/{own}" if outer else own
 
 
-def members(job_id: str) -> list[int]:
-    """The processes of a job: those whose environment carries its id, or that of a job inside it."""
+def members(job_id: str, notes: str | None = None) -> list[int]:
+    """The processes of a job: those whose environment carries its id, or that of a job inside it.
+
+    With `notes`, the value of their FLEET_NOTE_FILE, those of one child of the launcher.
+    """
     entry = f"{env.FLEET_JOB_ID.name}={job_id}".encode()
+    note_entry = None if notes is None else f"{env.FLEET_NOTE_FILE.name}={notes}".encode()
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
@@ -40,15 +44,16 @@ def members(job_id: str) -> list[int]:
             variables = (folder / "environ").read_bytes().split(b"\0")
         except OSError:  # gone, or another user's
             continue
-        if any(variable == entry or variable.startswith(entry + b"/") for variable in variables):
+        is_one = note_entry is None or note_entry in variables
+        if is_one and any(variable == entry or variable.startswith(entry + b"/") for variable in variables):
             found.append(int(folder.name))
     return found
 
 
-def sweep(job_id: str, timeout_s: float = 5.0) -> None:
-    """End every process of a job that is still there."""
+def sweep(job_id: str, timeout_s: float = 5.0, notes: str | None = None) -> None:
+    """End every process of a job that is still there; with `notes`, of one child of the launcher."""
     deadline = time.monotonic() + timeout_s
-    while (left := members(job_id)) and time.monotonic() < deadline:
+    while (left := members(job_id, notes)) and time.monotonic() < deadline:
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

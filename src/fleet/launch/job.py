@@ -12,16 +12,17 @@ import sys
 import time
 from contextlib import ExitStack
 
-from fleet.launch import banner, guard
+from fleet.launch import banner, durable, guard
 from fleet.launch.guard import Guard
 from fleet.launch.job_token import own_token
 from fleet.launch.logs import open_log
 from fleet.launch.messages import JobOverError
 from fleet.launch.options import Options
+from fleet.launch.outcome import RoundOutcome, stopped_by
 from fleet.launch.output import say
 from fleet.launch.plan import LaunchPlan, make_plan, sharing_note
 from fleet.launch.team import Team
-from fleet.launch.watch import Attempt, RoundOutcome, stopped_by
+from fleet.launch.watch import Attempt
 from fleet.observe.duration import in_words
 
 log = logging.getLogger("fleetrun")
@@ -34,7 +35,7 @@ class Job:
         self._options = options
         self._job_id = job_id
         self._guard = watchman
-        self._team = Team(own_token(), options.max_restart)
+        self._team = Team(own_token(), options.max_restart if options.durable is None else 0)
         self._plan: LaunchPlan | None = None
         """That of the round that runs, or ran last."""
         self._began_at = time.monotonic()
@@ -51,6 +52,7 @@ class Job:
             if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
                 signal.signal(number, self._on_signal)
         guard.adopt_orphans()
+        durable.make_folder(self._options)
         outcome: RoundOutcome | None = None
         with ExitStack() as resources:
             resources.callback(self._team.close, lambda: self._signalled is not None)
@@ -78,9 +80,11 @@ class Job:
             # What lies in the folder of a machine that has just come is of another job.
             is_continued = plan.layout.round.restart > 0 and self._plan is not None
             logs = [open_log(process.log_path, holds, is_continued=is_continued) for process in plan.processes]
+            locks = [durable.lock(self._options, process.role, process.index, holds) for process in plan.processes]
             self._tell_of(plan)
             self._plan = plan
-            self._attempt = Attempt(plan, logs, self._job_id, self._guard)
+            kept = [lock for lock in locks if lock is not None] or None
+            self._attempt = Attempt(plan, logs, self._job_id, self._guard, kept)
             if self._signalled is not None:
                 self._attempt.signalled(self._signalled)
             try:
@@ -133,6 +137,8 @@ class Job:
             log.warning("stopped after %s, exit code %d", took, code)
         else:
             log.error("failed after %s, exit code %d", took, code)
+        if code != 0 and (left := durable.what_is_left(self._options)):
+            log.warning("%s", left)
 
 
 def announce(options: Options, plan: LaunchPlan) -> None:

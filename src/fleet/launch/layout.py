@@ -160,7 +160,7 @@ def met_layout(options: Options, num_servers: int, num_workers: int, team: Team,
         held = [holds.enter_context(Hold.any_port(host)).endpoint for _ in range(num_servers + num_workers)]
         master = holds.enter_context(Hold.any_port(host, plain=True)).endpoint if is_collective else None
         kind = "collective" if is_collective else "parameter servers"
-        terms = f"--nnodes {nodes}, --max_restart {options.max_restart}, {kind}"
+        terms = f"--nnodes {nodes}, --max_restart {options.max_restart}, {kind}{options.durable_terms}"
         return Offer(host, tuple(held[:num_servers]), tuple(held[num_servers:]), master, terms)
 
     this = team.meet(Endpoint.parse(options.master, "--master"), nodes, options.rank, hold_ports)

@@ -14,16 +14,16 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """What a progress bar writes to move about the terminal."""
 
 
-def check_folder(path: Path) -> None:
+def check_folder(path: Path, option: str = "--log_dir") -> None:
     """Refuse a folder that cannot be made or written to, without making it."""
     try:
         nearest = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     except OSError as error:  # the working folder is gone
-        raise UsageError(f"--log_dir {path}: {error.strerror}; go to a folder that exists") from error
+        raise UsageError(f"{option} {path}: {error.strerror}; go to a folder that exists") from error
     if not nearest.is_dir():
-        raise UsageError(f"--log_dir {path}: {nearest} is not a folder; choose another")
+        raise UsageError(f"{option} {path}: {nearest} is not a folder; choose another")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise UsageError(f"--log_dir {path}: {nearest} cannot be written to; choose another")
+        raise UsageError(f"{option} {path}: {nearest} cannot be written to; choose another")
 
 
 def open_log(path: Path, resources: ExitStack, *, is_continued: bool = False) -> int:
@@ -48,12 +48,21 @@ def open_log(path: Path, resources: ExitStack, *, is_continued: bool = False) ->
     return log
 
 
-def tail(path: Path, num_lines: int, max_bytes: int = 1 << 16) -> list[str]:
-    """The last lines of a log, however long it is; of a progress bar only its last state."""
+def end_line(log: int, path: Path) -> None:
+    """End the last line of a log whose writer has died in the middle of it."""
+    with open(path, "rb") as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                os.write(log, b"\n")
+
+
+def tail(path: Path, num_lines: int, max_bytes: int = 1 << 16, start: int = 0) -> list[str]:
+    """The last lines of a log behind `start`, however long it is; of a progress bar only its last state."""
     try:
         with open(path, "rb") as file:
             file.seek(0, 2)
-            file.seek(max(0, file.tell() - max_bytes))
+            file.seek(max(start, file.tell() - max_bytes))
             text = file.read().decode(errors="replace")
     except OSError:
         return []

@@ -9,6 +9,9 @@ from fleet.errors import UsageError
 
 Device = Literal["auto", "cpu", "cuda"]
 ServerDevice = Literal["cpu", "cuda"]
+Journal = Literal["os", "interval", "always"]
+MAX_LIVES = 10
+"""`--max_restart` of a durable job, when it is left out."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class Options:
     server_device: ServerDevice | None = None
     log_dir: str = "log"
     max_restart: int = 0
+    durable: str | None = None
+    journal: Journal | None = None
     dry_run: bool = False
     quiet: bool = False
     banner: bool = False
@@ -71,6 +76,11 @@ class Options:
     def is_server_job(self) -> bool:
         """Any parameter-server option makes it a parameter-server job."""
         return any(value is not None for value in (self.servers, self.workers, self.server_num, self.worker_num))
+
+    @property
+    def durable_terms(self) -> str:
+        """What the machines of a job must agree on, after other terms; the folders may differ."""
+        return "" if self.durable is None else ", --durable"
 
     def items(self) -> list[tuple[str, str]]:
         """Name and value of each argument, sorted, for the banner."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fleet import env, net
 from fleet.errors import NotSupportedError, UsageError
-from fleet.launch import devices
+from fleet.launch import devices, durable
 from fleet.launch.layout import Layout, collective_layout
 from fleet.launch.logs import check_folder
 from fleet.launch.network import check_given, network_variables
@@ -52,6 +52,8 @@ class LaunchPlan:
     headline: str
     has_banner: bool = False
     """Whether what the launcher says is as PaddlePaddle's guides show it, as far as they do."""
+    max_lives: int | None = None
+    """How often a process of a durable job is started again in its place; None: not at all."""
 
     @property
     def summary(self) -> str:
@@ -71,6 +73,7 @@ def refuse_mistakes(options: Options) -> None:
     """Raise for what can be seen without touching anything: contradictions, a missing script, an unusable folder."""
     refuse_counts(options)
     _refuse_contradictions(options)
+    durable.refuse_mistakes(options)
     _command(options)
     check_folder(Path(options.log_dir))
 
@@ -213,7 +216,8 @@ def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: 
     check_given(options, has_gpus=bool(gpus))
     layout = server_layout(options, team, holds)
     num_local = len(layout.local_servers) + len(layout.local_workers)
-    common = _common_variables(layout, num_local, has_gpus=bool(gpus)) | {
+    common = _common_variables(layout, num_local, has_gpus=bool(gpus)) | durable.variables(options)
+    common |= {
         "PADDLE_PSERVERS_IP_PORT_LIST": _join(layout.servers),
         "PADDLE_TRAINER_ENDPOINTS": _join(layout.workers),
         "PADDLE_TRAINERS_NUM": str(len(layout.workers)),
@@ -253,7 +257,8 @@ def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: 
     names = ("servers", "workers", "server_num", "worker_num")
     given = [f"--{name}" for name in names if getattr(options, name) is not None]
     headline = f"Run parameter-server mode. pserver arguments:{given}"
-    return LaunchPlan(tuple(processes), layout, headline, options.banner)
+    max_lives = None if options.durable is None else options.max_restart
+    return LaunchPlan(tuple(processes), layout, headline, options.banner, max_lives)
 
 
 def _server_job_gpus(options: Options) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -17,25 +17,28 @@ def how_it_ended(status: int) -> str:
     """`exit code 3`, or `signal SIGKILL (9), exit code 137`."""
     if status >= 0:
         return f"exit code {status}"
+    return f"signal {signal_name(-status)} ({-status}), exit code {exit_code(status)}"
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL`; `unknown` for one without a name, such as a real-time signal."""
     try:
-        name = signal.Signals(-status).name
+        return signal.Signals(number).name
     except ValueError:
-        name = "unknown"
-    return f"signal {name} ({-status}), exit code {exit_code(status)}"
+        return "unknown"
 
 
 SUDDEN_S = 2.0
 """How much later than its consequences the launcher may notice a sudden death."""
 
 
-def find_cause(children: Sequence[Child]) -> tuple[Child, float]:
-    """The child that began to end first, among those that failed, and when that was.
+def find_cause(failed: Sequence[Child]) -> tuple[Child, float]:
+    """The child that began to end first, of those that failed, and when that was.
 
     A process that raised or exited has noted the moment. One that was killed has not, and is noticed when the launcher
     comes to it, which on a busy machine is after its peers have noted their loss: so a sudden death shortly after the
     first note counts as before it. An abort does not: libraries abort over a lost peer.
     """
-    failed = [child for child in children if child.has_failed]
     first_note = min((child.noted_at for child in failed if child.noted_at is not None), default=math.inf)
 
     def began_at(child: Child) -> float:
@@ -71,7 +74,7 @@ def failure_report(cause: Child, children: Sequence[Child], shown: ProcessPlan |
     assert cause.exited_at is not None
     ran_s = cause.exited_at - cause.started_at
     lines = [f"{one_line(cause)} (pid {cause.pid}, after {ran_s:.1f} s)"]
-    log_lines = tail(cause.plan.log_path, NUM_LINES)
+    log_lines = tail(cause.plan.log_path, NUM_LINES, start=cause.log_from)
     if log_lines and cause.plan is shown:
         lines.append(f"its last lines are above, all of them in {cause.plan.log_path}")
     elif log_lines:

@@ -67,7 +67,8 @@ def _listed_layout(options: Options, team: Team, holds: ExitStack) -> Layout:
         holds.enter_context(Hold(endpoint))
     if num_nodes == 1:
         return Layout(servers, workers, local_servers, local_workers, None, 0, 1, team, team.alone())
-    offer = Offer(mine[0], *held, None, f"--servers {options.servers} --workers {options.workers}")
+    terms = f"--servers {options.servers} --workers {options.workers}{options.durable_terms}"
+    offer = Offer(mine[0], *held, None, terms)
     node = hosts.index(mine[0])
     point = Endpoint(hosts[0], start_port(options) + MEETING_OFFSET)
     nodes = Nodes(num_nodes, num_nodes)
@@ -76,10 +77,14 @@ def _listed_layout(options: Options, team: Team, holds: ExitStack) -> Layout:
 
 
 def _refuse_restarts(options: Options) -> None:
-    """Called for every job on several machines: what the servers of a lost machine knew is lost with it."""
-    if options.max_restart:
+    """Called for every job on several machines: what the servers of a lost machine knew is lost with it.
+
+    A durable job starts its processes again one by one, each machine its own.
+    """
+    if options.max_restart and options.durable is None:
         raise NotSupportedError(
-            "--max_restart on several machines is not supported with parameter servers; leave it out"
+            "--max_restart on several machines is not supported with parameter servers; leave it out, "
+            "or add --durable DIR"
         )
 
 

@@ -1,7 +1,8 @@
 """One attempt at a job, on this machine: start, watch, stop.
 
 Everything that can happen arrives in one queue: a child's exit, a signal to the launcher, news from other machines. The
-first failure ends the attempt; so does the last worker's success. Whatever way it ends, nothing is left.
+first failure ends the attempt, unless the job is durable (`lives`); so does the last worker's success. Whatever way it
+ends, nothing is left.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from queue import Empty
 
+from fleet import env
 from fleet.errors import UsageError
-from fleet.launch import guard, report, unserved
+from fleet.launch import guard, lives, report, unserved
 from fleet.launch.child import Child, exit_code
+from fleet.launch.durable import has_journal, recovery_s
 from fleet.launch.follow import Follower
 from fleet.launch.guard import Guard
+from fleet.launch.lives import Lives
+from fleet.launch.logs import end_line
 from fleet.launch.messages import AllDone, NodeFailed, Regroup
+from fleet.launch.outcome import RoundOutcome, failed_elsewhere, is_any_final, is_before, stopped_by
 from fleet.launch.output import is_one_place, write_within
 from fleet.launch.plan import LaunchPlan
 from fleet.launch.waits import Forsaken, Waits
@@ -38,6 +44,8 @@ HEARSAY_S = SETTLE_S + 1.0
 PATIENCE_S = 2.0
 """How long a terminal that takes nothing is waited for when the job has failed."""
 TICK_S = 0.05
+AGAIN_S = 1.0
+"""How long to wait when the system could not start a process, before the next try."""
 LOOK_EVERY_S = 1.0
 """How soon a wait that a process has noted is told."""
 REAP_EVERY_S = 30.0
@@ -55,23 +63,17 @@ class Signalled:
 Event = Child | Signalled | NodeFailed | Regroup | AllDone | Forsaken
 
 
-@dataclass(frozen=True)
-class RoundOutcome:
-    """How one attempt ended."""
-
-    code: int
-    complaints: tuple[str, ...] = ()
-    """Said after the last line of the followed process."""
-    is_final: bool = True
-    """It is not to be tried again, whatever is left of `--max_restart`."""
-
-
 class Attempt:
     """Runs a plan to its end."""
 
-    def __init__(self, plan: LaunchPlan, logs: list[int], job_id: str, watchman: Guard) -> None:
+    def __init__(
+        self, plan: LaunchPlan, logs: list[int], job_id: str, watchman: Guard, locks: list[int] | None = None
+    ) -> None:
         self._plan = plan
         self._logs = logs
+        self._locks = locks
+        """Of what each process of a durable job keeps."""
+        self.lives = Lives(plan.max_lives)
         self._logs_from = [os.fstat(file).st_size for file in logs]  # logs of an earlier attempt are continued
         self._job_id = job_id
         self._guard = watchman
@@ -80,6 +82,7 @@ class Attempt:
         self._children: list[Child] = []
         self._waits = Waits(self._children, plan.followed)
         self._reap_at = time.monotonic() + REAP_EVERY_S
+        self._all_done_at: float | None = None
 
     def signalled(self, number: int) -> None:
         """The launcher was told to stop; may be called by a signal handler."""
@@ -97,28 +100,55 @@ class Attempt:
         finally:
             self._clean_up()
         self._finish_following(follower, outcome)
+        if restarts := lives.summary(self.lives.returns):
+            log.warning(restarts)
         return outcome
 
     def _start(self) -> None:
-        width = os.get_terminal_size(STDOUT).columns if os.isatty(STDOUT) else None
-        token, restart = self._plan.layout.team.token.value, self._plan.layout.round.restart
-        for process, log_file in zip(self._plan.processes, self._logs, strict=True):
-            seen_at = width if process is self._plan.followed else None
+        for place, process in enumerate(self._plan.processes):
             try:
-                self._children.append(Child(process, log_file, self._job_id, token, restart, seen_at))
+                self._children.append(self._start_one(place, life=0))
             except OSError as error:
                 raise UsageError(f"cannot start {process.name}: {error.strerror or error}") from error
-            self._guard.watch(self._children[-1].pid)
         for child in self._children:
             child.when_it_exits(self._events.put)
 
+    def _start_one(self, place: int, life: int) -> Child:
+        process = self._plan.processes[place]
+        is_seen = process is self._plan.followed and os.isatty(STDOUT)
+        seen_at = os.get_terminal_size(STDOUT).columns if is_seen else None
+        token, restart = self._plan.layout.team.token.value, self._plan.layout.round.restart
+        kept = () if self._locks is None else (self._locks[place],)
+        child = Child(process, self._logs[place], self._job_id, token, restart, seen_at, life, kept)
+        self._guard.watch(child.pid)
+        return child
+
+    def _start_again(self, old: Child) -> None:
+        """Start a process anew in the place of one that has died, while everything else goes on."""
+        if self._was_signalled:
+            return
+        place = self._children.index(old)
+        end_line(self._logs[place], old.plan.log_path)
+        try:
+            new = self._start_one(place, old.life + 1)
+        except OSError as error:
+            log.warning("cannot start %s again, trying on: %s", old.plan.name, error.strerror or error)
+            self.lives.put_off(old, AGAIN_S)
+            return
+        self._children[place] = new
+        new.when_it_exits(self._events.put)
+        this = self.lives.began(old, new)
+        see = "" if (old.status or 0) < 0 else f" (see {old.plan.log_path})"
+        log.warning("%s %s%s; started again in its place (life %d)", this.name, this.how, see, this.life)
+
     def _watch(self) -> RoundOutcome:
         team = self._plan.layout.team
-        workers = [child for child in self._children if child.plan.role == "worker"]
-        if not workers:
+        if not self._workers():
             team.done()
-        while True:
+        while not self._is_over():
             match event := self._next_event():
+                case None:
+                    pass
                 case Signalled(number):
                     return self._obey(number)
                 case NodeFailed():
@@ -126,33 +156,58 @@ class Attempt:
                 case Regroup():
                     return self._regroup(event)
                 case AllDone():
-                    return self._finish()
+                    self._all_done_at = time.monotonic()
+                    if away := self.lives.away:
+                        log.info("the workers have finished; waiting for %s to be back", ", ".join(away))
                 case Forsaken(text):
                     return self._end_in_vain(text)
-                case Child(status=0) if event.plan.role == "server":
+                case Child(status=0) if event.plan.role == "server" and not self._is_stopped_early(event):
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
-                case Child(status=0):
-                    if all(worker.status == 0 for worker in workers):
+                case Child(status=0) if event.plan.role == "worker":
+                    if all(worker.status == 0 for worker in self._workers()):
                         team.done()
                         if self._plan.layout.num_nodes > 1:
                             log.info("the workers of this machine have finished; waiting for the other machines")
+                case Child() if self.lives.died(event):
+                    self._release(event)
+                    guard.sweep(self._job_id, notes=event.notes)
                 case Child():
                     return self._fail()
+        return self._finish()
 
-    def _next_event(self) -> Event:
-        while True:
-            try:
-                event: Event = self._events.get(timeout=LOOK_EVERY_S)
-                return event
-            except Empty:
-                if time.monotonic() > self._reap_at:
-                    guard.reap_orphans(spare=self._not_orphans() | {child.pid for child in self._children})
-                    self._reap_at = time.monotonic() + REAP_EVERY_S
-            lines, in_vain = self._waits.look()
-            for line in lines:
-                log.warning("%s", line)
-            if in_vain is not None:
-                return in_vain
+    def _is_stopped_early(self, server: Child) -> bool:
+        """Whether somebody else has told a server of a durable job to stop, while it was needed."""
+        folder = server.plan.variables.get(env.FLEET_DURABLE.name)
+        return folder is not None and has_journal(folder, f"server-{server.plan.index}")
+
+    def _workers(self) -> list[Child]:
+        return [child for child in self._children if child.plan.role == "worker"]
+
+    def _is_over(self) -> bool:
+        """Whether all workers of the job have finished, and every process that died is back.
+
+        Servers of a durable job remove their files when they are told to stop, and one that is dead cannot.
+        """
+        if self._all_done_at is None:
+            return False
+        return not self.lives.away or time.monotonic() > self._all_done_at + recovery_s()
+
+    def _next_event(self) -> Event | None:
+        """What happened next, or None if nothing did for a while."""
+        for child in self.lives.take_due():
+            self._start_again(child)
+        look_s = min(LOOK_EVERY_S if self._all_done_at is None else TICK_S, self.lives.look())
+        try:
+            event: Event = self._events.get(timeout=look_s)
+            return event
+        except Empty:
+            if time.monotonic() > self._reap_at:
+                guard.reap_orphans(spare=self._not_orphans() | {child.pid for child in self._children})
+                self._reap_at = time.monotonic() + REAP_EVERY_S
+        lines, in_vain = self._waits.look()
+        for line in lines:
+            log.warning("%s", line)
+        return in_vain
 
     def _not_orphans(self) -> set[int]:
         return {self._guard.pid, *self._guard.elders}
@@ -173,7 +228,7 @@ class Attempt:
         return RoundOutcome(0, is_final=False)
 
     def _finish(self) -> RoundOutcome:
-        if any(child.has_failed for child in self._children):
+        if not self.lives.is_durable and any(child.has_failed for child in self._children):
             return self._fail()
         if complaint := unserved.complaint(zip(self._children, self._logs_from, strict=True)):
             log.warning(complaint)
@@ -202,23 +257,28 @@ class Attempt:
         heard: list[NodeFailed | Regroup] = list(elsewhere)
         # A child that has begun to end but is not gone may be the cause of what we saw; its exit comes in moments.
         self._drain(lambda: not any(child.is_leaving for child in self._children), SETTLE_S, heard)
-        if not any(child.has_failed for child in self._children):
+        failed = [child for child in self._children if child.has_failed]
+        if self.lives.is_durable:  # the others would have been started again
+            failed = list(self.lives.given_up)
+        if not failed:
             self._stop(signal.SIGTERM)
-            return _failed_elsewhere(heard)
-        cause, began_at = report.find_cause(self._children)
+            return failed_elsewhere(heard)
+        cause, began_at = report.find_cause(failed)
         assert cause.status is not None
         what = f"{report.one_line(cause)} on {self._plan.layout.host} (pid {cause.pid})"
-        self._plan.layout.team.failed(NodeFailed(what, exit_code(cause.status), began_at))
+        code = exit_code(cause.status) or 1
+        self._plan.layout.team.failed(NodeFailed(what, code, began_at))
         if self._plan.layout.num_nodes > 1:
-            self._drain(lambda: any(_is_before(one, began_at) for one in heard), HEARSAY_S, heard)
+            self._drain(lambda: any(is_before(one, began_at) for one in heard), HEARSAY_S, heard)
         self._stop(signal.SIGTERM)
         followed = self._plan.followed if is_one_place(STDOUT, STDERR) else None
-        text = report.failure_report(cause, self._children, shown=followed)
-        if any(_is_before(one, began_at) for one in heard):
-            return _failed_elsewhere(heard, f"after it, on this machine: {text}")
+        others = [child for child in self._children if child in failed or not child.has_failed]
+        text = report.failure_report(cause, others, shown=followed)
+        if any(is_before(one, began_at) for one in heard):
+            return failed_elsewhere(heard, f"after it, on this machine: {text}")
         aborted = report.abort_line(self._children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
-        complaints = tuple(filter(None, (text, aborted, *self._unstopped())))
-        return RoundOutcome(exit_code(cause.status), complaints, is_final=_is_any_final(heard))
+        complaints = tuple(filter(None, (text, self.lives.given_up.get(cause), aborted, *self._unstopped())))
+        return RoundOutcome(code, complaints, is_final=is_any_final(heard))
 
     def _stop(self, number: int) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""
@@ -278,26 +338,3 @@ class Attempt:
             write_within(STDOUT, b"\x1b[?25h" + (b"\n" if follower.is_mid_line else b""), patience_s=0.5)
         if not is_shown:
             log.warning("nobody reads this output; all of it is in %s", self._plan.followed.log_path)
-
-
-def stopped_by(number: int, host: str) -> NodeFailed:
-    """What other machines hear when a user stops the launcher of this one."""
-    name = signal.Signals(number).name
-    return NodeFailed(f"fleetrun was stopped by {name} on {host}", 128 + number, time.time(), is_final=True)
-
-
-def _is_before(one: NodeFailed | Regroup, began_at: float) -> bool:
-    """Whether it explains a failure that began then; when all are stopped to start again, that explains everything."""
-    return isinstance(one, Regroup) or one.began_at < began_at
-
-
-def _is_any_final(heard: list[NodeFailed | Regroup]) -> bool:
-    return any(isinstance(one, NodeFailed) and one.is_final for one in heard)
-
-
-def _failed_elsewhere(heard: list[NodeFailed | Regroup], *more: str) -> RoundOutcome:
-    if any(isinstance(one, Regroup) for one in heard):
-        return RoundOutcome(0, is_final=False)
-    cause = min((one for one in heard if isinstance(one, NodeFailed)), key=lambda failure: failure.began_at)
-    what = f"the job failed on another machine: {cause.what}"
-    return RoundOutcome(cause.code, (what, *more), is_final=_is_any_final(heard))

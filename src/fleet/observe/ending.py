@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dis
 import json
 import os
 import sys
 import threading
 import time
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import NoReturn
 
 from fleet import env
@@ -38,11 +39,19 @@ def watch_exit() -> None:
     """From now on `has_failed` knows of sys.exit() with an error; it would leave no trace for handlers of the end."""
     if sys.exit is not _exit:
         sys.exit = _exit
+        if threading.current_thread() is threading.main_thread():
+            _scripts[:] = [_outermost_frame()]
 
 
 def has_failed() -> bool:
-    """Whether this process is ending because of an exception or, since `watch_exit`, of sys.exit() with an error."""
-    return bool(_failures) or getattr(sys, "last_value", None) is not None
+    """Whether this process is ending because of an exception or, since `watch_exit`, of sys.exit() with an error.
+
+    In a durable job, where one that failed is started again, also because of a SystemExit that was raised otherwise:
+    its code is not known, and a worker that says too little is waited for, while one that says good-bye is not.
+    """
+    if any(code not in (None, 0) for code in _exits) or getattr(sys, "last_value", None) is not None:
+        return True
+    return env.FLEET_DURABLE.get() is not None and not _exits and _was_left_by_an_exception(_scripts)
 
 
 def note_now() -> None:
@@ -79,17 +88,32 @@ def unstopped_file(notes: str | os.PathLike[str]) -> str:
     return f"{os.fspath(notes)}.unstopped"
 
 
-_failures: list[object] = []
+_exits: list[object] = []
 """What sys.exit() was given, by the one call that ends the process."""
+_scripts: list[FrameType] = []
+"""The outermost frame of the main thread, where the script is run."""
+
+
+def _outermost_frame() -> FrameType:
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def _was_left_by_an_exception(frames: list[FrameType]) -> bool:
+    """Whether one of these frames, which runs no more, did not come to its end; then its last word was no return."""
+    last = [frame.f_code.co_code[frame.f_lasti] for frame in frames if frame is not _outermost_frame()]
+    return any(not dis.opname[code].startswith("RETURN_") for code in last)
 
 
 class _Exit(SystemExit):
-    """What sys.exit() raises. It notes an error when deleted with no frame left: one that was caught ends nothing."""
+    """What sys.exit() raises. It notes its code when deleted with no frame left: one that was caught ends nothing."""
 
     def __del__(self) -> None:
         is_last = sys._getframe().f_back is None and threading.current_thread() is threading.main_thread()
-        if is_last and self.code not in (None, 0):
-            _failures.append(self.code)
+        if is_last:
+            _exits.append(self.code)
 
 
 def _exit(status: object = None, /) -> NoReturn:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, DeadlineError
 from fleet.observe.waiting import Awaited, LongWait
+from fleet.ps.patience import rpc_timeout_name
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -74,7 +75,7 @@ class Call:
                         deadline, pause_s = now + self._patience_s, FIRST_PAUSE_S
                     if now + pause_s > deadline:
                         given_up = CommunicationError(
-                            f"{error}; tried for {self._patience_s:g} s (FLEET_RPC_TIMEOUT_S)"
+                            f"{error}; tried for {self._patience_s:g} s ({rpc_timeout_name()})"
                         )
                         given_up.retryable = True
                         raise given_up from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,8 @@ import torch
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.calls import Call, Voice, results
 from fleet.ps.meters import measured
-from fleet.ps.patience import rpc_timeout_s, start_timeout_s, step_timeout_s
+from fleet.ps.outbox import own_outbox
+from fleet.ps.patience import is_durable, rpc_timeout_s, start_timeout_s, step_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.staging import host_buffer
 from fleet.ps.waiting import voice_of
@@ -32,6 +34,8 @@ DECLARE_PAUSE_S = 0.1
 GRACE_S = 10.0
 # How long a worker that has finished, and whose gradients are all in, tries to say so.
 LEAVE_S = 5.0
+# The same where a server that does not answer will be back.
+DURABLE_LEAVE_S = 30.0
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +76,10 @@ class Gradients:
     pulled_version: int = 0
     stepped: frozenset[int] | None = None
     """The tables that the step was about, also those without a gradient in it; None: all."""
+    steps: int = 0
+    """How many steps of this worker are in this push and those before it, in all its lives."""
+    position: bytes = b""
+    """Where its data is after them."""
 
 
 class Pending:
@@ -118,11 +126,17 @@ class Client:
         self.transports = list(transports)
         self.job = job
         self.worker = worker
-        self._incarnation = time.time_ns()
+        self._life = secrets.randbits(63) + 1
+        self._incarnation = 0
         self._instances = [0] * len(transports)
         self._sequence = 0
         self.model_dir = ""
         """The checkpoint that the servers began with; empty if they began anew."""
+        self.resumed_steps = 0
+        """How many steps of this worker the servers had when it joined: those of its former lives."""
+        self.resumed_position = b""
+        """Where its data was then."""
+        self._outbox = None if len(transports) < 2 else own_outbox(worker)
         self._limited = [spec for spec in job.tables if spec.max_rows]
         self._num_rows = [0] * len(self._limited)
         self.has_refused_rows = False
@@ -135,26 +149,55 @@ class Client:
 
     def declare(self) -> tuple[bool, int]:
         """Tell every server what is trained; returns whether dense parameters have values, and the version."""
+        if self._outbox is not None:
+            self._outbox.send_again(self.transports)
         deadline = time.monotonic() + rpc_timeout_s()
         while True:
-            is_started, versions = self._declare_once()
-            if len(versions) == 1 or self.job.mode != "sync":
-                return is_started, max(versions)
-            # Another worker may be loading a checkpoint into the servers right now.
+            replies = self._declare_once()
+            if (apart := self._apart(replies)) is None:
+                break
+            # Another worker may be loading a checkpoint into the servers right now, or one of its pushes is under way.
             if time.monotonic() > deadline:
-                raise CommunicationError(f"the servers are at different steps: {sorted(versions)}; load one checkpoint")
+                raise CommunicationError(apart)
             time.sleep(DECLARE_PAUSE_S)
+        self.model_dir = replies[0].model_dir
+        self.resumed_steps, self.resumed_position = replies[0].steps, replies[0].position
+        return all(reply.is_started for reply in replies), max(reply.version for reply in replies)
 
-    def _declare_once(self) -> tuple[bool, set[int]]:
-        text = self.job.to_json()
-        replies = self.ask(
-            "Declare",
-            lambda server: ps_pb2.DeclareRequest.Header(caller=self.caller(server), job=text, server_index=server),
-            timeout_s=start_timeout_s(),
-        )
-        self._instances = [reply.instance for reply, _ in replies]
-        self.model_dir = replies[0][0].model_dir
-        return all(reply.is_started for reply, _ in replies), {reply.version for reply, _ in replies}
+    def _declare_once(self) -> list[ps_pb2.DeclareReply.Header]:
+        """Server 0 comes first: it says which life of this worker it is, and which run of the job."""
+        text, self._incarnation = self.job.to_json(), 0
+
+        def declare(servers: Sequence[int], run: int = 0) -> list[ps_pb2.DeclareReply.Header]:
+            def header(server: int) -> ps_pb2.DeclareRequest.Header:
+                caller = self.caller(server)
+                return ps_pb2.DeclareRequest.Header(
+                    caller=caller, job=text, server_index=server, life=self._life, run=run
+                )
+
+            return [reply for reply, _ in self.ask("Declare", header, timeout_s=start_timeout_s(), servers=servers)]
+
+        replies = declare([0])
+        self._incarnation = replies[0].incarnation
+        replies += declare(range(1, self.num_servers), replies[0].run)
+        self._instances = [reply.instance for reply in replies]
+        return replies
+
+    def _apart(self, replies: Sequence[ps_pb2.DeclareReply.Header]) -> str | None:
+        """Why the servers do not belong together; None if they do."""
+        versions = [reply.version for reply in replies]
+        folders = sorted({reply.model_dir for reply in replies})
+        if len(folders) > 1:
+            return f"the servers began with different checkpoints: {folders}; give all of them the same"
+        if self.job.mode == "sync" and len(set(versions)) > 1:
+            return f"the servers are at different steps: {sorted(set(versions))}; load one checkpoint"
+        if 0 in versions and any(versions):
+            empty = versions.index(0)
+            return (
+                f"server {empty} ({self.transports[empty].endpoint}) has nothing, while others have taken "
+                f"{max(versions)} pushes: it was started again and has lost its tables; load one checkpoint into all"
+            )
+        return None
 
     def start(self, values: Sequence[Tensors]) -> None:
         """Send first values: for each server, one buffer per group of dense parameters, then the tensors it keeps."""
@@ -221,7 +264,7 @@ class Client:
         keys = [lookup.route.pieces() for lookup in lookups]
         is_partial = bool(gradients.dense) and len(gradients.lrs) < len(self.job.dense.groups)
         with measured("push"):
-            calls = []
+            messages = []
             for server in range(self.num_servers):
                 header = ps_pb2.PushRequest.Header(
                     caller=self.caller(server),
@@ -245,13 +288,21 @@ class Client:
                     pull_tables=[lookup.table for lookup in lookups],
                     timeout_ms=int(timeout_s * 1000),
                     pull_only_read=_only_read(lookups),
+                    position=gradients.position if server == 0 else b"",
+                    steps=gradients.steps,
                 )
                 tensors: list[Tensor] = [tensor for part in gradients.tables for tensor in part.part(server)]
                 if gradients.dense:
                     tensors += gradients.dense[server]
                 tensors += [pieces[server].numpy() for pieces in keys]
-                limit_s = timeout_s + max(GRACE_S, rpc_timeout_s()) if is_awaited else rpc_timeout_s()
-                calls.append(self._call(server, "Push", header, tensors, limit_s, waits_for_others=is_awaited))
+                messages.append((header, tensors))
+            if self._outbox is not None:
+                self._outbox.put(messages)
+            limit_s = timeout_s + max(GRACE_S, rpc_timeout_s()) if is_awaited else rpc_timeout_s()
+            calls = [
+                self._call(server, "Push", *message, limit_s, waits_for_others=is_awaited)
+                for server, message in enumerate(messages)
+            ]
         return Pending(calls, self._note_rows if self._limited else None)
 
     def _note_rows(self, answers: Answers) -> None:
@@ -275,14 +326,17 @@ class Client:
 
         `is_unfinished`: it ends without having said so before, and whoever still counts on it is told.
         """
+        patience_s = min(DURABLE_LEAVE_S if is_durable() else LEAVE_S, rpc_timeout_s())
         for server, transport in enumerate(self.transports):
             header = ps_pb2.LeaveRequest.Header(caller=self.caller(server), is_unfinished=is_unfinished)
             try:
-                Call(transport, "Leave", header, (), rpc_timeout_s(), min(LEAVE_S, rpc_timeout_s())).result()
+                Call(transport, "Leave", header, (), rpc_timeout_s(), patience_s).result()
             except CommunicationError as error:
                 if not error.retryable:
                     raise
                 _log.warning("worker %d could not take leave: %s", self.worker, error)
+        if self._outbox is not None and not is_unfinished:
+            self._outbox.remove()
 
     def ask(
         self,
@@ -291,13 +345,22 @@ class Client:
         tensors: Callable[[int], Tensors] = lambda _: (),
         timeout_s: float | None = None,
         is_repeatable: bool = True,
+        servers: Sequence[int] | None = None,
     ) -> list[tuple[Any, Tensors]]:
         """Call every server and wait for all; a call that may not be repeated fails when its connection does."""
         limit_s = rpc_timeout_s() if timeout_s is None else timeout_s
         patience_s = rpc_timeout_s() if is_repeatable else 0.0
         calls = [
-            Call(transport, method, header(server), tensors(server), limit_s, patience_s, self._voice(server, method))
-            for server, transport in enumerate(self.transports)
+            Call(
+                self.transports[server],
+                method,
+                header(server),
+                tensors(server),
+                limit_s,
+                patience_s,
+                self._voice(server, method),
+            )
+            for server in (range(self.num_servers) if servers is None else servers)
         ]
         return results(calls)
 

@@ -20,6 +20,14 @@ from fleet.ps.update import PushedUpdate, TableUpdate
 
 _log = logging.getLogger(__name__)
 
+Skip = Callable[[int], int]
+"""Which shards of a table, by its index, are to be left alone, as bits: they have the update already."""
+
+
+def none(_: int) -> int:
+    """None of them."""
+    return 0
+
 
 def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
     """The native table of a spec; `rule`, if given, takes the place of the spec's and has no arguments."""
@@ -105,13 +113,13 @@ class Holdings:
             self.kept = kept
             self.is_started = True
 
-    def shrink(self, asked: ps_pb2.ShrinkRequest.Header, now: int) -> tuple[int, int]:
+    def shrink(self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none) -> tuple[int, int]:
         """Delete rows as asked, of one table or of all; how many, and how many stay. `now` is the last step."""
         names = [spec.name for spec in self.job.tables]
         if asked.table and asked.table not in names:
             known = ", ".join(map(repr, names)) or "none"
             raise UsageError(f"there is no table {asked.table!r}; the job declared {known}")
-        chosen = [one for one in self.tables if asked.table in ("", one.name)]
+        chosen = [(index, one) for index, one in enumerate(self.tables) if asked.table in ("", one.name)]
         condition: dict[str, Any] = {
             "now": now & 0xFFFFFFFF,
             "unseen_steps": min(asked.unseen_steps, 0xFFFFFFFF),
@@ -119,19 +127,18 @@ class Holdings:
             "decay": asked.decay,
         }
         try:
-            deleted = sum(one.shrink(**condition) for one in chosen)
+            deleted = sum(one.shrink(**condition, skip_shards=skip(index)) for index, one in chosen)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        return deleted, sum(map(len, chosen))
+        return deleted, sum(len(one) for _, one in chosen)
 
-    def apply(self, update: PushedUpdate) -> int:
-        """Apply the gradients of one worker; how many rows and groups were skipped for a NaN or an Inf."""
-        return self.apply_mean([update])
+    def apply_mean(self, updates: Sequence[PushedUpdate], time: int, skip: Skip = none) -> int:
+        """Add the gradients of one step in the given order, take the mean over the updates and apply it once.
 
-    def apply_mean(self, updates: Sequence[PushedUpdate]) -> int:
-        """Add the gradients of one step in the given order, take the mean over the updates and apply it once."""
+        `time` is by which rows grow old. Returns how many rows and groups were skipped for a NaN or an Inf.
+        """
         skipped = sum(
-            self._apply_table(index, updates)
+            self._apply_table(index, updates, time, skip(index))
             for index in sorted({part.table for update in updates for part in update.tables})
         )
         dense = [update for update in updates if update.dense]
@@ -142,19 +149,20 @@ class Holdings:
         self.skipped += skipped
         return skipped
 
-    def _apply_table(self, index: int, updates: Sequence[PushedUpdate]) -> int:
+    def _apply_table(self, index: int, updates: Sequence[PushedUpdate], time: int, skip_shards: int) -> int:
         parts = [part for update in updates for part in update.tables if part.table == index]
         first = parts[0]
         done = self.tables[index].push(
             _joined([part.keys for part in parts]),
             _joined([part.grads for part in parts]),
-            step=updates[0].step & 0xFFFFFFFF,
+            step=time,
             lr=first.lr,
             counts=_filled(parts, "counts", lambda part: np.ones(len(part.keys), np.uint32)),
             shows=_filled(parts, "shows", TableUpdate.shown),
             clicks=_filled(parts, "clicks", lambda part: np.zeros(len(part.keys), np.float32)),
             scale=1.0 / len(updates),
             skip_nonfinite=self.job.nonfinite == "skip",
+            skip_shards=skip_shards,
         )
         return done["skipped"]
 

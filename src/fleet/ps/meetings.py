@@ -85,6 +85,31 @@ class Meetings:
         size = sum(len(text) for meeting in self._meetings.values() for text in meeting.texts.values())
         return len(self._meetings) > (NUM_KEPT if size <= MAX_KEPT else NUM_NEWEST)
 
+    def has_said(self, name: str, worker: int, text: str) -> bool:
+        """Whether a worker has come to a meeting, and said just this."""
+        with self._changed:
+            meeting = self._meetings.get(name)
+            return meeting is not None and meeting.texts.get(worker) == text
+
+    def come(self, name: str, worker: int, text: str) -> None:
+        """A worker has come to a meeting."""
+        self._come(name, worker, text)
+
+    def to_json(self) -> list[tuple[str, dict[str, str]]]:
+        """For a snapshot."""
+        with self._changed:
+            return [
+                (name, {str(worker): text for worker, text in meeting.texts.items()})
+                for name, meeting in self._meetings.items()
+            ]
+
+    def restore(self, saved: list[tuple[str, dict[str, str]]]) -> None:
+        """Go on as a snapshot says."""
+        with self._changed:
+            self._meetings = {
+                name: Meeting({int(worker): text for worker, text in texts.items()}) for name, texts in saved
+            }
+
     def notice(self) -> None:
         """Have those who wait look again: a worker has done something else; the caller locks."""
         if self._num_waiting:

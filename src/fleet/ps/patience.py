@@ -9,6 +9,7 @@ from fleet import env
 START_TIMEOUT_S: Final = 300.0
 RPC_TIMEOUT_S: Final = 60.0
 STEP_TIMEOUT_S: Final = 600.0
+RECOVERY_TIMEOUT_S: Final = 300.0
 
 
 def start_timeout_s() -> float:
@@ -17,8 +18,23 @@ def start_timeout_s() -> float:
 
 
 def rpc_timeout_s() -> float:
-    """Seconds a worker keeps trying to reach a server; VariableError when FLEET_RPC_TIMEOUT_S is malformed."""
+    """Seconds a worker keeps trying to reach a server; VariableError when FLEET_RPC_TIMEOUT_S is malformed.
+
+    Servers of a durable job come back, and take up what they had: they are waited for longer.
+    """
+    if is_durable():
+        return env.FLEET_RECOVERY_TIMEOUT_S.get() or RECOVERY_TIMEOUT_S
     return env.FLEET_RPC_TIMEOUT_S.get() or RPC_TIMEOUT_S
+
+
+def rpc_timeout_name() -> str:
+    """The variable that sets `rpc_timeout_s`."""
+    return (env.FLEET_RECOVERY_TIMEOUT_S if is_durable() else env.FLEET_RPC_TIMEOUT_S).name
+
+
+def is_durable() -> bool:
+    """Whether this process belongs to a job whose servers outlive their processes."""
+    return env.FLEET_DURABLE.text() is not None
 
 
 def step_timeout_s() -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.update import PushedUpdate
 
@@ -20,6 +22,8 @@ class Rounds:
         self._updates: dict[int, PushedUpdate] = {}
         self.version = version
         """Number of steps that are complete; the step that is collected now."""
+        self.num_dropped = 0
+        """How often a step was dropped."""
 
     def add(self, update: PushedUpdate) -> None:
         """Take a worker's gradients of the present step."""
@@ -27,6 +31,11 @@ class Rounds:
             raise CommunicationError(
                 f"worker {update.worker} pushed step {update.step}, but the workers are at step {self.version}; "
                 "a worker that starts again must begin at the others' step"
+            )
+        if update.worker in self._updates:
+            raise CommunicationError(
+                f"worker {update.worker} pushed step {update.step} twice; give each process an index (trainer_id) of "
+                "its own"
             )
         for other in self._updates.values():
             if other.dense and update.dense and other.dense.keys() != update.dense.keys():
@@ -75,11 +84,28 @@ class Rounds:
             return [self._updates[worker] for worker in sorted(self._updates)]
         return None
 
+    def withdraw(self, worker: int) -> None:
+        """Forget what a worker has pushed of the present step: it will be sent again."""
+        self._updates.pop(worker, None)
+
+    def pending(self) -> dict[int, int]:
+        """The sequence numbers, by worker, of the pushes of the present step."""
+        return {worker: update.sequence for worker, update in self._updates.items()}
+
     def drop(self) -> None:
-        """Forget the present step, which could not be applied."""
+        """Forget the present step: it could not be applied, or a checkpoint took its place."""
         self._updates.clear()
+        self.num_dropped += 1
 
     def advance(self) -> None:
         """Begin the next step: the present one has been applied."""
         self._updates.clear()
         self.version += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """For a snapshot; the pushes of the present step are not in it, and will be sent again."""
+        return {"version": self.version, "present": sorted(self._present), "gone": sorted(self.gone)}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on as a snapshot says."""
+        self.version, self._present, self.gone = int(saved["version"]), set(saved["present"]), set(saved["gone"])

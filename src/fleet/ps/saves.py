@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,10 @@ class BackgroundWrite(threading.Thread):
 class Saves:
     """All saves of one server; one at a time is written in the background.
 
-    `applying` is the lock that is held while a step is applied.
+    Inside `applying` nothing changes.
     """
 
-    def __init__(self, applying: threading.Lock) -> None:
+    def __init__(self, applying: AbstractContextManager[object]) -> None:
         self._applying = applying
         self._beginning = threading.Lock()
         self._writes: dict[str, BackgroundWrite] = {}

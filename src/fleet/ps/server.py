@@ -11,9 +11,10 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,6 +27,8 @@ from fleet.ps.transport import Handler
 
 if TYPE_CHECKING:
     from types import FrameType
+
+    from fleet.ps.service import Service
 
 _log = logging.getLogger("fleet.ps.server")  # also where this file is the program
 
@@ -60,6 +63,8 @@ def serve(
 ) -> bool:
     """Serve until SIGTERM, SIGINT, or until `service.finished` is set; returns whether every call came to its end.
 
+    In a durable job of fleetrun, SIGTERM alone ends it: a worker that was killed while it left one server after the
+    other comes back, and needs them all. fleetrun sends it when every worker has ended.
     `is_held` says that this process holds the port already, as fleetrun does for its children.
     Outside the main thread there are no signals, and `service.finished` alone ends it.
     """
@@ -67,6 +72,7 @@ def serve(
     is_held = is_held or env.FLEET_JOB_ID.text() is not None
     server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held)
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
+    stays = env.FLEET_DURABLE.text() is not None and env.FLEET_JOB_ID.text() is not None
     with _told_to_stop() as told:
         server.start()
         # What was imported stays. Looking through it for garbage, again and again, costs as much as serving does.
@@ -74,15 +80,38 @@ def serve(
         gc.freeze()
         try:
             print(f"Server listening on {server.address}", flush=True)
-            while not told and not finished.wait(_LOOK_S):
-                pass
-            _log.info("%s", f"told to stop by {signal.Signals(told[0]).name}" if told else "every worker has left")
+            while not told and (stays or not finished.is_set()):
+                time.sleep(_LOOK_S) if stays else finished.wait(_LOOK_S)
+            is_finished = finished.is_set()
+            _log.info(
+                "%s", "every worker has left" if is_finished else f"told to stop by {signal.Signals(told[0]).name}"
+            )
         finally:
             if (close := getattr(service, "close", None)) is not None:
                 close()
             gc.unfreeze()
             is_clean = server.stop(grace_s)
     return is_clean
+
+
+def make_service(name: str, **arguments: Any) -> Service:
+    """The service of a server, which takes up its journal if the job is durable: that of the server with this name.
+
+    One that is damaged, or of another job, ends the process by one line and exit code 2: fleetrun, which would start it
+    again in its place, then knows that this is in vain.
+    """
+    from fleet.ps.durability import own_journal
+    from fleet.ps.service import Service  # brings in the native core, which --help does not need
+
+    show_logs(logging.INFO)
+    journal = own_journal(name)
+    try:
+        return Service(journal=journal, **arguments)
+    except FleetError as error:
+        if journal is None:
+            raise
+        print(f"server: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(2) from None
 
 
 @contextmanager
@@ -140,9 +169,7 @@ def _command(endpoint: str | None, device: str, model_dir: str | None, allow_ano
     where = own_endpoint() if endpoint is None else Endpoint.parse(endpoint, "--endpoint")
     token = env.FLEET_JOB_TOKEN.get()
     check_exposure(where, token, allow_anonymous)
-    from fleet.ps.service import Service  # brings in the native core, which --help does not need
-
-    service = Service(device=device, model_dir=model_dir)
+    service = make_service(f"server-{where.port}", device=device, model_dir=model_dir)
     return serve(service, where, token, allow_anonymous=allow_anonymous)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fleet.ps.holdings import Holdings
@@ -21,7 +21,6 @@ class Stats:
         )
         self._total_staleness = 0
         self._most_stale = 0
-        self.last_step = 0
 
     def count(self, **increments: int) -> None:
         """Add to some counters."""
@@ -36,9 +35,19 @@ class Stats:
         with self._lock:
             self._total_staleness += staleness
             self._most_stale = max(self._most_stale, staleness)
-            self.last_step = max(self.last_step, update.step)
 
-    def to_json(self, holdings: Holdings, version: int) -> str:
+    def counts(self) -> dict[str, int]:
+        """For a snapshot."""
+        with self._lock:
+            return {**self._counts, "total_staleness": self._total_staleness, "most_stale": self._most_stale}
+
+    def restore(self, saved: dict[str, int]) -> None:
+        """Go on as a snapshot says."""
+        with self._lock:
+            self._counts = {name: int(saved.get(name, 0)) for name in self._counts}
+            self._total_staleness, self._most_stale = int(saved["total_staleness"]), int(saved["most_stale"])
+
+    def to_json(self, holdings: Holdings, version: int, **more: Any) -> str:
         """Everything, with the size of each table."""
         tables = {
             table.name: {"rows": len(table), "waiting": table.num_waiting, "bytes": table.memory_bytes}
@@ -47,4 +56,4 @@ class Stats:
         with self._lock:
             pushes = max(1, self._counts["pushes"])
             staleness = {"mean": self._total_staleness / pushes, "max": self._most_stale}
-            return json.dumps({**self._counts, "staleness": staleness, "version": version, "tables": tables})
+            return json.dumps({**self._counts, "staleness": staleness, "version": version, "tables": tables, **more})

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fleet import _native
 from fleet.checkpoint import Form
 from fleet.errors import UsageError
+from fleet.ps.journal.records import Part
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.wire import MAX_MESSAGE_BYTES
 
@@ -61,6 +62,12 @@ class PushedUpdate:
     """The gradients of each dense group that is pushed."""
     lrs: Mapping[int, float]
     """The learning rate of each."""
+    sequence: int = 0
+    steps: int = 0
+    position: bytes = b""
+    """Where its worker is after it: see proto/ps.proto."""
+    record: Part | None = None
+    """What a journal keeps of it."""
 
 
 class Taken(NamedTuple):
@@ -145,7 +152,9 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
     elif rest:
         raise UsageError(f"{who}: {len(rest)} tensors belong to nothing")
     lrs = {group: _lr(lr, who) for group, lr in zip(dense, header.dense_lrs, strict=True)}
-    return PushedUpdate(header.caller.worker, header.step, tuple(tables), dense, lrs)
+    return PushedUpdate(
+        header.caller.worker, header.step, tuple(tables), dense, lrs, header.sequence, header.steps, header.position
+    )
 
 
 def refuse_nonfinite(update: PushedUpdate, job: JobSpec) -> None:

@@ -88,10 +88,9 @@ class Servers:
     def run(self) -> None:
         """Serve until every worker has left."""
         self._require_server("fleet.run_server()")
-        from fleet.ps.server import serve
-        from fleet.ps.service import Service
+        from fleet.ps.server import make_service, serve
 
-        service = Service(device=server_device(), model_dir=self.model_dir)
+        service = make_service(f"server-{self.who.index}", device=server_device(), model_dir=self.model_dir)
         endpoint = self.who.server_endpoints[self.who.index]
         serve(service, endpoint, env.FLEET_JOB_TOKEN.get(), is_held=self.who.holds_port)
 

@@ -32,7 +32,7 @@ def stopped(worker: Worker) -> None:
 
 
 def leave(worker: Worker) -> None:
-    """Leave the servers as the process ends, without a word if it failed.
+    """Leave the servers as the process ends, without a word if it failed: a durable job waits for its next life.
 
     In synchronous mode the others count on this worker's steps, so they are told that no more will come; in every other
     mode what is queued is sent.

@@ -42,8 +42,8 @@ def test_a_trainer_whose_scope_is_gone_leaves_at_the_end_and_loses_nothing(left:
     gc.collect()
     running.leave()
     (service,) = left
-    assert service._holdings is not None
-    held = service._holdings.snapshot()[0][0][: learned.numel()]
+    assert service.state.holdings is not None
+    held = service.state.holdings.snapshot()[0][0][: learned.numel()]
     np.testing.assert_allclose(held, learned.numpy().reshape(-1), rtol=1e-6)
     running.leave()
     assert len(left) == 1
@@ -142,6 +142,21 @@ def test_an_exit_with_an_error_is_a_failure(inside: str, after: str, failed: boo
         [sys.executable, "-c", SCRIPT.format(inside, after)], capture_output=True, text=True, timeout=120
     )
     assert (result.stdout, result.returncode) == (f"{failed}\n", (3 if inside == "raise" else 1) if failed else 0)
+
+
+@pytest.mark.parametrize(
+    ("after", "failed"),
+    [*((after, failed) for inside, after, failed in EXITS if inside == "pass"), ("raise SystemExit(3)", True)],
+)
+def test_in_a_durable_job_an_exit_of_unknown_code_counts_as_a_failure(
+    monkeypatch: pytest.MonkeyPatch, after: str, failed: bool
+) -> None:
+    monkeypatch.setenv("FLEET_DURABLE", "kept")
+    result = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format("pass", after)], capture_output=True, text=True, timeout=120
+    )
+    assert result.stdout == f"{failed}\n"
+    assert bool(result.returncode) == failed
 
 
 def test_geo_mode_updates_nothing_by_a_gradient_that_is_no_number() -> None:

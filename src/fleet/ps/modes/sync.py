@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleet.ps.client import Gradients, PendingPull
+from fleet.ps.client import Gradients, Pending, PendingPull
 from fleet.ps.modes.base import PushPolicy, Setup
 
 if TYPE_CHECKING:
@@ -19,26 +19,33 @@ class Sync(PushPolicy):
         super().__init__(setup)
         self._version = setup.version
         """Steps done by all workers, which is the step that comes next."""
+        self._sent: Pending | None = None
+        """The last push, where its answer is not worth waiting for at once; the servers may not have it for good."""
 
     def pull(self, lookups: Sequence[Lookup]) -> None:
+        self._settle()
         self._note(self._client.pull(lookups, version=self._version), lookups)
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
         """Push; the servers answer when the step is complete, with what the next batch needs.
 
         That is the dense parameters and, where they are known, the rows of the next batch: one request per server and
-        step. Without either the answer is not worth waiting for; the next pull does.
+        step. Without either there is no hurry; the next pull waits.
         """
+        self._settle()
         gradients.step = self._version
         has_dense = self._flat is not None
-        is_awaited = has_dense or bool(following)
-        sent = self._client.push(gradients, want_dense=has_dense, lookups=following, is_awaited=is_awaited)
+        sent = self._client.push(gradients, want_dense=has_dense, lookups=following, is_awaited=True)
         self._version += 1
+        if not has_dense and not following:
+            self._sent = sent
+            return
         version, dense = PendingPull(sent.results, following).finish(self._setup.device, True)
         if has_dense:
             self._load(dense, version)
 
     def restart_at(self, version: int) -> None:
+        self._sent = None
         self._version = version
         super().restart_at(version)
 
@@ -47,5 +54,10 @@ class Sync(PushPolicy):
 
         With dense parameters `step` has waited for that; without any it has not, and a checkpoint would lack it.
         """
-        if self._flat is None:
-            self._client.pull((), version=self._version).results()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Wait for the answer to the last push: its step is complete then, on all servers."""
+        sent, self._sent = self._sent, None
+        if sent is not None:
+            sent.results()

@@ -36,12 +36,12 @@ def make(op: Operator, lowering: Lowering) -> Kernel:
     endpoint = Endpoint.parse(op.attr("endpoint"), "endpoint")
 
     def run() -> None:
-        from fleet.ps.server import serve
-        from fleet.ps.service import Service
+        from fleet.ps.server import make_service, serve
 
         described = Described(op, lowering.program, lowering.scope.tensors)
         model_dir = lowering.scope.model_dir
-        service = Service(device=server_device(), model_dir=model_dir, opening=described.open)
+        name = f"server-{op.attr('pserver_id')}"
+        service = make_service(name, device=server_device(), model_dir=model_dir, opening=described.open)
         serve(service, endpoint, env.FLEET_JOB_TOKEN.get())
 
     return run

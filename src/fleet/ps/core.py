@@ -1,0 +1,111 @@
+"""What all calls of one server share: its state, the locks around it, its journal, and who may call.
+
+Locks are taken in one order everywhere: the gate, a worker's in the ledger, `applying`, `changed`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fleet.errors import CommunicationError, DeadlineError, NotReadyError, UsageError
+from fleet.ps.gate import Gate
+from fleet.ps.journal.records import Kind, Part
+from fleet.ps.state import State
+from fleet.ps.waiting import forsaken, too_late
+
+if TYPE_CHECKING:
+    from fleet.ps.durability import Durability
+    from fleet.ps.holdings import Holdings
+    from fleet.ps.proto import ps_pb2
+
+
+class Core:
+    """Of one server."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+        """Open around every change, with its record; closed where nothing may change, or much does."""
+        self.applying = threading.Lock()
+        """One step is applied at a time."""
+        self.changed = threading.Condition()
+        """Guards the state but tables and dense parameters, which guard themselves; notified of each new version."""
+        self.state = State(time.time_ns(), self.changed)
+        self.durability: Durability | None = None
+        self.is_closed = False
+        self.failure: str | None = None
+        """Why no step can be completed any more."""
+
+    def record(self, kind: Kind, parts: Sequence[Part]) -> None:
+        """Put a change that is about to be made into the journal, if there is one."""
+        if self.durability is not None:
+            self.durability.append(kind, parts)
+
+    def known(self, caller: ps_pb2.Caller) -> Holdings:
+        """The holdings, if the caller belongs to the job they were made for."""
+        if self.is_closed:
+            raise CommunicationError("the server is stopping")
+        holdings = self.state.holdings
+        if holdings is None or caller.instance not in (0, self.state.instance):
+            lost = "it was started again and has lost its tables; start the job again from a checkpoint"
+            raise NotReadyError(lost if caller.instance else "no worker has declared a job yet")
+        if caller.worker >= holdings.job.num_workers:
+            raise UsageError(f"worker {caller.worker} does not exist in a job of {holdings.job.num_workers} workers")
+        self.state.ledger.check(caller.worker, caller.incarnation)
+        return holdings
+
+    def wait_for(
+        self,
+        holdings: Holdings,
+        caller: ps_pb2.Caller,
+        version: int,
+        timeout_ms: int,
+        *,
+        wants_dense: bool,
+        num_dropped: int | None = None,
+    ) -> int:
+        """Return the version when it is the wanted one, and dense parameters are there if they are wanted.
+
+        `num_dropped`: how many steps had been dropped when the caller began, if it counts on the present one.
+        """
+        rounds, ledger = self.state.rounds, self.state.ledger
+
+        def is_dropped() -> bool:
+            return num_dropped is not None and rounds.num_dropped > num_dropped
+
+        def is_reached() -> bool:
+            return (holdings.is_started or not wants_dense) and rounds.version >= version
+
+        def is_over() -> bool:
+            is_refused = self.is_closed or self.failure is not None or is_dropped()
+            is_past = not ledger.is_present(caller.worker, caller.incarnation)
+            return is_refused or is_past or is_reached() or forsaken(holdings, rounds) is not None
+
+        with self.changed:
+            if not self.changed.wait_for(is_over, timeout_ms / 1000):
+                raise DeadlineError(too_late(holdings, rounds, timeout_ms))
+            if self.is_closed:
+                raise CommunicationError("the server is stopping")
+            self.refuse_failed()
+            ledger.check(caller.worker, caller.incarnation)
+            if is_dropped():
+                raise CommunicationError(
+                    f"a checkpoint was loaded while worker {caller.worker} waited for step {version - 1}, whose "
+                    "gradients are not for it; every worker calls fleet.load_model(), at the same step"
+                )
+            if not is_reached():
+                raise CommunicationError(forsaken(holdings, rounds))
+            return rounds.version
+
+    def refuse_failed(self) -> None:
+        """CommunicationError if no step can be completed any more."""
+        if self.failure is not None:
+            raise CommunicationError(self.failure)
+
+    def close(self) -> None:
+        """Let calls that wait end with an error."""
+        with self.changed:
+            self.is_closed = True
+            self.changed.notify_all()

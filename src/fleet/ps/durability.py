@@ -1,0 +1,154 @@
+"""How a server outlives its process: a journal of every change, a snapshot now and then, and recovery from both."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from fleet import _native, env
+from fleet.errors import CheckpointError, UsageError
+from fleet.ps.journal.records import Kind, Part
+from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
+from fleet.ps.journal.writer import Journal, Policy
+from fleet.ps.recovery import dense_part, owner, recover, rows_part, state_part
+
+if TYPE_CHECKING:
+    from fleet.ps.core import Core
+    from fleet.ps.holdings import Holdings
+
+SNAPSHOT_BYTES = 512 << 20
+"""How long a journal may grow before a snapshot takes its place; and never less than the snapshot itself."""
+ROWS_AT_ONCE = 100_000
+"""How many rows are copied while training waits."""
+
+_log = logging.getLogger(__name__)
+_nothing: AbstractContextManager[None] = nullcontext()
+
+
+def own_journal(name: str) -> tuple[Path, Policy] | None:
+    """Where a server of a durable job keeps its journal, and how; None in any other job."""
+    folder = env.FLEET_DURABLE.get()
+    policy = env.FLEET_JOURNAL.get() or "OS"
+    if folder is None or policy == "OFF":
+        return None
+    return Path(folder) / name, cast(Policy, policy)
+
+
+class Durability:
+    """The journal and the snapshots of one server, in a folder of its own."""
+
+    def __init__(self, core: Core, folder: Path, policy: Policy, device: str) -> None:
+        """Recover the state that the folder holds, if it holds one, and go on from there."""
+        self._core = core
+        self._folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UsageError(f"a server cannot keep its journal in {folder}: {error.strerror or error}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise UsageError(
+                f"another server keeps its journal in {folder}; give every job a folder of its own"
+            ) from None
+        try:
+            clear_unfinished(folder)
+            found = recover(core.state, folder, device)
+            self._journal = Journal(folder, policy, found.lsn, owner(core.state.instance))
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self.snapshotting = threading.Lock()
+        self._next_at = SNAPSHOT_BYTES - found.num_bytes
+        self._is_due = threading.Event()
+        self._is_closed = False
+        self._num_snapshots = 0
+        self._thread = threading.Thread(target=self._take_snapshots, name="fleet-snapshot", daemon=True)
+        self._thread.start()
+
+    def append(self, kind: Kind, parts: Sequence[Part]) -> None:
+        """Write a record; JournalWriteError if that cannot be done."""
+        self._journal.append(kind, parts)
+        if self._journal.num_bytes > self._next_at:
+            self._is_due.set()
+
+    def counts(self) -> dict[str, int]:
+        """What was written in this life."""
+        return {"bytes": self._journal.num_bytes, "record": self._journal.lsn, "snapshots": self._num_snapshots}
+
+    def load(self, load: Callable[[], None]) -> None:
+        """Replace everything by a checkpoint, and keep that as a snapshot before anybody is told."""
+        with self.snapshotting, self._core.gate.closed:
+            load()
+            try:
+                self._journal.append(Kind.LOAD, [Part(b"")])
+                self._write_snapshot(is_alone=True)
+            except OSError as error:
+                self._core.failure = f"a checkpoint was loaded, but could not be kept: {error.strerror or error}"
+                raise CheckpointError(f"{self._core.failure}; make room in {self._folder}, and load it again") from None
+
+    def close(self, *, is_finished: bool) -> None:
+        """Stop; where the job is finished, nothing is left of it."""
+        self._is_closed = True
+        self._is_due.set()
+        self._thread.join()
+        self._journal.close()
+        if is_finished:
+            clear(self._folder)
+        os.close(self._lock)
+
+    def _take_snapshots(self) -> None:
+        while True:
+            self._is_due.wait()
+            self._is_due.clear()
+            if self._is_closed:
+                return
+            if self._journal.num_bytes <= self._next_at:
+                continue
+            try:
+                with self.snapshotting:
+                    self._write_snapshot()
+            except OSError as error:
+                _log.warning("no snapshot could be taken in %s: %s", self._folder, error.strerror or error)
+                self._next_at = self._journal.num_bytes + SNAPSHOT_BYTES // 4
+
+    def _write_snapshot(self, *, is_alone: bool = False) -> None:
+        """Copy piece by piece, each while nothing changes; `is_alone`: nothing does anyway."""
+        core, holdings, began_at = self._core, self._core.state.held, time.monotonic()
+        closed = _nothing if is_alone else core.gate.closed
+        with closed:
+            lsn, begin = self._journal.lsn, self._journal.num_bytes
+            parts = state_part(core.state), dense_part(holdings)
+        with SnapshotWriter(self._folder, lsn) as writer:
+            writer.write(Kind.STATE, lsn, [parts[0]])
+            writer.write(Kind.DENSE, lsn, [parts[1]])
+            for index in range(len(holdings.tables)):
+                for shards in _portions(holdings, index):
+                    if self._is_closed:
+                        return
+                    with closed:
+                        at, rows = self._journal.lsn, holdings.tables[index].export(*shards)
+                    writer.write(Kind.ROWS, at, [rows_part(index, shards, rows)])
+            writer.finish()
+        self._journal.drop_before(lsn)
+        self._num_snapshots += 1
+        self._next_at = begin + max(SNAPSHOT_BYTES, writer.num_bytes)
+        took_s = time.monotonic() - began_at
+        _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
+
+
+def _portions(holdings: Holdings, table: int) -> Iterator[tuple[int, int]]:
+    """Ranges of shards that together have few enough rows to be copied at once."""
+    num_shards = _native.Table.num_shards
+    each = max(1, num_shards * ROWS_AT_ONCE // max(1, len(holdings.tables[table])))
+    for begin in range(0, num_shards, each):
+        yield begin, min(num_shards, begin + each)

@@ -1,0 +1,62 @@
+"""A gate around a server's state: many change a part of it at once, or one has all of it to itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Gate:
+    """Whoever changes something is `open` while it does; inside `closed` nobody is, and nothing changes.
+
+    A thread that is inside must not come in again.
+    """
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._num_inside = 0
+        self._num_closing = 0
+        self._is_closed = False
+        self.closed = _Closed(self)
+        """`with gate.closed:` waits until everybody is out, and lets nobody in."""
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Be one of many; waits while somebody has closed the gate, or is about to."""
+        with self._change:
+            while self._num_closing:
+                self._change.wait()
+            self._num_inside += 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._num_inside -= 1
+                if not self._num_inside and self._num_closing:
+                    self._change.notify_all()
+
+    def _close(self) -> None:
+        with self._change:
+            self._num_closing += 1
+            self._change.wait_for(lambda: not self._num_inside and not self._is_closed)
+            self._is_closed = True
+
+    def _reopen(self) -> None:
+        with self._change:
+            self._num_closing -= 1
+            self._is_closed = False
+            self._change.notify_all()
+
+
+class _Closed:
+    """The gate while it is closed."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def __enter__(self) -> None:
+        self._gate._close()
+
+    def __exit__(self, *_: object) -> None:
+        self._gate._reopen()

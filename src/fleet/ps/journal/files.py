@@ -1,0 +1,83 @@
+"""Files of a journal: their names, and writing that is whole or not at all."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+SEGMENT_PREFIX, SEGMENT_SUFFIX = "journal-", ".log"
+SNAPSHOT_PREFIX, SNAPSHOT_SUFFIX = "snapshot-", ".snap"
+UNFINISHED_SUFFIX = ".tmp"
+
+_MOST_BUFFERS = min(1024, os.sysconf("SC_IOV_MAX"))
+
+
+def segment_path(folder: Path, first_lsn: int) -> Path:
+    """Where the segment is that begins with a record."""
+    return folder / f"{SEGMENT_PREFIX}{first_lsn:020d}{SEGMENT_SUFFIX}"
+
+
+def snapshot_path(folder: Path, lsn: int) -> Path:
+    """Where the snapshot is that begins at a record."""
+    return folder / f"{SNAPSHOT_PREFIX}{lsn:020d}{SNAPSHOT_SUFFIX}"
+
+
+def segments_in(folder: Path) -> list[tuple[int, Path]]:
+    """The segments of a folder with the number of their first record, in order."""
+    return _numbered(folder, SEGMENT_PREFIX, SEGMENT_SUFFIX)
+
+
+def snapshots_in(folder: Path) -> list[tuple[int, Path]]:
+    """The complete snapshots of a folder with the number of the record that they begin at, in order."""
+    return _numbered(folder, SNAPSHOT_PREFIX, SNAPSHOT_SUFFIX)
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file belongs to a journal."""
+    name = path.name.removesuffix(UNFINISHED_SUFFIX)
+    return (name.startswith(SEGMENT_PREFIX) and name.endswith(SEGMENT_SUFFIX)) or (
+        name.startswith(SNAPSHOT_PREFIX) and name.endswith(SNAPSHOT_SUFFIX)
+    )
+
+
+def _numbered(folder: Path, prefix: str, suffix: str) -> list[tuple[int, Path]]:
+    found = []
+    for path in folder.glob(f"{prefix}*{suffix}"):
+        number = path.name.removeprefix(prefix).removesuffix(suffix)
+        if number.isascii() and number.isdigit():
+            found.append((int(number), path))
+    return sorted(found)
+
+
+def write_all(file: int, buffers: Sequence[Any]) -> None:
+    """Write all of the buffers, however little the system takes at once."""
+    left = list(buffers)
+    while left:
+        written = os.writev(file, left[:_MOST_BUFFERS])
+        done = 0
+        while done < len(left) and written >= len(left[done]):
+            written -= len(left[done])
+            done += 1
+        left = left[done:]
+        if written:
+            left[0] = memoryview(left[0])[written:]
+
+
+def view_of(path: Path) -> memoryview:
+    """The bytes of a file, read where they are needed; they stay as long as somebody holds a view."""
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def sync_folder(folder: Path) -> None:
+    """See to it that the names in a folder outlive a loss of power."""
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,60 @@
+"""What a server that died has left of its journal: its segments in order, the last of them cut where a record tore."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from fleet.ps.journal.files import segments_in, view_of
+from fleet.ps.journal.records import JournalError, Kind, Record, TornError, damaged, read
+
+_log = logging.getLogger(__name__)
+
+
+def read_segments(folder: Path, after: int, owner: bytes | None) -> Iterator[Record]:
+    """Every record after number `after`, in order; JournalError if one of them is missing, damaged or another's.
+
+    `owner` is what the first record of every segment must say; None: what the first of them says. A record at the very
+    end that nobody finished writing was not acknowledged: it is cut off.
+    """
+    found = segments_in(folder)
+    last = 0
+    for index, (first, path) in enumerate(found):
+        if index + 1 < len(found) and found[index + 1][0] <= after:
+            continue  # the snapshot has all of it
+        if last == 0 and first > after + 1:
+            raise JournalError(
+                f"{path} begins with record {first}, but the snapshot ends at {after}: a file between them is missing; "
+                "bring it back, or begin anew from a checkpoint with an empty folder"
+            )
+        if last and first != last + 1:
+            raise JournalError(f"records {last + 1} to {first - 1} are missing before {path}; bring their file back")
+        last = first - 1
+        for record in _records_of(path, is_last=index + 1 == len(found)):
+            if record.lsn != last + 1:
+                raise damaged(path, record.begin, f"record {record.lsn} comes after record {last}")
+            if record.lsn == first:
+                owner = owner or record.parts[0].header
+                if record.kind is not Kind.SEGMENT or record.parts[0].header != owner:
+                    raise JournalError(f"{path} belongs to another server, or to another run of the job; remove it")
+            last = record.lsn
+            if record.lsn > after:
+                yield record
+
+
+def _records_of(path: Path, *, is_last: bool) -> Iterator[Record]:
+    data = view_of(path)
+    end = 0
+    try:
+        for record in read(path, data):
+            end = record.end
+            yield record
+    except TornError as error:
+        if not is_last:
+            raise damaged(path, end, "the file ends inside a record, and others follow it") from None
+        _log.warning("%s; nobody was told that it was written, and it is cut off", error)
+        os.truncate(path, end)
+        if not end:
+            path.unlink()

@@ -1,0 +1,102 @@
+"""Snapshots: a whole state as a file of records, which counts once its last record is there and it has its name.
+
+Each record carries the number of the last one of the journal that its contents have. A snapshot is written piece by
+piece while training goes on, so the pieces may have different ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fleet.ps.journal.files import (
+    UNFINISHED_SUFFIX,
+    is_ours,
+    snapshot_path,
+    snapshots_in,
+    sync_folder,
+    view_of,
+    write_all,
+)
+from fleet.ps.journal.records import Kind, Part, Record, TornError, damaged, encode, read
+
+
+class SnapshotWriter:
+    """A snapshot that is being written; leaving the block without `finish` removes it."""
+
+    def __init__(self, folder: Path, lsn: int) -> None:
+        self.lsn = lsn
+        self._path = snapshot_path(folder, lsn)
+        self._unfinished = self._path.with_name(self._path.name + UNFINISHED_SUFFIX)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._file = os.open(self._unfinished, flags, 0o600)
+        self._num_records = 0
+        self.num_bytes = 0
+
+    def __enter__(self) -> SnapshotWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+            self._unfinished.unlink(missing_ok=True)
+
+    def write(self, kind: Kind, lsn: int, parts: Sequence[Part]) -> None:
+        """Add a record with what was there after record `lsn` of the journal."""
+        buffers = encode(lsn, kind, parts)
+        write_all(self._file, buffers)
+        self._num_records += 1
+        self.num_bytes += sum(map(len, buffers))
+
+    def finish(self) -> None:
+        """The snapshot is complete: let it take the place of those before it."""
+        self.write(Kind.END, self.lsn, [Part(str(self._num_records).encode())])
+        os.fsync(self._file)
+        os.close(self._file)
+        self._file = -1
+        self._unfinished.replace(self._path)
+        sync_folder(self._path.parent)
+        for lsn, path in snapshots_in(self._path.parent):
+            if lsn < self.lsn:
+                path.unlink(missing_ok=True)
+
+
+def newest_snapshot(folder: Path) -> Path | None:
+    """The snapshot to begin with, if there is one."""
+    found = snapshots_in(folder)
+    return found[-1][1] if found else None
+
+
+def read_snapshot(path: Path) -> Iterator[Record]:
+    """The records of a snapshot but the last, which says that it is complete; JournalError if it is not, or damaged.
+
+    The last record comes last: a caller must not take over what it has read until the end was reached.
+    """
+    num_records, end = 0, 0
+    try:
+        for record in read(path, view_of(path)):
+            if record.kind is Kind.END:
+                if record.parts[0].header != str(num_records).encode() or record.end != path.stat().st_size:
+                    raise damaged(path, record.begin, "records are missing before its end, or something follows it")
+                return
+            yield record
+            num_records, end = num_records + 1, record.end
+    except TornError:
+        pass
+    raise damaged(path, end, "the file ends before the snapshot does")
+
+
+def clear(folder: Path) -> None:
+    """Remove every file of a journal and of its snapshots, the newest snapshot last."""
+    paths = [path for path in folder.iterdir() if is_ours(path)]
+    for path in sorted(paths, key=lambda path: path.suffix == ".snap"):
+        path.unlink(missing_ok=True)
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Remove snapshots that nobody finished."""
+    for path in folder.iterdir():
+        if is_ours(path) and path.name.endswith(UNFINISHED_SUFFIX):
+            path.unlink(missing_ok=True)

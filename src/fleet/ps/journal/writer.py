@@ -1,0 +1,182 @@
+"""Appends records to a journal; when they are on the disk depends on the policy.
+
+OS        the operating system has them: they survive the process, not a loss of power
+INTERVAL  the disk has those that are older than a second
+ALWAYS    the disk has a record before `append` returns; records that come at once share a write
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from fleet.errors import CommunicationError
+from fleet.ps.journal.files import segment_path, segments_in, sync_folder, write_all
+from fleet.ps.journal.records import Body, Kind, Part, encode_body, with_head
+
+Policy = Literal["OS", "INTERVAL", "ALWAYS"]
+
+SEGMENT_BYTES = 64 << 20
+INTERVAL_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class JournalWriteError(CommunicationError):
+    """A record that could not be written, for example because the disk is full; it may be sent again."""
+
+    retryable = True
+
+
+class Journal:
+    """The journal of one server, open for writing. Safe to use from many threads."""
+
+    def __init__(
+        self, folder: Path, policy: Policy, last_lsn: int, owner: bytes, fault: Callable[[int], None] | None = None
+    ) -> None:
+        """Begin a new segment after record `last_lsn`; `owner` is what it says of whose journal it is.
+
+        `fault` is called before every write, with its size; what it raises, the disk would have.
+        """
+        self.folder = folder
+        self._policy = policy
+        self._owner = owner
+        self._fault = fault
+        self._writing = threading.Lock()
+        self._syncing = threading.Lock()
+        self._lsn = last_lsn
+        self._synced = last_lsn
+        self._file = -1
+        self._size = 0
+        self.num_bytes = 0
+        """Written since the journal was opened."""
+        self._failure: str | None = None
+        self._is_closed = threading.Event()
+        with self._writing:
+            self._begin_segment()
+        self._thread: threading.Thread | None = None
+        if policy == "INTERVAL":
+            self._thread = threading.Thread(target=self._sync_now_and_then, name="fleet-sync", daemon=True)
+            self._thread.start()
+
+    @property
+    def lsn(self) -> int:
+        """The number of the last record."""
+        return self._lsn
+
+    def append(self, kind: Kind, parts: Sequence[Part]) -> int:
+        """Write a record, and return its number when it is as safe as the policy says.
+
+        JournalWriteError if it cannot be written; then it is not there, and another may be tried.
+        """
+        body = encode_body(parts)
+        with self._writing:
+            if self._size >= SEGMENT_BYTES:
+                self._begin_segment()
+            self._write(kind, body)
+            lsn = self._lsn
+        if self._policy == "ALWAYS":
+            self._sync(lsn)
+        return lsn
+
+    def drop_before(self, lsn: int) -> None:
+        """Remove the segments that hold nothing after record `lsn`."""
+        found = segments_in(self.folder)
+        for (_, path), (following, _) in pairwise(found):
+            if following <= lsn + 1:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Write what is left to the disk and let the file go; calling it again changes nothing."""
+        self._is_closed.set()
+        if self._thread is not None:
+            self._thread.join()
+        with self._syncing, self._writing:
+            if self._file >= 0:
+                with contextlib.suppress(OSError):
+                    os.fdatasync(self._file)
+                os.close(self._file)
+                self._file = -1
+
+    def _write(self, kind: Kind, body: Body) -> None:
+        """Under the lock of writing."""
+        if self._failure is not None:
+            raise self._cannot(self._failure)
+        if self._file < 0:
+            raise CommunicationError("the server is stopping")
+        buffers = with_head(self._lsn + 1, kind, body)
+        size = sum(map(len, buffers))
+        try:
+            if self._fault is not None:
+                self._fault(size)
+            write_all(self._file, buffers)
+        except OSError as error:
+            try:
+                os.ftruncate(self._file, self._size)
+            except OSError as worse:
+                self._failure = f"{worse.strerror or worse}, after {error.strerror or error}"
+            raise self._cannot(error.strerror or str(error)) from None
+        self._lsn += 1
+        self._size += size
+        self.num_bytes += size
+
+    def _cannot(self, why: str) -> JournalWriteError:
+        return JournalWriteError(
+            f"nothing can be changed on this server, which still answers pulls: its journal in {self.folder} cannot be "
+            f"written ({why}); make room on that disk"
+        )
+
+    def _begin_segment(self) -> None:
+        """Under the lock of writing."""
+        path = segment_path(self.folder, self._lsn + 1)
+        try:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._cannot(error.strerror or str(error)) from None
+        former, size = self._file, self._size
+        self._file, self._size = file, 0
+        try:
+            self._write(Kind.SEGMENT, encode_body([Part(self._owner)]))
+        except CommunicationError:
+            os.close(file)
+            path.unlink(missing_ok=True)
+            self._file, self._size = former, size
+            raise
+        if former >= 0:
+            if self._policy != "OS":
+                os.fdatasync(former)
+                sync_folder(self.folder)
+                self._synced = max(self._synced, self._lsn - 1)
+            os.close(former)
+
+    def _sync(self, lsn: int) -> None:
+        """Wait until the disk has a record: whoever comes first writes for all who wait."""
+        with self._syncing:
+            if self._synced >= lsn:
+                return
+            with self._writing:
+                if self._file < 0:
+                    return
+                last, file = self._lsn, os.dup(self._file)
+            try:
+                os.fdatasync(file)
+            except OSError as error:
+                self._failure = f"the disk does not take what was written: {error.strerror or error}"
+                raise self._cannot(self._failure) from None
+            finally:
+                os.close(file)
+            self._synced = max(self._synced, last)
+
+    def _sync_now_and_then(self) -> None:
+        while not self._is_closed.wait(INTERVAL_S):
+            try:
+                self._sync(self._lsn)
+            except CommunicationError as error:  # the next append says it too
+                _log.error("%s", error)
+                return

@@ -1,0 +1,182 @@
+"""Pulls and pushes on a server: rows go out, gradients come in, each push once.
+
+In synchronous mode the pushes of a step are collected and applied together, when all have come; in every other mode a
+push is applied when it arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fleet.ps.journal.records import Kind, Part
+from fleet.ps.journal.writer import JournalWriteError
+from fleet.ps.proto import ps_pb2
+from fleet.ps.update import PushedUpdate, TablePull, Taken, read_pull, read_push
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from fleet.ps.core import Core
+    from fleet.ps.holdings import Holdings
+    from fleet.ps.wire import Tensors
+
+Answered = tuple["Message", "Tensors"]
+
+
+class Pushes:
+    """Answers the calls that training consists of."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def pull(self, header: ps_pb2.PullRequest.Header, tensors: Tensors) -> Answered:
+        """Rows of some keys, dense parameters, kept tensors."""
+        core = self._core
+        holdings = core.known(header.caller)
+        pulls = read_pull(header, tensors, holdings.job)
+        wants_dense = header.dense or header.kept
+        version = core.wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=wants_dense)
+        rows = self._pulled(holdings, pulls)
+        if header.dense:
+            rows += holdings.read_dense()
+        if header.kept:
+            rows += holdings.kept
+        return ps_pb2.PullReply.Header(version=version), rows
+
+    def push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
+        """Gradients, and what comes back for them."""
+        core = self._core
+        holdings = core.known(header.caller)
+        update, pulls = read_push(header, tensors, holdings.job, holdings.server)
+        if core.durability is not None:
+            update = replace(update, record=_recorded(header, tensors))
+        num_dropped = core.state.rounds.num_dropped
+        taken = self._take(holdings, header, update)
+        version = core.state.rounds.version
+        if holdings.job.mode == "sync" and header.timeout_ms:
+            version = core.wait_for(
+                holdings,
+                header.caller,
+                header.step + 1,
+                header.timeout_ms,
+                wants_dense=header.want_dense,
+                num_dropped=num_dropped,
+            )
+        rows = self._rows_after(holdings, header, update, pulls)
+        reply = ps_pb2.PushReply.Header(
+            version=version,
+            was_repeated=not taken.is_new,
+            staleness=taken.staleness,
+            skipped=taken.skipped,
+            rows=holdings.limited_rows(),
+        )
+        return reply, rows
+
+    def apply_if_complete(self) -> int:
+        """Apply the present step if all of its pushes have come; how many rows and groups were skipped."""
+        core, rounds = self._core, self._core.state.rounds
+        with core.applying:
+            with core.changed:
+                updates = rounds.complete()
+            if updates is None:
+                return 0
+            core.record(Kind.STEP, [update.record for update in updates if update.record is not None])
+            try:
+                skipped = core.state.step(updates)
+            except Exception as error:
+                # Some of it may have been applied: the step can neither be taken back nor done again.
+                with core.changed:
+                    core.failure = f"step {rounds.version} failed on this server: {error}; load a checkpoint"
+                    rounds.drop()
+                    core.changed.notify_all()
+                raise
+            with core.changed:
+                rounds.advance()
+                core.changed.notify_all()
+            return skipped
+
+    def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken:
+        """Collect or apply a push, unless it was taken before, and count it."""
+        core, caller = self._core, header.caller
+        skipped = staleness = 0
+        with core.gate.open(), core.state.ledger.once(caller.worker, caller.incarnation, header.sequence) as is_new:
+            if is_new and holdings.job.mode == "sync":
+                skipped = self._collect(update)
+            elif is_new:
+                core.refuse_failed()
+                skipped = self._apply(update)
+                staleness = self._advance(update, header.pulled_version)
+        if is_new:
+            core.state.stats.pushed(update, staleness, skipped)
+        else:
+            core.state.stats.count(repeated_pushes=1)
+        return Taken(is_new, staleness, skipped)
+
+    def _apply(self, update: PushedUpdate) -> int:
+        """Apply a push by itself."""
+        core = self._core
+        if update.record is not None:
+            core.record(Kind.PUSH, [update.record])
+        try:
+            return core.state.push(update)
+        except Exception as error:
+            if update.record is not None:  # what the journal says has not happened here
+                core.failure = f"a push of worker {update.worker} failed on this server: {error}; start it again"
+            raise
+
+    def _advance(self, update: PushedUpdate, pulled_version: int) -> int:
+        """Count a push that was applied by itself; how many others came since its worker pulled."""
+        staleness = 0
+        core = self._core
+        with core.changed:
+            if update.tables or update.dense:
+                staleness = max(0, core.state.rounds.version - pulled_version)
+            core.state.rounds.version += 1
+            core.changed.notify_all()
+        return staleness
+
+    def _collect(self, update: PushedUpdate) -> int:
+        """Keep a push until its step is complete, and apply the step if this was the last."""
+        core = self._core
+        with core.changed:
+            core.refuse_failed()
+            core.state.rounds.add(update)
+            core.state.meetings.notice()
+        try:
+            return self.apply_if_complete()
+        except JournalWriteError:  # nothing has happened: it will be sent again
+            with core.changed:
+                core.state.rounds.withdraw(update.worker)
+            raise
+
+    def _rows_after(
+        self,
+        holdings: Holdings,
+        header: ps_pb2.PushRequest.Header,
+        update: PushedUpdate,
+        pulls: Sequence[TablePull],
+    ) -> list[Any]:
+        """What a push wants back: the rows that it changed, those of `pulls`, the dense parameters."""
+        rows: list[Any] = []
+        if header.want_rows:
+            rows += [holdings.pull(part.table, part.keys) for part in update.tables]
+        if pulls:
+            rows += self._pulled(holdings, pulls)
+        if header.want_dense:
+            rows += holdings.read_dense()
+        return rows
+
+    def _pulled(self, holdings: Holdings, pulls: Sequence[TablePull]) -> list[Any]:
+        self._core.state.stats.count(pulls=1, pulled_rows=sum(len(part.keys) for part in pulls))
+        return [holdings.pull(*part) for part in pulls]
+
+
+def _recorded(header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Part:
+    """What a journal keeps of a push: nothing of the pull that rides on it."""
+    kept = ps_pb2.PushRequest.Header()
+    kept.CopyFrom(header)
+    for name in ("pull_tables", "pull_only_read", "want_dense", "want_rows", "timeout_ms"):
+        kept.ClearField(name)
+    return Part(kept.SerializeToString(), tensors[: len(tensors) - len(header.pull_tables)])

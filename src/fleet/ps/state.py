@@ -1,0 +1,127 @@
+"""What a server would lose if it died, and all that can happen to it: one method for each kind of change.
+
+A change comes from a request, or is read back from a journal; either way it is made here. The caller locks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fleet.errors import NotReadyError
+from fleet.ps.clock import Clock
+from fleet.ps.holdings import Holdings, Skip, make_holdings, none
+from fleet.ps.ledger import Ledger
+from fleet.ps.meetings import Meetings
+from fleet.ps.rounds import Rounds
+from fleet.ps.spec import JobSpec
+from fleet.ps.stats import Stats
+
+if TYPE_CHECKING:
+    from fleet.ps.proto import ps_pb2
+    from fleet.ps.update import PushedUpdate
+
+
+class State:
+    """Of one server."""
+
+    def __init__(self, instance: int, changed: threading.Condition) -> None:
+        self.instance = instance
+        """This server's name for itself, also after it was started again, if it has a journal."""
+        self.run = 0
+        """Drawn by server 0 when the job began, and told to all others; 0: nobody has said it."""
+        self.holdings: Holdings | None = None
+        self.ledger = Ledger(0)
+        self.rounds = Rounds(0)
+        self.clock = Clock(0, is_common=True)
+        self.meetings = Meetings(changed)
+        self.stats = Stats()
+        self._time_lock = threading.Lock()
+
+    @property
+    def held(self) -> Holdings:
+        """The holdings, where there must be some."""
+        if self.holdings is None:
+            raise NotReadyError("no worker has declared a job yet")
+        return self.holdings
+
+    def begin(self, holdings: Holdings, run: int) -> None:
+        """The first worker has declared the job."""
+        job = holdings.job
+        self.holdings, self.run = holdings, run
+        self.ledger, self.rounds = Ledger(job.num_workers), Rounds(job.num_workers)
+        self.clock = Clock(job.num_workers, is_common=job.mode == "sync")
+
+    def greet(self, worker: int, incarnation: int, life: int) -> None:
+        """A worker begins a life."""
+        if self.ledger.greet(worker, incarnation, life):
+            self.rounds.join(worker)
+            self.clock.begin(worker)
+            self.meetings.forget(worker)
+
+    def push(self, update: PushedUpdate, skip: Skip = none) -> int:
+        """Apply a push by itself; how many rows and groups were skipped for a NaN or an Inf."""
+        skipped = self.held.apply_mean([update], self._time_of(update), skip)
+        self.ledger.note(update.worker, update.steps, update.position)
+        return skipped
+
+    def step(self, updates: Sequence[PushedUpdate], skip: Skip = none) -> int:
+        """Apply the pushes of a complete step, which come in the order of the workers."""
+        skipped = self.held.apply_mean(updates, self._time_of(updates[0]), skip)
+        for update in updates:
+            self.ledger.note(update.worker, update.steps, update.position)
+        return skipped
+
+    def leave(self, worker: int, *, is_unfinished: bool) -> None:
+        """A worker has finished, or has ended otherwise."""
+        self.rounds.leave(worker, is_unfinished=is_unfinished)
+
+    def shrink(self, asked: ps_pb2.ShrinkRequest.Header, skip: Skip = none) -> tuple[int, int]:
+        """Delete rows; how many, and how many stay."""
+        return self.held.shrink(asked, self.clock.now, skip)
+
+    def loaded(self, version: int) -> None:
+        """A checkpoint has replaced what the server holds; what was collected of a step is not for it."""
+        self.rounds.drop()
+        self.rounds.version = version
+        newest = max((_newest(table) for table in self.held.tables), default=0)
+        self.clock.set(max(version if self.held.job.mode == "sync" else 0, newest))
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but tables, dense parameters and kept tensors."""
+        holdings = self.held
+        return {
+            "instance": self.instance,
+            "run": self.run,
+            "server": holdings.server,
+            "job": holdings.job.to_json(),
+            "is_started": holdings.is_started,
+            "skipped": holdings.skipped,
+            "ledger": self.ledger.to_json(self.rounds.pending()),
+            "rounds": self.rounds.to_json(),
+            "clock": self.clock.to_json(),
+            "meetings": self.meetings.to_json(),
+            "stats": self.stats.counts(),
+        }
+
+    def restore(self, saved: dict[str, Any], device: str) -> Holdings:
+        """Go on as a snapshot says; its tables and dense parameters are for the caller to fill."""
+        self.instance = int(saved["instance"])
+        holdings = make_holdings(JobSpec.from_json(saved["job"]), int(saved["server"]), device)
+        holdings.skipped = int(saved["skipped"])
+        self.begin(holdings, int(saved["run"]))
+        self.ledger.restore(saved["ledger"])
+        self.rounds.restore(saved["rounds"])
+        self.clock.restore(saved["clock"])
+        self.meetings.restore(saved["meetings"])
+        self.stats.restore(saved["stats"])
+        return holdings
+
+    def _time_of(self, update: PushedUpdate) -> int:
+        with self._time_lock:
+            return self.clock.time_of(update.worker, update.step)
+
+
+def _newest(table: Any) -> int:
+    return max((int(table.export(shard, shard + 1)["step"].max(initial=0)) for shard in range(64)), default=0)

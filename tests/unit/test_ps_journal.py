@@ -1,0 +1,212 @@
+"""The files of a journal: what was appended is read back, what tore is cut, what is damaged is refused."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fleet.ps.journal import writer as writer_module
+from fleet.ps.journal.files import segments_in, snapshots_in, write_all
+from fleet.ps.journal.records import JournalError, Kind, Part
+from fleet.ps.journal.segments import read_segments
+from fleet.ps.journal.snapshots import SnapshotWriter, newest_snapshot, read_snapshot
+from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
+
+OWNER = b"server 0"
+
+
+def part(number: int) -> Part:
+    return Part(f"push {number}".encode(), [np.arange(number, dtype=np.float32), b"x" * number])
+
+
+def write(folder: Path, count: int, policy: Policy = "OS", first: int = 0) -> None:
+    journal = Journal(folder, policy, first, OWNER)
+    for number in range(count):
+        journal.append(Kind.PUSH, [part(number)])
+    journal.close()
+
+
+def read(folder: Path, after: int = 0) -> list[tuple[int, bytes, list[bytes]]]:
+    found = read_segments(folder, after, OWNER)
+    return [
+        (record.lsn, record.parts[0].header, [bytes(one) for one in record.parts[0].tensors])
+        for record in found
+        if record.kind is Kind.PUSH
+    ]
+
+
+def expected(count: int, first: int = 2) -> list[tuple[int, bytes, list[bytes]]]:
+    return [
+        (
+            first + number,
+            part(number).header,
+            [np.asarray(one).tobytes() if number else b"" for one in part(number).tensors],
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("policy", ["OS", "INTERVAL", "ALWAYS"])
+def test_what_was_appended_is_read_back(tmp_path: Path, policy: Policy) -> None:
+    write(tmp_path, 9, policy)
+    assert read(tmp_path) == expected(9)
+    assert [one[0] for one in read(tmp_path, after=7)] == [8, 9, 10]
+
+
+def test_a_journal_is_a_row_of_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "SEGMENT_BYTES", 200)
+    write(tmp_path, 9)
+    assert len(segments_in(tmp_path)) > 2
+    assert [one[1:] for one in read(tmp_path)] == [one[1:] for one in expected(9)]
+
+
+def test_old_segments_go_and_the_present_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "SEGMENT_BYTES", 200)
+    journal = Journal(tmp_path, "OS", 0, OWNER)
+    lsns = [journal.append(Kind.PUSH, [part(number)]) for number in range(12)]
+    journal.drop_before(lsns[7])
+    journal.close()
+    assert [one[0] for one in read(tmp_path, after=lsns[7])] == lsns[8:]
+    with pytest.raises(JournalError, match="a file between them is missing"):
+        read(tmp_path, after=0)
+
+
+def test_appends_from_many_threads_are_all_there(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "ALWAYS", 0, OWNER)
+    threads = [
+        threading.Thread(target=lambda: [journal.append(Kind.PUSH, [part(3)]) for _ in range(20)]) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    journal.close()
+    assert [one[0] for one in read(tmp_path)] == list(range(2, 162))
+
+
+@pytest.mark.parametrize("missing", [1, 5, 30, 33, 70])
+def test_a_record_that_tore_is_cut_off(tmp_path: Path, missing: int) -> None:
+    write(tmp_path, 9)
+    ((_, path),) = segments_in(tmp_path)
+    path.write_bytes(path.read_bytes()[:-missing])
+    assert read(tmp_path) == expected(8)
+    assert read(tmp_path) == expected(8)  # it was cut: the file is whole again
+    write(tmp_path, 3, first=9)
+    assert [one[0] for one in read(tmp_path)] == [*range(2, 10), 11, 12, 13]
+
+
+def test_a_segment_that_was_hardly_begun_is_removed(tmp_path: Path) -> None:
+    write(tmp_path, 2)
+    write(tmp_path, 0, first=3)
+    path = segments_in(tmp_path)[-1][1]
+    path.write_bytes(path.read_bytes()[:7])
+    assert read(tmp_path) == expected(2)
+    assert len(segments_in(tmp_path)) == 1
+
+
+def test_every_damage_is_refused_with_file_and_offset(tmp_path: Path) -> None:
+    write(tmp_path, 6)
+    ((_, path),) = segments_in(tmp_path)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        data = bytearray(whole)
+        data[place] ^= 0x10
+        path.write_bytes(data)
+        with pytest.raises(JournalError, match=rf"{path} (is damaged at offset \d+|belongs to another)"):
+            read(tmp_path)
+    path.write_bytes(whole + bytes(64))
+    with pytest.raises(JournalError, match=f"is damaged at offset {len(whole)}: there is no record"):
+        read(tmp_path)
+
+
+def test_a_torn_record_before_the_last_segment_is_damage(tmp_path: Path) -> None:
+    write(tmp_path, 3)
+    write(tmp_path, 3, first=4)
+    path = segments_in(tmp_path)[0][1]
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(JournalError, match="ends inside a record, and others follow"):
+        read(tmp_path)
+
+
+def test_segments_of_another_server_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, 3)
+    with pytest.raises(JournalError, match="belongs to another server"):
+        list(read_segments(tmp_path, 0, b"server 1"))
+
+
+class FullDisk:
+    """Takes so many bytes, and no more until it is emptied."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+
+    def __call__(self, size: int) -> None:  # noqa: ARG002
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_refuses_a_record_and_takes_the_next(tmp_path: Path) -> None:
+    disk = FullDisk()
+    journal = Journal(tmp_path, "OS", 0, OWNER, disk)
+    journal.append(Kind.PUSH, [part(1)])
+    disk.is_full = True
+    with pytest.raises(JournalWriteError, match=rf"{tmp_path} cannot be written \(No space left on device\)") as caught:
+        journal.append(Kind.PUSH, [part(2)])
+    assert caught.value.retryable
+    disk.is_full = False
+    journal.append(Kind.PUSH, [part(3)])
+    journal.close()
+    assert [one[1] for one in read(tmp_path)] == [b"push 1", b"push 3"]
+
+
+def test_half_a_record_on_a_full_disk_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path, "OS", 0, OWNER)
+    journal.append(Kind.PUSH, [part(1)])
+    real = write_all
+
+    def half(file: int, buffers: Any) -> None:
+        real(file, [bytes(buffers[0])[:9]])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(writer_module, "write_all", half)
+    with pytest.raises(JournalWriteError):
+        journal.append(Kind.PUSH, [part(2)])
+    monkeypatch.setattr(writer_module, "write_all", real)
+    journal.append(Kind.PUSH, [part(3)])
+    journal.close()
+    assert [one[1] for one in read(tmp_path)] == [b"push 1", b"push 3"]
+
+
+def test_a_snapshot_counts_when_it_is_finished(tmp_path: Path) -> None:
+    with SnapshotWriter(tmp_path, 5) as first:
+        first.write(Kind.ROWS, 6, [part(4)])
+        first.finish()
+    with SnapshotWriter(tmp_path, 9) as second:
+        second.write(Kind.ROWS, 9, [part(4)])
+    assert newest_snapshot(tmp_path) == snapshots_in(tmp_path)[0][1]
+    assert [(one.lsn, one.kind) for one in read_snapshot(snapshots_in(tmp_path)[0][1])] == [(6, Kind.ROWS)]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_every_damage_of_a_snapshot_is_refused(tmp_path: Path) -> None:
+    with SnapshotWriter(tmp_path, 5) as writer:
+        for number in range(3):
+            writer.write(Kind.ROWS, 5 + number, [part(number)])
+        writer.finish()
+    path = snapshots_in(tmp_path)[0][1]
+    whole = path.read_bytes()
+    for data in (*(whole[:size] for size in range(len(whole))), whole + b"more", whole + whole):
+        path.write_bytes(data)
+        with pytest.raises(JournalError, match=f"{path} is damaged at offset"):
+            list(read_snapshot(path))
+    for place in range(len(whole)):
+        changed = bytearray(whole)
+        changed[place] ^= 0x40
+        path.write_bytes(changed)
+        with pytest.raises(JournalError, match=f"{path} is damaged at offset"):
+            list(read_snapshot(path))

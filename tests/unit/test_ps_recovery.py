@@ -1,0 +1,232 @@
+"""A server that died is made anew from its folder: the same rows, rules, versions and ledger, bit for bit.
+
+The death is a copy of the folder as it lies there at that moment, which is what kill -9 leaves.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fleet.errors import UsageError
+from fleet.ps import durability
+from fleet.ps.entries import CountFilterEntry
+from fleet.ps.journal import writer
+from fleet.ps.journal.files import segments_in, snapshots_in
+from fleet.ps.journal.records import JournalError
+from fleet.ps.proto import ps_pb2
+from fleet.ps.server import make_service
+from fleet.ps.service import Service
+from support.processes import wait_until
+from support.training import first_model, in_threads, joined, served, strategy
+
+MODES = ["sync", "async", "half", "geo"]
+pytestmark = pytest.mark.timeout(120)
+
+
+def everything(service: Service) -> dict[str, Any]:
+    """All that a server would lose."""
+    holdings = service.state.held
+    tables = []
+    for table in holdings.tables:
+        found = table.export(0, table.num_shards)
+        rows: dict[Any, Any] = {}
+        for prefix in ("", "waiting_"):
+            keys = found[f"{prefix}keys"]
+            names = [name for name in found if name.startswith("waiting_") == bool(prefix)]
+            rows |= {
+                (prefix, int(key)): {name: found[name][i].tobytes() for name in names} for i, key in enumerate(keys)
+            }
+        tables.append(rows)
+    small = service.state.to_json()
+    small["stats"] = {
+        name: count for name, count in small["stats"].items() if "pull" not in name and "stale" not in name
+    }
+    dense = [array.tobytes() for pair in holdings.snapshot() for array in pair]
+    return {"tables": tables, "dense": dense, "kept": [one.tobytes() for one in holdings.kept], **small}
+
+
+def died(folder: Path, tmp_path: Path) -> Path:
+    """The folder of a server as it is this moment."""
+    return Path(shutil.copytree(folder, tmp_path / "died", ignore=shutil.ignore_patterns("lock")))
+
+
+def recovered(folder: Path) -> Service:
+    service = Service(journal=(folder, "OS"))
+    service.close()
+    return service
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("snapshot_bytes", [0, 5_000, 1 << 30])
+def test_a_recovered_server_is_the_one_that_died(
+    mode: str, snapshot_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durability, "SNAPSHOT_BYTES", snapshot_bytes)
+    monkeypatch.setattr(durability, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(writer, "SEGMENT_BYTES", 10_000)
+    num_workers = 2 if mode == "sync" else 1
+    table = {} if mode == "geo" else {"entry": CountFilterEntry(2)}
+
+    def train(index: int) -> None:
+        model = first_model(index, **table)
+        with joined(endpoints, index, num_workers, strategy=strategy(mode), model=model) as one:
+            one.train(20)
+            one.worker.policy.flush()
+            if index == 0:
+                one.fleet.shrink(unseen_steps=15)
+            one.train(20, 40)
+            one.worker.policy.flush()
+
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _):
+        in_threads(*(partial(train, index) for index in range(num_workers)))
+        if snapshot_bytes < 1 << 20:
+            wait_until(lambda: bool(snapshots_in(tmp_path / "server-0")), 60, "a snapshot")
+        assert service.core.durability is not None
+        with service.core.durability.snapshotting:  # or a copy, which is not made at once, would be of two moments
+            copy = died(tmp_path / "server-0", tmp_path)
+    assert everything(recovered(copy)) == everything(service)
+    assert (len(snapshots_in(copy)) == 1) == (snapshot_bytes < 1 << 20)
+
+
+def test_a_job_goes_on_with_the_recovered_server(tmp_path: Path) -> None:
+    """Ten steps, a death, ten more: as if nothing had been."""
+    for name, stops in {"once": [20], "twice": [10, 20]}.items():
+        folder = tmp_path / name
+        begin = 0
+        for stop in stops:
+            service = Service(journal=(folder, "OS"))
+            with served([service]) as (endpoints, _), joined(endpoints) as one:
+                one.train(begin, stop)
+            begin = stop
+    once, twice = recovered(tmp_path / "once"), recovered(tmp_path / "twice")
+    assert everything(once)["tables"] == everything(twice)["tables"]
+    assert everything(once)["dense"] == everything(twice)["dense"]
+    assert once.state.rounds.version == twice.state.rounds.version == 20
+
+
+def test_a_job_that_ends_in_order_leaves_nothing(tmp_path: Path) -> None:
+    service = Service(journal=(tmp_path / "server-0", "INTERVAL"))
+    with served([service]) as (endpoints, _), joined(endpoints) as one:
+        one.train(3)
+        one.fleet.stop_worker()
+    assert [path.name for path in (tmp_path / "server-0").iterdir()] == ["lock"]
+
+
+def test_a_repeated_push_is_known_after_a_recovery(tmp_path: Path) -> None:
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("async")) as one:
+        one.train(5)
+        one.worker.policy.flush()
+        again = Service(journal=(died(tmp_path / "server-0", tmp_path), "OS"))
+        header = ps_pb2.PushRequest.Header(caller=one.worker.client.caller(0), sequence=5)
+        reply, _ = again.handle("Push", header, ())
+        assert isinstance(reply, ps_pb2.PushReply.Header)
+        assert reply.was_repeated
+        header.sequence = 6
+        reply, _ = again.handle("Push", header, ())
+        assert isinstance(reply, ps_pb2.PushReply.Header)
+        assert not reply.was_repeated
+        again.close()
+
+
+def test_what_was_loaded_is_there_after_a_recovery_without_its_folder(tmp_path: Path) -> None:
+    with served(1) as (endpoints, _), joined(endpoints, strategy=strategy("async")) as one:
+        one.train(5)
+        one.fleet.save_persistables(tmp_path / "saved")
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("async")) as one:
+        one.train(30, 35)
+        one.fleet.load_model(tmp_path / "saved")
+        one.train(5, 8)
+        one.worker.policy.flush()
+        copy = died(tmp_path / "server-0", tmp_path)
+    shutil.rmtree(tmp_path / "saved")
+    assert everything(recovered(copy)) == everything(service)
+
+
+def test_a_server_that_begins_with_a_checkpoint_keeps_it(tmp_path: Path) -> None:
+    with served(1) as (endpoints, _), joined(endpoints) as one:
+        one.train(5)
+        one.fleet.save_persistables(tmp_path / "saved")
+    service = Service(journal=(tmp_path / "server-0", "OS"), model_dir=tmp_path / "saved")
+    with served([service]) as (endpoints, _), joined(endpoints) as one:
+        one.train(5, 8)
+        copy = died(tmp_path / "server-0", tmp_path)
+    shutil.rmtree(tmp_path / "saved")
+    assert everything(recovered(copy)) == everything(service)
+    assert service.state.rounds.version == 8
+
+
+def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(3)
+        before = everything(service)
+        monkeypatch.setattr(writer, "write_all", _full)
+        with pytest.raises(Exception, match=r"still answers pulls.*No space left on device.*make room on that disk"):
+            one.train(3, 4)
+        monkeypatch.undo()
+        assert everything(service) == before
+        one.model.eval()
+        one.model(torch.arange(6).reshape(2, 3))
+
+
+def _full(file: int, buffers: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_two_servers_cannot_share_a_folder(tmp_path: Path) -> None:
+    service = Service(journal=(tmp_path, "OS"))
+    with pytest.raises(UsageError, match=f"another server keeps its journal in {tmp_path}"):
+        Service(journal=(tmp_path, "OS"))
+    service.close()
+
+
+def test_a_damaged_journal_is_refused(tmp_path: Path) -> None:
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints) as one:
+        one.train(3)
+        copy = died(tmp_path / "server-0", tmp_path)
+    path = segments_in(copy)[0][1]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(JournalError, match=f"{path} is damaged at offset"):
+        Service(journal=(copy, "OS"))
+
+
+def test_a_server_that_died_after_the_last_worker_had_left_knows_that(tmp_path: Path) -> None:
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints) as one:
+        one.train(2)
+        one.fleet.stop_worker()
+        copies = died(tmp_path / "server-0", tmp_path), shutil.copytree(tmp_path / "died", tmp_path / "again")
+    again = Service(journal=(copies[0], "OS"))
+    assert again.finished.is_set()
+    again.close()
+    assert not segments_in(copies[0])
+    another = Service(journal=(copies[1], "OS"))
+    with served([another]) as (endpoints, _), joined(endpoints):
+        assert not another.finished.is_set(), "a worker has come back"
+
+
+def test_a_journal_that_is_refused_is_one_line_and_exit_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FLEET_DURABLE", str(tmp_path))
+    (tmp_path / "server-0").mkdir()
+    (tmp_path / "server-0" / "journal-00000000000000000001.log").write_bytes(bytes(100))
+    with pytest.raises(SystemExit) as ended:
+        make_service("server-0", device="cpu")
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"server: {tmp_path}/server-0/journal-00000000000000000001.log is damaged at offset 0: ")

@@ -28,6 +28,7 @@ pytestmark = [
 
 LONG_S, SHORT_S = 20.0, 3.0
 MODES = ("sync", "async", "half", "geo")
+ROLES = ("server.0", "worker.0", "worker.1", "launcher.0", "launcher.1")
 NUM_STEPS = 40
 
 # Training that takes a moment at each step, and in the end says what the model has become and what servers counted.
@@ -90,7 +91,7 @@ WAIT = """
     signal.pause()
 """
 
-# The short versions notice and tell sooner that a machine cannot be reached.
+# In the short versions launchers notice and tell sooner that a machine cannot be reached.
 HASTY = """
 from fleet.launch import cli, host, link
 host.SUSPECT_S = link.SUSPECT_S = 1.5
@@ -160,30 +161,8 @@ def same(results: list[Result], expected: list[str], mode: str) -> None:
             assert told[1] == expected[1]
 
 
-@pytest.mark.parametrize(
-    ("mode", "how", "away_s"),
-    sweep(MODES, ("silence", "cable"), (SHORT_S, LONG_S), sample=lambda *case: case == ("sync", "silence", SHORT_S)),
-)
-def test_a_network_that_breaks_for_a_while(
-    network: Network,
-    undisturbed: Callable[[str], list[str]],
-    tmp_path: Path,
-    mode: str,
-    how: str,
-    away_s: float,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    expected = undisturbed(mode)
-    monkeypatch.setattr("support.jobs.FLEETRUN", (sys.executable, "-c", HASTY))
-    with ExitStack() as stack:
-        pair = Pair(stack, network, tmp_path, mode)
-        pair.pid("worker.1")
-        with network.without(1, how):
-            time.sleep(away_s)
-        restored = time.monotonic()
-        results = pair.finish()
-    print(f"{mode}, {how}, {away_s:g} s: ended {time.monotonic() - restored:.1f} s after the network was back")
-    same(results, expected, mode)
+def says_what_the_network_did(network: Network, results: list[Result]) -> None:
+    """Both machines have told when it broke and when it was back."""
     first, second = (result.err for result in results)
     assert f"machine 1 ({network.hosts[1].address}) cannot be reached; waiting for it for up to 60 s" in first
     assert f"machine 1 ({network.hosts[1].address}) can be reached again, after " in first
@@ -192,37 +171,71 @@ def test_a_network_that_breaks_for_a_while(
     assert f"{meeting} can be reached again, after " in second
 
 
-@pytest.mark.parametrize(
-    ("mode", "who", "still_s"),
-    sweep(
-        MODES,
-        ("server.0", "worker.0", "worker.1", "launcher.0", "launcher.1"),
-        (SHORT_S, LONG_S),
-        sample=lambda *_: False,
-    ),
-)
-def test_a_process_that_stands_still_for_a_while(
+def test_a_broken_network_and_processes_that_stand_still(
     network: Network,
     undisturbed: Callable[[str], list[str]],
     tmp_path: Path,
-    mode: str,
-    who: str,
-    still_s: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of it in one job, a moment each."""
+    expected = undisturbed("sync")
+    monkeypatch.setattr("support.jobs.FLEETRUN", (sys.executable, "-c", HASTY))
+    with ExitStack() as stack:
+        pair = Pair(stack, network, tmp_path)
+        pids = [pair.pid(who) for who in ROLES]
+        with network.without(1, "silence"):
+            time.sleep(SHORT_S)
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+        for pid in pids:
+            time.sleep(0.2)
+            os.kill(pid, signal.SIGCONT)
+        results = pair.finish()
+    same(results, expected, "sync")
+    says_what_the_network_did(network, results)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("how", ["silence", "cable"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_network_that_is_broken_for_20_s(
+    network: Network, undisturbed: Callable[[str], list[str]], tmp_path: Path, mode: str, how: str
+) -> None:
+    expected = undisturbed(mode)
+    with ExitStack() as stack:
+        pair = Pair(stack, network, tmp_path, mode)
+        pair.pid("worker.1")
+        with network.without(1, how):
+            time.sleep(LONG_S)
+        restored = time.monotonic()
+        results = pair.finish()
+    print(f"{mode}, {how}: ended {time.monotonic() - restored:.1f} s after the network was back")
+    same(results, expected, mode)
+    says_what_the_network_did(network, results)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("mode", "who"),
+    [*(("sync", who) for who in ROLES), *((mode, who) for mode in MODES[1:] for who in ("server.0", "worker.1"))],
+)
+def test_a_process_that_stands_still_for_20_s(
+    network: Network, undisturbed: Callable[[str], list[str]], tmp_path: Path, mode: str, who: str
 ) -> None:
     expected = undisturbed(mode)
     with ExitStack() as stack:
         pair = Pair(stack, network, tmp_path, mode)
         pid = pair.pid(who)
         os.kill(pid, signal.SIGSTOP)
-        time.sleep(still_s)
+        time.sleep(LONG_S)
         os.kill(pid, signal.SIGCONT)
         restored = time.monotonic()
         results = pair.finish()
-    print(f"{mode}, {who}, {still_s:g} s: ended {time.monotonic() - restored:.1f} s after it went on")
+    print(f"{mode}, {who}: ended {time.monotonic() - restored:.1f} s after it went on")
     same(results, expected, mode)
 
 
-@pytest.mark.parametrize("culprit", [0, 1])
+@pytest.mark.parametrize("culprit", sweep((0, 1), sample=lambda culprit: culprit == 1))
 def test_what_fails_while_the_network_is_broken_is_named_on_both_machines(
     network: Network, tmp_path: Path, culprit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,13 +80,20 @@ class ServedRun(Run):
         self._to = steps, keep
         self.workers.purpose = "checkpoint.load()"  # whatever else all do together, from now on
 
-    def next_save(self) -> int | None:
+    def next_save(self, step: int) -> int | None:
         if self._former is None:
-            return super().next_save()
+            return super().next_save(step)
         if self._former.is_past("save"):
             return None
         number = self._former.num_taken("save") - 1
-        return None if self.workers.is_told(f"save/{number}/outcome", [0]) else number
+        begin, outcome = f"save/{number}/begin", f"save/{number}/outcome"
+        if self.workers.is_told(outcome, [0]):
+            return None
+        assert self._to is not None
+        if self._parts.index == 0 and self.workers.is_told(begin, [0]) and step in self._to[0].complete():
+            self.workers.tell(outcome, "")  # it was committed, and then worker 0 died
+            return None
+        return number
 
     def passed_load(self) -> int | None:
         return self._former.step() if self._former is not None and self._former.is_past("load") else None
@@ -156,7 +163,9 @@ class ServedRun(Run):
         try:
             if isinstance(captured, str):
                 raise CheckpointError(captured)
-            if self._parts.index == 0:
+            # Where a former life of worker 0 has begun this save, what it said counts.
+            is_begun = self._former is not None and self.workers.is_told(f"save/{number}/begin", [0])
+            if self._parts.index == 0 and not is_begun:
                 writing = self._to[0].begin(step)
                 said["path"] = str(writing)
         except FleetError as error:
@@ -176,11 +185,7 @@ class ServedRun(Run):
             if writing is not None:
                 abort(writing)
             raise
-        told_path = Path(told[0]["path"])
-        if writing not in (None, told_path):  # a former life of worker 0 has told another
-            assert writing is not None
-            abort(writing)
-        return told_path
+        return Path(told[0]["path"])
 
     def restore(self, source: CheckpointSource) -> None:
         ServedRestore(self._parts, source).run(self.workers)

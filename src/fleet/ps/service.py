@@ -213,6 +213,8 @@ class Service:
 
     def _load(self, header: ps_pb2.LoadRequest.Header, _: Tensors) -> Answered:
         holdings = self.core.known(header.caller)
+        if header.check_only:
+            return ps_pb2.LoadReply.Header(version=storage.check(holdings, Path(header.folder))), ()
         found: list[storage.Loaded] = []
 
         def load() -> None:

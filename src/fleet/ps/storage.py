@@ -110,32 +110,59 @@ def write(contents: Contents, path: Path, moved: Callable[[], None] = lambda: No
     return checkpoint.pieces_to_text(pieces)
 
 
+def check(holdings: Holdings, folder: Path) -> int:
+    """Read and compare all that `load` would take over, and change nothing; the version that was saved."""
+    where, manifest = _opened(holdings, folder)
+    _load_dense(holdings, manifest, where)
+    checkpoint.load_kept(manifest, where, _kept(holdings), _passing(holdings))
+    for part in _table_parts(holdings, manifest, where):
+        part.check()
+    return manifest.version
+
+
 def load(holdings: Holdings, folder: Path) -> Loaded:
-    """Replace everything by this server's part of a checkpoint, which any number of servers may have written."""
+    """Replace everything by this server's part of a checkpoint, which any number of servers may have written.
+
+    Tables are read piece by piece, each compared with its sum before its rows are taken over; `check` compares all of
+    them before anything is.
+    """
     began_at = time.monotonic()
-    where = checkpoint.find(check_folder(holdings, folder))
-    manifest = checkpoint.read_manifest(where)
-    job, server = holdings.job, holdings.server
-    _check_mode(job, manifest, where)
+    where, manifest = _opened(holdings, folder)
     dense = _load_dense(holdings, manifest, where)  # before anything is replaced
     kept = checkpoint.load_kept(manifest, where, _kept(holdings), _passing(holdings))
     rows = 0
-    for spec, table in zip(job.tables, holdings.tables, strict=True):
-        rows += checkpoint.load_table(
-            table,
-            manifest,
-            where,
-            spec.name,
-            server,
-            job.num_servers,
-            dtype=spec.dtype,
-            rule=_rule(holdings, spec.rule.name),
-            values_only=holdings.job.mode != "geo" and spec.rule.name == "sum",
-        )
+    for part in _table_parts(holdings, manifest, where):
+        rows += part.load()
     holdings.restore(dense, kept)
     took_s = time.monotonic() - began_at
     _log.info("loaded %d rows of step %d from %s in %.1f s", rows, manifest.version, where, took_s)
     return Loaded(rows, manifest.version)
+
+
+def _opened(holdings: Holdings, folder: Path) -> tuple[Path, checkpoint.Manifest]:
+    where = checkpoint.find(check_folder(holdings, folder))
+    manifest = checkpoint.read_manifest(where)
+    _check_mode(holdings.job, manifest, where)
+    return where, manifest
+
+
+def _table_parts(holdings: Holdings, manifest: checkpoint.Manifest, where: Path) -> list[checkpoint.TableLoad]:
+    """What this server loads of each table; CheckpointError if one does not fit."""
+    job = holdings.job
+    return [
+        checkpoint.TableLoad(
+            table,
+            manifest,
+            where,
+            spec.name,
+            holdings.server,
+            job.num_servers,
+            dtype=spec.dtype,
+            rule=_rule(holdings, spec.rule.name),
+            values_only=job.mode != "geo" and spec.rule.name == "sum",
+        )
+        for spec, table in zip(job.tables, holdings.tables, strict=True)
+    ]
 
 
 def _check_mode(job: JobSpec, manifest: checkpoint.Manifest, where: Path) -> None:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from fleet.checkpoint.checksum import Checksum, is_checksum
 from fleet.checkpoint.fields import Fields
-from fleet.checkpoint.identity import of_another_save
+from fleet.checkpoint.identity import later_save, of_another_save
 from fleet.errors import CheckpointError
 
 Bytes: TypeAlias = bytes | npt.NDArray[Any]
@@ -107,6 +107,8 @@ def why_not_written(path: Path, error: OSError, size_bytes: int) -> str:
             free = "the free space is unknown"
         return f"cannot write {path}: {error.strerror}; it needs {size_bytes} bytes, {free}; make room and save again"
     if error.errno == errno.ENOENT:
+        if later := later_save(path):
+            return f"cannot write {path}: {later}; save into one folder at a time"
         return (
             f"cannot write {path}: its folder is gone or not visible from this machine; either the save was aborted or "
             "another one began, or the machines do not share that file system"

@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from fleet.checkpoint.contents import Contents
 from fleet.checkpoint.files import check_size, read_file, reading, sync_folder, write_file
-from fleet.checkpoint.identity import ID, save_id
+from fleet.checkpoint.identity import ID, later_save, save_id
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.turns import turn
 from fleet.errors import CheckpointError
@@ -60,6 +60,8 @@ def commit(writing: Path, folder: str | os.PathLike[str], contents: Contents, *,
     folder = _real(folder)
     contents.check(f"the new {contents.WHAT} {folder}")
     with _trouble(f"cannot commit {folder}"):
+        if not writing.exists() and (later := later_save(writing)):
+            raise CheckpointError(f"cannot commit {folder}: {later}; save into one folder at a time")
         check_files(writing, contents, reread=reread)
         if strays := sorted(_all_files(writing) - {file.name for file in contents.files}):
             raise CheckpointError(f"{writing / strays[0]} was written by nobody who reported it; begin a new save")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,21 @@ def save_id(folder: Path) -> str:
     """The id of the save that writes into this folder; empty if none does."""
     found = _WRITING.fullmatch(folder.name)
     return "" if found is None else found[1]
+
+
+def later_save(path: Path) -> str:
+    """Words for the save that has begun while `path` was to be written for another; empty if none is seen.
+
+    `path` lies in the folder of a save that is gone, or is that folder.
+    """
+    for writing in (path, *path.parents):
+        if save_id(writing):
+            name = re.escape(writing.name.rpartition("-")[0])
+            with suppress(OSError):
+                others = [one for one in os.listdir(writing.parent) if re.fullmatch(rf"{name}-{ID}", one)]
+                if others := [one for one in others if one != writing.name]:
+                    return f"another save into the same folder has begun, in {writing.parent / others[0]}"
+    return ""
 
 
 def of_another_save(path: Path) -> str:

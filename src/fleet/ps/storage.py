@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleet import _native, checkpoint
+from fleet.checkpoint.files import why_not_written
+from fleet.checkpoint.names import is_of_server
 from fleet.errors import CheckpointError
 from fleet.ps.holdings import Holdings
 from fleet.ps.spec import DenseBlock, JobSpec
@@ -46,6 +48,16 @@ def check_folder(holdings: Holdings, folder: str | Path) -> Path:
     return path
 
 
+def clear_former(holdings: Holdings, path: Path) -> None:
+    """Delete what this server wrote into the folder of a save before it was started again, and knew of it no more."""
+    try:
+        for file in path.iterdir():
+            if is_of_server(file.name, holdings.server, holdings.job.num_servers) and file.is_file():
+                file.unlink(missing_ok=True)
+    except OSError as error:
+        raise CheckpointError(why_not_written(path, error, 0)) from error
+
+
 class Contents(NamedTuple):
     """What a server writes of a checkpoint: its tables, which may be copies, and copies of its other tensors."""
 
@@ -60,12 +72,13 @@ class Contents(NamedTuple):
         return cls(holdings, tables, _blocks_with_data(holdings), holdings.kept)
 
 
-def save(holdings: Holdings, folder: str, *, values_only: bool) -> str:
+def save(holdings: Holdings, folder: str | Path, moved: Callable[[], None] = lambda: None, *, values_only: bool) -> str:
     """Write this server's files into `folder`; returns an account of them as JSON. Tables are locked shard by shard."""
     path = check_folder(holdings, folder)
     if not values_only:
-        return write(Contents.of(holdings, holdings.tables), path)
+        return write(Contents.of(holdings, holdings.tables), path, moved)
     began_at = time.monotonic()
+    clear_former(holdings, path)
     account = _export(holdings, path)
     _note_saved(holdings, "values", path, began_at)
     return account
@@ -90,6 +103,7 @@ def write(contents: Contents, path: Path, moved: Callable[[], None] = lambda: No
     """Write a server's part of a checkpoint; `moved` is called after each file of a table, and at the end."""
     holdings, began_at = contents.holdings, time.monotonic()
     job, server = holdings.job, holdings.server
+    clear_former(holdings, path)
     pieces: list[checkpoint.Piece] = []
     for spec, table in zip(job.tables, contents.tables, strict=True):
         pieces += checkpoint.save_table(

@@ -56,6 +56,7 @@ class Call:
         self._patience_s = patience_s
         self._voice = voice
         self._num_lost = 0
+        self._held_s = 0.0
         self._answer = transport.call(method, header, tensors, timeout_s)
 
     def result(self) -> tuple[Message, Tensors]:
@@ -66,7 +67,11 @@ class Call:
             while True:
                 started = time.monotonic()
                 try:
-                    return self._answered(wait)
+                    answer = self._answered(wait)
+                    if not getattr(answer[0], "is_held", False):
+                        return answer
+                    self._come_again(wait)
+                    continue
                 except CommunicationError as error:
                     if not error.retryable:
                         raise
@@ -97,10 +102,17 @@ class Call:
                     wait.tell(self._voice.awaited())
         return self._answer.result()
 
+    def _come_again(self, wait: LongWait) -> None:
+        """The server is there, but asks for patience: what it has made us wait does not count."""
+        self._held_s = wait.waited_s
+        if self._voice is not None and wait.is_due:
+            wait.tell(Awaited(f"server {self._transport.endpoint}, which is being saved ({self._method})"))
+        self._answer = self._transport.call(self._method, self._header, self._tensors, self._timeout_s)
+
     def _send_again(self, wait: LongWait) -> None:
         """Make another attempt, with what is left of the time."""
         self._num_lost += 1
-        waited_s = wait.waited_s
+        waited_s = wait.waited_s - self._held_s
         if waited_s > self._timeout_s:
             raise DeadlineError(
                 f"server {self._transport.endpoint}: no answer to {self._method} within {self._timeout_s:g} s; "

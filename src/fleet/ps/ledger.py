@@ -43,11 +43,13 @@ class Taken(NamedTuple):
     def __contains__(self, sequence: object) -> bool:
         return isinstance(sequence, int) and (sequence <= self.upto or sequence in self.later)
 
-    def has_all(self, other: Taken) -> bool:
-        """Whether it has what another has of the same life."""
-        return all(one in self for one in other.later) and (
-            self.upto >= other.upto or all(one in self for one in range(self.upto + 1, other.upto + 1))
-        )
+    def reaches(self, other: Taken) -> bool:
+        """Whether it has what another has, or is of a later life."""
+        if self.incarnation != other.incarnation:
+            return self.incarnation > other.incarnation or not (other.upto or other.later)
+        if other.upto - self.upto > len(self.later):
+            return False
+        return all(one in self for one in (*other.later, *range(self.upto + 1, other.upto + 1)))
 
     def joined(self, other: Taken) -> Taken:
         """What either has, of the newer life if they are of different ones."""

@@ -337,18 +337,20 @@ class CutRequest(_message.Message):
     TAKE: CutRequest.Phase
     DROP: CutRequest.Phase
     class Header(_message.Message):
-        __slots__ = ("caller", "cut", "phase", "taken", "timeout_ms")
+        __slots__ = ("caller", "cut", "phase", "taken", "timeout_ms", "want_dense")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         CUT_FIELD_NUMBER: _ClassVar[int]
         PHASE_FIELD_NUMBER: _ClassVar[int]
         TAKEN_FIELD_NUMBER: _ClassVar[int]
         TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+        WANT_DENSE_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         cut: int
         phase: CutRequest.Phase
         taken: _containers.RepeatedCompositeFieldContainer[Taken]
         timeout_ms: int
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., cut: _Optional[int] = ..., phase: _Optional[_Union[CutRequest.Phase, str]] = ..., taken: _Optional[_Iterable[_Union[Taken, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+        want_dense: bool
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., cut: _Optional[int] = ..., phase: _Optional[_Union[CutRequest.Phase, str]] = ..., taken: _Optional[_Iterable[_Union[Taken, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., want_dense: _Optional[bool] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

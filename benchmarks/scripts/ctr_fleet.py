@@ -142,6 +142,7 @@ def work(mode: str) -> dict[str, Any]:
             "cpu_s": difference(job_cpu_s(), cpu),
             "before": before,
             "after": evaluate(model, unseen),
+            "journals": [server.get("journal") for server in fleet.server_stats()],
         }
     fleet.barrier_worker()
     fleet.stop_worker()

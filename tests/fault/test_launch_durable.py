@@ -36,7 +36,7 @@ WORK = """
         listener.listen()
         folder = os.path.join(os.environ["FLEET_DURABLE"], f"server-{index}")
         os.makedirs(folder, exist_ok=True)
-        open(os.path.join(folder, "journal"), "w").close()
+        open(os.path.join(folder, "journal-1.log"), "w").close()
         print("Server listening on", os.environ["PADDLE_PORT"])
     else:
         print(name, "lives", life, end="" if life == "0" else None)
@@ -45,12 +45,14 @@ WORK = """
     port = os.environ.get("PADDLE_PORT", 0)
     tell(f"{name}.{life}", os.getpid(), child.pid, port, os.environ["FLEET_RESTART"])
     while not os.path.exists("done"):
+        if os.path.exists(f"stop.{name}.{life}"):
+            sys.exit()
         time.sleep(0.01)
     child.kill()
     child.wait()
     if not is_server:
         sys.exit()
-    os.unlink(os.path.join(folder, "journal"))
+    os.unlink(os.path.join(folder, "journal-1.log"))
 """
 
 JOB = ["--server_num", 2, "--worker_num", 2, "--durable", "kept"]
@@ -189,6 +191,20 @@ def test_a_worker_with_a_mistake_is_tried_three_times(tmp_path: Path) -> None:
     )
 
 
+def test_a_server_that_somebody_else_has_stopped_is_started_again(tmp_path: Path) -> None:
+    train = script(tmp_path, WORK)
+    with RunningJob([*JOB, train], tmp_path) as job:
+        numbers(job, "server.1.0")
+        (tmp_path / "stop.server.1.0").touch()
+        numbers(job, "server.1.1")
+        finish(job)
+        result = job.finish()
+    assert result.code == 0, result.err
+    assert (
+        "server 1 was stopped, though its workers have not finished (see log/serverlog.1); started again" in result.err
+    )
+
+
 def test_machines_start_their_own_again_and_do_not_hear_of_others(tmp_path: Path) -> None:
     train = script(tmp_path, WORK)
     with Hold.any_port() as free:
@@ -297,3 +313,90 @@ def test_the_variables_that_processes_find(tmp_path: Path) -> None:
     environ = {"FLEET_DURABLE": "c", "FLEET_JOURNAL": "interval"}
     result = fleetrun(*options[:4], train, "x", cwd=tmp_path, environ=environ)
     assert result.out == f"{tmp_path}/c INTERVAL 300 0\n"
+
+
+# The rows and dense parameters that this leaves do not depend on what is killed on the way.
+TRAIN = """
+    import os, signal, time
+    import torch
+    from torch import nn
+    import fleet
+    from fleet.ps.client import Client
+
+    def tell(file):
+        with open(f"{file}.part", "w") as part:
+            part.write(f"{os.getpid()}\\n")
+        os.rename(f"{file}.part", file)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.emb = fleet.nn.Embedding(4, table="ads", rule=fleet.rules.Adagrad(lr=0.1))
+            self.out = nn.Linear(4, 1)
+
+        def forward(self, ids):
+            return self.out(self.emb(ids).mean(1)).squeeze(1)
+
+    def train(me):
+        for step in range(30):
+            generator = torch.Generator().manual_seed(1000 * step + me)
+            ids = torch.randint(0, 500, (16, 3), generator=generator)
+            (model(ids) - torch.rand(16, generator=generator)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if step == 10 and me == 0:
+                tell("half")
+            while step == 15 and not os.path.exists("go"):
+                time.sleep(0.01)
+        fleet.save_persistables("model")
+
+    def die_between_two_servers(client, leave=Client.leave, **how):
+        while not os.path.exists("worker.0"):  # so that this worker is the last that server 0 waits for
+            time.sleep(0.01)
+        client.transports = client.transports[:1]
+        leave(client, **how)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    is_durable, is_first = "FLEET_DURABLE" in os.environ, os.environ["FLEET_LIFE"] == "0"
+    fleet.init()
+    if fleet.is_server():
+        tell(f"server.{fleet.server_index()}.{os.environ['FLEET_LIFE']}")
+        fleet.init_server()
+        fleet.run_server()
+        raise SystemExit
+    me = fleet.worker_index()
+    torch.manual_seed(0)
+    model = fleet.distributed_model(Net())
+    optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=0.01))
+    fleet.init_worker()
+    if is_first:
+        train(me)
+        if me == 1 and is_durable:
+            Client.leave = die_between_two_servers
+    fleet.stop_worker()
+    if me == 0:
+        tell("worker.0")
+"""
+
+
+def test_tables_are_those_of_a_run_in_which_nothing_died(tmp_path: Path) -> None:
+    for name in ("alone", "killed"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "alone/go").touch()
+    assert fleetrun(*JOB[:4], script(tmp_path / "alone", TRAIN), cwd=tmp_path / "alone", warm=True).code == 0
+    with RunningJob([*JOB, script(tmp_path / "killed", TRAIN)], tmp_path / "killed", warm=True) as job:
+        job.read("half")
+        os.kill(numbers(job, "server.1.0")[0], signal.SIGKILL)
+        (job.cwd / "go").touch()
+        result = job.finish()
+    assert result.code == 0, result.err
+    assert "server 1 was killed by SIGKILL; started again in its place (life 2)" in result.err
+    assert "worker 1 was killed by SIGKILL; started again in its place (life 2)" in result.err
+    assert "2 restarts: server 1 back after" in result.err
+    assert not [path for path in job.cwd.glob("kept/**/*") if path.suffix in (".log", ".snap")], "the job is over"
+    tensors = [
+        {path.name: path.read_bytes() for path in (tmp_path / name / "model").glob("*.safetensors")}
+        for name in ("alone", "killed")
+    ]
+    assert len(tensors[0]) == 4
+    assert tensors[0] == tensors[1]

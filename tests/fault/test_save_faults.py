@@ -73,7 +73,7 @@ def test_a_save_whose_answer_is_lost_is_written_once(
             SAVES[name](one, tmp_path / name)
             assert losing.num_lost == 2
             rows = rows_of([losing])
-            model = fleet.load_inference_model(tmp_path / name, Net())
+            model: Any = fleet.load_inference_model(tmp_path / name, Net())
             assert len(model.emb.keys) == len(rows)
             if name != "copy":
                 one.train(3, 5)

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from fleet.errors import CommunicationError, EndpointError, UsageError
 from fleet.launch import lobby
 from fleet.launch.job_token import own_token
-from fleet.launch.lobby import PROTOCOL
-from fleet.launch.messages import AllDone, NodeFailed, Offer
+from fleet.launch.messages import PROTOCOL, AllDone, NodeFailed, Offer
 from fleet.launch.options import Nodes
 from fleet.launch.team import Round, Team
 from fleet.net import Endpoint, Hold

@@ -200,7 +200,7 @@ def test_odd_words_of_a_machine_do_not_hide_its_failure(machines: Machines, age_
     link = both[1].team._link
     assert link is not None
     words = f'{{"say": "failed", "what": "worker 1 failed", "code": 1e9, "age_s": {age_s}}}\n'
-    link.line.socket.sendall(words.encode())
+    link._line.socket.sendall(words.encode())
     heard = both[0].hears()
     assert isinstance(heard, NodeFailed)
     assert (heard.what, heard.code) == ("worker 1 failed", 1)

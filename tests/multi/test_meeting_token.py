@@ -14,8 +14,7 @@ import pytest
 from fleet.errors import EndpointError, UsageError
 from fleet.launch import lobby
 from fleet.launch.job_token import JobToken, new_nonce, own_token
-from fleet.launch.lobby import PROTOCOL
-from fleet.launch.messages import JobOverError, Offer
+from fleet.launch.messages import PROTOCOL, JobOverError, Offer
 from fleet.launch.options import Nodes
 from fleet.launch.team import Round, Team
 from fleet.net import Endpoint, Hold

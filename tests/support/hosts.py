@@ -90,9 +90,38 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
         yield hosts[0], hosts[1]
 
 
+class Network:
+    """Hosts at a switch, which can be cut off."""
+
+    def __init__(self, hosts: list[Host], switch: Host) -> None:
+        self.hosts = hosts
+        self._switch = switch
+
+    @contextmanager
+    def without(self, number: int, how: str) -> Iterator[None]:
+        """Cut a host off: `cable`, its own interface is down; `silence`, the switch drops what it sends and gets."""
+        if how == "cable":
+            host = self.hosts[number].namespace
+            _ip("-n", host, "link", "set", "eth0", "down")
+            yield
+            _ip("-n", host, "link", "set", "eth0", "up")
+        else:
+            port = ("-n", self._switch.namespace, "link", "set", f"port{number}")
+            _ip(*port, "nomaster")
+            yield
+            _ip(*port, "master", "switch")
+
+
 @contextmanager
 def hosts_at_a_switch(count: int) -> Iterator[list[Host]]:
     """Make hosts that all reach each other, and remove them afterwards."""
+    with switched_network(count) as network:
+        yield network.hosts
+
+
+@contextmanager
+def switched_network(count: int) -> Iterator[Network]:
+    """The same, with a switch that can be told to drop everything."""
     with _namespaces(count + 1) as (*hosts, switch):
         _ip("-n", switch.namespace, "link", "add", "switch", "type", "bridge")
         _turn_on(switch, "switch", "")
@@ -101,7 +130,7 @@ def hosts_at_a_switch(count: int) -> Iterator[list[Host]]:
             _ip("-n", switch.namespace, "link", "set", f"port{number}", "master", "switch")
             _turn_on(switch, f"port{number}", "")
             _turn_on(host, "eth0", host.address)
-        yield hosts
+        yield Network(hosts, switch)
 
 
 @contextmanager

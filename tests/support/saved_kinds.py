@@ -88,7 +88,7 @@ def collective(root: Path) -> Iterator[Subject]:
     """fleet.Checkpoint of a collective job."""
     fleet.shutdown()
     fleet.init(is_collective=True)
-    model = fleet.distributed_model(Net())
+    model: Any = fleet.distributed_model(Net())
     optimizer: Any = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=0.1))
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
     data = fleet.data.shard(torch.randn(40, 3), 2, shuffle=True)
@@ -139,14 +139,14 @@ class Tower(nn.Module):
 
 def _held(service: Service) -> Any:
     """All that a server in this process has."""
-    holdings = service._holdings
+    holdings = service.state.holdings
     assert holdings is not None
     tables = [exported(service, number) for number in range(len(holdings.tables))]
     rows = [
         {name: one[np.argsort(table["keys"])] for name, one in table.items() if not name.startswith("waiting_")}
         for table in tables
     ]
-    return [rows, holdings.snapshot(), list(holdings.kept), service._rounds.version]
+    return [rows, holdings.snapshot(), list(holdings.kept), service.state.rounds.version]
 
 
 class Position:
@@ -306,7 +306,13 @@ def of_program(
 
 
 def _save_model(*names: str) -> Callable[[Line, Path], object]:
-    return lambda line, folder: io.save_inference_model(folder, ["x"], [line.out], line.executor, line.main, *names)
+    given = dict(zip(("model_filename", "params_filename"), names, strict=False))
+
+    def save(line: Line, folder: Path) -> object:
+        made: Any = io.save_inference_model
+        return made(folder, ["x"], [line.out], line.executor, line.main, **given)
+
+    return save
 
 
 def _load_model(*names: str) -> Callable[[Line, Path], object]:

@@ -13,8 +13,9 @@ import pytest
 from fleet.errors import UsageError
 from fleet.launch import job as job_module
 from fleet.launch.guard import watched
+from fleet.launch.guest import Guest
 from fleet.launch.job import Job
-from fleet.launch.lobby import Guest
+from fleet.launch.job_token import own_token
 from fleet.launch.options import Nodes, Options
 from fleet.launch.seats import choose, seat
 
@@ -39,7 +40,7 @@ def test_what_is_no_number_of_machines_is_refused(text: str) -> None:
 def guests() -> list[Guest]:
     """Four who came in this order and asked for these ranks."""
     with socket.socket() as unused:
-        return [Guest(unused, "", rank, None) for rank in (None, 2, None, 2)]
+        return [Guest(unused, "", rank, None, own_token({})) for rank in (None, 2, None, 2)]
 
 
 def test_those_who_came_first_take_part_and_no_rank_is_given_twice(guests: list[Guest]) -> None:

@@ -21,34 +21,14 @@ from fleet.ps.journal import writer
 from fleet.ps.journal.files import segments_in, snapshots_in
 from fleet.ps.journal.records import JournalError
 from fleet.ps.proto import ps_pb2
+from fleet.ps.server import make_service
 from fleet.ps.service import Service
 from support.processes import wait_until
+from support.server_state import everything
 from support.training import first_model, in_threads, joined, served, strategy
 
 MODES = ["sync", "async", "half", "geo"]
 pytestmark = pytest.mark.timeout(120)
-
-
-def everything(service: Service) -> dict[str, Any]:
-    """All that a server would lose."""
-    holdings = service.state.held
-    tables = []
-    for table in holdings.tables:
-        found = table.export(0, table.num_shards)
-        rows: dict[Any, Any] = {}
-        for prefix in ("", "waiting_"):
-            keys = found[f"{prefix}keys"]
-            names = [name for name in found if name.startswith("waiting_") == bool(prefix)]
-            rows |= {
-                (prefix, int(key)): {name: found[name][i].tobytes() for name in names} for i, key in enumerate(keys)
-            }
-        tables.append(rows)
-    small = service.state.to_json()
-    small["stats"] = {
-        name: count for name, count in small["stats"].items() if "pull" not in name and "stale" not in name
-    }
-    dense = [array.tobytes() for pair in holdings.snapshot() for array in pair]
-    return {"tables": tables, "dense": dense, "kept": [one.tobytes() for one in holdings.kept], **small}
 
 
 def died(folder: Path, tmp_path: Path) -> Path:
@@ -201,3 +181,31 @@ def test_a_damaged_journal_is_refused(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(JournalError, match=f"{path} is damaged at offset"):
         Service(journal=(copy, "OS"))
+
+
+def test_a_server_that_died_after_the_last_worker_had_left_knows_that(tmp_path: Path) -> None:
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints) as one:
+        one.train(2)
+        one.fleet.stop_worker()
+        copies = died(tmp_path / "server-0", tmp_path), shutil.copytree(tmp_path / "died", tmp_path / "again")
+    again = Service(journal=(copies[0], "OS"))
+    assert again.finished.is_set()
+    again.close()
+    assert not segments_in(copies[0])
+    another = Service(journal=(copies[1], "OS"))
+    with served([another]) as (endpoints, _), joined(endpoints):
+        assert not another.finished.is_set(), "a worker has come back"
+
+
+def test_a_journal_that_is_refused_is_one_line_and_exit_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FLEET_DURABLE", str(tmp_path))
+    (tmp_path / "server-0").mkdir()
+    (tmp_path / "server-0" / "journal-00000000000000000001.log").write_bytes(bytes(100))
+    with pytest.raises(SystemExit) as ended:
+        make_service("server-0", device="cpu")
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"server: {tmp_path}/server-0/journal-00000000000000000001.log is damaged at offset 0: ")

@@ -100,11 +100,14 @@ def lock(options: Options, role: str, index: int, resources: ExitStack) -> int |
 
 def what_is_left(options: Options) -> str | None:
     """One line about what a job that ended too early leaves on this machine; None if there is nothing."""
-    if options.durable is None or not any(
-        path.is_dir() and any(path.iterdir()) for path in Path(options.durable).glob("server-*")
-    ):
+    if options.durable is None or not has_journal(options.durable, "server-*"):
         return None
     return f"{options.durable} keeps what the servers know; the same command goes on from there"
+
+
+def has_journal(folder: str, server: str) -> bool:
+    """Whether a server, by its name in the folder, has left its journal; one that every worker left removes it."""
+    return any(any(Path(folder).glob(f"{server}/{files}")) for files in ("journal-*.log", "snapshot-*.snap"))
 
 
 def _journal(options: Options) -> str:

@@ -6,35 +6,38 @@
 
 The machine of the meeting point is a guest like the others: its launcher speaks through a pair of sockets. All that is
 known about the job as a whole is here, and one thread changes it, so the machines never have to agree on anything.
-docs/adr/0009-elastic-launcher.md has the reasons.
+docs/adr/0009-elastic-launcher.md has the reasons. A guest that cannot be reached may come back over a new connection
+(docs/adr/0018-launchers-reconnect.md).
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
-import json
 import logging
 import selectors
 import socket
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from fleet import net
 from fleet.errors import CommunicationError
+from fleet.launch.guest import Guest
 from fleet.launch.job_token import JobToken
-from fleet.launch.lobby import PROTOCOL, Guest, Lobby, Visitor, hear, say
-from fleet.launch.messages import MAX_LINE_BYTES, NodeFailed, Offer, notice_dead_machines
+from fleet.launch.lobby import Lobby, Return, Visitor
+from fleet.launch.messages import PROTOCOL, HungUpError, NodeFailed, Offer
 from fleet.launch.options import Nodes
-from fleet.launch.seats import choose, seat
+from fleet.launch.reach import SLIP_S, SUSPECT_S, Patience, probe
+from fleet.launch.seats import choose, how_to_come, seat
 from fleet.net import Endpoint
 
 log = logging.getLogger("fleetrun")
 
 LAST_CALL_S = 3.0
 """How long nobody new must have come before a job begins with fewer machines than it may have."""
+FAREWELL_S = 5.0
+"""How long a machine that can be reached may take to hear that the job is over."""
 STOPPING_S = 20.0
 """How much longer than for a machine that is not there we wait for one that is, and stops its workers."""
 _REMIND_S = 10.0
@@ -62,6 +65,7 @@ class Host:
         own: Offer,
         token: JobToken,
         timeout_s: float,
+        patience: Patience,
     ) -> None:
         """Begin to gather; `own` is what this machine brings, at index `rank`."""
         self._point = point
@@ -69,11 +73,13 @@ class Host:
         self._max_restart = max_restart
         self._token = token
         self._timeout_s = timeout_s
+        self._patience = patience
+        self._is_hurried = False
         self._selector = selectors.DefaultSelector()
-        self._lobby: Lobby | None = Lobby(listener, self._selector, nodes, own, token, self._holder_of)
+        self._lobby = Lobby(listener, self._selector, nodes, own, token, self._holder_of, self._find)
         self.own_end, inner_end = socket.socketpair()
         """Where the launcher of this machine speaks and listens."""
-        self._own = Guest(inner_end, "", rank, own)
+        self._own = Guest(inner_end, "", rank, own, token)
         self._guests = [self._own]
         """In the order in which they came."""
         self._offers: list[Offer] = []
@@ -84,26 +90,46 @@ class Host:
         self._thread = threading.Thread(target=self._run, name="meeting-point", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """Wait until everybody has been told; the launcher has closed its end."""
-        self._thread.join(timeout=5)
+    def close(self, is_hurried: Callable[[], bool]) -> None:
+        """Wait until everybody has been told, or is given up; the launcher has closed its end.
+
+        In a hurry, machines that cannot be reached are not waited for.
+        """
+        while self._thread.is_alive():
+            self._thread.join(timeout=0.1)
+            self._is_hurried = self._is_hurried or is_hurried()
 
     def _run(self) -> None:
         try:
             while self._own in self._guests:
-                tick_s = _GATHERING_TICK_S if self._state is _State.GATHERING else _TICK_S
-                for key, _ in self._selector.select(tick_s):
-                    if isinstance(key.data, Guest):
-                        self._read(key.data)
-                    else:
-                        self._open_the_door(key.data)
-                if self._lobby is not None:
-                    self._lobby.forget_the_silent()
-                self._move_on()
+                self._serve()
             if self._state is not _State.OVER:
                 self._end(f"fleetrun was stopped at the meeting point {self._point}", 1)
+            self._say_farewell()
         finally:
             self._leave()
+
+    def _serve(self) -> None:
+        tick_s = _TICK_S if self._state is _State.RUNNING else _GATHERING_TICK_S
+        for key, _ in self._selector.select(tick_s):
+            if isinstance(key.data, Guest):
+                if key.fileobj is key.data.connection:  # and not replaced a moment ago
+                    self._read(key.data)
+            else:
+                self._open_the_door(key.data)
+        self._lobby.forget_the_silent()
+        for guest in list(self._guests):
+            self._look_after(guest)
+        self._move_on()
+
+    def _say_farewell(self) -> None:
+        """Stay until every machine has heard the end, or is given up."""
+        until = time.monotonic() + FAREWELL_S
+        while untold := [guest for guest in self._guests if guest.conversation.has_unheard]:
+            is_any_missed = any(guest.missed_since is not None for guest in untold)
+            if time.monotonic() > until and (self._is_hurried or not is_any_missed):
+                return
+            self._serve()
 
     def _move_on(self) -> None:
         now = time.monotonic()
@@ -147,7 +173,7 @@ class Host:
             else:
                 self._tell_sealed(guest, say="over", reason=_FULL, code=2)
         if not self._goes_on:
-            self._close_the_door(_FULL)
+            self._lobby.shut(_FULL)
         for place, guest in enumerate(members):
             guest.place, guest.offer, guest.is_done = place, None, False
             begin = {"say": "begin", "rank": place, "host": members.index(self._own), "offers": listed}
@@ -159,7 +185,7 @@ class Host:
 
     @property
     def _goes_on(self) -> bool:
-        """Whether there may be another round, so that the door stays open."""
+        """Whether there may be another round, so that the door stays open for newcomers."""
         return self._max_restart > 0 or self._nodes.is_range
 
     def _could_grow(self) -> bool:
@@ -178,33 +204,59 @@ class Host:
             return None
         return next((guest.offer.host for guest in self._guests if guest.offer and guest.rank == rank), None)
 
+    def _find(self, name: str) -> Guest | None:
+        return next((guest for guest in self._guests if guest.name == name and guest is not self._own), None)
+
     def _open_the_door(self, visitor: Visitor | None) -> None:
-        if self._lobby is None or (guest := self._lobby.serve(visitor)) is None:
-            return
-        notice_dead_machines(guest.socket)
-        self._selector.register(guest.socket, selectors.EVENT_READ, guest)
-        self._guests.append(guest)
-        self._arrived_at = time.monotonic()
-        self._tell(guest, say="welcome")
-        if self._state is _State.RUNNING:
-            self._tell(guest, say="wait")
+        match self._lobby.serve(visitor):
+            case Guest(connection=socket.socket() as connection) as guest:
+                probe(connection, self._patience)
+                self._selector.register(connection, selectors.EVENT_READ, guest)
+                self._guests.append(guest)
+                self._arrived_at = time.monotonic()
+                guest.welcome()
+                if self._state is _State.RUNNING:
+                    self._tell(guest, say="wait")
+            case Return(guest, connection, session):
+                probe(connection, self._patience)
+                if not guest.welcome_back(self._selector, connection, session):
+                    self._cut(guest)
+
+    def _look_after(self, guest: Guest) -> None:
+        """Notice that a machine cannot be reached, or can again, or is to be given up."""
+        if (why := guest.why_given_up(self._patience)) is not None:
+            self._lose(guest, why)
+        elif guest.missed_since is None and guest.silent_s > SUSPECT_S:
+            guest.missed_since = time.monotonic() - guest.silent_s
+            log.warning("%s cannot be reached; waiting for it for up to %s", self._where(guest), self._patience)
+        elif guest.missed_since is not None and guest.silent_s < SUSPECT_S / 2 and guest.connection is not None:
+            missed_s = time.monotonic() - guest.missed_since
+            guest.missed_since = None
+            log.warning("%s can be reached again, after %.0f s", self._where(guest), missed_s)
+
+    def _where(self, guest: Guest) -> str:
+        if guest.place is not None:
+            return f"machine {guest.place} ({self._offers[guest.place].host})"
+        return "a machine" if guest.offer is None else guest.offer.host
 
     def _read(self, guest: Guest) -> None:
-        chunk = hear(guest.socket)
-        guest.heard += chunk
-        *lines, guest.heard = guest.heard.split(b"\n")
         try:
-            for line in lines:
-                self._hear(guest, line)
-            if not chunk or len(guest.heard) > MAX_LINE_BYTES:
-                raise CommunicationError("gone, or not a launcher")
-        except Exception:  # of whatever kind: what one machine says must not end the meeting of the others
-            self._lose(guest)
+            for message in guest.messages():
+                self._hear(guest, message)
+        except HungUpError as error:
+            self._lose(guest, str(error))
+        except ConnectionError:  # it has ended with words unheard; or what lies between us has ended the connection
+            guest.cut(self._selector, SLIP_S, "its fleetrun ended or the network broke")
+        except OSError:
+            self._cut(guest)
+        except Exception as error:  # of whatever kind: what one machine says must not end the meeting of the others
+            self._lose(guest, f"it said what cannot be understood ({error})")
 
-    def _hear(self, guest: Guest, line: bytes) -> None:
-        message = json.loads(line)
-        if not isinstance(message, dict):
-            raise CommunicationError("not a message of fleetrun")
+    def _cut(self, guest: Guest) -> None:
+        """Its connection is of no use any more, and that may be the network's fault."""
+        guest.cut(self._selector, self._patience.seconds, f"it could not be reached for {self._patience}")
+
+    def _hear(self, guest: Guest, message: dict[str, Any]) -> None:
         match message.get("say"):
             case "done":
                 guest.is_done = guest.place is not None
@@ -225,14 +277,14 @@ class Host:
         guest.offer, guest.place = Offer.from_json(message.get("offer") or {}), None
         self._arrived_at = time.monotonic()
 
-    def _lose(self, guest: Guest) -> None:
-        """A connection has ended: that of a member of the round that runs is a failure."""
+    def _lose(self, guest: Guest, why: str) -> None:
+        """A machine is gone: one of the round that runs is a failure."""
+        if guest not in self._guests:
+            return
         self._guests.remove(guest)
-        self._selector.unregister(guest.socket)
-        guest.socket.close()
+        guest.cut(self._selector, 0.0, why)
         if guest.place is not None and guest is not self._own and self._state is _State.RUNNING:
-            where = f"machine {guest.place} ({self._offers[guest.place].host})"
-            self._fail(NodeFailed(f"{where} is gone: its fleetrun ended or the network broke", 1, time.time()), guest)
+            self._fail(NodeFailed(f"{self._where(guest)} is gone: {why}", 1, time.time()), guest)
 
     def _fail(self, failure: NodeFailed, guest: Guest) -> None:
         for member in self._stragglers():
@@ -257,7 +309,7 @@ class Host:
         if self._state is _State.OVER:
             return
         self._state = _State.OVER
-        self._close_the_door("the job has ended")  # who comes now is meant for another job
+        self._lobby.shut("the job has ended")  # who comes now is meant for another job
         for guest in self._guests:
             if guest not in but:
                 self._tell_sealed(guest, say="over", reason=reason, code=code)
@@ -269,9 +321,8 @@ class Host:
         self._tell(guest, **message)
 
     def _tell(self, guest: Guest, **message: Any) -> None:
-        if not say(guest.socket, **message):
-            with contextlib.suppress(OSError):
-                guest.socket.shutdown(socket.SHUT_RDWR)  # then we hear its end, and lose it, when its turn comes
+        if not guest.tell(**message):
+            self._cut(guest)
 
     def _count_missing(self, num_here: int) -> tuple[int, str]:
         least = f"at least {self._nodes.least}" if self._nodes.is_range else str(self._nodes.least)
@@ -279,22 +330,17 @@ class Host:
 
     def _what_is_missing(self, num_here: int) -> str:
         missing, of = self._count_missing(num_here)
-        remedy = "start fleetrun there, or check that they can reach this address"
-        if net.is_loopback(self._point.host) or any(map(net.is_loopback, net.resolve(self._point.host))):
-            remedy += f" ({self._point.host} is loopback on this machine: the others need an address that leads here)"
-        return f"waited for {missing} of {of} machines at {self._point}; {remedy}"
-
-    def _close_the_door(self, reason: str) -> None:
-        if self._lobby is not None:
-            self._lobby.close(reason)
-            self._lobby = None
+        return f"waited for {missing} of {of} machines at {self._point}; {how_to_come(self._point)}"
 
     def _leave(self) -> None:
-        self._close_the_door("the job has ended")
+        self._lobby.close()
         for guest in self._guests:
+            if guest.connection is None:
+                continue
             # A connection that is closed with words unheard takes back what it has not delivered yet.
-            guest.socket.setblocking(False)
-            while hear(guest.socket):
-                pass
-            guest.socket.close()
+            guest.connection.setblocking(False)
+            with contextlib.suppress(OSError):
+                while guest.connection.recv(1 << 16):
+                    pass
+            guest.connection.close()
         self._selector.close()

@@ -158,6 +158,8 @@ class Lives:
 
 def how_it_died(status: int) -> str:
     """`was killed by SIGKILL`, `ended with exit code 1`."""
+    if status == 0:
+        return "was stopped, though its workers have not finished"
     return f"was killed by {signal_name(-status)}" if status < 0 else f"ended with exit code {status}"
 
 

@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.errors import CommunicationError
+from fleet.launch.guest import Guest, say
 from fleet.launch.job_token import JobToken, is_nonce, new_nonce
-from fleet.launch.messages import Offer
+from fleet.launch.messages import PROTOCOL, Offer
 from fleet.launch.options import Nodes
 
-PROTOCOL = "fleetrun/4"
 _HELLO_S = 5.0
 _MAX_STRANGERS = 256
 """How many may stand at the door without having said who they are; then the one who came first is sent away."""
 _MAX_HELLO_BYTES = 1 << 18
 _SEND_S = 5.0
-"""How long a launcher may take nothing of what it is told; then it counts as gone."""
+"""How long a launcher may take nothing of what it is told; then its connection is given up."""
+_FORGOTTEN = "the job does not count on this machine any more"
 
 
 @dataclass(eq=False)
@@ -37,31 +38,19 @@ class Visitor:
     challenge: str = ""
 
 
-@dataclass(eq=False)
-class Guest:
-    """A launcher that was admitted, as the meeting point sees it."""
+@dataclass(frozen=True)
+class Return:
+    """A launcher that was here before, over a new connection."""
 
+    guest: Guest
     socket: socket.socket
     session: str
-    """Names the conversation, for seals; empty where no token was given."""
-    rank: int | None
-    """The index it asked for."""
-    offer: Offer | None
-    """What it brings to the next round; None while it is in one."""
-    place: int | None = None
-    """Its index in the round that runs."""
-    is_done: bool = False
-    heard: bytes = b""
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether it is ready for the next round."""
-        return self.offer is not None
+    """Names this return, for seals."""
 
 
 @dataclass(eq=False, repr=False)
 class Lobby:
-    """Admits the launchers that fit the job.
+    """Admits the launchers that fit the job, and those that come back after the network broke.
 
     Where the user gave a token, a launcher must first prove that it has the same, and learns nothing of the job before.
     """
@@ -73,13 +62,16 @@ class Lobby:
     token: JobToken
     holder_of: Callable[[int], str | None]
     """Which machine has a rank already, if that is reason enough to refuse another."""
+    find: Callable[[str], Guest | None]
+    """The guest of this name, if the job counts on it."""
+    _is_shut: bool = field(default=False, init=False)
     _visitors: list[Visitor] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.listener.setblocking(False)
         self.selector.register(self.listener, selectors.EVENT_READ)
 
-    def serve(self, visitor: Visitor | None) -> Guest | None:
+    def serve(self, visitor: Visitor | None) -> Guest | Return | None:
         """Open the door (None) or hear a visitor, of whom the selector has told; the guest, if one was admitted."""
         if visitor is not None:
             return self._read(visitor) if visitor in self._visitors else None
@@ -92,10 +84,17 @@ class Lobby:
         for visitor in [one for one in self._visitors if time.monotonic() > one.deadline]:
             self._drop(visitor)
 
-    def close(self, reason: str) -> None:
-        """Nobody is let in any more; those at the door are told why."""
+    def shut(self, reason: str) -> None:
+        """From now on let in only who comes back; newcomers at the door are told why, later ones to try again."""
+        self._is_shut = True
         for visitor in list(self._visitors):
-            say(visitor.socket, error=reason)
+            if not _is_back(visitor.hello):
+                say(visitor.socket, error=reason)
+                self._drop(visitor)
+
+    def close(self) -> None:
+        """Nobody is let in any more."""
+        for visitor in list(self._visitors):
             self._drop(visitor)
         self.selector.unregister(self.listener)
         self.listener.close()
@@ -116,8 +115,11 @@ class Lobby:
         self._visitors.remove(visitor)
         self.selector.unregister(visitor.socket)
 
-    def _read(self, visitor: Visitor) -> Guest | None:
-        chunk = hear(visitor.socket)
+    def _read(self, visitor: Visitor) -> Guest | Return | None:
+        try:
+            chunk = visitor.socket.recv(1 << 16)
+        except OSError:
+            chunk = b""
         visitor.heard += chunk
         if not chunk or len(visitor.heard) > _MAX_HELLO_BYTES:
             self._drop(visitor)
@@ -125,29 +127,54 @@ class Lobby:
             return self._answer(visitor)
         return None
 
-    def _answer(self, visitor: Visitor) -> Guest | None:
+    def _answer(self, visitor: Visitor) -> Guest | Return | None:
         """Admit a launcher of this job; tell another one what differs; drop what is not a launcher."""
         try:
             message = _read_message(visitor)
             if visitor.hello is None:
                 visitor.hello = message
-                complaint = self._one_sided_token(message)
-                if complaint is None and self.token.is_given:
+                if self._is_shut and not _is_back(message):
+                    say(visitor.socket, say="busy")
+                    self._drop(visitor)
+                    return None
+                complaint = self._unknown(message) if _is_back(message) else self._one_sided_token(message)
+                if complaint is None and (_is_back(message) or self.token.is_given):
                     visitor.challenge = new_nonce()
                     say(visitor.socket, say="prove", challenge=visitor.challenge)
                     return None
+                admitted: Guest | Return | str = complaint or self._judge(visitor, message)
+            elif _is_back(visitor.hello):
+                admitted = self._recognise(visitor, message)
             else:
-                complaint = self._check_proof(visitor, message)
-            guest = complaint or self._judge(visitor, visitor.hello)
+                admitted = self._check_proof(visitor, message) or self._judge(visitor, visitor.hello)
         except CommunicationError:
             self._drop(visitor)
             return None
-        if isinstance(guest, Guest):
+        if not isinstance(admitted, str):
             self._forget(visitor)
-            return guest
-        say(visitor.socket, error=guest)
+            return admitted
+        say(visitor.socket, error=admitted)
         self._drop(visitor)
         return None
+
+    def _unknown(self, hello: dict[str, Any]) -> str | None:
+        return None if self.find(str(hello["back"])) and is_nonce(hello.get("nonce")) else _FORGOTTEN
+
+    def _recognise(self, visitor: Visitor, message: dict[str, Any]) -> Return | str:
+        """The guest that comes back: the same launcher, in the round in which what it has heard has left it."""
+        assert visitor.hello is not None
+        guest = self.find(str(visitor.hello["back"]))
+        if guest is None:
+            return _FORGOTTEN
+        session = guest.name + _session(visitor)
+        said = {name: message.get(name) for name in ("heard", "restart")}
+        num_heard = said["heard"]
+        if not guest.key.fits(message.get("proof"), "return", session, said):
+            return "this machine did not prove that it is the one that was here before"
+        if type(num_heard) is not int or said["restart"] != guest.round_after(num_heard):
+            return "this machine is in another round of the job"
+        guest.conversation.acknowledge(num_heard)
+        return Return(guest, visitor.socket, session)
 
     def _one_sided_token(self, hello: dict[str, Any]) -> str | None:
         if (hello.get("nonce") is not None) == self.token.is_given:
@@ -176,24 +203,12 @@ class Lobby:
             return f"--rank {rank} does not fit {self.nodes} machines"
         if rank is not None and (holder := self.holder_of(rank)) is not None:
             return f"--rank {rank} is taken by {holder}; give each machine its own rank"
-        return Guest(visitor.socket, _session(visitor), rank, offer)
+        key = self.token if self.token.is_given else JobToken(new_nonce(), is_given=False)
+        return Guest(visitor.socket, _session(visitor), rank, offer, key)
 
 
-def say(connection: socket.socket, **message: Any) -> bool:
-    """Send one line; False if nobody takes it."""
-    try:
-        connection.sendall(json.dumps({"protocol": PROTOCOL, **message}).encode() + b"\n")
-    except OSError:
-        return False
-    return True
-
-
-def hear(connection: socket.socket) -> bytes:
-    """What a connection has to say, of which the selector has told; nothing if it is gone."""
-    try:
-        return connection.recv(1 << 16)
-    except OSError:
-        return b""
+def _is_back(hello: dict[str, Any] | None) -> bool:
+    return hello is not None and "back" in hello
 
 
 def _session(visitor: Visitor) -> str:

@@ -22,9 +22,10 @@ from fleet import env, net
 from fleet.errors import CommunicationError, DeadlineError, EndpointError, UsageError
 from fleet.launch.host import Host
 from fleet.launch.job_token import JobToken, is_nonce, new_nonce
-from fleet.launch.lobby import PROTOCOL
-from fleet.launch.messages import HungUpError, Line, Offer, notice_dead_machines
+from fleet.launch.link import Link, Seat
+from fleet.launch.messages import PROTOCOL, HungUpError, Line, Offer
 from fleet.launch.options import Nodes
+from fleet.launch.reach import Patience, probe
 from fleet.net import Endpoint
 
 log = logging.getLogger("fleetrun")
@@ -37,29 +38,8 @@ _OWN_REFUSALS_S = 2.0
 """How long our own port may be taken by another launcher of the job that does not listen yet."""
 
 
-@dataclass(frozen=True)
-class Link:
-    """A launcher's connection to the meeting point."""
-
-    point: Endpoint
-    address: str
-    """This machine's address in the job."""
-    line: Line
-    session: str
-    """Names the conversation, for seals; empty where no token was given, and on the machine of the meeting point."""
-    host: Host | None = None
-    """The meeting point itself, if it is here."""
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether the other side has a token to prove."""
-        return self.session != ""
-
-    def close(self) -> None:
-        """Leave the meeting point; the host, if it is here, ends as soon as everybody has been told."""
-        self.line.close()
-        if self.host is not None:
-            self.host.close()
+class _BusyError(CommunicationError):
+    """A job that needs nobody else has the meeting point."""
 
 
 def timeout_s() -> float:
@@ -78,18 +58,33 @@ def join(
     """Come to `point` with an offer; the launcher on the machine of `point` becomes the host.
 
     `make_offer` is given this machine's address in the job and holds its ports. Where several launchers run on the
-    machine of `point` the first is the host; it has rank 0 unless it was given another.
+    machine of `point` the first is the host; it has rank 0 unless it was given another. Where another job has the
+    meeting point, its end is waited for.
     """
-    listener = _try_to_host(point) if net.is_local(point.host) else None
-    if listener is None:
-        return _join_as_guest(point, nodes, rank, token, make_offer)
-    try:
-        offer = make_offer(point.host)
-    except BaseException:
-        listener.close()
-        raise
-    host = Host(listener, point, nodes, max_restart, rank or 0, offer, token, timeout_s())
-    return Link(point, point.host, Line(host.own_end), "", host)
+    deadline = time.monotonic() + timeout_s()
+    patience = Patience.from_environment()
+    make_offer = functools.cache(make_offer)  # its ports are held once
+    reminder = _Reminder(point)
+    while True:
+        listener = _try_to_host(point) if net.is_local(point.host) else None
+        try:
+            if listener is None:
+                return _Knock(point, nodes, rank, token, make_offer, patience, deadline, reminder).join()
+            offer = make_offer(point.host)
+            host = Host(listener, point, nodes, max_restart, rank or 0, offer, token, timeout_s(), patience)
+            return Link(point, point.host, Line(host.own_end), patience, host=host)
+        except _BusyError:
+            if time.monotonic() > deadline:
+                raise DeadlineError(
+                    f"waited for the meeting point {point}, where a job runs that has all its machines; "
+                    "choose another port, or is this machine started twice?"
+                ) from None
+            reminder.tell(", where another job runs")
+            time.sleep(_RETRY_S)
+        except BaseException:
+            if listener is not None:
+                listener.close()
+            raise
 
 
 def _try_to_host(point: Endpoint) -> socket.socket | None:
@@ -104,55 +99,80 @@ def _try_to_host(point: Endpoint) -> socket.socket | None:
         raise EndpointError(f"cannot listen at the meeting point {point}: {error.strerror or error}") from error
 
 
-def _join_as_guest(
-    point: Endpoint, nodes: Nodes, rank: int | None, token: JobToken, make_offer: Callable[[str], Offer]
-) -> Link:
-    make_offer = functools.cache(make_offer)  # its ports are held once
-    try:
-        return _knock(point, nodes, rank, token, make_offer)
-    except EndpointError as error:
-        if not isinstance(error.__cause__, HungUpError):
+class _Reminder:
+    """Says from time to time what is waited for."""
+
+    def __init__(self, point: Endpoint) -> None:
+        self._point = point
+        self._at = time.monotonic() + _REMIND_S
+
+    def tell(self, more: str = "") -> None:
+        if time.monotonic() > self._at:
+            log.info("waiting for the meeting point %s%s", self._point, more)
+            self._at += _REMIND_S
+
+
+@dataclass(frozen=True)
+class _Knock:
+    """A launcher that comes to the meeting point as a guest."""
+
+    point: Endpoint
+    nodes: Nodes
+    rank: int | None
+    token: JobToken
+    make_offer: Callable[[str], Offer]
+    patience: Patience
+    deadline: float
+    reminder: _Reminder
+
+    def join(self) -> Link:
+        """Be welcomed; _BusyError if another job is there."""
+        try:
+            return self._once()
+        except EndpointError as error:
+            if not isinstance(error.__cause__, HungUpError):
+                raise
+        # A crowded door sends away who came first, whoever that is.
+        return self._once()
+
+    def _once(self) -> Link:
+        connection = _connect(self.point, self.deadline, self.reminder)
+        line = Line(connection)
+        try:
+            address = connection.getsockname()[0]
+            # Beside the host: others reach this machine by the name they reach the host by.
+            if net.is_loopback(address) or net.is_local(self.point.host):
+                address = self.point.host
+            offer = self.make_offer(address)
+            hello = {"protocol": PROTOCOL, "nnodes": str(self.nodes), "rank": self.rank, "offer": offer.to_json()}
+            connection.settimeout(_HANDSHAKE_S)
+            session, seat = self._introduce(line, hello)
+            probe(connection, self.patience)
+            connection.settimeout(None)
+        except BaseException:
+            line.close()
             raise
-    # A crowded door sends away who came first, whoever that is.
-    return _knock(point, nodes, rank, token, make_offer)
+        return Link(self.point, address, line, self.patience, session, seat)
 
-
-def _knock(
-    point: Endpoint, nodes: Nodes, rank: int | None, token: JobToken, make_offer: Callable[[str], Offer]
-) -> Link:
-    connection = _connect(point, time.monotonic() + timeout_s())
-    line = Line(connection)
-    try:
-        address = connection.getsockname()[0]
-        if net.is_loopback(address):  # beside the host: others reach this machine by the name they reach the host by
-            address = point.host
-        offer = make_offer(address)
-        hello = {"protocol": PROTOCOL, "nnodes": str(nodes), "rank": rank, "offer": offer.to_json()}
-        connection.settimeout(_HANDSHAKE_S)
-        session = _introduce(line, point, token, hello)
-        notice_dead_machines(connection)
-        connection.settimeout(None)
-    except BaseException:
-        line.close()
-        raise
-    return Link(point, address, line, session)
-
-
-def _introduce(line: Line, point: Endpoint, token: JobToken, hello: dict[str, Any]) -> str:
-    """Say hello, prove the token if one was given, and be welcomed; returns the session."""
-    nonce = ""
-    if token.is_given:
-        hello["nonce"] = nonce = new_nonce()
-    line.send(**hello)
-    answer = _receive_from_host(line, point)
-    session = nonce
-    if token.is_given and is_nonce(answer.get("challenge")):
-        session = answer["challenge"] + nonce
-        line.send(protocol=PROTOCOL, proof=token.seal("guest", session, hello))
-        answer = _receive_from_host(line, point)
-    if answer.get("say") != "welcome":
-        raise EndpointError(f"what listens at the meeting point {point} is not a fleetrun; choose another port")
-    return session
+    def _introduce(self, line: Line, hello: dict[str, Any]) -> tuple[str, Seat | None]:
+        """Say hello, prove the token if one was given, and be welcomed; returns the session, and how to come back."""
+        nonce = ""
+        if self.token.is_given:
+            hello["nonce"] = nonce = new_nonce()
+        line.send(**hello)
+        answer = _receive_from_host(line, self.point)
+        session = nonce
+        if self.token.is_given and is_nonce(answer.get("challenge")):
+            session = answer["challenge"] + nonce
+            line.send(protocol=PROTOCOL, proof=self.token.seal("guest", session, hello))
+            answer = _receive_from_host(line, self.point)
+        if answer.get("say") != "welcome":
+            raise EndpointError(
+                f"what listens at the meeting point {self.point} is not a fleetrun; choose another port"
+            )
+        name, ticket = answer.get("name"), self.token.value if self.token.is_given else answer.get("ticket")
+        is_known = is_nonce(name) and isinstance(ticket, str)
+        return session, Seat(str(name), JobToken(str(ticket), self.token.is_given)) if is_known else None
 
 
 def _receive_from_host(line: Line, point: Endpoint) -> dict[str, Any]:
@@ -166,12 +186,13 @@ def _receive_from_host(line: Line, point: Endpoint) -> dict[str, Any]:
         raise EndpointError(f"what listens at the meeting point {point} is not a fleetrun of this version")
     if "error" in answer:
         raise UsageError(f"the meeting point {point} refused this machine: {answer['error']}")
+    if answer.get("say") == "busy":
+        raise _BusyError("another job is there")
     return answer
 
 
-def _connect(point: Endpoint, deadline: float) -> socket.socket:
+def _connect(point: Endpoint, deadline: float, reminder: _Reminder) -> socket.socket:
     """Connect to the host, which may start later than this launcher."""
-    remind_at = time.monotonic() + _REMIND_S
     own_refusals_end = time.monotonic() + _OWN_REFUSALS_S if net.is_local(point.host) else None
     while True:
         left = deadline - time.monotonic()
@@ -187,7 +208,5 @@ def _connect(point: Endpoint, deadline: float) -> socket.socket:
                 raise EndpointError(
                     f"the meeting point {point} is in use by a program that does not listen there; choose another port"
                 ) from error
-        if time.monotonic() > remind_at:
-            log.info("waiting for the meeting point %s", point)
-            remind_at += _REMIND_S
+        reminder.tell()
         time.sleep(_RETRY_S)

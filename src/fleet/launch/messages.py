@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import threading
 import time
@@ -15,6 +16,7 @@ from fleet import net
 from fleet.errors import CommunicationError
 from fleet.net import Endpoint
 
+PROTOCOL = "fleetrun/5"
 MAX_LINE_BYTES = 1 << 20
 _MAX_AGE_S = 1e9
 
@@ -107,7 +109,11 @@ class JobOverError(CommunicationError):
 
 
 class HungUpError(CommunicationError):
-    """The other side has closed the connection."""
+    """The other side has closed the connection, or its process has ended."""
+
+
+class CutOffError(CommunicationError):
+    """The connection broke; that says nothing about the other side."""
 
 
 class Line:
@@ -115,7 +121,7 @@ class Line:
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
-        self._file = connection.makefile("rb")
+        self._heard = b""
         self._sending = threading.Lock()
 
     def send(self, **message: Any) -> None:
@@ -123,34 +129,44 @@ class Line:
         with contextlib.suppress(OSError), self._sending:
             self.socket.sendall(json.dumps(message).encode() + b"\n")
 
+    def is_ready(self, timeout_s: float) -> bool:
+        """Whether `receive` has something to read, be it the end, after waiting this long for it."""
+        if b"\n" in self._heard:
+            return True
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(1000 * timeout_s))
+
     def receive(self) -> dict[str, Any]:
         """The next message; CommunicationError if the connection ends or what comes is not one."""
+        while b"\n" not in self._heard:
+            chunk = self._read()
+            self._heard += chunk
+            if not chunk or len(self._heard) > MAX_LINE_BYTES:
+                raise CommunicationError("not a message of fleetrun") if self._heard else HungUpError("it hung up")
+        text, _, self._heard = self._heard.partition(b"\n")
         try:
-            text = self._file.readline(MAX_LINE_BYTES)
-            message = json.loads(text) if text.endswith(b"\n") else None
-        except ConnectionError as error:
-            raise HungUpError(str(error)) from error
-        except (OSError, ValueError, RecursionError) as error:
+            message = json.loads(text)
+        except (ValueError, RecursionError) as error:
             raise CommunicationError(str(error)) from error
-        if not text:
-            raise HungUpError("the connection closed")
         if not isinstance(message, dict):
             raise CommunicationError("not a message of fleetrun")
         return message
 
-    def close(self) -> None:
-        """End the connection; whoever waits in `receive` wakes."""
+    def _read(self) -> bytes:
+        try:
+            return self.socket.recv(1 << 16)
+        except ConnectionError as error:
+            raise HungUpError(str(error)) from error
+        except OSError as error:
+            raise CutOffError(str(error)) from error
+
+    def shut(self) -> None:
+        """End the conversation; whoever waits in `is_ready` or `receive` wakes."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
-        self._file.close()
+
+    def close(self) -> None:
+        """End the connection; nobody waits for it any more."""
+        self.shut()
         self.socket.close()
-
-
-def notice_dead_machines(connection: socket.socket) -> None:
-    """Let the kernel probe a silent connection, so that a machine without power is noticed within half a minute."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-    # Probes are sent on a silent connection only; this limits how long sent data may stay unanswered.
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 25_000)

@@ -32,14 +32,13 @@ SUDDEN_S = 2.0
 """How much later than its consequences the launcher may notice a sudden death."""
 
 
-def find_cause(children: Sequence[Child]) -> tuple[Child, float]:
-    """The child that began to end first, among those that failed, and when that was.
+def find_cause(failed: Sequence[Child]) -> tuple[Child, float]:
+    """The child that began to end first, of those that failed, and when that was.
 
     A process that raised or exited has noted the moment. One that was killed has not, and is noticed when the launcher
     comes to it, which on a busy machine is after its peers have noted their loss: so a sudden death shortly after the
     first note counts as before it. An abort does not: libraries abort over a lost peer.
     """
-    failed = [child for child in children if child.has_failed]
     first_note = min((child.noted_at for child in failed if child.noted_at is not None), default=math.inf)
 
     def began_at(child: Child) -> float:

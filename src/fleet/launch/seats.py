@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fleet.launch.lobby import Guest
+from fleet import net
+from fleet.launch.guest import Guest
+from fleet.net import Endpoint
 
 
 def choose(guests: Iterable[Guest], most: int) -> list[Guest]:
@@ -23,3 +25,11 @@ def seat(guests: list[Guest], most: int) -> list[Guest]:
     free = iter([number for number in range(most) if number not in seats])
     seats |= {next(free): guest for guest in guests if guest.rank is None}
     return [seats[number] for number in sorted(seats)]
+
+
+def how_to_come(point: Endpoint) -> str:
+    """What to do about machines that have not come."""
+    remedy = "start fleetrun there, or check that they can reach this address"
+    if net.is_loopback(point.host) or any(map(net.is_loopback, net.resolve(point.host))):
+        remedy += f" ({point.host} is loopback on this machine: the others need an address that leads here)"
+    return remedy

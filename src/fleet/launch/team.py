@@ -2,8 +2,9 @@
 
 A `Round` is one attempt at the job: who takes part, and how often it was started before. A team meets for a round, runs
 it, and meets again if the job goes on. In a round, `done` says that a machine's workers have finished, `failed` that
-one of its processes failed; a connection that closes says that a machine is gone. What this launcher learns arrives as
-news of the round it is about. The meeting point (`host`) decides; on a single machine, the team itself does.
+one of its processes failed; a connection that closes says that a machine is gone, and one that breaks is made anew
+(`link`). What this launcher learns arrives as news of the round it is about. The meeting point (`host`) decides; on a
+single machine, the team itself does.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fleet.errors import CommunicationError, DeadlineError, EndpointError
 from fleet.launch import meeting
 from fleet.launch.host import STOPPING_S
 from fleet.launch.job_token import JobToken
+from fleet.launch.link import Link
 from fleet.launch.messages import AllDone, JobOverError, NodeFailed, Offer, Regroup
 from fleet.launch.options import Nodes
 from fleet.net import Endpoint
@@ -57,7 +59,7 @@ class Team:
         """This launcher's own until the first round, then that of the job: the same on every machine."""
         self._max_restart = max_restart
         self._nodes = Nodes(1, 1)
-        self._link: meeting.Link | None = None
+        self._link: Link | None = None
         self._round: Round | None = None
         self.has_begun = False
         """Whether there was a round, so that the others count on this machine."""
@@ -101,13 +103,13 @@ class Team:
             message = {"say": "again", "restart": self._round.restart + 1, "offer": offer.to_json()}
             if self._link.is_sealed:
                 message["proof"] = self.token.seal("guest", self._link.session, message)
-            self._link.line.send(**message)
+            self._link.send(**message)
         return self._await_round(self._link)
 
     def done(self) -> None:
         """Tell the others that this machine's workers have finished."""
         if self._link is not None:
-            self._link.line.send(say="done")
+            self._link.send(say="done")
         elif self._round is not None:
             self._round.news.put(AllDone())
 
@@ -115,16 +117,17 @@ class Team:
         """Tell the others that a process of this machine failed."""
         self._num_failures += 1
         if self._link is not None:
-            self._link.line.send(**failure.to_json())
+            self._link.send(**failure.to_json())
 
-    def close(self) -> None:
-        """Leave the team."""
-        if self._link is not None:
-            self._link.close()
-        if self._reader is not None:
-            self._reader.join(timeout=5)
+    def close(self, is_hurried: Callable[[], bool] = lambda: False) -> None:
+        """Leave the team; unless in a hurry, wait for machines out of reach, so that they hear how the job ended."""
+        if self._link is None or self._reader is None:
+            return
+        self._link.close(is_hurried)
+        self._reader.join(timeout=10)
+        self._link.release()
 
-    def _await_round(self, link: meeting.Link) -> Round:
+    def _await_round(self, link: Link) -> Round:
         """Wait for the list of machines, at most as long as launchers wait for each other.
 
         One for whom the job has no room now waits as long as the job runs, whose end is the end of the waiting.
@@ -174,12 +177,12 @@ class Team:
             raise CommunicationError(f"the meeting point sent round {restart} with index {index}")
         return this
 
-    def _read(self, link: meeting.Link) -> None:
+    def _read(self, link: Link) -> None:
         """Turn what the meeting point says into news of the round it is about, or into an answer of a meeting."""
         news: SimpleQueue[Any] = SimpleQueue()
         try:
             while True:
-                message = link.line.receive()
+                message = link.receive()
                 match message.get("say"):
                     case "failed":
                         news.put(NodeFailed.from_json(message))
@@ -194,6 +197,6 @@ class Team:
                     case "wait" | "over":
                         self._answers.put((message, news))
         except Exception as error:  # of whatever kind: without this thread nothing would ever be heard
-            gone = f"{self._host_name} is gone: its fleetrun ended or the network broke"
+            gone = f"{self._host_name} is gone: {error}"
             news.put(NodeFailed(gone, 1, time.time()))
-            self._answers.put(({"say": "over", "reason": f"{self._host_name} is gone ({error})"}, news))
+            self._answers.put(({"say": "over", "reason": gone}, news))

@@ -16,10 +16,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from queue import Empty
 
+from fleet import env
 from fleet.errors import UsageError
 from fleet.launch import guard, lives, report, unserved
+from fleet.launch.chaos.agent import Agent, Calm
 from fleet.launch.child import Child, exit_code
-from fleet.launch.durable import recovery_s
+from fleet.launch.durable import has_journal, recovery_s
 from fleet.launch.follow import Follower
 from fleet.launch.guard import Guard
 from fleet.launch.lives import Lives
@@ -66,7 +68,13 @@ class Attempt:
     """Runs a plan to its end."""
 
     def __init__(
-        self, plan: LaunchPlan, logs: list[int], job_id: str, watchman: Guard, locks: list[int] | None = None
+        self,
+        plan: LaunchPlan,
+        logs: list[int],
+        job_id: str,
+        watchman: Guard,
+        locks: list[int] | None = None,
+        chaos: Agent | Calm | None = None,
     ) -> None:
         self._plan = plan
         self._logs = logs
@@ -76,6 +84,7 @@ class Attempt:
         self._logs_from = [os.fstat(file).st_size for file in logs]  # logs of an earlier attempt are continued
         self._job_id = job_id
         self._guard = watchman
+        self._chaos = chaos or Calm()
         self._events = plan.layout.round.news
         self._was_signalled = False
         self._children: list[Child] = []
@@ -111,6 +120,7 @@ class Attempt:
                 raise UsageError(f"cannot start {process.name}: {error.strerror or error}") from error
         for child in self._children:
             child.when_it_exits(self._events.put)
+        self._chaos.start(lambda: list(self._children), self.lives.excuse)
 
     def _start_one(self, place: int, life: int) -> Child:
         process = self._plan.processes[place]
@@ -160,9 +170,9 @@ class Attempt:
                         log.info("the workers have finished; waiting for %s to be back", ", ".join(away))
                 case Forsaken(text):
                     return self._end_in_vain(text)
-                case Child(status=0) if event.plan.role == "server":
+                case Child(status=0) if event.plan.role == "server" and not self._is_stopped_early(event):
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
-                case Child(status=0):
+                case Child(status=0) if event.plan.role == "worker":
                     if all(worker.status == 0 for worker in self._workers()):
                         team.done()
                         if self._plan.layout.num_nodes > 1:
@@ -174,21 +184,22 @@ class Attempt:
                     return self._fail()
         return self._finish()
 
+    def _is_stopped_early(self, server: Child) -> bool:
+        """Whether somebody else has told a server of a durable job to stop, while it was needed."""
+        folder = server.plan.variables.get(env.FLEET_DURABLE.name)
+        return folder is not None and has_journal(folder, f"server-{server.plan.index}")
+
     def _workers(self) -> list[Child]:
         return [child for child in self._children if child.plan.role == "worker"]
 
     def _is_over(self) -> bool:
-        """Whether all workers of the job have finished and its servers are no longer waited for.
+        """Whether all workers of the job have finished, and every process that died is back.
 
-        Those of a durable job put their files away when every worker has left. One that died before it could comes back
-        to do so.
+        Servers of a durable job remove their files when they are told to stop, and one that is dead cannot.
         """
         if self._all_done_at is None:
             return False
-        if not self.lives.is_durable or not (self._running() or self.lives.away):
-            return True
-        patience_s = recovery_s() if self.lives.away else GRACE_S
-        return time.monotonic() > self._all_done_at + patience_s
+        return not self.lives.away or time.monotonic() > self._all_done_at + recovery_s()
 
     def _next_event(self) -> Event | None:
         """What happened next, or None if nothing did for a while."""
@@ -226,6 +237,7 @@ class Attempt:
         return RoundOutcome(0, is_final=False)
 
     def _finish(self) -> RoundOutcome:
+        self._chaos.stop()
         if not self.lives.is_durable and any(child.has_failed for child in self._children):
             return self._fail()
         if complaint := unserved.complaint(zip(self._children, self._logs_from, strict=True)):
@@ -252,6 +264,7 @@ class Attempt:
 
     def _fail(self, *elsewhere: NodeFailed) -> RoundOutcome:
         """End the attempt over a failure here or on other machines; whichever began first is the cause."""
+        self._chaos.stop()
         heard: list[NodeFailed | Regroup] = list(elsewhere)
         # A child that has begun to end but is not gone may be the cause of what we saw; its exit comes in moments.
         self._drain(lambda: not any(child.is_leaving for child in self._children), SETTLE_S, heard)
@@ -264,7 +277,8 @@ class Attempt:
         cause, began_at = report.find_cause(failed)
         assert cause.status is not None
         what = f"{report.one_line(cause)} on {self._plan.layout.host} (pid {cause.pid})"
-        self._plan.layout.team.failed(NodeFailed(what, exit_code(cause.status), began_at))
+        code = exit_code(cause.status) or 1
+        self._plan.layout.team.failed(NodeFailed(what, code, began_at))
         if self._plan.layout.num_nodes > 1:
             self._drain(lambda: any(is_before(one, began_at) for one in heard), HEARSAY_S, heard)
         self._stop(signal.SIGTERM)
@@ -275,10 +289,11 @@ class Attempt:
             return failed_elsewhere(heard, f"after it, on this machine: {text}")
         aborted = report.abort_line(self._children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
         complaints = tuple(filter(None, (text, self.lives.given_up.get(cause), aborted, *self._unstopped())))
-        return RoundOutcome(exit_code(cause.status), complaints, is_final=is_any_final(heard))
+        return RoundOutcome(code, complaints, is_final=is_any_final(heard))
 
     def _stop(self, number: int) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""
+        self._chaos.stop()
         started = time.monotonic()
         for child in self._running():
             if not child.was_told_to_stop:
@@ -322,6 +337,7 @@ class Attempt:
             steps.callback(guard.sweep, self._job_id)
             for child in self._children:
                 steps.callback(self._release, child)
+            steps.callback(self._chaos.stop)  # the first to be called
 
     def _release(self, child: Child) -> None:
         child.signal(signal.SIGKILL)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.observe.waiting import workers_text
-from fleet.ps import storage
+from fleet.ps import presence, storage
 from fleet.ps.ledger import Taken
 from fleet.ps.proto import ps_pb2
 from fleet.ps.saves import IDLE_S, Moment, Moved, Saves, Write, copied
@@ -125,7 +125,7 @@ class Cuts:
                 elif time.monotonic() >= deadline:
                     return Reply(busy=self._busy(unfinished), num_files=unfinished.num_files if unfinished else 0)
                 else:
-                    self._changed.wait(_POLL_S)
+                    presence.wait_for(self._changed, lambda: False, _POLL_S)
             with core.gate.closed:
                 taken = self._taken()
                 if not core.door.is_shut:
@@ -143,7 +143,9 @@ class Cuts:
             if cut.moment is None:
                 cut.wanted = wanted
                 self._core.door.shut(wanted)
-                self._changed.wait_for(lambda: self._cut is not cut or not self._missing(cut), header.timeout_ms / 1000)
+                presence.wait_for(
+                    self._changed, lambda: self._cut is not cut or not self._missing(cut), header.timeout_ms / 1000
+                )
                 if self._cut is cut and (late := self._restarted(cut)):
                     self._drop(cut, f"{workers_text(late)} began a new life before all its pushes had come")
                 if self._cut is not cut:

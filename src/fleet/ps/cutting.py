@@ -114,8 +114,8 @@ class _Cutting:
         while pending:
             if missing and time.monotonic() > deadline:
                 raise CheckpointError(
-                    f"waited {PUSHES_S:g} s for a push of {workers_text(sorted(missing))} that has reached some servers "
-                    f"and not server {client.transports[pending[0]].endpoint}; is it gone? Training goes on: save again"
+                    f"waited {PUSHES_S:g} s for a push of {workers_text(sorted(missing))} that other servers have to "
+                    f"reach server {client.transports[pending[0]].endpoint}; is it gone? Training goes on: save again"
                 )
             answers = self._answers(Phase.TAKE, pending, wanted=wanted, wait_s=_WAIT_S)
             missing.clear()

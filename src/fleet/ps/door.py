@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
+from fleet.ps import presence
 from fleet.ps.ledger import Taken
 
 WAIT_S = 5.0
@@ -29,12 +30,12 @@ class Door:
     def wait(self, worker: int, incarnation: int, sequence: int) -> bool:
         """Wait until a push may come in, for a while; whether it may."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._admits(worker, incarnation, sequence), WAIT_S)
+            return presence.wait_for(self._changed, lambda: self._admits(worker, incarnation, sequence), WAIT_S)
 
     def wait_open(self) -> bool:
         """Wait until everything may come in, for a while; whether it may."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self.is_shut, WAIT_S)
+            return presence.wait_for(self._changed, lambda: not self.is_shut, WAIT_S)
 
     def shut(self, allowed: Sequence[Taken]) -> None:
         """Of each worker only these pushes come in from now on."""

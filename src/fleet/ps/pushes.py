@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fleet.ps import presence
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.proto import ps_pb2
@@ -83,11 +84,13 @@ class Pushes:
                 updates = rounds.complete()
             if updates is None:
                 return 0
-            core.record(Kind.STEP, [update.record for update in updates if update.record is not None])
             try:
+                core.state.held.check(updates)
+                core.record(Kind.STEP, [update.record for update in updates if update.record is not None])
                 skipped = core.state.step(updates)
+            except JournalWriteError:  # nothing has happened
+                raise
             except Exception as error:
-                # Some of it may have been applied: the step can neither be taken back nor done again.
                 with core.changed:
                     core.failure = f"step {rounds.version} failed on this server: {error}; load a checkpoint"
                     rounds.drop()
@@ -132,6 +135,7 @@ class Pushes:
     def _apply(self, update: PushedUpdate) -> int:
         """Apply a push by itself."""
         core = self._core
+        core.state.held.check([update])
         if update.record is not None:
             core.record(Kind.PUSH, [update.record])
         try:
@@ -184,6 +188,7 @@ class Pushes:
         return rows
 
     def _pulled(self, holdings: Holdings, pulls: Sequence[TablePull]) -> list[Any]:
+        presence.reserve(sum(4 * len(part.keys) * holdings.job.tables[part.table].width for part in pulls))
         self._core.state.stats.count(pulls=1, pulled_rows=sum(len(part.keys) for part in pulls))
         return [holdings.pull(*part) for part in pulls]
 

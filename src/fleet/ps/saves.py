@@ -22,7 +22,7 @@ import numpy.typing as npt
 from fleet import checkpoint
 from fleet.checkpoint import ReadableTable
 from fleet.errors import CheckpointError, DeadlineError, FleetError
-from fleet.ps import storage
+from fleet.ps import presence, storage
 from fleet.ps.holdings import Holdings
 from fleet.ps.proto import ps_pb2
 
@@ -97,6 +97,8 @@ class Write(threading.Thread):
         self._work: Callable[[Moved], str] | None = work
         self._pieces = ""
         self._failure: FleetError | None = None
+        self.is_over = False
+        self._changed = threading.Condition()
 
     def run(self) -> None:
         work, self._work = self._work, None
@@ -109,6 +111,9 @@ class Write(threading.Thread):
             self._failure = CheckpointError(f"a save into {self.folder} failed: {error!r}")
         if self._failure is not None:
             log.error("%s", self._failure)
+        with self._changed:
+            self.is_over = True
+            self._changed.notify_all()
 
     def _count(self) -> None:
         self.num_files += 1
@@ -124,15 +129,16 @@ class Write(threading.Thread):
 
     def answer(self, timeout_s: float) -> ps_pb2.SaveReply.Header:
         """How far it is after `timeout_s` at the latest; CheckpointError if it has failed."""
-        self.join(LONGEST_S if self._is_awaited else timeout_s)
-        is_written = not self.is_alive()  # asked before its account is looked at
-        if self._is_awaited and not is_written:
+        with self._changed:
+            limit_s = LONGEST_S if self._is_awaited else timeout_s
+            is_over = presence.wait_for(self._changed, lambda: self.is_over, limit_s)
+        if self._is_awaited and not is_over:
             raise DeadlineError(f"waited {LONGEST_S:g} s for this server to write into {self.folder}")
         if self._failure is not None:
             raise self._failure
         return ps_pb2.SaveReply.Header(
             pieces=self._pieces,
-            is_written=is_written,
+            is_written=is_over,
             num_files=self.num_files,
             version=self.moment.version,
             steps=self.moment.steps,
@@ -177,7 +183,7 @@ class Saves:
     def unfinished(self) -> Write | None:
         """A save that is being written."""
         with self._noting:
-            return next((one for one in self._writes.values() if one.is_alive()), None)
+            return next((one for one in self._writes.values() if not one.is_over), None)
 
     @staticmethod
     def answer(known: Write, header: ps_pb2.SaveRequest.Header) -> ps_pb2.SaveReply.Header:

@@ -11,21 +11,28 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fleet import env, roles
 from fleet.errors import FleetError, UsageError
 from fleet.net import Endpoint
+from fleet.observe import chaos_notes
 from fleet.observe.logs import show_logs
 from fleet.ps.grpc_server import GrpcServer, check_exposure
+from fleet.ps.own_token import token_for
+from fleet.ps.roots import set_roots
+from fleet.ps.tls import Tls
 from fleet.ps.transport import Handler
 
 if TYPE_CHECKING:
     from types import FrameType
+
+    from fleet.ps.service import Service
 
 _log = logging.getLogger("fleet.ps.server")  # also where this file is the program
 
@@ -60,13 +67,17 @@ def serve(
 ) -> bool:
     """Serve until SIGTERM, SIGINT, or until `service.finished` is set; returns whether every call came to its end.
 
+    In a durable job of fleetrun, SIGTERM alone ends it: a worker that was killed while it left one server after the
+    other comes back, and needs them all. fleetrun sends it when every worker has ended.
     `is_held` says that this process holds the port already, as fleetrun does for its children.
     Outside the main thread there are no signals, and `service.finished` alone ends it.
     """
     show_logs(logging.INFO)
     is_held = is_held or env.FLEET_JOB_ID.text() is not None
-    server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held)
+    tls = Tls.from_environment()
+    server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held, tls=tls)
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
+    stays = env.FLEET_DURABLE.text() is not None and env.FLEET_JOB_ID.text() is not None
     with _told_to_stop() as told:
         server.start()
         # What was imported stays. Looking through it for garbage, again and again, costs as much as serving does.
@@ -74,15 +85,39 @@ def serve(
         gc.freeze()
         try:
             print(f"Server listening on {server.address}", flush=True)
-            while not told and not finished.wait(_LOOK_S):
-                pass
-            _log.info("%s", f"told to stop by {signal.Signals(told[0]).name}" if told else "every worker has left")
+            chaos_notes.note("serving")
+            while not told and (stays or not finished.is_set()):
+                time.sleep(_LOOK_S) if stays else finished.wait(_LOOK_S)
+            is_finished = finished.is_set()
+            _log.info(
+                "%s", "every worker has left" if is_finished else f"told to stop by {signal.Signals(told[0]).name}"
+            )
         finally:
             if (close := getattr(service, "close", None)) is not None:
                 close()
             gc.unfreeze()
             is_clean = server.stop(grace_s)
     return is_clean
+
+
+def make_service(name: str, **arguments: Any) -> Service:
+    """The service of a server, which takes up its journal if the job is durable: that of the server with this name.
+
+    One that is damaged, or of another job, ends the process by one line and exit code 2: fleetrun, which would start it
+    again in its place, then knows that this is in vain.
+    """
+    from fleet.ps.durability import own_journal
+    from fleet.ps.service import Service  # brings in the native core, which --help does not need
+
+    show_logs(logging.INFO)
+    journal = own_journal(name)
+    try:
+        return Service(journal=journal, **arguments)
+    except FleetError as error:
+        if journal is None:
+            raise
+        print(f"server: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(2) from None
 
 
 @contextmanager
@@ -130,20 +165,30 @@ def own_endpoint() -> Endpoint:
 )
 @click.option("--model_dir", metavar="DIR", help="A checkpoint to begin with.  [default: begin anew]")
 @click.option(
-    "--allow_anonymous", is_flag=True, help="Serve other machines without a token (FLEET_JOB_TOKEN): trust the network."
+    "--allow_anonymous",
+    is_flag=True,
+    help="Without FLEET_JOB_TOKEN serve everybody: other users of this machine, other machines. Trust the network.",
 )
-def _command(endpoint: str | None, device: str, model_dir: str | None, allow_anonymous: bool) -> bool:
+@click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="DIR",
+    help="Workers can have it save and load inside this folder alone. May be repeated.  [default: FLEET_ROOTS, else "
+    "anywhere]",
+)
+def _command(
+    endpoint: str | None, device: str, model_dir: str | None, allow_anonymous: bool, roots: tuple[str, ...]
+) -> bool:
     """Run one parameter server.
 
     Rows of the tables, dense parameters and their optimizer state live in it; workers pull and push.
     """
     where = own_endpoint() if endpoint is None else Endpoint.parse(endpoint, "--endpoint")
-    token = env.FLEET_JOB_TOKEN.get()
+    token = env.FLEET_JOB_TOKEN.get() if allow_anonymous else token_for(where)
     check_exposure(where, token, allow_anonymous)
-    from fleet.ps.durability import own_journal
-    from fleet.ps.service import Service  # brings in the native core, which --help does not need
-
-    service = Service(device=device, model_dir=model_dir, journal=own_journal(f"server-{where.port}"))
+    set_roots(roots)
+    service = make_service(f"server-{where.port}", device=device, model_dir=model_dir)
     return serve(service, where, token, allow_anonymous=allow_anonymous)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fleet.ps.holdings import Holdings
@@ -47,7 +47,7 @@ class Stats:
             self._counts = {name: int(saved.get(name, 0)) for name in self._counts}
             self._total_staleness, self._most_stale = int(saved["total_staleness"]), int(saved["most_stale"])
 
-    def to_json(self, holdings: Holdings, version: int) -> str:
+    def to_json(self, holdings: Holdings, version: int, **more: Any) -> str:
         """Everything, with the size of each table."""
         tables = {
             table.name: {"rows": len(table), "waiting": table.num_waiting, "bytes": table.memory_bytes}
@@ -56,4 +56,4 @@ class Stats:
         with self._lock:
             pushes = max(1, self._counts["pushes"])
             staleness = {"mean": self._total_staleness / pushes, "max": self._most_stale}
-            return json.dumps({**self._counts, "staleness": staleness, "version": version, "tables": tables})
+            return json.dumps({**self._counts, "staleness": staleness, "version": version, "tables": tables, **more})

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from fleet import env
 from fleet.errors import UsageError
 from fleet.net import Endpoint
 from fleet.ps.spec import JobSpec
@@ -36,15 +35,14 @@ def make(op: Operator, lowering: Lowering) -> Kernel:
     endpoint = Endpoint.parse(op.attr("endpoint"), "endpoint")
 
     def run() -> None:
-        from fleet.ps.durability import own_journal
-        from fleet.ps.server import serve
-        from fleet.ps.service import Service
+        from fleet.ps.own_token import token_for
+        from fleet.ps.server import make_service, serve
 
         described = Described(op, lowering.program, lowering.scope.tensors)
         model_dir = lowering.scope.model_dir
-        journal = own_journal(f"server-{op.attr('pserver_id')}")
-        service = Service(device=server_device(), model_dir=model_dir, opening=described.open, journal=journal)
-        serve(service, endpoint, env.FLEET_JOB_TOKEN.get())
+        name = f"server-{op.attr('pserver_id')}"
+        service = make_service(name, device=server_device(), model_dir=model_dir, opening=described.open)
+        serve(service, endpoint, token_for(endpoint))
 
     return run
 

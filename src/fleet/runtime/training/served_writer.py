@@ -18,6 +18,7 @@ from fleet.errors import CheckpointError, FleetError
 from fleet.ps.gathering import Gathering
 from fleet.ps.worker import Worker
 from fleet.runtime.server_writes import ServerWrites, Written
+from fleet.runtime.training.rejoined import WAS_STARTED_AGAIN
 from fleet.runtime.training.writer import Captured, Keep, text_of
 
 log = logging.getLogger(__name__)
@@ -62,8 +63,11 @@ class ServedWriter(threading.Thread):
     def finish(self) -> None:
         """Wait for the end; CheckpointError on every worker if the checkpoint could not be written."""
         self.join()
-        if self._failure is not None:
-            raise self._failure
+        if self._failure is None:
+            return
+        if self._target.worker.progress is not None and WAS_STARTED_AGAIN in str(self._failure):
+            return  # logged: the job goes on, and so does what the servers have
+        raise self._failure
 
     def run(self) -> None:
         try:

@@ -14,6 +14,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, BinaryIO
@@ -90,10 +91,10 @@ class Replacing:
     def tensors(self, tensors: Mapping[str, torch.Tensor], filename: str | None) -> None:
         """Write a file `NAME.npy` for each tensor, or one safetensors file."""
         if filename is not None:
-            self._write(filename, lambda path: _write_safetensors(path, tensors))
+            self._write(filename, partial(_write_safetensors, tensors))
             return
         for name, tensor in tensors.items():
-            self._write(f"{file_name_of(name)}.npy", lambda path, tensor=tensor: _write_npy(path, tensor))
+            self._write(f"{file_name_of(name)}.npy", partial(_write_npy, tensor))
 
     def text(self, name: str, text: str) -> None:
         """Write a text file in UTF-8."""
@@ -146,14 +147,14 @@ def _bits(tensor: torch.Tensor) -> npt.NDArray[Any]:
     return (tensor.view(_BITS[kind][0]) if kind in _BITS else tensor).numpy()
 
 
-def _write_safetensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> FileInfo:
+def _write_safetensors(tensors: Mapping[str, torch.Tensor], path: Path) -> FileInfo:
     kinds = {name: canonical(tensor.dtype) for name, tensor in tensors.items()}
     codes = {name: _BITS[kind][1] for name, kind in kinds.items() if kind in _BITS}
     arrays = {name: _bits(tensor) for name, tensor in tensors.items()}
     return write_piece(path, arrays, {"format": "pt"}, codes, with_sum=True)
 
 
-def _write_npy(path: Path, tensor: torch.Tensor) -> FileInfo:
+def _write_npy(tensor: torch.Tensor, path: Path) -> FileInfo:
     tensor = tensor.detach().cpu().contiguous()
     array: npt.NDArray[Any] = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     header = io.BytesIO()

@@ -99,14 +99,14 @@ class Call:
                 raise DeadlineError(f"{error}; {self._losses(wait.waited_s)}") from None
             except TimeoutError:  # of the future, unless the answer came this very moment
                 if not self._answer.done():
-                    wait.tell(self._voice.awaited())
+                    wait.tell(self._voice.awaited() if not self._held_s else self._being_saved())
         return self._answer.result()
 
     def _come_again(self, wait: LongWait) -> None:
         """The server is there, but asks for patience: what it has made us wait does not count."""
         self._held_s = wait.waited_s
         if self._voice is not None and wait.is_due:
-            wait.tell(Awaited(f"server {self._transport.endpoint}, which is being saved ({self._method})"))
+            wait.tell(self._being_saved())
         self._answer = self._transport.call(self._method, self._header, self._tensors, self._timeout_s)
 
     def _send_again(self, wait: LongWait) -> None:
@@ -125,6 +125,9 @@ class Call:
         self._answer = self._transport.call(
             self._method, self._header, self._tensors, max(1.0, self._timeout_s - waited_s)
         )
+
+    def _being_saved(self) -> Awaited:
+        return Awaited(f"server {self._transport.endpoint}, which is being saved ({self._method})")
 
     def _losses(self, waited_s: float) -> str:
         times = "once" if self._num_lost == 1 else f"{self._num_lost} times"

@@ -260,8 +260,9 @@ class Cuts:
                 awaited = f"pushes of {workers_text(missing)} that other servers have"
             else:
                 awaited = f"the next word of worker {cut.worker}"
-            self._drop(cut, f"it waited {waited_s:g} s for {awaited}")
-            _log.warning("a save was given up: %s; training goes on", self._lost[1])
+            why = f"it waited {waited_s:g} s for {awaited}"
+            _log.warning("a save was given up: %s; training goes on", why)
+            self._drop(cut, why)
 
 
 def _message(taken: Taken) -> ps_pb2.Taken:

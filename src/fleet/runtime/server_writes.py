@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ SAVE_TIMEOUT_S = 3600.0
 _ASK_S = 1.0
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -122,4 +125,5 @@ def write_one_moment(client: Client, writing: Path, *, values_only: bool) -> Wri
         except CutLostError as error:
             if attempt == NUM_ATTEMPTS:
                 raise CheckpointError(f"{writing} could not be written, {NUM_ATTEMPTS} times: {error}") from None
+            _log.info("a save begins again: %s", error)
     raise AssertionError

@@ -115,8 +115,10 @@ docs: setup  ## Rewrite the pages and stubs that are made from the code
 	write compat/src/fleet_paddle/programs/layers "fleet_paddle.rows.stubs layers" && \
 	write compat/src/fleet_paddle/imperative/nn "fleet_paddle.rows.stubs classes"
 
-fuzz: setup  ## Send nonsense to a real server for FUZZ_S seconds (default 60)
+fuzz: setup  ## Nonsense for FUZZ_S seconds (60), then FUZZ_MESSAGES mutated messages (10,000) and CHECKPOINTS damaged ones (1,000)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/mutated.py
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_checkpoints.py
 
 chaos: setup  ## Kill, tear and lose in 140 seeded runs of a job; none may come out differently (20 minutes)
 	PYTHONPATH=tests $(BIN)/python tests/chaos/sweep.py $(CHAOS)

@@ -29,10 +29,10 @@ Workers = list[dict[str, Any]]
 """What the workers of one run of ours wrote, by index."""
 
 
-def ours(mode: str, runs: list[Workers], folder: Path) -> float:
-    """Train once through fleetrun; the workers' figures are added to `runs`."""
+def ours(mode: str, runs: list[Workers], folder: Path, *, more: Sequence[str] = ()) -> float:
+    """Train once through fleetrun, with `more` options; the workers' figures are added to `runs`."""
     job: Command = [BIN / "fleetrun", "--server_num", "2", "--worker_num", "2", "--log_dir", folder / "log"]
-    run([*job, SCRIPT, "--mode", mode, "--out", folder], folder)
+    run([*job, *more, SCRIPT, "--mode", mode, "--out", folder], folder)
     workers: Workers = [json.loads((folder / f"worker{index}.json").read_text()) for index in range(2)]
     runs.append(workers)
     seconds = max(worker["end"] for worker in workers) - min(worker["begin"] for worker in workers)

@@ -96,6 +96,27 @@ def _count(name: str, doc: str) -> EnvVariable[int]:
     return _add(name, parse, "a whole number >= 0", doc)
 
 
+def _size(name: str, doc: str) -> EnvVariable[int]:
+    def parse(text: str) -> int:
+        number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+        value = float(number) * 1024 ** " KMGT".index(unit or " ")
+        if not (number.isascii() and 1 <= value < 1 << 63):
+            raise ValueError(text)
+        return int(value)
+
+    return _add(name, parse, "a number of bytes > 0, such as 500M or 8G", doc)
+
+
+def _folders(name: str, doc: str) -> EnvVariable[tuple[str, ...]]:
+    def parse(text: str) -> tuple[str, ...]:
+        parts = tuple(text.split(os.pathsep))
+        if not all(os.path.isabs(part) for part in parts):
+            raise ValueError(text)
+        return parts
+
+    return _add(name, parse, "absolute folders, separated by colons", doc)
+
+
 def _seconds(name: str, doc: str) -> EnvVariable[float]:
     def parse(text: str) -> float:
         value = float(text)
@@ -205,6 +226,23 @@ FLEET_CHAOS = _text(
 )
 FLEET_CHAOS_SEED = _text("FLEET_CHAOS_SEED", "What decides which calls those are; the same text, the same choices.")
 FLEET_CHAOS_BEGAN = _seconds("FLEET_CHAOS_BEGAN", "When the job under chaos began, in seconds since 1970.")
+FLEET_TLS_CERT = _text(
+    "FLEET_TLS_CERT",
+    "PEM file with this process's certificate for TLS between workers and servers; minted by `fleetrun` when unset.",
+)
+FLEET_TLS_KEY = _text("FLEET_TLS_KEY", "PEM file with the key of FLEET_TLS_CERT.")
+FLEET_TLS_CA = _text("FLEET_TLS_CA", "PEM file with the authority that has signed the certificates of the others.")
+FLEET_TLS_NAME = _text(
+    "FLEET_TLS_NAME", "Name that the certificate of every server must carry; the host of its endpoint when unset."
+)
+FLEET_ROOTS = _folders(
+    "FLEET_ROOTS", "Folders of a server; workers can have it save and load inside them alone. Anywhere when unset."
+)
+FLEET_MEMORY_BUDGET = _size(
+    "FLEET_MEMORY_BUDGET",
+    "Memory of one server for what workers declare, a quarter of it for messages under way; 80% of the machine or "
+    "container when unset.",
+)
 FLEET_STEP_TIMEOUT_S = _seconds(
     "FLEET_STEP_TIMEOUT_S", "How long a synchronous step waits for the other workers; 600 when unset."
 )

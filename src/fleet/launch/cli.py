@@ -202,6 +202,12 @@ _PORT = _Whole(1, 65535)
     help='Faults on purpose, and a report at the end, for example "kill server every 5s; drop 1% rpc".',
 )
 @click.option("--seed", type=_INDEX, help="With --chaos: decides whom and what it strikes.  [default: 0]")
+@click.option(
+    "--tls/--no-tls",
+    default=None,
+    help="Encrypt what workers and servers say to each other, with certificates minted for the job.  [default: if it "
+    "spans machines]",
+)
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
 @click.option("--dry-run", "--dry_run", is_flag=True, help="Show what would start, start nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of a job that goes well; warnings and failures only.")

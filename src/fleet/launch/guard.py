@@ -16,6 +16,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from fleet import env
+from fleet.launch.tls import remove_private_folder
 
 _GOOD_BYE = b"."
 _STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -163,5 +164,6 @@ def _guard(job_id: str, read_end: int) -> None:
                 with contextlib.suppress(OSError):
                     os.killpg(pid, signal.SIGKILL)
             sweep(job_id, timeout_s=8.0)
+            remove_private_folder(job_id)
     finally:
         os._exit(0)

@@ -12,7 +12,7 @@ import sys
 import time
 from contextlib import ExitStack
 
-from fleet.launch import banner, durable, guard
+from fleet.launch import banner, durable, guard, tls
 from fleet.launch.chaos import report as chaos_report
 from fleet.launch.chaos.agent import Agent, with_chaos
 from fleet.launch.chaos.findings import notes_of
@@ -61,6 +61,7 @@ class Job:
         outcome: RoundOutcome | None = None
         with ExitStack() as resources:
             resources.callback(self._team.close, lambda: self._signalled is not None)
+            resources.callback(tls.remove_private_folder, self._job_id)
             while outcome is None or (not outcome.is_final and self._team.goes_on):
                 try:
                     outcome = self._run_round()
@@ -83,7 +84,7 @@ class Job:
 
     def _run_round(self) -> RoundOutcome:
         with ExitStack() as holds:
-            plan = self._meet(holds)
+            plan = tls.protect(self._meet(holds), self._options, self._job_id)
             # What lies in the folder of a machine that has just come is of another job.
             is_continued = plan.layout.round.restart > 0 and self._plan is not None
             logs = [open_log(process.log_path, holds, is_continued=is_continued) for process in plan.processes]

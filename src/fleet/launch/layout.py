@@ -11,6 +11,7 @@ from fleet.errors import EndpointError, UsageError
 from fleet.launch.messages import Offer
 from fleet.launch.options import Nodes, Options
 from fleet.launch.team import Round, Team
+from fleet.launch.tls import terms as terms_of_tls
 from fleet.net import Endpoint, Hold
 
 DEFAULT_START_PORT = 6070
@@ -160,7 +161,8 @@ def met_layout(options: Options, num_servers: int, num_workers: int, team: Team,
         held = [holds.enter_context(Hold.any_port(host)).endpoint for _ in range(num_servers + num_workers)]
         master = holds.enter_context(Hold.any_port(host, plain=True)).endpoint if is_collective else None
         kind = "collective" if is_collective else "parameter servers"
-        terms = f"--nnodes {nodes}, --max_restart {options.max_restart}, {kind}{options.durable_terms}"
+        both = f"{options.durable_terms}{terms_of_tls(options)}"
+        terms = f"--nnodes {nodes}, --max_restart {options.max_restart}, {kind}{both}"
         return Offer(host, tuple(held[:num_servers]), tuple(held[num_servers:]), master, terms)
 
     this = team.meet(Endpoint.parse(options.master, "--master"), nodes, options.rank, hold_ports)

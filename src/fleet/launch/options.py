@@ -74,6 +74,8 @@ class Options:
     quiet: bool = False
     banner: bool = False
     selfcheck: bool = False
+    tls: bool | None = None
+    """Encrypt what workers and servers say; None: where the job spans machines."""
 
     @property
     def is_server_job(self) -> bool:

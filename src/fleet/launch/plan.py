@@ -19,6 +19,7 @@ from fleet.launch.network import check_given, network_variables
 from fleet.launch.options import Options
 from fleet.launch.server_layout import refuse_counts, roles_here, server_layout
 from fleet.launch.team import Team
+from fleet.launch.tls import refuse_tls
 from fleet.observe.chaos_spec import Strike
 
 SELFCHECK_MODULE = "fleet.selfcheck"
@@ -74,6 +75,7 @@ def refuse_mistakes(options: Options) -> None:
     """Raise for what can be seen without touching anything: contradictions, a missing script, an unusable folder."""
     refuse_counts(options)
     _refuse_contradictions(options)
+    refuse_tls(options)
     durable.refuse_mistakes(options)
     _command(options)
     check_folder(Path(options.log_dir))

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 from fleet import net
 from fleet.errors import EndpointError, NotSupportedError, UsageError
+from fleet.launch import tls
 from fleet.launch.layout import (
     MEETING_OFFSET,
     Layout,
@@ -34,6 +35,7 @@ def server_layout(options: Options, team: Team, holds: ExitStack) -> Layout:
         raise UsageError(f"--{given} {value} needs --{missing} too; a parameter-server job has servers and workers")
     if options.master is not None:
         _refuse_restarts(options)
+        tls.refuse_unminted(options)
         return met_layout(options, options.server_num, options.worker_num, team, holds)
     return lone_layout(options, net.LOOPBACK, options.server_num, options.worker_num, team, holds)
 
@@ -51,6 +53,7 @@ def _listed_layout(options: Options, team: Team, holds: ExitStack) -> Layout:
     num_nodes = len(hosts) - len(mine) + 1
     if num_nodes > 1:
         _refuse_restarts(options)
+        tls.refuse_unminted(options)
         refuse_impossible_ports(start_port(options) + MEETING_OFFSET, start_port(options))
         if len(mine) > 1:
             raise UsageError(
@@ -67,8 +70,8 @@ def _listed_layout(options: Options, team: Team, holds: ExitStack) -> Layout:
         holds.enter_context(Hold(endpoint))
     if num_nodes == 1:
         return Layout(servers, workers, local_servers, local_workers, None, 0, 1, team, team.alone())
-    terms = f"--servers {options.servers} --workers {options.workers}{options.durable_terms}"
-    offer = Offer(mine[0], *held, None, terms)
+    lists = f"--servers {options.servers} --workers {options.workers}"
+    offer = Offer(mine[0], *held, None, f"{lists}{options.durable_terms}{tls.terms(options)}")
     node = hosts.index(mine[0])
     point = Endpoint(hosts[0], start_port(options) + MEETING_OFFSET)
     nodes = Nodes(num_nodes, num_nodes)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, DeadlineError, NotReadyError, UsageError
+from fleet.ps import presence
 from fleet.ps.gate import Gate
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.state import State
@@ -84,7 +85,7 @@ class Core:
             return is_refused or is_past or is_reached() or forsaken(holdings, rounds) is not None
 
         with self.changed:
-            if not self.changed.wait_for(is_over, timeout_ms / 1000):
+            if not presence.wait_for(self.changed, is_over, timeout_ms / 1000):
                 raise DeadlineError(too_late(holdings, rounds, timeout_ms))
             if self.is_closed:
                 raise CommunicationError("the server is stopping")

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import grpc
 
 from fleet.errors import CommunicationError, FleetError
+from fleet.ps.budget import SMALL_BYTES
 from fleet.ps.keepalive import client_options
-from fleet.ps.status import TOKEN_KEY, error_of
+from fleet.ps.status import SIZE_KEY, TOKEN_KEY, error_of
+from fleet.ps.tls import Tls
+from fleet.ps.tls_probe import why_closed, why_failed
 from fleet.ps.transport import Answer, Transport
 from fleet.ps.wire import MAX_MESSAGE_BYTES, METHODS, SERVICE, Tensors, decode, encode
 
@@ -39,10 +42,16 @@ class GrpcTransport(Transport):
     Callbacks of a future run on a thread of gRPC and must not block.
     """
 
-    def __init__(self, endpoint: str, token: str | None) -> None:
+    def __init__(self, endpoint: str, token: str | None, tls: Tls | None = None) -> None:
         self.endpoint = endpoint
-        self._metadata = ((TOKEN_KEY, token),) if token else ()
-        self._channel = grpc.insecure_channel(endpoint, options=OPTIONS)
+        self._tls = tls
+        self._was_answered = False
+        self._metadata: tuple[tuple[str, str], ...] = ((TOKEN_KEY, token),) if token else ()
+        self._channel = (
+            grpc.insecure_channel(endpoint, options=OPTIONS)
+            if tls is None
+            else grpc.secure_channel(endpoint, tls.for_client(), options=(*OPTIONS, *tls.client_options))
+        )
         # Neither side of the call is given a serializer: what goes through gRPC is bytes.
         self._methods: dict[str, grpc.UnaryUnaryMultiCallable[bytes, bytes]] = {
             name: self._channel.unary_unary(f"/{SERVICE}/{name}") for name in METHODS
@@ -53,7 +62,10 @@ class GrpcTransport(Transport):
         answer.set_running_or_notify_cancel()
         try:
             request = encode(f"{method}Request", header, tensors)
-            running = self._methods[method].future(request, timeout=timeout_s, metadata=self._metadata)
+            metadata = self._metadata
+            if len(request) > SMALL_BYTES:
+                metadata = (*metadata, (SIZE_KEY, str(len(request))))
+            running = self._methods[method].future(request, timeout=timeout_s, metadata=metadata)
         except FleetError as error:
             answer.set_exception(error)
         except ValueError:  # what gRPC raises on a closed channel
@@ -64,15 +76,28 @@ class GrpcTransport(Transport):
 
     def _finish(self, done: grpc.Future[bytes], answer: Answer, method: str, timeout_s: float) -> None:
         try:
-            answer.set_result(decode(f"{method}Reply", done.result()))
+            reply = decode(f"{method}Reply", done.result())
+            self._was_answered = True
+            answer.set_result(reply)
         except grpc.RpcError as error:
-            answer.set_exception(error_of(error, self.endpoint, method, timeout_s))
+            answer.set_exception(self._refusal(error) or error_of(error, self.endpoint, method, timeout_s))
         except grpc.FutureCancelledError:
             answer.set_exception(CommunicationError(f"server {self.endpoint}: the connection was closed in {method}"))
         except CommunicationError as error:
             answer.set_exception(CommunicationError(f"server {self.endpoint}: {error}"))
         except BaseException as error:
             answer.set_exception(error)  # whatever it is: whoever waits for the answer must get it
+
+    def _refusal(self, failed: grpc.RpcError) -> CommunicationError | None:
+        """Why no call will ever succeed, if it is about TLS; a server that has answered once has nothing against us."""
+        assert isinstance(failed, grpc.Call)
+        if self._was_answered or failed.code() is not grpc.StatusCode.UNAVAILABLE:
+            return None
+        text = failed.details() or ""
+        reason = why_failed(text, self._tls)
+        if reason is None and text.endswith("Socket closed"):
+            reason = why_closed(self.endpoint, self._tls)
+        return None if reason is None else CommunicationError(f"server {self.endpoint}: {reason}")
 
     def close(self) -> None:
         self._channel.close()

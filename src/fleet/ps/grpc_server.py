@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import hmac
 import logging
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NoReturn
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from fleet.errors import EndpointError, FleetError, UsageError
 from fleet.net import Endpoint, Hold, is_loopback, listen, own_address
+from fleet.ps.budget import MessageBudget, OverBudgetError
+from fleet.ps.grpc_door import SizeGuard, TokenGuard, abort
 from fleet.ps.keepalive import server_options
-from fleet.ps.status import MARK_KEY, TOKEN_KEY, code_of, one_line
+from fleet.ps.presence import Caller, Departures, answering
+from fleet.ps.roots import confine
+from fleet.ps.status import code_of
+from fleet.ps.strangers import Strangers
+from fleet.ps.tls import Tls
 from fleet.ps.transport import Handler
 from fleet.ps.wire import MAX_MESSAGE_BYTES, METHODS, SERVICE, decode, encode
 
@@ -32,8 +37,18 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     *server_options(),
     ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_concurrent_streams", MAX_CALLS // 4),  # of one connection; more wait at the caller
+    ("grpc.max_connection_idle_ms", 1_800_000),  # a worker connects again without a word
 )
+MAX_CONNECTIONS = 4096
 _log = logging.getLogger(__name__)
+
+
+def _options() -> tuple[tuple[str, int], ...]:
+    """With as many connections as there are files for: beyond that nothing could be saved, either."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, max(16, files // 2))
+    return (*OPTIONS, ("grpc.max_allowed_incoming_connections", most))
 
 
 def check_exposure(endpoint: Endpoint, token: str | None, allow_anonymous: bool) -> None:
@@ -60,20 +75,29 @@ class GrpcServer:
         *,
         allow_anonymous: bool = False,
         is_held: bool = False,
+        tls: Tls | None = None,
     ) -> None:
         check_exposure(endpoint, token, allow_anonymous)
         self.endpoint = endpoint
         self._is_held = is_held
+        self._tls = tls
         self._hold: Hold | None = None
         self._running = _Running()
+        self._departures = Departures()
         self._health = health.HealthServicer()
         self._pool = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="fleet-server")
-        guard: list[grpc.ServerInterceptor] = [_Guard(token)] if token else []
+        self._strangers = Strangers()
+        budget = MessageBudget()
+        guards: list[grpc.ServerInterceptor] = [TokenGuard(token, self._strangers)] if token else []
         self._server = grpc.server(
-            self._pool, interceptors=guard, options=OPTIONS, maximum_concurrent_rpcs=MAX_CALLS - 1
+            self._pool,
+            interceptors=[*guards, SizeGuard(budget)],
+            options=_options(),
+            maximum_concurrent_rpcs=MAX_CALLS - 1,
         )
         handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-            name: grpc.unary_unary_rpc_method_handler(_answer(service, name, self._running)) for name in METHODS
+            name: grpc.unary_unary_rpc_method_handler(_answer(service, name, self._running, self._departures, budget))
+            for name in METHODS
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -89,11 +113,15 @@ class GrpcServer:
             self._hold = Hold(self.endpoint)
             self.endpoint = self._hold.endpoint
         try:
-            self._server.add_insecure_port(str(self.address))
+            if self._tls is None:
+                self._server.add_insecure_port(str(self.address))
+            else:
+                self._server.add_secure_port(str(self.address), self._tls.for_server())
         except RuntimeError:
             self._free()
             listen(self.endpoint).close()  # says why not
             raise EndpointError(f"cannot serve on {self.address}; choose another port") from None
+        self._departures.start()
         self._server.start()
         self._health.set(SERVICE, health_pb2.HealthCheckResponse.SERVING)
 
@@ -112,7 +140,9 @@ class GrpcServer:
         return not left
 
     def _free(self, wait: bool = True) -> None:
+        self._strangers.close()
         self._pool.shutdown(wait=wait, cancel_futures=True)
+        self._departures.close()
         if self._hold is not None:
             self._hold.close()
             self._hold = None
@@ -144,52 +174,31 @@ class _Running:
             return {method for method, count in self._methods.items() if count}
 
 
-class _Guard(grpc.ServerInterceptor):
-    """Refuses every call, also to health and to methods that do not exist, that does not carry the token."""
-
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
-        self._refuse = {text: _refusal(f"this process has {text}") for text in ("no token", "another token")}
-
-    def intercept_service(self, continuation: Callable[[Any], Any], handler_call_details: Any) -> Any:
-        token = dict(handler_call_details.invocation_metadata).get(TOKEN_KEY, "")
-        given = token if isinstance(token, bytes) else token.encode(errors="replace")
-        if hmac.compare_digest(given, self._token):
-            return continuation(handler_call_details)
-        return self._refuse["another token" if given else "no token"]
-
-
-def _refusal(text: str) -> grpc.RpcMethodHandler[Any, Any]:
-    """A handler that refuses at once: as a receiver of a stream it does not wait for the request, nor takes it in."""
-
-    def refuse(_requests: Iterator[bytes], context: grpc.ServicerContext) -> Any:
-        _abort(
-            context, grpc.StatusCode.UNAUTHENTICATED, f"{text}; set FLEET_JOB_TOKEN to the same value on every process"
-        )
-
-    return grpc.stream_unary_rpc_method_handler(refuse)
-
-
-def _answer(service: Handler, method: str, running: _Running) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+def _answer(
+    service: Handler, method: str, running: _Running, departures: Departures, budget: MessageBudget
+) -> Callable[[bytes, grpc.ServicerContext], bytes]:
     """What answers one method."""
 
     def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
-        with running.call(method):
+        with running.call(method), budget.account() as account:
+            caller = Caller(departures, account)
+            if not context.add_callback(caller.leave):  # called at the end of the call, whatever ends it
+                caller.leave()
             try:
+                account.take(len(request))
                 header, tensors = decode(f"{method}Request", request)
-                return encode(f"{method}Reply", *service.handle(method, header, tensors))
+                if hasattr(header, "folder"):
+                    confine(header.folder)
+                with answering(caller):
+                    return encode(f"{method}Reply", *service.handle(method, header, tensors))
+            except OverBudgetError as error:
+                code, text = grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)
             except FleetError as error:
                 code, text = code_of(error), str(error)
             except Exception as error:
                 _log.exception("%s failed", method)
                 code = grpc.StatusCode.INTERNAL
                 text = f"{method} failed with {type(error).__name__}: {error}; the server's log has the trace"
-        _abort(context, code, text)
+        return abort(context, code, text)
 
     return answer
-
-
-def _abort(context: grpc.ServicerContext, code: grpc.StatusCode, text: str) -> NoReturn:
-    """End a call with an error of our own; does not return."""
-    context.set_trailing_metadata(((MARK_KEY, "1"),))
-    context.abort(code, one_line(text))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fleet import _native
 from fleet.errors import UsageError
 from fleet.ps.applicable import check_applicable, mean_of
+from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, dense_group
 from fleet.ps.proto import ps_pb2
@@ -187,6 +188,8 @@ class Holdings:
 def make_holdings(job: JobSpec, server: int, device: str) -> Holdings:
     """What a server holds of a job; UsageError if that is too much for it."""
     try:
+        if device == "cpu":
+            refuse_too_large(job, server)
         return Holdings(job, server, device)
     except UsageError:
         raise

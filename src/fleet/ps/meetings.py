@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from fleet.errors import UsageError
+from fleet.ps import presence
 from fleet.ps.proto import ps_pb2
 
 # How many meetings are remembered, so that an answer that was lost can be asked for again; and how much one may say.
@@ -57,8 +58,10 @@ class Meetings:
         with self._changed:
             self._num_waiting += 1
             try:
-                self._changed.wait_for(
-                    lambda: not (missing := meeting.missing(awaited)) or elsewhere(missing), header.timeout_ms / 1000
+                presence.wait_for(
+                    self._changed,
+                    lambda: not (missing := meeting.missing(awaited)) or bool(elsewhere(missing)),
+                    header.timeout_ms / 1000,
                 )
             finally:
                 self._num_waiting -= 1

@@ -1,4 +1,4 @@
-"""How long a worker waits, for a server and for the other workers, before it gives up with an error."""
+"""How long a worker waits, for a server and for the other workers, and a server for its workers, before it gives up."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fleet import env
 START_TIMEOUT_S: Final = 300.0
 RPC_TIMEOUT_S: Final = 60.0
 STEP_TIMEOUT_S: Final = 600.0
+LONGEST_WAIT_S: Final = 3600.0
 RECOVERY_TIMEOUT_S: Final = 300.0
 
 
@@ -40,3 +41,8 @@ def is_durable() -> bool:
 def step_timeout_s() -> float:
     """Seconds a synchronous step waits for the other workers; VariableError when FLEET_STEP_TIMEOUT_S is malformed."""
     return env.FLEET_STEP_TIMEOUT_S.get() or STEP_TIMEOUT_S
+
+
+def longest_wait_s() -> float:
+    """Seconds a server lets a call wait for other workers, whatever its caller asks for: an hour or two steps."""
+    return max(LONGEST_WAIT_S, 2 * step_timeout_s())

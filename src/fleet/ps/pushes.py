@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from fleet.ps import presence
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.proto import ps_pb2
@@ -172,6 +173,7 @@ class Pushes:
         return rows
 
     def _pulled(self, holdings: Holdings, pulls: Sequence[TablePull]) -> list[Any]:
+        presence.reserve(sum(4 * len(part.keys) * holdings.job.tables[part.table].width for part in pulls))
         self._core.state.stats.count(pulls=1, pulled_rows=sum(len(part.keys) for part in pulls))
         return [holdings.pull(*part) for part in pulls]
 

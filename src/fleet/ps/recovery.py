@@ -108,7 +108,8 @@ class Replay:
         if self._state.holdings is None:
             holdings = make_holdings(JobSpec.from_json(header.job), header.server_index, self._device)
             self._state.begin(holdings, header.run)
-        self._state.greet(header.caller.worker, header.caller.incarnation, header.life)
+        if header.caller.incarnation:
+            self._state.greet(header.caller.worker, header.caller.incarnation, header.life)
 
     def _start(self, record: Record) -> None:
         holdings, tensors = self._state.held, record.parts[0].tensors

@@ -24,6 +24,9 @@ from fleet.net import Endpoint
 from fleet.observe import chaos_notes
 from fleet.observe.logs import show_logs
 from fleet.ps.grpc_server import GrpcServer, check_exposure
+from fleet.ps.own_token import token_for
+from fleet.ps.roots import set_roots
+from fleet.ps.tls import Tls
 from fleet.ps.transport import Handler
 
 if TYPE_CHECKING:
@@ -71,7 +74,8 @@ def serve(
     """
     show_logs(logging.INFO)
     is_held = is_held or env.FLEET_JOB_ID.text() is not None
-    server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held)
+    tls = Tls.from_environment()
+    server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held, tls=tls)
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
     stays = env.FLEET_DURABLE.text() is not None and env.FLEET_JOB_ID.text() is not None
     with _told_to_stop() as told:
@@ -161,16 +165,29 @@ def own_endpoint() -> Endpoint:
 )
 @click.option("--model_dir", metavar="DIR", help="A checkpoint to begin with.  [default: begin anew]")
 @click.option(
-    "--allow_anonymous", is_flag=True, help="Serve other machines without a token (FLEET_JOB_TOKEN): trust the network."
+    "--allow_anonymous",
+    is_flag=True,
+    help="Without FLEET_JOB_TOKEN serve everybody: other users of this machine, other machines. Trust the network.",
 )
-def _command(endpoint: str | None, device: str, model_dir: str | None, allow_anonymous: bool) -> bool:
+@click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="DIR",
+    help="Workers can have it save and load inside this folder alone. May be repeated.  [default: FLEET_ROOTS, else "
+    "anywhere]",
+)
+def _command(
+    endpoint: str | None, device: str, model_dir: str | None, allow_anonymous: bool, roots: tuple[str, ...]
+) -> bool:
     """Run one parameter server.
 
     Rows of the tables, dense parameters and their optimizer state live in it; workers pull and push.
     """
     where = own_endpoint() if endpoint is None else Endpoint.parse(endpoint, "--endpoint")
-    token = env.FLEET_JOB_TOKEN.get()
+    token = env.FLEET_JOB_TOKEN.get() if allow_anonymous else token_for(where)
     check_exposure(where, token, allow_anonymous)
+    set_roots(roots)
     service = make_service(f"server-{where.port}", device=device, model_dir=model_dir)
     return serve(service, where, token, allow_anonymous=allow_anonymous)
 

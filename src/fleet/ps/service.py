@@ -113,7 +113,7 @@ class Service:
             if header.life and not caller.incarnation:
                 caller.incarnation = state.ledger.incarnation_of(caller.worker, header.life)
             if state.ledger.is_new(caller.worker, caller.incarnation):
-                self.core.record(Kind.DECLARE, [self._declared(header)])
+                self.core.record(Kind.DECLARE, [Part(header.SerializeToString())])
                 state.greet(caller.worker, caller.incarnation, header.life)
                 self.finished.clear()
                 self.core.changed.notify_all()  # its former life may wait for a step
@@ -149,32 +149,31 @@ class Service:
 
     def _begin(self, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
         """Make what the first worker declares."""
-        core, server = self.core, header.server_index
-        with core.gate.closed, core.changed:
+        if self._model_dir is not None:  # a snapshot has both what is declared and what is loaded, or nothing is there
+            self._keep_loaded(lambda: self._make(job, header))
+            return
+        with self.core.gate.closed:
+            self._make(job, header)
+
+    def _make(self, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
+        """Under the closed gate."""
+        with self.core.changed:
             if self.state.holdings is not None:
                 return
-            holdings = make_holdings(job, server, self._device)
-            header.run = header.run or secrets.randbits(63) + 1
-            values = None if self._opening is None else self._opening(job, server)
-            version = None if self._model_dir is None else storage.load(holdings, self._model_dir).version
-            first = ps_pb2.DeclareRequest.Header()
-            first.CopyFrom(header)
-            first.caller.incarnation = 0
-            core.record(Kind.DECLARE, [self._declared(first)])
-            if values is not None and version is None:
-                core.record(Kind.START, [Part(b"", values)])
+            holdings = make_holdings(job, header.server_index, self._device)
+            values = None if self._opening is None else self._opening(job, header.server_index)
+            run = header.run or secrets.randbits(63) + 1
+            if self._model_dir is not None:
+                loaded = storage.load(holdings, self._model_dir)
+                self.state.begin(holdings, run)
+                self.state.loaded(loaded.version)
+                return
+            first = ps_pb2.DeclareRequest.Header(job=header.job, server_index=header.server_index, run=run)
+            self.core.record(Kind.DECLARE, [Part(first.SerializeToString())])
+            self.state.begin(holdings, run)
+            if values is not None:
+                self.core.record(Kind.START, [Part(b"", values)])
                 holdings.start(values)
-            self.state.begin(holdings, header.run)
-            if version is not None:
-                self.state.loaded(version)
-        if version is not None:
-            self._keep_loaded(lambda: None)
-
-    def _declared(self, header: ps_pb2.DeclareRequest.Header) -> Part:
-        kept = ps_pb2.DeclareRequest.Header()
-        kept.CopyFrom(header)
-        kept.run = kept.run or self.state.run
-        return Part(kept.SerializeToString())
 
     def _start(self, header: ps_pb2.StartRequest.Header, tensors: Tensors) -> Answered:
         core, holdings = self.core, self.core.known(header.caller)
@@ -217,6 +216,8 @@ class Service:
 
     def _load(self, header: ps_pb2.LoadRequest.Header, _: Tensors) -> Answered:
         holdings = self.core.known(header.caller)
+        if header.check_only:
+            return ps_pb2.LoadReply.Header(version=storage.check(holdings, Path(header.folder))), ()
         found: list[storage.Loaded] = []
 
         def load() -> None:

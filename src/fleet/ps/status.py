@@ -25,6 +25,8 @@ Code = grpc.StatusCode
 
 TOKEN_KEY = "fleet-token"
 """Metadata of every call: the job's token."""
+SIZE_KEY = "fleet-bytes"
+"""Metadata of a call with a large request: how many bytes it has, so that a server can make room first."""
 MARK_KEY = "fleet-error"
 """Trailing metadata of an error that the server itself raised."""
 

@@ -9,6 +9,7 @@ from fleet.errors import FleetError
 from fleet.observe.ending import unstopped_text
 from fleet.observe.waiting import Awaited, workers_text
 from fleet.ps.calls import Voice
+from fleet.ps.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def awaited_by_all(holdings: Holdings, rounds: Rounds) -> Awaited:
 
 def too_late(holdings: Holdings, rounds: Rounds, timeout_ms: int) -> str:
     """The error of a wait that ran out."""
-    waited = f"waited {timeout_ms / 1000:g} s"
+    waited = f"waited {min(timeout_ms / 1000, longest_wait_s()):g} s"
     if not holdings.is_started:
         return f"{waited} for {awaited_by_all(holdings, rounds).what}"
     missing = ", ".join(map(str, rounds.missing()))

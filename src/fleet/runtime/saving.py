@@ -74,14 +74,24 @@ def export(worker: Worker, folder: Folder) -> Path:
 
 
 def load(worker: Worker, folder: Folder) -> int:
-    """Replace everything on the servers by a checkpoint; the number of rows loaded."""
+    """Replace everything on the servers by a checkpoint; the number of rows loaded.
+
+    Each server reads and compares what it would load before one of them changes anything.
+    """
     path = checkpoint.find(folder)
     worker.policy.flush()
-    replies = worker.client.ask(
-        "Load",
-        lambda server: ps_pb2.LoadRequest.Header(caller=worker.client.caller(server), folder=str(path.absolute())),
-        timeout_s=SAVE_TIMEOUT_S,
-    )
+
+    def ask(*, check_only: bool) -> list[tuple[Any, Any]]:
+        return worker.client.ask(
+            "Load",
+            lambda server: ps_pb2.LoadRequest.Header(
+                caller=worker.client.caller(server), folder=str(path.absolute()), check_only=check_only
+            ),
+            timeout_s=SAVE_TIMEOUT_S,
+        )
+
+    ask(check_only=True)
+    replies = ask(check_only=False)
     worker.restart_at(replies[0][0].version)
     return sum(reply.rows for reply, _ in replies)
 

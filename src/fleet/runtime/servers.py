@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet import env
 from fleet.errors import RoleError, UsageError
+from fleet.net import Endpoint
 from fleet.ps.progress import Progress
 from fleet.ps.transport import LocalTransport, Transport
 from fleet.roles import Role
@@ -63,9 +64,11 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
     """
     if endpoints:
         from fleet.ps.grpc_client import GrpcTransport
+        from fleet.ps.own_token import token_for
+        from fleet.ps.tls import Tls
 
-        token = env.FLEET_JOB_TOKEN.get()
-        made = [GrpcTransport(endpoint, token) for endpoint in endpoints]
+        tls = Tls.from_environment()
+        made = [GrpcTransport(endpoint, token_for(Endpoint.parse(endpoint)), tls) for endpoint in endpoints]
         if env.FLEET_CHAOS.text() is None:
             return made
         from fleet.ps.faults import with_faults
@@ -103,11 +106,12 @@ class Servers:
     def run(self) -> None:
         """Serve until every worker has left."""
         self._require_server("fleet.run_server()")
+        from fleet.ps.own_token import token_for
         from fleet.ps.server import make_service, serve
 
         service = make_service(f"server-{self.who.index}", device=server_device(), model_dir=self.model_dir)
         endpoint = self.who.server_endpoints[self.who.index]
-        serve(service, endpoint, env.FLEET_JOB_TOKEN.get(), is_held=self.who.holds_port)
+        serve(service, endpoint, token_for(endpoint), is_held=self.who.holds_port)
 
     def connect(self) -> Sequence[Transport]:
         """One transport per server. Nothing is sent yet."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from fleet import env
 from fleet.errors import UsageError
 from fleet.net import Endpoint
 from fleet.ps.spec import JobSpec
@@ -36,13 +35,14 @@ def make(op: Operator, lowering: Lowering) -> Kernel:
     endpoint = Endpoint.parse(op.attr("endpoint"), "endpoint")
 
     def run() -> None:
+        from fleet.ps.own_token import token_for
         from fleet.ps.server import make_service, serve
 
         described = Described(op, lowering.program, lowering.scope.tensors)
         model_dir = lowering.scope.model_dir
         name = f"server-{op.attr('pserver_id')}"
         service = make_service(name, device=server_device(), model_dir=model_dir, opening=described.open)
-        serve(service, endpoint, env.FLEET_JOB_TOKEN.get())
+        serve(service, endpoint, token_for(endpoint))
 
     return run
 

@@ -215,6 +215,7 @@ class Checkpoint:
                 )
             return step
         if step is None:
+            self._steps.refuse_headless()
             return found[0] if found else None
         if step not in found:
             there = ", ".join(map(str, found)) or "none"

@@ -96,6 +96,9 @@ class Pushes:
                     rounds.drop()
                     core.changed.notify_all()
                 raise
+            # Pushes are counted with what they change, or a snapshot would have one without the other.
+            for update in updates:
+                core.state.stats.pushed(update, 0, skipped if update is updates[0] else 0)
             with core.changed:
                 rounds.advance()
                 core.changed.notify_all()
@@ -126,9 +129,8 @@ class Pushes:
                 core.refuse_failed()
                 skipped = self._apply(update)
                 staleness = self._advance(update, header.pulled_version)
-        if is_new:
-            core.state.stats.pushed(update, staleness, skipped)
-        else:
+                core.state.stats.pushed(update, staleness, skipped)
+        if not is_new:
             core.state.stats.count(repeated_pushes=1)
         return Taken(is_new, staleness, skipped)
 

@@ -208,7 +208,7 @@ class Service:
                 core.changed.notify_all()  # whoever waits for one that is unfinished waits in vain
                 is_last = self.state.rounds.is_deserted
             if holdings.job.mode == "sync":
-                self.state.stats.count(skipped=self._pushes.apply_if_complete())
+                self._pushes.apply_if_complete()
         if is_last:
             self.finished.set()
         return ps_pb2.LeaveReply.Header(), ()

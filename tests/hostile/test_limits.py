@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from google.protobuf.message import Message
 
 from fleet import env
 from fleet.errors import CommunicationError, UsageError, VariableError
@@ -22,6 +23,7 @@ from fleet.ps.calls import Call
 from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.spec import DenseBlock, DenseSpec, KeptTensor
+from fleet.ps.wire import Tensors
 from support import raw_http2
 from support.fuzz_requests import JOB, NUM_DENSE
 from support.serving import REAL, TOKEN, reached, server_process, serving
@@ -108,9 +110,9 @@ def test_many_large_messages_at_once_all_arrive_one_after_the_other(monkeypatch:
     most = [0]
 
     class Watching(ToyService):
-        def _push(self, header: object, tensors: object) -> object:
+        def _push(self, _header: Message, tensors: Tensors) -> tuple[Message, Tensors]:
             most[0] = max(most[0], limits[0].held_bytes)
-            return super()._push(header, tensors)  # type: ignore[arg-type]
+            return super()._push(_header, tensors)
 
     limits: list[MessageBudget] = []
     made = MessageBudget
@@ -167,8 +169,7 @@ def test_a_server_saves_and_loads_inside_its_roots_only(tmp_path: Path) -> None:
         start = ps_pb2.StartRequest.Header(caller=caller)
         transport.call("Start", start, [np.zeros(NUM_DENSE, np.float32)], LIMIT_S).result(LIMIT_S)
         for folder in (outside, inside / "..", inside / "link"):
-            for header in (ps_pb2.SaveRequest.Header, ps_pb2.LoadRequest.Header):
-                method = header.DESCRIPTOR.containing_type.name.removesuffix("Request")
+            for method, header in (("Save", ps_pb2.SaveRequest.Header), ("Load", ps_pb2.LoadRequest.Header)):
                 with pytest.raises(UsageError, match=rf"{folder}.* is outside of .*{inside}; .*--root"):
                     transport.call(method, header(caller=caller, folder=str(folder)), (), LIMIT_S).result(LIMIT_S)
         saved = ps_pb2.SaveRequest.Header(caller=caller, folder=str(inside))

@@ -11,7 +11,7 @@ import ssl
 from fleet.net import Endpoint
 from fleet.ps.tls import Tls
 
-_PATIENCE_S = 2.0
+_PATIENCE_S = 5.0
 _SET = "FLEET_TLS_CERT, FLEET_TLS_KEY and FLEET_TLS_CA"
 
 

@@ -12,7 +12,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup demo demo-collective demo-static test test-all test-cpp test-seeds check format proto docs fuzz bench coverage sanitize pythons wheels clean
+.PHONY: FORCE help setup demo demo-collective demo-static test test-all test-cpp test-seeds check format proto docs fuzz fuzz-journals chaos bench coverage sanitize pythons wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,9 +115,16 @@ docs: setup  ## Rewrite the pages and stubs that are made from the code
 	write compat/src/fleet_paddle/programs/layers "fleet_paddle.rows.stubs layers" && \
 	write compat/src/fleet_paddle/imperative/nn "fleet_paddle.rows.stubs classes"
 
-fuzz: setup  ## Send nonsense to a real server for FUZZ_S seconds (default 60), then FUZZ_MESSAGES mutated messages (10,000)
+fuzz: setup  ## Nonsense for FUZZ_S seconds (60), then FUZZ_MESSAGES mutated messages (10,000) and CHECKPOINTS damaged ones (1,000)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/mutated.py
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_checkpoints.py
+
+chaos: setup  ## Kill, tear and lose in 140 seeded runs of a job; none may come out differently (20 minutes)
+	PYTHONPATH=tests $(BIN)/python tests/chaos/sweep.py $(CHAOS)
+
+fuzz-journals: setup  ## Damage 1,000 journals, and recover a server from each
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_journals.py
 
 bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/keys.py --json benchmarks/results/keys.json

@@ -300,7 +300,11 @@ def test_an_inference_model_has_two_files_with_one_prefix(tmp_path: Path) -> Non
     (expected,) = run(out, x=X)
     exe = static.Executor(static.CPUPlace())
     inference_files.save_inference_model(tmp_path / "net", [x], [out], exe)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["net.pdiparams", "net.pdmodel"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "fleet-checksums.json",
+        "net.pdiparams",
+        "net.pdmodel",
+    ]
     with static.scope_guard(static.Scope()):
         program, feeds, fetches = inference_files.load_inference_model(tmp_path / "net", exe)
         (value,) = exe.run(program, feed={feeds[0]: X}, fetch_list=fetches)

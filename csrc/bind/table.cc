@@ -88,28 +88,35 @@ void assign(Table& table, nb::handle keys, nb::handle values) {
   table.assign(int64s(array), array.size(), data);
 }
 
+// A push as Python says it; holds the memory of its arrays.
+struct Given {
+  Given(const Table& table, nb::handle key_object, nb::handle grad_object, nb::handle step, nb::handle lr,
+        nb::handle count_object, nb::handle show_object, nb::handle click_object, nb::handle scale, bool skip_nonfinite)
+      : keys(as_int64(key_object, "keys")), grads(as_array(grad_object, "grads")) {
+    push.keys = int64s(keys);
+    push.n = keys.size();
+    push.grads = items<float>(grads, grad_object, "grads", {push.n, table.format().width});
+    push.counts = for_each_key<std::uint32_t>(count_object, "counts", push.n, counts);
+    push.shows = for_each_key<float>(show_object, "shows", push.n, shows);
+    push.clicks = for_each_key<float>(click_object, "clicks", push.n, clicks);
+    push.step = as_step(step, "step");
+    push.lr = as_number(lr, "lr");
+    push.scale = static_cast<float>(as_number(scale, "scale"));
+    push.skip_nonfinite = skip_nonfinite;
+  }
+
+  AnyArray keys, grads, counts, shows, clicks;
+  Push push{};
+};
+
 nb::dict push(Table& table, nb::handle keys, nb::handle grads, nb::handle step, nb::handle lr, nb::handle counts,
               nb::handle shows, nb::handle clicks, nb::handle scale, bool skip_nonfinite, nb::handle skip_shards) {
-  const AnyArray key_array = as_int64(keys, "keys");
-  const std::size_t n = key_array.size();
-  const AnyArray grad_array = as_array(grads, "grads");
-  Push request{};
-  request.keys = int64s(key_array);
-  request.n = n;
-  request.grads = items<float>(grad_array, grads, "grads", {n, table.format().width});
-  AnyArray count_array, show_array, click_array;
-  request.counts = for_each_key<std::uint32_t>(counts, "counts", n, count_array);
-  request.shows = for_each_key<float>(shows, "shows", n, show_array);
-  request.clicks = for_each_key<float>(clicks, "clicks", n, click_array);
-  request.step = as_step(step, "step");
-  request.lr = as_number(lr, "lr");
-  request.scale = static_cast<float>(as_number(scale, "scale"));
-  request.skip_nonfinite = skip_nonfinite;
-  request.skip_shards = as_integer(skip_shards, "skip_shards", 0, kAny);
+  Given given(table, keys, grads, step, lr, counts, shows, clicks, scale, skip_nonfinite);
+  given.push.skip_shards = as_integer(skip_shards, "skip_shards", 0, kAny);
   Pushed done;
   {
     nb::gil_scoped_release release;
-    done = table.push(request);
+    done = table.push(given.push);
   }
   nb::dict result;
   result["created"] = done.created;
@@ -117,6 +124,13 @@ nb::dict push(Table& table, nb::handle keys, nb::handle grads, nb::handle step, 
   result["skipped"] = done.skipped;
   result["evicted"] = done.evicted;
   return result;
+}
+
+void check(const Table& table, nb::handle keys, nb::handle grads, nb::handle step, nb::handle lr, nb::handle counts,
+           nb::handle shows, nb::handle clicks, nb::handle scale, bool skip_nonfinite) {
+  const Given given(table, keys, grads, step, lr, counts, shows, clicks, scale, skip_nonfinite);
+  nb::gil_scoped_release release;
+  table.check(given.push);
 }
 
 std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below, nb::handle decay,
@@ -137,17 +151,30 @@ std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::ha
   return table.shrink(rule);
 }
 
-bool finite(nb::handle values) {
-  const AnyArray array = as_array(values, "values");
+// Of any shape.
+AnyArray as_values(nb::handle values) {
+  AnyArray array = as_array(values, "values");
   if (array.dtype() != nb::dtype<float>()) type_error("values must be float32, got " + dtype_text(values));
+  return array;
+}
+
+bool finite(nb::handle values) {
+  const AnyArray array = as_values(values);
   nb::gil_scoped_release release;
   return all_finite(static_cast<const float*>(array.data()), array.size());
+}
+
+float largest_of(nb::handle values) {
+  const AnyArray array = as_values(values);
+  nb::gil_scoped_release release;
+  return largest(static_cast<const float*>(array.data()), array.size());
 }
 
 }  // namespace
 
 void add_table(nb::module_& m) {
   m.def("all_finite", &finite, nb::arg("values").none(), "Whether no value is a NaN or an Inf.");
+  m.def("largest", &largest_of, nb::arg("values").none(), "The largest magnitude; Inf also for a NaN.");
   nb::class_<Table>(m, "Table", "Rows by int64 key; see _native.pyi.")
       .def(nb::new_(&make_table), nb::arg("name"), nb::arg("width").none(), nb::arg("rule"), nb::arg("rule_args"),
            nb::arg("initializer"), nb::arg("initializer_args"), nb::arg("entry"), nb::arg("entry_args"),
@@ -158,6 +185,9 @@ void add_table(nb::module_& m) {
            nb::arg("lr").none(), nb::arg("counts").none() = nb::none(), nb::arg("shows").none() = nb::none(),
            nb::arg("clicks").none() = nb::none(), nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false,
            nb::arg("skip_shards").none() = 0)
+      .def("check", &check, nb::arg("keys").none(), nb::arg("grads").none(), nb::kw_only(), nb::arg("step").none(),
+           nb::arg("lr").none(), nb::arg("counts").none() = nb::none(), nb::arg("shows").none() = nb::none(),
+           nb::arg("clicks").none() = nb::none(), nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false)
       .def("find", &find, nb::arg("keys").none())
       .def("assign", &assign, nb::arg("keys").none(), nb::arg("values").none())
       .def("shrink", &shrink, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,

@@ -112,6 +112,8 @@ class Table {
 
   // out: [n, width]
   void pull(const std::int64_t* keys, std::size_t n, float* out, Missing missing = Missing::kFirst) const;
+  // std::invalid_argument if `push` would throw it. Where many are to be pushed or none, they are checked first.
+  void check(const Push& push) const;
   // Gradients of equal keys are added first. std::invalid_argument if one is not finite and may not be skipped.
   Pushed push(const Push& push);
   // found[i] = 1 if keys[i] has a row, else 0
@@ -158,6 +160,8 @@ class Table {
   void for_each_group(const std::int64_t* keys, std::size_t n, Work&& work) const;
   void pull_group(const Shard& shard, const Block& block, std::size_t begin, std::size_t end, const std::int64_t* keys,
                   float* out, Missing missing) const;
+  void check_numbers(const Push& push) const;
+  void check_sums(const Push& push) const;
   void push_group(Shard& shard, const Block& block, std::size_t begin, std::size_t end, const Push& push,
                   std::size_t offset, Pushed& result);
   std::uint32_t make_row(Shard& shard, std::int64_t key, std::uint32_t place);

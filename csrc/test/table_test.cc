@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "table/finite.h"
 #include "tables.h"
 
 namespace {
@@ -207,6 +208,34 @@ TEST(table_refuses_sums_that_overflow) {
           "table 'ads': the learning rate of step 1 must be finite and >= 0, and so must be its scale");
   }
   CHECK(refusal([&] { push_ones(*table, {3}, {1, 0.5, {}, {}, {}, NAN}); }) != "" && table->size() == 1);
+  // A sum that leaves the range on its way and would come back.
+  CHECK(refusal([&] { push(*table, {4, 4, 4}, {huge, 0, 0, huge, 0, 0, -huge, 0, 0}); }) != "");
+  push(*table, {4, 4, 4}, {huge, 0, 0, -huge, 0, 0, huge, 0, 0}, {1, 0.0});
+  push(*table, {4, 5}, Floats(6, huge), {1, 0.0});  // large, but of different keys
+  push(*table, {4, 4}, Floats(6, huge / 2), {1, 0.0});
+  const Floats shows = {1, NAN};
+  for (const bool skip : {false, true}) {
+    CHECK(refusal([&] { push_ones(*table, {1, 2}, {1, 0.5, {}, shows, {}, 1, skip}); }) ==
+          "table 'ads': the shows and clicks of step 1 hold a NaN or an Inf; nothing was applied");
+  }
+}
+
+TEST(largest_magnitude) {
+  CHECK(fleet::largest(nullptr, 0) == 0);
+  for (const std::size_t n : {1, 3, 4, 17, 100}) {
+    for (std::size_t i = 0; i < n; ++i) {
+      Floats values = random_floats(n, i);
+      for (const float one : {2.5f, -2.5f, -INFINITY}) {
+        values[i] = one;
+        CHECK(fleet::largest(values.data(), n) == std::fabs(one));
+      }
+      for (const float nan : {NAN, -NAN}) {
+        values[i] = nan;
+        CHECK(fleet::largest(values.data(), n) == INFINITY && !fleet::all_finite(values.data(), n));
+      }
+    }
+    CHECK(fleet::largest(Floats(n, -0.0f).data(), n) == 0);
+  }
 }
 
 TEST(table_keeps_bounds_after_rounding) {

@@ -82,11 +82,32 @@ struct Extra {
   std::uint64_t skip_shards = 0;
 };
 
+// The text of the std::invalid_argument that `call` throws, or "".
+template <class Call>
+std::string refusal(Call&& call) {
+  try {
+    call();
+  } catch (const std::invalid_argument& error) {
+    const std::string text = error.what();
+    CHECK(text.find('\n') == std::string::npos);
+    return text;
+  }
+  return "";
+}
+
+// A push; a check before it says the same.
 inline fleet::Pushed push(fleet::Table& table, const Keys& keys, const Floats& grads, const Extra& extra = {}) {
   CHECK(grads.size() == keys.size() * table.format().width);
   const auto data = [](const auto& items) { return items.empty() ? nullptr : items.data(); };
-  return table.push({keys.data(), keys.size(), grads.data(), data(extra.counts), data(extra.shows), data(extra.clicks),
-                     extra.step, extra.lr, extra.scale, extra.skip_nonfinite, extra.skip_shards});
+  const fleet::Push request{keys.data(),       keys.size(),          grads.data(),     data(extra.counts),
+                            data(extra.shows), data(extra.clicks),   extra.step,       extra.lr,
+                            extra.scale,       extra.skip_nonfinite, extra.skip_shards};
+  const std::string checked = refusal([&] { table.check(request); });
+  fleet::Pushed done;
+  const std::string pushed = refusal([&] { done = table.push(request); });
+  CHECK(pushed == checked);
+  if (!pushed.empty()) throw std::invalid_argument(pushed);
+  return done;
 }
 
 // Gradients of ones.
@@ -159,17 +180,4 @@ inline fleet::RowsView view_of(const fleet::Rows& rows) {
     return {m.keys.data(), m.keys.size(), m.seen.data(), m.step.data(), m.shows.data(), m.clicks.data()};
   };
   return {marks(rows.marks), rows.values.data(), rows.state.data(), marks(rows.waiting)};
-}
-
-// The text of the std::invalid_argument that `call` throws, or "".
-template <class Call>
-std::string refusal(Call&& call) {
-  try {
-    call();
-  } catch (const std::invalid_argument& error) {
-    const std::string text = error.what();
-    CHECK(text.find('\n') == std::string::npos);
-    return text;
-  }
-  return "";
 }

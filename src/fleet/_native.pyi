@@ -189,6 +189,9 @@ def initialize(
 def all_finite(values: _Floats) -> bool:
     """Return whether no value is a NaN or an Inf."""
 
+def largest(values: _Floats) -> float:
+    """Return the largest magnitude, 0 of none; Inf also for a NaN."""
+
 class Table:
     """Rows by int64 key, in 64 shards with a lock each. A pull never changes it (csrc/table/table.h)."""
 
@@ -255,6 +258,24 @@ class Table:
         Returns how many rows were created, how many keys are waiting, how many rows were skipped for a NaN or an Inf,
         how many were evicted. A NaN that may not be skipped is a ValueError, and nothing is applied. Bit s of
         `skip_shards`: shard s stays as it is, and none of its keys is counted.
+        """
+
+    def check(
+        self,
+        keys: _Keys,
+        grads: _Floats,
+        *,
+        step: int,
+        lr: float,
+        counts: npt.NDArray[np.uint32] | None = None,
+        shows: _Floats | None = None,
+        clicks: _Floats | None = None,
+        scale: float = 1.0,
+        skip_nonfinite: bool = False,
+    ) -> None:
+        """Raise what `push` would raise of the same arguments, and change nothing: one pass over the gradients.
+
+        What is left to fail a push that was checked is memory.
         """
 
     def find(self, keys: _Keys) -> npt.NDArray[np.uint8]:

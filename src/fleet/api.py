@@ -115,6 +115,7 @@ class Fleet(ServerCalls):
         for job in (self._programs, self._modules):
             if job is not None:
                 job.leave()
+        self._end_life()
         self.shutdown()
 
     def shutdown(self) -> None:
@@ -142,7 +143,7 @@ class Fleet(ServerCalls):
         if self._util is None:
             from fleet.collective.util import Util
 
-            self._util = Util(self._identity())
+            self._util = Util(self._identity(), self._worker_world())
         return self._util
 
     @property
@@ -326,6 +327,7 @@ load_model = fleet.load_model
 save_inference_model = fleet.save_inference_model
 gather_state_dict = fleet.gather_state_dict
 shrink = fleet.shrink
+steps_done = fleet.steps_done
 server_stats = fleet.server_stats
 flush = fleet.flush
 prefetch = fleet.prefetch

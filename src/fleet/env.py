@@ -179,6 +179,7 @@ _ROLE_NAMES = (
         "MASTER_PORT",
     ),
     *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH", "FLEET_JOB_TOKEN"),
+    *("FLEET_CHAOS", "FLEET_CHAOS_SEED", "FLEET_CHAOS_BEGAN"),
     *("FLEET_DURABLE", "FLEET_JOURNAL", "FLEET_LIFE"),
 )
 
@@ -220,6 +221,11 @@ FLEET_RECOVERY_TIMEOUT_S = _seconds(
     "FLEET_RECOVERY_TIMEOUT_S",
     "How long workers of a durable job wait for a server that is being started again; 300 when unset.",
 )
+FLEET_CHAOS = _text(
+    "FLEET_CHAOS", "Faults that this process does to its own calls and files, as `fleetrun --chaos` has them."
+)
+FLEET_CHAOS_SEED = _text("FLEET_CHAOS_SEED", "What decides which calls those are; the same text, the same choices.")
+FLEET_CHAOS_BEGAN = _seconds("FLEET_CHAOS_BEGAN", "When the job under chaos began, in seconds since 1970.")
 FLEET_TLS_CERT = _text(
     "FLEET_TLS_CERT",
     "PEM file with this process's certificate for TLS between workers and servers; minted by `fleetrun` when unset.",

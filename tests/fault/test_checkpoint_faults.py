@@ -17,13 +17,13 @@ import pytest
 from fleet.checkpoint import (
     BlockForm,
     Manifest,
+    TableLoad,
     begin,
     check_files,
     commit,
     export_table,
     find,
     load_dense,
-    load_table,
     pieces_from_text,
     read_manifest,
     write_piece,
@@ -84,7 +84,7 @@ def check(folder: Path) -> int:
     manifest = read_manifest(where)
     check_files(where, manifest, reread=True)
     table = FakeTable()
-    assert load_table(table, manifest, where, "ads", 0, 1, dtype="float32", rule="adam") == 300
+    assert TableLoad(table, manifest, where, "ads", 0, 1, dtype="float32", rule="adam").load() == 300
     assert (table.rows["values"] == manifest.version).all()
     (block,) = load_dense(manifest, where, [BlockForm("w", 0, 50, 50, "sgd")])
     assert (block.values == manifest.version).all()
@@ -249,4 +249,4 @@ def test_servers_write_from_processes_of_their_own(tmp_path: Path) -> None:
     commit(writing, tmp_path / "c", Manifest(1, 3, tuple(pieces)), reread=True)
     manifest = read_manifest(find(tmp_path / "c"))
     table = FakeTable()
-    assert load_table(table, manifest, tmp_path / "c", "ads", 0, 1, dtype="float32", rule="adam") == 2000
+    assert TableLoad(table, manifest, tmp_path / "c", "ads", 0, 1, dtype="float32", rule="adam").load() == 2000

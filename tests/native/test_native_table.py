@@ -135,7 +135,28 @@ def test_bad_pushes_change_nothing(more: dict[str, Any], error: type[Exception],
     table = clicks_table()
     arguments = {"keys": ints(1, 2), "grads": floats(2, 2), "step": 1, "lr": 0.1, **more}
     check_one_line(lambda: table.push(**arguments), error, message)
+    if "skip_shards" not in more:
+        check_one_line(lambda: table.check(**arguments), error, message)
     assert len(table) == table.num_waiting == 0
+
+
+def test_a_check_changes_nothing() -> None:
+    table = clicks_table()
+    keys, grads = ints(1, 2, 1), floats(3, 2)
+    assert table.check(keys, grads, step=1, lr=0.1, shows=floats(3, value=9)) is None  # type: ignore[func-returns-value]
+    table.check(keys, floats(3, 2, value=np.nan), step=1, lr=0.1, skip_nonfinite=True)
+    assert len(table) == table.num_waiting == table.memory_bytes == 0
+    huge = floats(3, 2, value=3e38)
+    check_one_line(lambda: table.check(keys, huge, step=7, lr=0.1), ValueError, "the gradients of step 7 hold a NaN or")
+    table.check(keys, huge, step=7, lr=0.1, skip_nonfinite=True)
+    table.check(ints(1, 2, 3), huge, step=7, lr=0.1)
+
+
+def test_the_largest_magnitude() -> None:
+    assert _native.largest(np.array([[1, -3], [2, 0]], np.float32)) == 3
+    assert _native.largest(floats(0, 4)) == 0
+    assert _native.largest(floats(3, value=np.nan)) == float("inf")
+    check_one_line(lambda: _native.largest(np.zeros(3)), TypeError, "values must be float32, got float64")
 
 
 @pytest.mark.parametrize(

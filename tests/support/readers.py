@@ -18,6 +18,8 @@ PATIENCE_S = 60.0
 class ThreadJob:
     """What fleet.data uses of a Fleet; `util` is the job itself."""
 
+    progress = None
+
     def __init__(self, num_workers: int, is_collective: bool = False) -> None:
         self._num = num_workers
         self._is_collective = is_collective
@@ -51,6 +53,11 @@ class ThreadJob:
     @property
     def util(self) -> ThreadJob:
         return self
+
+    def gather_at(self, topic: str, input: Any) -> list[Any]:
+        told = self.all_gather([topic, input])
+        assert {name for name, _ in told} == {topic}
+        return [value for _, value in told]
 
     def all_gather(self, input: Any) -> list[Any]:
         self._values[self.worker_index()] = input

@@ -32,6 +32,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PRELOADED = ("torch", "torch._dynamo", "torch.distributed.fsdp", "torch.distributed.optim", "torch.utils.data", "rich")
 _PYTHON_PATH = os.environ.get("PYTHONPATH", "").split(os.pathsep)
 _STOPPERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FORK_BESIDE_THREADS = "FLEET_TEST_FORK_BESIDE_THREADS"
 
 
 class Request(NamedTuple):
@@ -155,8 +156,12 @@ def run(command: Sequence[str]) -> None:
 
 
 def start(command: Sequence[str], **how: Any) -> ForkedChild | subprocess.Popen[bytes]:
-    """What fleetrun calls instead of `subprocess.Popen`; beside threads, as after a restart, nothing is forked."""
-    return ForkedChild(command, **how) if threading.active_count() == 1 else subprocess.Popen(command, **how)
+    """What fleetrun calls instead of `subprocess.Popen`.
+
+    Beside threads, as after a restart, nothing is forked, unless a test asks for it: fleetrun's threads only wait.
+    """
+    forks = threading.active_count() == 1 or FORK_BESIDE_THREADS in os.environ
+    return ForkedChild(command, **how) if forks else subprocess.Popen(command, **how)
 
 
 class ForkedChild:

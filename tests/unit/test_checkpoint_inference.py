@@ -26,6 +26,7 @@ from fleet.checkpoint import (
 )
 from fleet.checkpoint.export import widen
 from fleet.errors import CheckpointError
+from support.damage import resealed
 from support.fake_table import FakeTable, Rows, random_rows
 
 DENSE: dict[str, Any] = {
@@ -110,7 +111,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
-    with pytest.raises(CheckpointError, match=f"{path.name} is damaged: its CRC-32"):
+    with pytest.raises(CheckpointError, match=f"{path.name} is damaged: its checksum"):
         read_inference(tmp_path / "i")
     path.unlink()
     with pytest.raises(CheckpointError, match="is missing"):
@@ -120,17 +121,17 @@ def test_damage_is_named(tmp_path: Path) -> None:
 def test_an_array_that_is_not_what_the_index_says(tmp_path: Path) -> None:
     index = save(tmp_path / "i", random_rows(10), 1)
     path = tmp_path / "i" / "inference.json"
-    path.write_text(path.read_text().replace('"rows": 10', '"rows": 11'))
+    path.write_text(resealed(json.loads(path.read_text().replace('"rows": 10', '"rows": 11'))))
     with pytest.raises(CheckpointError, match=r"keys.npy is damaged: it has int64\[10\], expected int64\[11\]"):
         read_inference(tmp_path / "i")
-    text = index.to_text().replace(index.tables[0].keys.name, "dense/scalar.npy")
+    text = resealed(json.loads(index.to_text().replace(index.tables[0].keys.name, "dense/scalar.npy")))
     with pytest.raises(CheckpointError, match="names dense/scalar.npy 2 times"):
         InferenceIndex.from_text(text, "i")
 
 
 def test_a_server_that_is_missing_is_named(tmp_path: Path) -> None:
     index = save(tmp_path / "i", random_rows(10), 2)
-    text = json.dumps({**json.loads(index.to_text()), "tables": [index.tables[1].to_json()]})
+    text = resealed({**json.loads(index.to_text()), "tables": [index.tables[1].to_json()]})
     with pytest.raises(CheckpointError, match=r"has table 'ads' from servers \[1\] of 2"):
         InferenceIndex.from_text(text, "i")
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fleet.checkpoint import BlockForm, DensePiece, FileInfo, Manifest, TableForm, TablePiece, TrainingManifest
+from fleet.checkpoint.seal import seal
 from fleet.errors import CheckpointError, FleetError
+from support.damage import resealed
 
 FORM = TableForm(4, "bfloat16", "adam", 9, False)
 
 
 def table_piece(server: int, first: int, last: int, table: str = "ads", form: TableForm = FORM) -> TablePiece:
-    return TablePiece(FileInfo(f"{table}-{server}-{first}", 1, 2), table, server, first, last, 64, 10, 3, form)
+    return TablePiece(
+        FileInfo(f"{table}-{server}-{first}", 1, "crc32c:00000002"), table, server, first, last, 64, 10, 3, form
+    )
 
 
 def dense_piece(server: int, *spans: tuple[int, int], size: int = 10) -> DensePiece:
     blocks = tuple(BlockForm("w", begin, end, size, "adam", 2, 1) for begin, end in spans)
-    return DensePiece(FileInfo(f"dense-{server}", 1, 2), server, blocks)
+    return DensePiece(FileInfo(f"dense-{server}", 1, "crc32c:00000002"), server, blocks)
 
 
 PIECES = (table_piece(0, 0, 32), table_piece(0, 32, 64), table_piece(1, 0, 64), dense_piece(0, (0, 4), (6, 10)),
@@ -35,14 +40,15 @@ def test_round_trip() -> None:
 def test_it_is_stable_json_that_says_what_it_is() -> None:
     found = json.loads(MANIFEST.to_text())
     assert found["format"] == "fleet-checkpoint"
-    assert found["format_version"] == 1
+    assert found["format_version"] == 2
+    assert list(found)[-1] == "checksum"
     assert found["created"].endswith("+00:00")
     assert {piece["kind"] for piece in found["pieces"]} == {"table", "dense"}
 
 
 def test_another_format_version_is_refused() -> None:
-    text = MANIFEST.to_text().replace('"format_version": 1', '"format_version": 2')
-    with pytest.raises(CheckpointError, match=r"m has format version 2, written by fleet .*; use the fleet that wrote"):
+    text = damaged("format_version", value=3)
+    with pytest.raises(CheckpointError, match=r"m has format version 3, written by fleet .*; use the fleet that wrote"):
         Manifest.from_text(text, "m")
 
 
@@ -75,7 +81,7 @@ def damaged(*path: Any, value: Any) -> str:
     for step in path[:-1]:
         at = at[step]
     at[path[-1]] = value
-    return json.dumps(found)
+    return resealed(found)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +103,7 @@ def damaged(*path: Any, value: Any) -> str:
         (damaged("pieces", 0, "form", "dtype", value="float8"), "unknown dtype 'float8'"),
         (damaged("pieces", 0, "last_shard", value=65), "'last_shard' must be a whole number from 1 to 64"),
         (damaged("pieces", 3, "blocks", 0, "end", value=11), "'end' must be a whole number from 0 to 10"),
+        (damaged("pieces", 0, "file", "checksum", value="md5:00"), "'md5:00' is no checksum"),
         *(
             (damaged("pieces", 0, "file", "name", value=name), "is not the name of a file in that folder")
             for name in ["../x", "/etc/passwd", "", ".", "a/../../b", "a//b", "a\0b"]
@@ -120,3 +127,43 @@ def test_the_manifest_of_a_training_run_is_called_by_its_name() -> None:
         CheckpointError, match="^m belongs to a training checkpoint, which fleet.Checkpoint in a collective job reads$"
     ):
         Manifest.from_text(text, "m")
+
+
+def test_no_byte_of_a_manifest_changes_unnoticed() -> None:
+    good = MANIFEST.to_text().encode()
+    for place in range(len(good)):
+        for change in (1, 2, 128):  # of the version, 2 becomes 3 and 0
+            bad = bytearray(good)
+            bad[place] ^= change
+            with pytest.raises(CheckpointError, match="^m"):
+                Manifest.from_text(bytes(bad), "m")
+    for text in (good + b"\n", good[:-1], json.dumps(json.loads(good)).encode()):
+        with pytest.raises(CheckpointError, match="m is damaged: it does not end with its checksum"):
+            Manifest.from_text(text, "m")
+
+
+def first_version(**more: Any) -> dict[str, Any]:
+    """The manifest as the first version wrote it: no seal, no id, sums as numbers."""
+    found = {**json.loads(MANIFEST.to_text()), "format_version": 1, **more}
+    for piece in found["pieces"]:
+        piece["file"] = {"name": piece["file"]["name"], "size_bytes": 1, "crc32": 2}
+    return {name: value for name, value in found.items() if name not in ("checksum", "save")}
+
+
+def test_a_manifest_of_the_first_version_is_read(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "fleet.checkpoint")
+    found = Manifest.from_text(json.dumps(first_version(), indent=1), "m")
+    assert (found.version, found.rows("ads")) == (7, 30)
+    assert {file.checksum for file in found.files} == {"crc32:00000002"}
+    assert "m is of a version without a checksum of its own" in caplog.text
+
+
+def test_a_version_cannot_be_put_back() -> None:
+    text = MANIFEST.to_text().replace('"format_version": 2', '"format_version": 1')
+    with pytest.raises(CheckpointError, match="m is damaged: its checksum is"):
+        Manifest.from_text(text, "m")
+    for bad in (text[:-1], text.replace('"checksum": "crc32c:', '"checksun": "crc32c:'), text.replace("}\n", "}")):
+        with pytest.raises(CheckpointError, match="m is damaged: version 1 of its format has no 'checksum'"):
+            Manifest.from_text(bad, "m")
+    with pytest.raises(CheckpointError, match="m is damaged: version 1 of its format has no 'checksum'"):
+        Manifest.from_text(seal(first_version(), {}), "m")

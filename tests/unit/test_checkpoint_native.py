@@ -14,11 +14,11 @@ from fleet.checkpoint import (
     InferenceIndex,
     Manifest,
     TableLike,
+    TableLoad,
     begin,
     commit,
     export_table,
     find,
-    load_table,
     read_inference,
     read_manifest,
     save_table,
@@ -101,7 +101,7 @@ def test_training_goes_on(tmp_path: Path, form: dict[str, Any], before: int, aft
 
     loaded = [make(form) for _ in range(after)]
     for server, table in enumerate(loaded):
-        rows = load_table(table, manifest, where, "ads", server, after, **dtype_and_rule(form))
+        rows = TableLoad(table, manifest, where, "ads", server, after, **dtype_and_rule(form)).load()
         assert rows == len(table)
     assert same(everything(loaded), everything(tables))
     train(tables, range(8, 12))

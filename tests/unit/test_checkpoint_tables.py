@@ -13,11 +13,11 @@ import pytest
 from fleet import _native
 from fleet.checkpoint import (
     Manifest,
+    TableLoad,
     abort,
     begin,
     commit,
     find,
-    load_table,
     pieces_from_text,
     pieces_to_text,
     read_manifest,
@@ -60,7 +60,7 @@ def load(folder: Path, num_servers: int, name: str = "ads", rule: str = "adam", 
     manifest = read_manifest(where)
     tables = [FakeTable(**form) for _ in range(num_servers)]
     for server, table in enumerate(tables):
-        count = load_table(table, manifest, where, name, server, num_servers, dtype=table.dtype, rule=rule)
+        count = TableLoad(table, manifest, where, name, server, num_servers, dtype=table.dtype, rule=rule).load()
         assert count == len(table)
     return tables
 
@@ -117,11 +117,11 @@ def test_only_pieces_that_can_hold_own_keys_are_read(tmp_path: Path) -> None:
         if piece.server >= 2:
             (where / piece.file.name).unlink()
     table = FakeTable()
-    load_table(table, manifest, where, "ads", 1, 4, **SMALL)
-    load_table(table, manifest, where, "ads", 0, 2, **SMALL)
+    TableLoad(table, manifest, where, "ads", 1, 4, **SMALL).load()
+    TableLoad(table, manifest, where, "ads", 0, 2, **SMALL).load()
     assert len(table) > 100
     with pytest.raises(CheckpointError, match="server-002-of-004.* is missing"):
-        load_table(table, manifest, where, "ads", 1, 2, **SMALL)
+        TableLoad(table, manifest, where, "ads", 1, 2, **SMALL).load()
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 7), (8, 4), (5, 5), (1000, 999)])
@@ -139,7 +139,7 @@ def test_a_load_replaces_what_the_table_held(tmp_path: Path) -> None:
     save(servers_with(rows, 1), tmp_path / "c")
     table = servers_with(random_rows(70, 3, seed=1), 1)[0]
     where = find(tmp_path / "c")
-    load_table(table, read_manifest(where), where, "ads", 0, 1, **SMALL)
+    TableLoad(table, read_manifest(where), where, "ads", 0, 1, **SMALL).load()
     assert same(table.rows, rows)
 
 
@@ -167,8 +167,8 @@ def test_a_damaged_piece_leaves_the_table_empty_not_half_full(tmp_path: Path) ->
     data[-1] ^= 1
     path.write_bytes(data)
     table = servers_with(random_rows(9, seed=1), 1)[0]
-    with pytest.raises(CheckpointError, match=f"{path.name} is damaged: its CRC-32"):
-        load_table(table, manifest, tmp_path / "c", "ads", 0, 1, **SMALL)
+    with pytest.raises(CheckpointError, match=f"{path.name} is damaged: its checksum"):
+        TableLoad(table, manifest, tmp_path / "c", "ads", 0, 1, **SMALL).load()
     assert len(table) == 0
 
 
@@ -177,10 +177,10 @@ def test_a_missing_or_short_piece_changes_nothing(tmp_path: Path) -> None:
     table = servers_with(random_rows(9, seed=1), 1)[0]
     os.truncate(tmp_path / "c" / manifest.files[-1].name, 100)
     with pytest.raises(CheckpointError, match="it has 100 bytes"):
-        load_table(table, manifest, tmp_path / "c", "ads", 0, 1, **SMALL)
+        TableLoad(table, manifest, tmp_path / "c", "ads", 0, 1, **SMALL).load()
     (tmp_path / "c" / manifest.files[-1].name).unlink()
     with pytest.raises(CheckpointError, match="is missing"):
-        load_table(table, manifest, tmp_path / "c", "ads", 0, 1, **SMALL)
+        TableLoad(table, manifest, tmp_path / "c", "ads", 0, 1, **SMALL).load()
     assert len(table) == 9
 
 

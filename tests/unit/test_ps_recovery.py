@@ -24,32 +24,11 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.server import make_service
 from fleet.ps.service import Service
 from support.processes import wait_until
+from support.server_state import everything
 from support.training import first_model, in_threads, joined, served, strategy
 
 MODES = ["sync", "async", "half", "geo"]
 pytestmark = pytest.mark.timeout(120)
-
-
-def everything(service: Service) -> dict[str, Any]:
-    """All that a server would lose."""
-    holdings = service.state.held
-    tables = []
-    for table in holdings.tables:
-        found = table.export(0, table.num_shards)
-        rows: dict[Any, Any] = {}
-        for prefix in ("", "waiting_"):
-            keys = found[f"{prefix}keys"]
-            names = [name for name in found if name.startswith("waiting_") == bool(prefix)]
-            rows |= {
-                (prefix, int(key)): {name: found[name][i].tobytes() for name in names} for i, key in enumerate(keys)
-            }
-        tables.append(rows)
-    small = service.state.to_json()
-    small["stats"] = {
-        name: count for name, count in small["stats"].items() if "pull" not in name and "stale" not in name
-    }
-    dense = [array.tobytes() for pair in holdings.snapshot() for array in pair]
-    return {"tables": tables, "dense": dense, "kept": [one.tobytes() for one in holdings.kept], **small}
 
 
 def died(folder: Path, tmp_path: Path) -> Path:

@@ -204,7 +204,7 @@ def empty(folder: Path) -> None:
         (None, {"sgd": True}, "was saved with Adam, and this optimizer is SGD"),
         (None, {"extras": {"other": Counter()}}, "must have state_dict"),
         (None, {"extras": {"other": nn.Linear(1, 1)}}, r"no extras\['other'\]"),
-        (damage, {}, "optimizer.*is damaged: its CRC-32"),
+        (damage, {}, "optimizer.*is damaged: its checksum"),
         (cut, {}, "manifest.json is damaged: it is not JSON"),
         (empty, {}, "own.* is missing"),
     ],

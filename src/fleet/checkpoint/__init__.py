@@ -6,7 +6,7 @@
 
     where = find(folder)                             every server, however many there are now
     manifest = read_manifest(where)
-    load_table(...), load_dense(...)
+    TableLoad(...).load(), load_dense(...)
 
 An inference copy is the same with `InferenceIndex`, `export_table` and `export_dense`. The checkpoints of a training
 run without servers are `StepFolders`: tensors in spans (`write_spans`, `map_spans`) and a `TrainingManifest`, which is
@@ -44,7 +44,7 @@ from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import read_piece, write_piece
 from fleet.checkpoint.spans import Span, SpanData, SpanPiece, map_spans, write_spans
 from fleet.checkpoint.steps import Best, StepFolders
-from fleet.checkpoint.tables import ReadableTable, TableLike, load_table, save_table, shard_groups
+from fleet.checkpoint.tables import ReadableTable, TableLike, TableLoad, save_table, shard_groups
 from fleet.checkpoint.tensor_form import DTYPES, Form
 from fleet.checkpoint.training import Account, TrainingManifest
 
@@ -71,6 +71,7 @@ __all__ = [
     "StepFolders",
     "TableForm",
     "TableLike",
+    "TableLoad",
     "TablePart",
     "TablePiece",
     "TrainingManifest",
@@ -87,7 +88,6 @@ __all__ = [
     "kept_values",
     "load_dense",
     "load_kept",
-    "load_table",
     "map_spans",
     "parts_from_text",
     "parts_to_text",

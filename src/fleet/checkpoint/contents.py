@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,9 +11,16 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
 from fleet._version import __version__
-from fleet.checkpoint.fields import Fields, parse_json
+from fleet.checkpoint.fields import Fields
 from fleet.checkpoint.files import FileInfo
+from fleet.checkpoint.identity import SAVE
+from fleet.checkpoint.seal import SEAL, require_seal, seal, unseal
 from fleet.errors import CheckpointError
+
+log = logging.getLogger(__name__)
+
+# The first version has no seal and no id. It is told from a damaged one of the next by what else that has.
+UNSEALED = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +34,7 @@ class Contents(ABC):
     """The call that reads it."""
     KINDS: ClassVar[list[type[Contents]]] = []
     """Every kind that can be written."""
-    FORMAT_VERSION: ClassVar[int] = 1
+    FORMAT_VERSION: ClassVar[int] = 2
     STYLE: ClassVar[Mapping[str, Any]] = {"indent": 1}
     """How `json.dumps` writes it."""
 
@@ -40,6 +47,8 @@ class Contents(ABC):
 
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     fleet_version: str = __version__
+    save: str = ""
+    """The id of the save; that of a commit is given to it by the commit."""
 
     @classmethod
     def described(cls) -> str:
@@ -65,34 +74,43 @@ class Contents(ABC):
         """The arguments of its class by what `to_json` gave."""
 
     def to_text(self) -> str:
-        """The last file."""
-        head = {"format": self.FORMAT, "format_version": self.FORMAT_VERSION}
+        """The last file, which ends with its checksum."""
+        head = {"format": self.FORMAT, "format_version": self.FORMAT_VERSION, SAVE: self.save}
         about = {"fleet_version": self.fleet_version, "created": self.created}
-        return json.dumps({**head, **about, **self.to_json()}, **self.STYLE)
+        return seal({**head, **about, **self.to_json()}, self.STYLE)
 
     @classmethod
     def from_text(cls, text: str | bytes, where: str) -> Self:
         """What that file says, checked; CheckpointError where it is damaged, not ours or newer than we are."""
-        fields = parse_json(text, where)
-        cls._check_format(fields)
+        fields, is_sealed = unseal(text.encode() if isinstance(text, str) else text, where)
+        is_old = cls._check_format(fields, is_sealed)
         about = {name: fields.text(name) for name in ("created", "fleet_version")}
-        made = cls(**cls.read(fields), **about)
+        made = cls(**cls.read(fields), **about, save="" if is_old else fields.text(SAVE))
         made.check(where)
         return made
 
     @classmethod
-    def _check_format(cls, fields: Fields) -> None:
+    def _check_format(cls, fields: Fields, is_sealed: bool) -> bool:
+        """Whether it is of the version without checksums of its own."""
         for kind in Contents.KINDS:
             if kind is not cls and fields.value.get("format") == kind.FORMAT:
                 raise CheckpointError(f"{fields.where} belongs to {kind.described()}")
         if fields.value.get("format") != cls.FORMAT:
             raise CheckpointError(f"{fields.where} is not Fleet's: its format is not {cls.FORMAT!r}")
-        if (found := fields.integer("format_version")) != cls.FORMAT_VERSION:
+        found = fields.integer("format_version")
+        if found == UNSEALED:
+            if is_sealed or not fields.value.keys().isdisjoint({SAVE, SEAL}):
+                raise CheckpointError(f"{fields.where} is damaged: version {found} of its format has no {SEAL!r}")
+            log.debug("%s is of a version without a checksum of its own: only its files are checked", fields.where)
+            return True
+        if found != cls.FORMAT_VERSION:
             writer = fields.value.get("fleet_version", "unknown")
             raise CheckpointError(
                 f"{fields.where} has format version {found}, written by fleet {writer}; this fleet {__version__} reads "
-                f"version {cls.FORMAT_VERSION}; use the fleet that wrote it"
+                f"versions {UNSEALED} to {cls.FORMAT_VERSION}; use the fleet that wrote it"
             )
+        require_seal(fields, is_sealed)
+        return False
 
 
 @dataclass(frozen=True)

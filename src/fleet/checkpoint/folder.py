@@ -19,11 +19,13 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from fleet.checkpoint.contents import Contents
 from fleet.checkpoint.files import check_size, read_file, reading, sync_folder, write_file
+from fleet.checkpoint.identity import ID, later_save, save_id
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.turns import turn
 from fleet.errors import CheckpointError
@@ -58,11 +60,13 @@ def commit(writing: Path, folder: str | os.PathLike[str], contents: Contents, *,
     folder = _real(folder)
     contents.check(f"the new {contents.WHAT} {folder}")
     with _trouble(f"cannot commit {folder}"):
+        if not writing.exists() and (later := later_save(writing)):
+            raise CheckpointError(f"cannot commit {folder}: {later}; save into one folder at a time")
         check_files(writing, contents, reread=reread)
         if strays := sorted(_all_files(writing) - {file.name for file in contents.files}):
             raise CheckpointError(f"{writing / strays[0]} was written by nobody who reported it; begin a new save")
         _refuse_strangers(folder, type(contents))
-        text = contents.to_text().encode()
+        text = replace(contents, save=save_id(writing)).to_text().encode()
         unfinished = writing / f"{contents.FILE}.unfinished"
         write_file(unfinished, [text], len(text))
         os.rename(unfinished, writing / contents.FILE)
@@ -227,7 +231,7 @@ def _discard(path: Path) -> None:
     What cannot be deleted now, such as a file that another machine has open, is left to the next `begin`.
     """
     trash = path
-    if kind := re.fullmatch(r"(\..+)\.(writing|old)-[0-9a-f]{8}", path.name):
+    if kind := re.fullmatch(rf"(\..+)\.(writing|old)-{ID}", path.name):
         trash = path.with_name(f"{kind[1]}.trash-{secrets.token_hex(4)}")
         with suppress(FileNotFoundError):
             os.rename(path, trash)
@@ -239,7 +243,7 @@ def _sibling(folder: Path, kind: str) -> Path:
 
 
 def _siblings(folder: Path, *kinds: str) -> list[Path]:
-    pattern = re.compile(rf"\.{re.escape(folder.name)}\.({'|'.join(kinds)})-[0-9a-f]{{8}}")
+    pattern = re.compile(rf"\.{re.escape(folder.name)}\.({'|'.join(kinds)})-{ID}")
     try:
         return [folder.with_name(name) for name in os.listdir(folder.parent) if pattern.fullmatch(name)]
     except FileNotFoundError:

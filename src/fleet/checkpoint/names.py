@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from urllib.parse import quote
 
 MAX_LENGTH = 120
 _KEPT = 90
+
+
+def is_of_server(file_name: str, server: int, num_servers: int) -> bool:
+    """Whether a file of a checkpoint or an inference copy has the name of one that this server writes."""
+    who = rf"(server|part)-{server:03}-of-{num_servers:03}"
+    return re.fullmatch(rf".*\.{who}(\.piece-\d+)?\.(safetensors|keys\.npy|values\.npy)", file_name) is not None
 
 
 def file_name_of(name: str) -> str:

@@ -16,8 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from fleet.checkpoint.checksum import NEW, checksum
 from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import Bytes, FileInfo, check_size, read_file, reading, write_file
+from fleet.checkpoint.identity import SAVE, save_id
 from fleet.errors import CheckpointError
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
@@ -33,6 +35,9 @@ _DTYPES = {
 _BITS = {"BF16": "<u2", "BOOL": "u1", "F8_E4M3": "u1", "F8_E5M2": "u1", "C64": "<u8"}
 _BY_NAME = {name: dtype for dtype, name in _DTYPES.items()} | {name: np.dtype(bits) for name, bits in _BITS.items()}
 _METADATA = "__metadata__"
+_SUM = "fleet.checksum"
+_ZEROS = f"{NEW}:00000000"
+_BEFORE_SUM = f'{{"{_METADATA}":{{"{_SUM}":"'.encode()
 _OTHERS = {
     **{bytes([0x80, protocol]): "a pickle, as PaddlePaddle writes" for protocol in range(2, 6)},
     b"PK": "a zip archive with a pickle, as torch.save writes",
@@ -45,14 +50,19 @@ def write_piece(
     tensors: Mapping[str, npt.NDArray[Any]],
     metadata: Mapping[str, str],
     codes: Mapping[str, str] | None = None,
+    *,
+    with_sum: bool = False,
 ) -> FileInfo:
     """Write the tensors into a new file; CheckpointError, and no file, if that fails.
 
-    `codes` has the format's name of a type for tensors whose array holds only the bits of it.
+    `codes` has the format's name of a type for tensors whose array holds only the bits of it. `with_sum`: the metadata
+    begins with the checksum of the file, taken as if it were zeros, for a file that no manifest knows.
     """
     # The widest first, so that every tensor begins at a multiple of its item; the format allows no gaps.
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
-    header: dict[str, Any] = {_METADATA: dict(metadata)}
+    save = save_id(path.parent)
+    own = {_SUM: _ZEROS} if with_sum else {}
+    header: dict[str, Any] = {_METADATA: {**own, **metadata, **({SAVE: save} if save else {})}}
     end = 0
     for name, array in ordered:
         begin, end = end, end + array.nbytes
@@ -60,7 +70,11 @@ def write_piece(
         header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    parts: list[Bytes] = [len(text).to_bytes(8, "little"), text, *(array for _, array in ordered)]
+    arrays = [np.ascontiguousarray(array) for _, array in ordered]
+    length = len(text).to_bytes(8, "little")
+    if with_sum:
+        text = text.replace(_ZEROS.encode(), checksum(length, text, *arrays).encode(), 1)
+    parts: list[Bytes] = [length, text, *arrays]
     return write_file(path, parts, 8 + len(text) + end)
 
 
@@ -81,6 +95,18 @@ def map_piece(path: Path, info: FileInfo) -> Arrays:
         check_size(path, descriptor, info)
         with open(descriptor, "rb", closefd=False) as file:
             return decode(np.memmap(file, np.uint8, "c"), str(path))
+
+
+def check_own_sum(data: npt.NDArray[np.uint8], where: str) -> None:
+    """CheckpointError if the bytes of a safetensors file say which sum they have, and have another."""
+    begin = 8 + len(_BEFORE_SUM)
+    end = begin + len(_ZEROS)
+    if data[8:begin].tobytes() != _BEFORE_SUM:
+        return
+    saved = data[begin:end].tobytes().decode("latin1")
+    found = checksum(data[:begin], _ZEROS.encode(), data[end:])
+    if found != saved:
+        raise CheckpointError(f"{where} is damaged: its checksum is {found}, saved was {saved!r}")
 
 
 def decode(data: npt.NDArray[np.uint8], where: str) -> Arrays:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -44,13 +43,34 @@ class StepFolders:
         where = find(self.path(step), self._contents)
         return where, TrainingManifest.inside(read_contents(where, self._contents), str(where))
 
-    def best(self, best: Best) -> int | None:
-        """The step with the highest, or lowest, metric, of equal ones the first; None if nobody has given one."""
+    def refuse_headless(self) -> None:
+        """CheckpointError for a step, newer than all complete ones, that has files and no manifest.
+
+        No save leaves such a folder behind, and a load would go on from an older step without a word.
+        """
+        newest = max(self.complete(), default=-1)
+        for step in self._mentioned():
+            if step > newest and (path := self.path(step)).is_dir() and any(path.iterdir()):
+                raise CheckpointError(
+                    f"{path} is damaged: it has files of a checkpoint, but no {self._contents.FILE}; delete it to go "
+                    "on from the one before"
+                )
+
+    def best(self, best: Best, *, skip_damaged: bool = False) -> int | None:
+        """The step with the highest, or lowest, metric, of equal ones the first; None if nobody has given one.
+
+        CheckpointError for a manifest that cannot be read, unless such a step is to be left out.
+        """
         metrics = {}
         for step in self.complete():
-            with suppress(CheckpointError):  # one that cannot be read cannot be loaded either
-                if (metric := self.read(step)[1].metric) is not None:
-                    metrics[step] = metric
+            try:
+                metric = self.read(step)[1].metric
+            except CheckpointError:
+                if not skip_damaged:
+                    raise
+                continue
+            if metric is not None:
+                metrics[step] = metric
         sign = -1.0 if best == "max" else 1.0
         return min(metrics, key=lambda step: (sign * metrics[step], step), default=None)
 
@@ -76,7 +96,7 @@ class StepFolders:
     def prune(self, keep: int, best: Best | None = None) -> None:
         """Delete all but the newest, and the best; one that holds files of somebody else stays, with a warning."""
         old = self.complete()[keep:]
-        spared = self.best(best) if old and best is not None else None
+        spared = self.best(best, skip_damaged=True) if old and best is not None else None
         for step in old:
             if step == spared:
                 continue

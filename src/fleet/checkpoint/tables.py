@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fleet.checkpoint.files import check_size, reading
+from fleet.checkpoint.files import check_file, check_size, reading
 from fleet.checkpoint.forms import TableForm, TablePiece
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.names import file_name_of
@@ -83,44 +83,71 @@ def shard_groups(table: ReadableTable, piece_bytes: int = PIECE_BYTES) -> list[t
     return [(first, min(first + size, num_shards)) for first in range(0, num_shards, size)]
 
 
-def load_table(
-    table: TableLike,
-    manifest: Manifest,
-    folder: Path,
-    name: str,
-    server: int,
-    num_servers: int,
-    *,
-    dtype: str,
-    rule: str,
-    values_only: bool = False,
-) -> int:
-    """Replace what a table holds by its rows in a checkpoint that belong to `server`; returns how many.
+class TableLoad:
+    """The rows of a table in a checkpoint that belong to one server, on their way into it.
 
-    `values_only`: whatever rule they were trained by, without its state, into a table that has none.
-
-    Only pieces that can hold such rows are read. Nothing changes if the form differs or a piece is missing or too
-    short; if a piece turns out damaged later, the table is left empty, never half full.
+    `values_only`: whatever rule they were trained by, without its state, into a table that has none. Only pieces that
+    can hold such rows are read. CheckpointError, and nothing has changed, if the form differs or a piece is missing or
+    too short.
     """
-    pieces = manifest.tables.get(name)
-    if pieces is None:
-        there = ", ".join(map(repr, manifest.tables)) or "none"
-        raise CheckpointError(f"{folder} has no table {name!r}; its tables: {there}")
-    form = TableForm(table.width, dtype, rule, table.state_width, table.has_clicks)
-    _check_form(name, folder, pieces[0].form, form, ("width", "dtype") if values_only else FORM_FIELDS)
-    own = [piece for piece in pieces if may_share_keys(piece.server, manifest.num_servers, server, num_servers)]
-    for piece in own:
-        with reading(folder / piece.file.name) as descriptor:
-            check_size(folder / piece.file.name, descriptor, piece.file)
-    table.clear()
-    try:
-        return sum(
-            _load_piece(table, folder, piece, server, num_servers, manifest.num_servers, values_only=values_only)
-            for piece in own
-        )
-    except BaseException:
-        table.clear()
-        raise
+
+    def __init__(
+        self,
+        table: TableLike,
+        manifest: Manifest,
+        folder: Path,
+        name: str,
+        server: int,
+        num_servers: int,
+        *,
+        dtype: str,
+        rule: str,
+        values_only: bool = False,
+    ) -> None:
+        pieces = manifest.tables.get(name)
+        if pieces is None:
+            there = ", ".join(map(repr, manifest.tables)) or "none"
+            raise CheckpointError(f"{folder} has no table {name!r}; its tables: {there}")
+        form = TableForm(table.width, dtype, rule, table.state_width, table.has_clicks)
+        _check_form(name, folder, pieces[0].form, form, ("width", "dtype") if values_only else FORM_FIELDS)
+        self._table = table
+        self._folder = folder
+        self._server, self._num_servers, self._num_saved = server, num_servers, manifest.num_servers
+        self._values_only = values_only
+        self._pieces = [
+            piece for piece in pieces if may_share_keys(piece.server, manifest.num_servers, server, num_servers)
+        ]
+        for piece in self._pieces:
+            with reading(folder / piece.file.name) as descriptor:
+                check_size(folder / piece.file.name, descriptor, piece.file)
+
+    def check(self) -> None:
+        """Read every piece and compare its sum, in little memory; CheckpointError for one that is damaged."""
+        for piece in self._pieces:
+            check_file(self._folder / piece.file.name, piece.file)
+
+    def load(self) -> int:
+        """Replace what the table holds; how many rows it has now.
+
+        If a piece turns out damaged, which `check` finds before, the table is left empty, never half full.
+        """
+        self._table.clear()
+        try:
+            return sum(map(self._load_piece, self._pieces))
+        except BaseException:
+            self._table.clear()
+            raise
+
+    def _load_piece(self, piece: TablePiece) -> int:
+        path = self._folder / piece.file.name
+        rows = read_piece(path, piece.file)
+        check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")
+        if self._values_only:
+            rows = _without_state(rows, self._table.has_clicks)
+        taken = self._table.import_(rows, self._server, self._num_servers)
+        if self._num_servers == self._num_saved and taken != piece.rows:
+            raise CheckpointError(f"{path} is damaged: {piece.rows - taken} of its {piece.rows} keys belong elsewhere")
+        return taken
 
 
 def may_share_keys(saved: int, num_saved: int, server: int, num_servers: int) -> bool:
@@ -129,27 +156,6 @@ def may_share_keys(saved: int, num_saved: int, server: int, num_servers: int) ->
     Server s of n holds the keys whose hash, as a fraction, lies in [s/n, (s+1)/n): see csrc/keys/hash.h.
     """
     return saved * num_servers < (server + 1) * num_saved and server * num_saved < (saved + 1) * num_servers
-
-
-def _load_piece(
-    table: TableLike,
-    folder: Path,
-    piece: TablePiece,
-    server: int,
-    num_servers: int,
-    num_saved: int,
-    *,
-    values_only: bool,
-) -> int:
-    path = folder / piece.file.name
-    rows = read_piece(path, piece.file)
-    check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")
-    if values_only:
-        rows = _without_state(rows, table.has_clicks)
-    taken = table.import_(rows, server, num_servers)
-    if num_servers == num_saved and taken != piece.rows:
-        raise CheckpointError(f"{path} is damaged: {piece.rows - taken} of its {piece.rows} keys belong elsewhere")
-    return taken
 
 
 def _without_state(rows: Arrays, has_clicks: bool) -> Arrays:

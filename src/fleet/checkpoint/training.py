@@ -107,7 +107,7 @@ class TrainingManifest(
                 "loads it"
             )
         read = cls.read(Fields(contents.extra[_INSIDE], where))
-        made = cls(**read, created=contents.created, fleet_version=contents.fleet_version)
+        made = cls(**read, created=contents.created, fleet_version=contents.fleet_version, save=contents.save)
         made.check(where)
         return made
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
-from fleet.collective.worlds import WorldName, Worlds, dtype_name, pack, unpack
+from fleet.collective.worlds import World, WorldName, Worlds, dtype_name, pack, unpack
 from fleet.errors import UsageError, UsageTypeError
 from fleet.roles.base import Identity, Role
 
@@ -27,9 +27,10 @@ _OPS = {"sum": dist.ReduceOp.SUM, "min": dist.ReduceOp.MIN, "max": dist.ReduceOp
 class Util:
     """Reached as `fleet.util`. Worlds are opened when first used."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: Identity, worker_world: Callable[[], World] | None = None) -> None:
+        """`worker_world` makes the world of the workers where it is another than Gloo's."""
         self._identity = identity
-        self._worlds = Worlds(identity)
+        self._worlds = Worlds(identity, worker_world)
 
     def close(self) -> None:
         """Leave every world."""
@@ -76,6 +77,14 @@ class Util:
     def all_gather(self, input: Any, comm_world: WorldName = "worker") -> list[Any]:
         """The values of every process of the world, by rank; they may differ in shape and kind."""
         return [unpack(data) for data in self._worlds[comm_world].gather_bytes(pack(input))]
+
+    def gather_at(self, topic: str, input: Any) -> list[Any]:
+        """`all_gather` of the workers under a name, so that one that was started again finds it."""
+        return [unpack(data) for data in self._worlds["worker"].gather_at(topic, pack(input))]
+
+    def knows(self, ahead: int = 1) -> bool:
+        """Whether this worker was told in a former life what the `ahead`th call of the workers from here will give."""
+        return self._worlds["worker"].knows(ahead)
 
     def get_file_shard(self, files: Sequence[object]) -> list[str]:
         """This worker's files: contiguous blocks, the first workers take one more when they do not divide evenly.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, cast
@@ -42,6 +43,14 @@ class World(ABC):
     def barrier(self) -> None:
         """Return when every member has come here."""
         self.reduce(torch.zeros(1), dist.ReduceOp.SUM)
+
+    def gather_at(self, topic: str, own: bytes) -> list[bytes]:  # noqa: ARG002 - where members have one life, order will do
+        """What every member gave under a name, which is the same in all lives of a member."""
+        return self.gather_bytes(own)
+
+    def knows(self, ahead: int) -> bool:  # noqa: ARG002
+        """Whether a former life of this member was told what the `ahead`th call from here, from 1, will give."""
+        return False
 
     @abstractmethod
     def close(self) -> None:
@@ -121,8 +130,10 @@ class GlooWorld(World):
 class Worlds:
     """The worlds of one process, each opened when first asked for; every member must ask for it."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: Identity, worker_world: Callable[[], World] | None = None) -> None:
+        """`worker_world` makes the world of the workers where it is another than Gloo's."""
         self._identity = identity
+        self._worker_world = worker_world
         self._open: dict[str, World] = {}
         self._store: dist.Store | None = None
 
@@ -153,6 +164,8 @@ class Worlds:
             group = dist.group.WORLD
             assert group is not None
             return GlooWorld(group, name)
+        if name == "worker" and self._worker_world is not None:
+            return self._worker_world()
         return self._meet(name, everybody)
 
     def _meet(self, name: str, everybody: list[str]) -> World:

@@ -35,29 +35,43 @@ class Shard(ABC):
         self._uneven: Uneven = uneven
         self._epoch = 0
         self._count = 0
+        self._place = None if workers.progress is None else workers.progress.add(self)
+        self._number = 0 if self._place is None else self._place.number
 
     @property
     def epoch(self) -> int:
         """The epoch that is being read, or is the next to be: how many were read to their end."""
+        self._ask()
         return self._epoch
 
     @property
     def num_done(self) -> int:
         """How many batches of the epoch lie behind this worker's position, also those of a run before this one."""
+        self._ask()
         return self._count
+
+    def _ask(self) -> None:
+        """Go to where a former life of this worker was, now that the script wants to know."""
+        if self._place is not None:
+            self._place.asked()
 
     @abstractmethod
     def __len__(self) -> int:
         """The number of this worker's batches in a whole epoch. A stream does not know it: TypeError."""
 
     def __iter__(self) -> Iterator[Any]:
+        if self._place is not None and self._place.is_over(self._epoch):  # a former life has read it to its end
+            self._go_to(self._epoch + 1, 0)
+            return
         if self._workers.is_collective:
             position = {"epoch": self._epoch, self._unit: self._count}
             remedy = "load the same state on every worker, and leave a loop early on all of them at the same step"
             self._workers.compare(position, remedy)
         # A loop that is left early closes this generator: the context sees GeneratorExit and waits for nobody.
         with self._workers.join() if self._needs_join() else nullcontext():
-            yield from self._batches()
+            yield from self._batches() if self._place is None else self._place.watched(self._batches())
+        if self._place is not None:
+            self._place.end_epoch(self._epoch)
         self._go_to(self._epoch + 1, 0)
 
     def to_evaluate(self) -> Iterator[Any]:
@@ -85,7 +99,15 @@ class Shard(ABC):
         return {"kind": self._kind, "epoch": self._epoch, self._unit: self._count, **self._settings()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on behind the last batch that `state` counts; every worker loads it. Other data is refused."""
+        """Go on behind the last batch that `state` counts; every worker loads it. Other data is refused.
+
+        In a worker that was started again alone, the position that its servers know counts instead.
+        """
+        self.go_on_at(state)
+        self._ask()
+
+    def go_on_at(self, state: Mapping[str, Any]) -> None:
+        """Take up a position: what `load_state_dict` does."""
         if not isinstance(state, Mapping):
             raise UsageTypeError(f"load_state_dict takes what state_dict gave, got {type(state).__name__}")
         own = self.state_dict()

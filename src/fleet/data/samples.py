@@ -61,6 +61,7 @@ class SampleShard(Shard):
 
     @property
     def num_done(self) -> int:
+        self._ask()
         return min(-(-self._count // self._step_size), len(self))
 
     def _batches(self) -> Iterator[Any]:

@@ -48,6 +48,8 @@ class StreamShard(Shard):
         self._is_begun = False
         self._is_out = False
         self._is_empty = True
+        self._num_asked = self._count
+        """Batches that workers were asked about: one more than those handed out, but for the last."""
         self._ahead: Any = _END
         self._answer: Callable[[], list[int]] | None = None
         self._failure: Exception | None = None
@@ -94,12 +96,22 @@ class StreamShard(Shard):
         self._is_begun = self._was_read = True
         set_epoch(self._data, self._epoch)
         self._iterator = self._open()
-        for _ in range(self._count):
+        for number in range(self._count):
             if self._own() is not _END:
                 continue
             if self._uneven != "pad":
+                self._refuse_short(number)
                 break
             self._again()
+
+    def _refuse_short(self, number: int) -> None:
+        """UsageError if a stream lacks batches that a former life of this worker has trained on."""
+        if self._workers.progress is not None and self._workers.progress.has_resumed:
+            raise UsageError(
+                f"a stream gave {number} batches when this worker, which was started again, read it, and had given "
+                f"{self._count} that were trained on: it cannot go on where it was. Give a stream that reads the same "
+                "again, or samples that fleet divides"
+            )
 
     def _open(self) -> Iterator[Any]:
         made = self._data if isinstance(self._data, Iterable) else self._data()
@@ -140,7 +152,8 @@ class StreamShard(Shard):
             state = _FAILED
         elif self._ahead is not _END:
             state = _HAS
-        self._answer = self._workers.ask(state)
+        self._num_asked += 1
+        self._answer = self._workers.ask(state, f"batch/{self._number}/{self._epoch}/{self._num_asked}")
 
     def _goes_on(self) -> bool:
         """Wait for what the others told, and decide as they do."""

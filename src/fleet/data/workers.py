@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.distributed as dist
 
 from fleet.errors import CommunicationError, RoleError, UsageError
 
+if TYPE_CHECKING:
+    from fleet.ps.progress import Progress
+
 
 class _Util(Protocol):
     def all_gather(self, input: Any) -> list[Any]: ...
+    def gather_at(self, topic: str, input: Any) -> list[Any]: ...
 
 
 class ReaderFleet(Protocol):
@@ -21,6 +25,8 @@ class ReaderFleet(Protocol):
 
     @property
     def util(self) -> _Util: ...
+    @property
+    def progress(self) -> Progress | None: ...
     def worker_index(self) -> int: ...
     def worker_num(self) -> int: ...
     def is_server(self) -> bool: ...
@@ -40,6 +46,7 @@ class Workers:
         self.index = job.worker_index()
         self.num = job.worker_num()
         self.is_collective = self.num > 1 and job.is_collective()
+        self.progress = job.progress
         self._job = job
 
     def join(self) -> AbstractContextManager[Any]:
@@ -59,14 +66,16 @@ class Workers:
                 listed = ", ".join(f"{value} on {name_workers(of)}" for value, of in holders.items())
                 raise UsageError(f"fleet.data.shard: {name} is not the same on all workers: {listed}; {remedy}")
 
-    def ask(self, state: int) -> Callable[[], list[int]]:
+    def ask(self, state: int, topic: str) -> Callable[[], list[int]]:
         """Tell the others a small number; the function that comes back waits for theirs, by worker.
+
+        `topic` says what it is about: one of them may be started again, and ask what was asked before.
 
         In a collective job the numbers travel while this worker trains. The default group is used, from the thread that
         trains, so that the order of its operations is the same everywhere.
         """
         if not self.is_collective:
-            told = self._job.util.all_gather(state)
+            told = self._job.util.gather_at(topic, state)
             return lambda: told
         states = torch.zeros(self.num, dtype=torch.uint8)
         states[self.index] = state

@@ -20,6 +20,7 @@ from fleet.launch.messages import JobOverError
 from fleet.launch.misplaced import refuse_misplaced
 from fleet.launch.options import MAX_LIVES, Nodes, Options
 from fleet.launch.output import EventFormatter, PatientHandler, say
+from fleet.observe.chaos_spec import Chaos
 
 EPILOG = """
 \b
@@ -71,6 +72,10 @@ def _durable(_context: click.Context, _parameter: click.Parameter, text: str | N
 
 def _nnodes(_context: click.Context, _parameter: click.Parameter, text: str) -> Nodes:
     return Nodes.parse(text)
+
+
+def _chaos(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Chaos | None:
+    return None if text is None else Chaos.parse(text, "--chaos")
 
 
 def _ips(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[str, ...] | None:
@@ -190,6 +195,13 @@ _PORT = _Whole(1, 65535)
     help="When the journal of --durable reaches the disk: left to the system, every second, or before each answer.  "
     "[default: os]",
 )
+@click.option(
+    "--chaos",
+    callback=_chaos,
+    metavar="TEXT",
+    help='Faults on purpose, and a report at the end, for example "kill server every 5s; drop 1% rpc".',
+)
+@click.option("--seed", type=_INDEX, help="With --chaos: decides whom and what it strikes.  [default: 0]")
 @click.option(
     "--tls/--no-tls",
     default=None,

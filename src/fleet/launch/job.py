@@ -13,6 +13,9 @@ import time
 from contextlib import ExitStack
 
 from fleet.launch import banner, durable, guard, tls
+from fleet.launch.chaos import report as chaos_report
+from fleet.launch.chaos.agent import Agent, with_chaos
+from fleet.launch.chaos.findings import notes_of
 from fleet.launch.guard import Guard
 from fleet.launch.job_token import own_token
 from fleet.launch.logs import open_log
@@ -40,6 +43,8 @@ class Job:
         """That of the round that runs, or ran last."""
         self._began_at = time.monotonic()
         self._attempt: Attempt | None = None
+        self._agent: Agent | None = None
+        """What strikes the processes of the round that runs, or ran last, where `--chaos` asks for it."""
         self._is_meeting = False
         self._signalled: int | None = None
 
@@ -66,7 +71,9 @@ class Job:
                     log.error("%s", over)
                     return (outcome.code or 1) if over.code is None else over.code
         self._tell_the_end(outcome.code)
-        return outcome.code
+        if self._agent is None or self._plan is None:
+            return outcome.code
+        return chaos_report.tell(self._agent, self._plan, outcome.code, is_quiet=self._options.quiet)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self._signalled = number
@@ -83,9 +90,9 @@ class Job:
             logs = [open_log(process.log_path, holds, is_continued=is_continued) for process in plan.processes]
             locks = [durable.lock(self._options, process.role, process.index, holds) for process in plan.processes]
             self._tell_of(plan)
-            self._plan = plan
+            plan = self._plan = self._with_chaos(plan)
             kept = [lock for lock in locks if lock is not None] or None
-            self._attempt = Attempt(plan, logs, self._job_id, self._guard, kept)
+            self._attempt = Attempt(plan, logs, self._job_id, self._guard, kept, self._agent)
             if self._signalled is not None:
                 self._attempt.signalled(self._signalled)
             try:
@@ -98,6 +105,22 @@ class Job:
             self._team.failed(stopped_by(self._signalled, plan.layout.host))
             return RoundOutcome(outcome.code or 128 + self._signalled)
         return outcome
+
+    def _with_chaos(self, plan: LaunchPlan) -> LaunchPlan:
+        """The plan of a round with the faults that its processes do themselves; an agent does the others."""
+        chaos, seed = self._options.chaos, self._options.seed or 0
+        if chaos is None:
+            return plan
+        if self._agent is None:
+            began_at = time.time()
+            for process in plan.processes:
+                notes_of(process).remove()  # of another job
+            if chaos.ends_processes and self._options.durable is None:
+                log.warning("chaos without --durable: the job ends by the first kill")
+        else:
+            began_at = self._agent.began_at
+        self._agent = Agent(chaos, seed, plan, began_at, before=self._agent)
+        return with_chaos(plan, chaos, seed, began_at)
 
     def _meet(self, holds: ExitStack) -> LaunchPlan:
         """Meet the others for the next round; a signal ends the waiting at once, and for all once there was a round."""

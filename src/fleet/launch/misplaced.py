@@ -16,8 +16,8 @@ import click
 
 from fleet.errors import UsageError
 
-_EVERYBODYS = {"--help", "--version"}
-"""What every program has."""
+_EVERYBODYS = {"--help", "--version", "--seed"}
+"""What every program has, or every other one."""
 
 
 def refuse_misplaced(

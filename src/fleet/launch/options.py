@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from fleet.errors import UsageError
+from fleet.observe.chaos_spec import Chaos
 
 Device = Literal["auto", "cpu", "cuda"]
 ServerDevice = Literal["cpu", "cuda"]
@@ -67,6 +68,8 @@ class Options:
     max_restart: int = 0
     durable: str | None = None
     journal: Journal | None = None
+    chaos: Chaos | None = None
+    seed: int | None = None
     dry_run: bool = False
     quiet: bool = False
     banner: bool = False

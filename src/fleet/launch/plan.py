@@ -20,6 +20,7 @@ from fleet.launch.options import Options
 from fleet.launch.server_layout import refuse_counts, roles_here, server_layout
 from fleet.launch.team import Team
 from fleet.launch.tls import refuse_tls
+from fleet.observe.chaos_spec import Strike
 
 SELFCHECK_MODULE = "fleet.selfcheck"
 
@@ -143,8 +144,24 @@ def _refuse_contradictions(options: Options) -> None:
         raise UsageError("--dry-run cannot show a job that meets at --master: other machines' ports are not known yet")
     if options.banner and options.quiet:
         raise UsageError("--banner shows more and --quiet less than usual; give one of them")
+    _refuse_chaos(options)
     if options.selfcheck and options.script:
         raise UsageError(f"--selfcheck takes the place of a script; leave out {options.script}")
+
+
+def _refuse_chaos(options: Options) -> None:
+    """Faults that could strike nobody."""
+    if options.chaos is None:
+        if options.seed is not None:
+            raise UsageError(
+                f"--seed {options.seed} goes with --chaos; leave it out, or write it after the script to pass it on"
+            )
+        return
+    needs_servers = [
+        clause for clause in options.chaos.clauses if not isinstance(clause, Strike) or "server" in clause.roles
+    ]
+    if needs_servers and not options.is_server_job:
+        raise UsageError(f"--chaos: {needs_servers[0]}: a collective job has no servers; kill and stop workers only")
 
 
 def _refuse_range(options: Options) -> None:

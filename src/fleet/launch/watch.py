@@ -19,6 +19,7 @@ from queue import Empty
 from fleet import env
 from fleet.errors import UsageError
 from fleet.launch import guard, lives, report, unserved
+from fleet.launch.chaos.agent import Agent, Calm
 from fleet.launch.child import Child, exit_code
 from fleet.launch.durable import has_journal, recovery_s
 from fleet.launch.follow import Follower
@@ -67,7 +68,13 @@ class Attempt:
     """Runs a plan to its end."""
 
     def __init__(
-        self, plan: LaunchPlan, logs: list[int], job_id: str, watchman: Guard, locks: list[int] | None = None
+        self,
+        plan: LaunchPlan,
+        logs: list[int],
+        job_id: str,
+        watchman: Guard,
+        locks: list[int] | None = None,
+        chaos: Agent | Calm | None = None,
     ) -> None:
         self._plan = plan
         self._logs = logs
@@ -77,6 +84,7 @@ class Attempt:
         self._logs_from = [os.fstat(file).st_size for file in logs]  # logs of an earlier attempt are continued
         self._job_id = job_id
         self._guard = watchman
+        self._chaos = chaos or Calm()
         self._events = plan.layout.round.news
         self._was_signalled = False
         self._children: list[Child] = []
@@ -112,6 +120,7 @@ class Attempt:
                 raise UsageError(f"cannot start {process.name}: {error.strerror or error}") from error
         for child in self._children:
             child.when_it_exits(self._events.put)
+        self._chaos.start(lambda: list(self._children), self.lives.excuse)
 
     def _start_one(self, place: int, life: int) -> Child:
         process = self._plan.processes[place]
@@ -228,6 +237,7 @@ class Attempt:
         return RoundOutcome(0, is_final=False)
 
     def _finish(self) -> RoundOutcome:
+        self._chaos.stop()
         if not self.lives.is_durable and any(child.has_failed for child in self._children):
             return self._fail()
         if complaint := unserved.complaint(zip(self._children, self._logs_from, strict=True)):
@@ -254,6 +264,7 @@ class Attempt:
 
     def _fail(self, *elsewhere: NodeFailed) -> RoundOutcome:
         """End the attempt over a failure here or on other machines; whichever began first is the cause."""
+        self._chaos.stop()
         heard: list[NodeFailed | Regroup] = list(elsewhere)
         # A child that has begun to end but is not gone may be the cause of what we saw; its exit comes in moments.
         self._drain(lambda: not any(child.is_leaving for child in self._children), SETTLE_S, heard)
@@ -282,6 +293,7 @@ class Attempt:
 
     def _stop(self, number: int) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""
+        self._chaos.stop()
         started = time.monotonic()
         for child in self._running():
             if not child.was_told_to_stop:
@@ -325,6 +337,7 @@ class Attempt:
             steps.callback(guard.sweep, self._job_id)
             for child in self._children:
                 steps.callback(self._release, child)
+            steps.callback(self._chaos.stop)  # the first to be called
 
     def _release(self, child: Child) -> None:
         child.signal(signal.SIGKILL)

@@ -136,6 +136,8 @@ class Client:
         """How many steps of this worker the servers had when it joined: those of its former lives."""
         self.resumed_position = b""
         """Where its data was then."""
+        self.position: Callable[[], bytes] | None = None
+        """Asked when a step is made: where the worker's data is."""
         self._outbox = None if len(transports) < 2 else own_outbox(worker)
         self._limited = [spec for spec in job.tables if spec.max_rows]
         self._num_rows = [0] * len(self._limited)
@@ -146,6 +148,11 @@ class Client:
     def num_servers(self) -> int:
         """How many servers the job has."""
         return len(self.transports)
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers the job has."""
+        return self.job.num_workers
 
     def declare(self) -> tuple[bool, int]:
         """Tell every server what is trained; returns whether dense parameters have values, and the version."""

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, cast
 
 from fleet import _native, env
 from fleet.errors import CheckpointError, UsageError
+from fleet.ps import faults
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
-from fleet.ps.journal.writer import Journal, Policy
+from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
 from fleet.ps.recovery import dense_part, owner, recover, rows_part, state_part
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Durability:
         try:
             clear_unfinished(folder)
             found = recover(core.state, folder, device)
-            self._journal = Journal(folder, policy, found.lsn, owner(core.state.instance))
+            self._journal = Journal(folder, policy, found.lsn, owner(core.state.instance), faults.of_writes())
         except BaseException:
             os.close(self._lock)
             raise
@@ -92,8 +93,8 @@ class Durability:
             try:
                 self._journal.append(Kind.LOAD, [Part(b"")])
                 self._write_snapshot(is_alone=True)
-            except OSError as error:
-                self._core.failure = f"a checkpoint was loaded, but could not be kept: {error.strerror or error}"
+            except (OSError, JournalWriteError) as error:
+                self._core.failure = f"a checkpoint was loaded, but could not be kept: {_why(error)}"
                 raise CheckpointError(f"{self._core.failure}; make room in {self._folder}, and load it again") from None
 
     def close(self, *, is_finished: bool) -> None:
@@ -117,8 +118,8 @@ class Durability:
             try:
                 with self.snapshotting:
                     self._write_snapshot()
-            except OSError as error:
-                _log.warning("no snapshot could be taken in %s: %s", self._folder, error.strerror or error)
+            except (OSError, JournalWriteError) as error:
+                _log.warning("no snapshot could be taken in %s: %s", self._folder, _why(error))
                 self._next_at = self._journal.num_bytes + SNAPSHOT_BYTES // 4
 
     def _write_snapshot(self, *, is_alone: bool = False) -> None:
@@ -138,12 +139,17 @@ class Durability:
                     with closed:
                         at, rows = self._journal.lsn, holdings.tables[index].export(*shards)
                     writer.write(Kind.ROWS, at, [rows_part(index, shards, rows)])
+            self._journal.sync()  # or after a loss of power the snapshot would have what the journal has not
             writer.finish()
         self._journal.drop_before(lsn)
         self._num_snapshots += 1
         self._next_at = begin + max(SNAPSHOT_BYTES, writer.num_bytes)
         took_s = time.monotonic() - began_at
         _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
+
+
+def _why(error: OSError | JournalWriteError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _portions(holdings: Holdings, table: int) -> Iterator[tuple[int, int]]:

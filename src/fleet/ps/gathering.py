@@ -6,44 +6,89 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event, Thread
+from typing import Protocol
 
 from fleet.errors import CommunicationError, DeadlineError
 from fleet.observe.waiting import Awaited, LongWait, workers_text
 from fleet.ps.calls import Call
-from fleet.ps.client import GRACE_S, Client
-from fleet.ps.patience import rpc_timeout_s
+from fleet.ps.client import GRACE_S
+from fleet.ps.patience import rpc_timeout_s, start_timeout_s
+from fleet.ps.progress import Progress, Turns
 from fleet.ps.proto import ps_pb2
+from fleet.ps.transport import Transport
 
 # How long one call waits on the server, and how often somebody who is at work says so.
 _WAIT_S = 5.0
 _SIGN_S = 2.0
 
 
+class Attendee(Protocol):
+    """A worker as others meet it: a Client, or one that has not declared its job yet."""
+
+    worker: int
+    transports: Sequence[Transport]
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers the job has."""
+
+    def caller(self, server: int) -> ps_pb2.Caller:
+        """Who calls, for a request to one server."""
+
+
 class Gathering:
     """Meetings of one worker with the others, under names that all of them use. It is also a small world.
 
-    `timeout_s`: how long to wait for those who give no sign of being at work.
+    `timeout_s`: how long to wait for those who give no sign of being at work. `progress`: in a durable job, what this
+    worker was told in a former life, which is not asked for again.
     """
 
-    def __init__(self, client: Client, name: str, timeout_s: float) -> None:
+    def __init__(self, client: Attendee, name: str, timeout_s: float, progress: Progress | None = None) -> None:
         self.rank = client.worker
-        self.size = client.job.num_workers
+        self.size = client.num_workers
         self._client = client
         self._name = name
         self._timeout_s = timeout_s
-        self._num_gathered = 0
+        self._progress = progress
+        self._turns = Turns() if progress is None else progress.turns
+        self._everybody = () if client.caller(0).incarnation else tuple(range(self.size))
+        """Named to servers that have not been told of the job."""
         self.purpose = name
         """What this worker is doing where all must, for errors: a call such as `checkpoint.load()`."""
 
     def gather_bytes(self, own: bytes) -> list[bytes]:
         """What every worker gave, by index: the next of a row of meetings that all hold in the same order."""
-        topic, self._num_gathered = self.next_topic, self._num_gathered + 1
-        return [text.encode() for text in self.meet(topic, own.decode(), self.purpose, is_between_steps=True)]
+        topic = self.next_topic
+        self._turns.take(self._name)
+        return self.gather_at(topic, own, self._progress)
+
+    def gather_at(self, topic: str, own: bytes, progress: Progress | None = None) -> list[bytes]:
+        """What every worker gave, by index, where all meet under this name; a former life's answer is in `progress`."""
+        name = f"{self._name}/{topic}"
+        texts: list[str] | None = None if progress is None else progress.answers.get(name)
+        if texts is None:
+            texts = self.meet(topic, own.decode("latin-1"), self.purpose, is_between_steps=True)
+            if progress is not None and self.size > 1 and not progress.is_in_loop:
+                progress.answers.put(name, texts)
+        return [text.encode("latin-1") for text in texts]
+
+    def knows(self, ahead: int) -> bool:
+        """Whether a former life was told what the `ahead`th `gather_bytes` from here, from 1, will give."""
+        name = f"{self._name}/{self.topic(ahead)}"
+        return self._progress is not None and name in self._progress.answers
+
+    def is_told(self, topic: str, others: Sequence[int] = ()) -> bool:
+        """Whether all, or all of `others`, have come to a meeting; this worker does not come by asking."""
+        return self.size > 1 and self._call(topic, None, others, 0.0, False).is_complete
 
     @property
     def next_topic(self) -> str:
         """Of the meeting that the next `gather_bytes` holds."""
-        return f"gather/{self._num_gathered}"
+        return self.topic(1)
+
+    def topic(self, ahead: int) -> str:
+        """Of the meeting that the `ahead`th `gather_bytes` from here, from 1, holds."""
+        return f"gather/{self._turns.num_taken(self._name) + ahead - 1}"
 
     def meet(
         self, topic: str, text: str, what: str, *, others: Sequence[int] = (), is_between_steps: bool = False
@@ -121,11 +166,12 @@ class Gathering:
             name=f"{self._name}/{topic}",
             is_here=text is not None,
             text=text or "",
-            others=others,
+            others=others or self._everybody,
             timeout_ms=int(wait_s * 1000),
             is_between_steps=is_between_steps,
         )
-        call = Call(self._client.transports[0], "Meet", header, (), wait_s + GRACE_S, rpc_timeout_s())
+        patience_s = start_timeout_s() if self._everybody else rpc_timeout_s()  # servers may not be there yet
+        call = Call(self._client.transports[0], "Meet", header, (), wait_s + GRACE_S, patience_s)
         reply, _ = call.result()
         assert isinstance(reply, ps_pb2.MeetReply.Header)
         return reply

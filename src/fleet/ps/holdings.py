@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleet import _native
-from fleet.errors import NotReadyError, UsageError
+from fleet.errors import UsageError
+from fleet.ps.applicable import check_applicable, mean_of
 from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, dense_group
@@ -133,8 +134,12 @@ class Holdings:
             raise UsageError(str(error)) from None
         return deleted, sum(len(one) for _, one in chosen)
 
+    def check(self, updates: Sequence[PushedUpdate]) -> None:
+        """UsageError or NotReadyError if the updates of one step cannot be applied, in any part; changes nothing."""
+        check_applicable(updates, self.job, self.tables, self.groups, is_started=self.is_started)
+
     def apply_mean(self, updates: Sequence[PushedUpdate], time: int, skip: Skip = none) -> int:
-        """Add the gradients of one step in the given order, take the mean over the updates and apply it once.
+        """Add the gradients of one step, which was checked, in the given order, and apply their mean once.
 
         `time` is by which rows grow old. Returns how many rows and groups were skipped for a NaN or an Inf.
         """
@@ -170,16 +175,9 @@ class Holdings:
     def _apply_dense(self, updates: Sequence[PushedUpdate], num_updates: int) -> int:
         skipped = 0
         with self._dense_lock:
-            if not self.is_started:
-                raise NotReadyError("dense parameters have no values yet; worker 0 sends them in fleet.init_worker()")
             for index in sorted({group for update in updates for group in update.dense}):
                 own = [update for update in updates if index in update.dense]
-                grads, lr = own[0].dense[index], own[0].lrs[index]
-                if num_updates > 1:
-                    grads = grads.copy()
-                    for update in own[1:]:
-                        grads += update.dense[index]
-                    grads *= np.float32(1.0 / num_updates)
+                grads, lr = mean_of([update.dense[index] for update in own], num_updates), own[0].lrs[index]
                 if self.job.nonfinite == "skip" and not _native.all_finite(grads):
                     skipped += 1
                     continue

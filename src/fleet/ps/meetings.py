@@ -32,10 +32,15 @@ class Meeting:
 
 
 class Meetings:
-    """The meetings of a job, by name. `changed` is the server's lock, which is notified of everything that happens."""
+    """The meetings of a job, by name. `changed` is the server's lock, which is notified of everything that happens.
 
-    def __init__(self, changed: threading.Condition) -> None:
+    `is_durable`: workers are started again alone. What a worker said then counts in all its lives, since others may
+    have been told: the next life makes the same calls, and is told what the former was.
+    """
+
+    def __init__(self, changed: threading.Condition, *, is_durable: bool = False) -> None:
         self._changed = changed
+        self._is_durable = is_durable
         self._meetings: dict[str, Meeting] = {}
         self._num_waiting = 0
 
@@ -76,7 +81,7 @@ class Meetings:
         with self._changed:
             meeting = self._meetings.setdefault(name, Meeting())
             meeting.signs += text is None or worker not in meeting.texts  # not if it only asks again
-            if text is not None:
+            if text is not None and not (self._is_durable and worker in meeting.texts):
                 meeting.texts[worker] = text
             while self._is_full():
                 del self._meetings[next(iter(self._meetings))]
@@ -89,10 +94,11 @@ class Meetings:
         return len(self._meetings) > (NUM_KEPT if size <= MAX_KEPT else NUM_NEWEST)
 
     def has_said(self, name: str, worker: int, text: str) -> bool:
-        """Whether a worker has come to a meeting, and said just this."""
+        """Whether a worker has come to a meeting, and what it says now changes nothing."""
         with self._changed:
             meeting = self._meetings.get(name)
-            return meeting is not None and meeting.texts.get(worker) == text
+            said = None if meeting is None else meeting.texts.get(worker)
+            return said == text or (self._is_durable and said is not None)
 
     def come(self, name: str, worker: int, text: str) -> None:
         """A worker has come to a meeting."""
@@ -119,6 +125,6 @@ class Meetings:
             self._changed.notify_all()
 
     def forget(self, worker: int) -> None:
-        """What a worker said in a former life does not count; the caller locks."""
-        for meeting in self._meetings.values():
+        """A worker has begun a new life: what it said before does not count, but in a durable job; the caller locks."""
+        for meeting in () if self._is_durable else self._meetings.values():
             meeting.texts.pop(worker, None)

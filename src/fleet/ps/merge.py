@@ -41,6 +41,8 @@ def merged(pushes: Sequence[Gradients], job: JobSpec) -> Gradients:
         dense=_merge_dense(with_dense, sorted(lrs), job) if with_dense else [],
         lrs={group: lrs[group] for group in sorted(lrs)},
         pulled_version=min(push.pulled_version for push in pushes),
+        steps=last.steps,
+        position=last.position,
     )
 
 

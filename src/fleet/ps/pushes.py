@@ -83,11 +83,13 @@ class Pushes:
                 updates = rounds.complete()
             if updates is None:
                 return 0
-            core.record(Kind.STEP, [update.record for update in updates if update.record is not None])
             try:
+                core.state.held.check(updates)
+                core.record(Kind.STEP, [update.record for update in updates if update.record is not None])
                 skipped = core.state.step(updates)
+            except JournalWriteError:  # nothing has happened
+                raise
             except Exception as error:
-                # Some of it may have been applied: the step can neither be taken back nor done again.
                 with core.changed:
                     core.failure = f"step {rounds.version} failed on this server: {error}; load a checkpoint"
                     rounds.drop()
@@ -118,6 +120,7 @@ class Pushes:
     def _apply(self, update: PushedUpdate) -> int:
         """Apply a push by itself."""
         core = self._core
+        core.state.held.check([update])
         if update.record is not None:
             core.record(Kind.PUSH, [update.record])
         try:

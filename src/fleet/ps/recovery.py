@@ -45,7 +45,7 @@ def recover(state: State, folder: Path, device: str) -> Recovered:
     after, positions = (0, Positions([])) if path is None else _restore(state, path, device)
     replayed = Replay(state, positions, device)
     last, num_bytes = after, 0
-    for record in read_segments(folder, after, None if path is None else owner(state.instance)):
+    for record in read_segments(folder, after, None if path is None else owner(state.instance), positions.last):
         replayed.take(record)
         last, num_bytes = record.lsn, num_bytes + record.end - record.begin
     if last:
@@ -108,7 +108,8 @@ class Replay:
         if self._state.holdings is None:
             holdings = make_holdings(JobSpec.from_json(header.job), header.server_index, self._device)
             self._state.begin(holdings, header.run)
-        self._state.greet(header.caller.worker, header.caller.incarnation, header.life)
+        if header.caller.incarnation:
+            self._state.greet(header.caller.worker, header.caller.incarnation, header.life)
 
     def _start(self, record: Record) -> None:
         holdings, tensors = self._state.held, record.parts[0].tensors

@@ -1,7 +1,8 @@
 """The saves of a server: written while the caller waits, or copied at once and written while training goes on.
 
-A save in the background is known by its folder. The first call copies and begins; the same call again, also after a
-lost connection, tells how far it is, and in the end what was written or what went wrong.
+A save is known by its folder, which has an id of its own. The first call begins it, in the background with a copy; the
+same call again, also after a lost connection, begins nothing: it is told how far that save is, and in the end what was
+written or what went wrong.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ import numpy.typing as npt
 
 from fleet import checkpoint
 from fleet.checkpoint import ReadableTable
-from fleet.errors import CheckpointError, FleetError
+from fleet.errors import CheckpointError, DeadlineError, FleetError
 from fleet.ps import presence, storage
 from fleet.ps.holdings import Holdings
 from fleet.ps.proto import ps_pb2
@@ -28,8 +30,10 @@ log = logging.getLogger(__name__)
 
 # Of the memory that is free, so much is left to training while a copy is held.
 SPARE_BYTES = 64 << 20
-# How long a save waits for the one before it, if that writes no file; and how many are remembered.
+# How long a save waits for the one before it, if that writes no file; how long a caller does who waits for all of it,
+# which is as long as callers have patience; and how many are remembered.
 IDLE_S = 60.0
+LONGEST_S = 3600.0
 NUM_KEPT = 4
 # While a copy is made nobody trains.
 COPY_THREADS = min(8, os.cpu_count() or 1)
@@ -49,25 +53,33 @@ class FrozenTable:
         return self._portions.pop((first_shard, last_shard))
 
 
-class BackgroundWrite(threading.Thread):
-    """One server's part of a checkpoint on its way to the disk."""
+Moved = Callable[[], None]
 
-    def __init__(self, contents: storage.Contents, folder: str, version: int) -> None:
+
+class Write(threading.Thread):
+    """One server's part of a checkpoint or an inference copy on its way to the disk."""
+
+    def __init__(
+        self, folder: str, version: int, work: Callable[[Moved], str], *, values_only: bool, is_awaited: bool
+    ) -> None:
+        """`work` writes, and returns its account. `is_awaited`: nobody who asks gets an answer before the end."""
         super().__init__(name="fleet-save", daemon=True)
         self.folder = folder
         self.version = version
+        self.values_only = values_only
         self.num_files = 0
-        self._contents: storage.Contents | None = contents
+        self._is_awaited = is_awaited
+        self._work: Callable[[Moved], str] | None = work
         self._pieces = ""
         self._failure: FleetError | None = None
         self._is_over = False
         self._changed = threading.Condition()
 
     def run(self) -> None:
-        contents, self._contents = self._contents, None
-        assert contents is not None
+        work, self._work = self._work, None
+        assert work is not None
         try:
-            self._pieces = storage.write(contents, Path(self.folder), self._count)
+            self._pieces = work(self._count)
         except FleetError as error:
             self._failure = error
         except Exception as error:  # of whatever kind: who asks for the outcome must learn of it
@@ -93,7 +105,10 @@ class BackgroundWrite(threading.Thread):
     def answer(self, timeout_s: float) -> ps_pb2.SaveReply.Header:
         """How far it is after `timeout_s` at the latest; CheckpointError if it has failed."""
         with self._changed:
-            presence.wait_for(self._changed, lambda: self._is_over, timeout_s)
+            limit_s = LONGEST_S if self._is_awaited else timeout_s
+            is_over = presence.wait_for(self._changed, lambda: self._is_over, limit_s)
+        if self._is_awaited and not is_over:
+            raise DeadlineError(f"waited {LONGEST_S:g} s for this server to write into {self.folder}")
         if self._failure is not None:
             raise self._failure
         return ps_pb2.SaveReply.Header(
@@ -109,29 +124,44 @@ class Saves:
 
     def __init__(self, applying: AbstractContextManager[object]) -> None:
         self._applying = applying
-        self._beginning = threading.Lock()
-        self._writes: dict[str, BackgroundWrite] = {}
-        """By folder, the last one newest; those before it are over."""
+        self._beginning = threading.Lock()  # one save in the background at a time
+        self._noting = threading.Lock()  # guards what follows
+        self._writes: dict[str, Write] = {}
+        """By folder, the last one newest."""
+        self._last_copy: Write | None = None
 
     def save(
         self, holdings: Holdings, header: ps_pb2.SaveRequest.Header, version: Callable[[], int]
     ) -> ps_pb2.SaveReply.Header:
         """Answer a call of `Save`."""
-        timeout_s = header.timeout_ms / 1000
-        if header.in_background and not header.values_only:
-            if (known := self._writes.get(header.folder)) is None:
-                with self._beginning:
-                    known = self._writes.get(header.folder) or self._begin(holdings, header.folder, version)
-            if known is not None:
-                return known.answer(timeout_s)
-        now = version()
-        pieces = storage.save(holdings, header.folder, values_only=header.values_only)
-        return ps_pb2.SaveReply.Header(pieces=pieces, is_written=True, version=now)
+        folder, known = header.folder, self._writes.get(header.folder)
+        if known is None and header.in_background and not header.values_only:
+            with self._beginning:
+                known = self._writes.get(folder) or self._begin(holdings, folder, version)
+        if known is None:
+            storage.check_folder(holdings, folder)
+            save = partial(storage.save, holdings, folder, values_only=header.values_only)
+            write = Write(folder, version(), save, values_only=header.values_only, is_awaited=True)
+            known = self._started(write)
+        if known.values_only != header.values_only:
+            raise CheckpointError(f"{folder} is that of another save, which this server has begun; begin a new one")
+        return known.answer(header.timeout_ms / 1000)
 
-    def _begin(self, holdings: Holdings, folder: str, version: Callable[[], int]) -> BackgroundWrite | None:
+    def _started(self, write: Write) -> Write:
+        """The write, begun; or the one into the same folder that another call has begun meanwhile."""
+        with self._noting:
+            known = self._writes.setdefault(write.folder, write)
+            if known is write:
+                write.start()
+                over = [one.folder for one in self._writes.values() if not one.is_alive()]
+                for folder in over[: max(0, len(self._writes) - NUM_KEPT)]:
+                    del self._writes[folder]
+        return known
+
+    def _begin(self, holdings: Holdings, folder: str, version: Callable[[], int]) -> Write | None:
         """Copy, and begin to write; None if there is no room for a copy."""
-        storage.check_folder(holdings, folder)
-        last = next(reversed(self._writes.values()), None)
+        path = storage.check_folder(holdings, folder)
+        last = self._last_copy
         if last is not None and not last.ends():
             raise CheckpointError(
                 f"server {holdings.server} still writes the checkpoint before, into {last.folder}, and not a file of "
@@ -149,15 +179,13 @@ class Saves:
         try:
             with self._applying, ThreadPoolExecutor(COPY_THREADS, "fleet-copy") as pool:
                 contents = storage.Contents.of(holdings, [FrozenTable(table, pool) for table in holdings.tables])
-                write = BackgroundWrite(contents, folder, version())
+                work = partial(storage.write, contents, path)
+                write = Write(folder, version(), work, values_only=False, is_awaited=False)
         except MemoryError:
             log.warning("server %d has no memory for a copy: it writes while training waits", holdings.server)
             return None
-        write.start()
-        self._writes[folder] = write
-        while len(self._writes) > NUM_KEPT:
-            del self._writes[next(iter(self._writes))]
-        return write
+        self._last_copy = write
+        return self._started(write)
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:

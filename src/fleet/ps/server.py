@@ -21,6 +21,7 @@ import click
 from fleet import env, roles
 from fleet.errors import FleetError, UsageError
 from fleet.net import Endpoint, is_loopback
+from fleet.observe import chaos_notes
 from fleet.observe.logs import show_logs
 from fleet.ps.own_token import check_exposure, token_for
 from fleet.ps.roots import set_roots
@@ -91,6 +92,7 @@ def serve(
         gc.freeze()
         try:
             print(f"Server listening on {server.address}", flush=True)
+            chaos_notes.note("serving")
             while not told and (stays or not finished.is_set()):
                 time.sleep(_LOOK_S) if stays else finished.wait(_LOOK_S)
             is_finished = finished.is_set()

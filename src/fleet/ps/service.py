@@ -20,6 +20,7 @@ from fleet.ps.durability import Durability
 from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import Policy
+from fleet.ps.patience import is_durable
 from fleet.ps.proto import ps_pb2
 from fleet.ps.pushes import Pushes
 from fleet.ps.saves import Saves
@@ -112,7 +113,7 @@ class Service:
             if header.life and not caller.incarnation:
                 caller.incarnation = state.ledger.incarnation_of(caller.worker, header.life)
             if state.ledger.is_new(caller.worker, caller.incarnation):
-                self.core.record(Kind.DECLARE, [self._declared(header)])
+                self.core.record(Kind.DECLARE, [Part(header.SerializeToString())])
                 state.greet(caller.worker, caller.incarnation, header.life)
                 self.finished.clear()
                 self.core.changed.notify_all()  # its former life may wait for a step
@@ -148,32 +149,31 @@ class Service:
 
     def _begin(self, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
         """Make what the first worker declares."""
-        core, server = self.core, header.server_index
-        with core.gate.closed, core.changed:
+        if self._model_dir is not None:  # a snapshot has both what is declared and what is loaded, or nothing is there
+            self._keep_loaded(lambda: self._make(job, header))
+            return
+        with self.core.gate.closed:
+            self._make(job, header)
+
+    def _make(self, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
+        """Under the closed gate."""
+        with self.core.changed:
             if self.state.holdings is not None:
                 return
-            holdings = make_holdings(job, server, self._device)
-            header.run = header.run or secrets.randbits(63) + 1
-            values = None if self._opening is None else self._opening(job, server)
-            version = None if self._model_dir is None else storage.load(holdings, self._model_dir).version
-            first = ps_pb2.DeclareRequest.Header()
-            first.CopyFrom(header)
-            first.caller.incarnation = 0
-            core.record(Kind.DECLARE, [self._declared(first)])
-            if values is not None and version is None:
-                core.record(Kind.START, [Part(b"", values)])
+            holdings = make_holdings(job, header.server_index, self._device)
+            values = None if self._opening is None else self._opening(job, header.server_index)
+            run = header.run or secrets.randbits(63) + 1
+            if self._model_dir is not None:
+                loaded = storage.load(holdings, self._model_dir)
+                self.state.begin(holdings, run)
+                self.state.loaded(loaded.version)
+                return
+            first = ps_pb2.DeclareRequest.Header(job=header.job, server_index=header.server_index, run=run)
+            self.core.record(Kind.DECLARE, [Part(first.SerializeToString())])
+            self.state.begin(holdings, run)
+            if values is not None:
+                self.core.record(Kind.START, [Part(b"", values)])
                 holdings.start(values)
-            self.state.begin(holdings, header.run)
-            if version is not None:
-                self.state.loaded(version)
-        if version is not None:
-            self._keep_loaded(lambda: None)
-
-    def _declared(self, header: ps_pb2.DeclareRequest.Header) -> Part:
-        kept = ps_pb2.DeclareRequest.Header()
-        kept.CopyFrom(header)
-        kept.run = kept.run or self.state.run
-        return Part(kept.SerializeToString())
 
     def _start(self, header: ps_pb2.StartRequest.Header, tensors: Tensors) -> Answered:
         core, holdings = self.core, self.core.known(header.caller)
@@ -216,6 +216,8 @@ class Service:
 
     def _load(self, header: ps_pb2.LoadRequest.Header, _: Tensors) -> Answered:
         holdings = self.core.known(header.caller)
+        if header.check_only:
+            return ps_pb2.LoadReply.Header(version=storage.check(holdings, Path(header.folder))), ()
         found: list[storage.Loaded] = []
 
         def load() -> None:
@@ -238,11 +240,10 @@ class Service:
 
     def _meet(self, header: ps_pb2.MeetRequest.Header, _: Tensors) -> Answered:
         core, caller = self.core, header.caller.worker
+        if is_durable() and not header.caller.incarnation:
+            return self._meet_early(header), ()
         job, rounds, meetings = core.known(header.caller).job, self.state.rounds, self.state.meetings
-        if header.is_here and core.durability is not None and not meetings.has_said(header.name, caller, header.text):
-            with core.gate.open():
-                core.record(Kind.MEET, [Part(header.SerializeToString())])
-                meetings.come(header.name, caller, header.text)
+        self._record_meeting(header)
 
         def elsewhere(missing: Sequence[int]) -> list[int]:
             core.known(header.caller)  # also while it waits
@@ -251,6 +252,21 @@ class Service:
             return [one for one in missing if rounds.is_away(one) or one in ahead]
 
         return meetings.answer(header, job.num_workers, elsewhere), ()
+
+    def _record_meeting(self, header: ps_pb2.MeetRequest.Header) -> None:
+        """Have the journal know what a worker says, if there is one and it is new."""
+        core, meetings, said = self.core, self.state.meetings, (header.name, header.caller.worker, header.text)
+        if header.is_here and core.durability is not None and not meetings.has_said(*said):
+            with core.gate.open():
+                core.record(Kind.MEET, [Part(header.SerializeToString())])
+                meetings.come(*said)
+
+    def _meet_early(self, header: ps_pb2.MeetRequest.Header) -> ps_pb2.MeetReply.Header:
+        """Workers of a durable job may meet before one has declared it."""
+        if self.core.is_closed:
+            raise CommunicationError("the server is stopping")
+        self._record_meeting(header)
+        return self.state.meetings.answer(header, len(header.others), lambda _: [])
 
     def _shrink(self, header: ps_pb2.ShrinkRequest.Header, _: Tensors) -> Answered:
         core = self.core

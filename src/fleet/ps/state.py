@@ -14,6 +14,7 @@ from fleet.ps.clock import Clock
 from fleet.ps.holdings import Holdings, Skip, make_holdings, none
 from fleet.ps.ledger import Ledger
 from fleet.ps.meetings import Meetings
+from fleet.ps.patience import is_durable
 from fleet.ps.rounds import Rounds
 from fleet.ps.spec import JobSpec
 from fleet.ps.stats import Stats
@@ -35,7 +36,7 @@ class State:
         self.ledger = Ledger(0)
         self.rounds = Rounds(0)
         self.clock = Clock(0, is_common=True)
-        self.meetings = Meetings(changed)
+        self.meetings = Meetings(changed, is_durable=is_durable())
         self.stats = Stats()
         self._time_lock = threading.Lock()
 

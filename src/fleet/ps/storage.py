@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleet import _native, checkpoint
+from fleet.checkpoint.files import why_not_written
+from fleet.checkpoint.names import is_of_server
 from fleet.errors import CheckpointError
 from fleet.ps.holdings import Holdings
 from fleet.ps.spec import DenseBlock, JobSpec
@@ -46,6 +48,16 @@ def check_folder(holdings: Holdings, folder: str | Path) -> Path:
     return path
 
 
+def clear_former(holdings: Holdings, path: Path) -> None:
+    """Delete what this server wrote into the folder of a save before it was started again, and knew of it no more."""
+    try:
+        for file in path.iterdir():
+            if is_of_server(file.name, holdings.server, holdings.job.num_servers) and file.is_file():
+                file.unlink(missing_ok=True)
+    except OSError as error:
+        raise CheckpointError(why_not_written(path, error, 0)) from error
+
+
 class Contents(NamedTuple):
     """What a server writes of a checkpoint: its tables, which may be copies, and copies of its other tensors."""
 
@@ -60,12 +72,13 @@ class Contents(NamedTuple):
         return cls(holdings, tables, _blocks_with_data(holdings), holdings.kept)
 
 
-def save(holdings: Holdings, folder: str, *, values_only: bool) -> str:
+def save(holdings: Holdings, folder: str | Path, moved: Callable[[], None] = lambda: None, *, values_only: bool) -> str:
     """Write this server's files into `folder`; returns an account of them as JSON. Tables are locked shard by shard."""
     path = check_folder(holdings, folder)
     if not values_only:
-        return write(Contents.of(holdings, holdings.tables), path)
+        return write(Contents.of(holdings, holdings.tables), path, moved)
     began_at = time.monotonic()
+    clear_former(holdings, path)
     account = _export(holdings, path)
     _note_saved(holdings, "values", path, began_at)
     return account
@@ -90,6 +103,7 @@ def write(contents: Contents, path: Path, moved: Callable[[], None] = lambda: No
     """Write a server's part of a checkpoint; `moved` is called after each file of a table, and at the end."""
     holdings, began_at = contents.holdings, time.monotonic()
     job, server = holdings.job, holdings.server
+    clear_former(holdings, path)
     pieces: list[checkpoint.Piece] = []
     for spec, table in zip(job.tables, contents.tables, strict=True):
         pieces += checkpoint.save_table(
@@ -110,32 +124,59 @@ def write(contents: Contents, path: Path, moved: Callable[[], None] = lambda: No
     return checkpoint.pieces_to_text(pieces)
 
 
+def check(holdings: Holdings, folder: Path) -> int:
+    """Read and compare all that `load` would take over, and change nothing; the version that was saved."""
+    where, manifest = _opened(holdings, folder)
+    _load_dense(holdings, manifest, where)
+    checkpoint.load_kept(manifest, where, _kept(holdings), _passing(holdings))
+    for part in _table_parts(holdings, manifest, where):
+        part.check()
+    return manifest.version
+
+
 def load(holdings: Holdings, folder: Path) -> Loaded:
-    """Replace everything by this server's part of a checkpoint, which any number of servers may have written."""
+    """Replace everything by this server's part of a checkpoint, which any number of servers may have written.
+
+    Tables are read piece by piece, each compared with its sum before its rows are taken over; `check` compares all of
+    them before anything is.
+    """
     began_at = time.monotonic()
-    where = checkpoint.find(check_folder(holdings, folder))
-    manifest = checkpoint.read_manifest(where)
-    job, server = holdings.job, holdings.server
-    _check_mode(job, manifest, where)
+    where, manifest = _opened(holdings, folder)
     dense = _load_dense(holdings, manifest, where)  # before anything is replaced
     kept = checkpoint.load_kept(manifest, where, _kept(holdings), _passing(holdings))
     rows = 0
-    for spec, table in zip(job.tables, holdings.tables, strict=True):
-        rows += checkpoint.load_table(
-            table,
-            manifest,
-            where,
-            spec.name,
-            server,
-            job.num_servers,
-            dtype=spec.dtype,
-            rule=_rule(holdings, spec.rule.name),
-            values_only=holdings.job.mode != "geo" and spec.rule.name == "sum",
-        )
+    for part in _table_parts(holdings, manifest, where):
+        rows += part.load()
     holdings.restore(dense, kept)
     took_s = time.monotonic() - began_at
     _log.info("loaded %d rows of step %d from %s in %.1f s", rows, manifest.version, where, took_s)
     return Loaded(rows, manifest.version)
+
+
+def _opened(holdings: Holdings, folder: Path) -> tuple[Path, checkpoint.Manifest]:
+    where = checkpoint.find(check_folder(holdings, folder))
+    manifest = checkpoint.read_manifest(where)
+    _check_mode(holdings.job, manifest, where)
+    return where, manifest
+
+
+def _table_parts(holdings: Holdings, manifest: checkpoint.Manifest, where: Path) -> list[checkpoint.TableLoad]:
+    """What this server loads of each table; CheckpointError if one does not fit."""
+    job = holdings.job
+    return [
+        checkpoint.TableLoad(
+            table,
+            manifest,
+            where,
+            spec.name,
+            holdings.server,
+            job.num_servers,
+            dtype=spec.dtype,
+            rule=_rule(holdings, spec.rule.name),
+            values_only=job.mode != "geo" and spec.rule.name == "sum",
+        )
+        for spec, table in zip(job.tables, holdings.tables, strict=True)
+    ]
 
 
 def _check_mode(job: JobSpec, manifest: checkpoint.Manifest, where: Path) -> None:

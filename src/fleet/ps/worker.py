@@ -23,6 +23,7 @@ from fleet.ps.staging import wait_for
 
 if TYPE_CHECKING:
     from fleet.ps.flat import FlatParameters
+    from fleet.ps.progress import Progress
     from fleet.ps.wire import Tensor
 
 
@@ -54,6 +55,10 @@ class Worker:
     """Whether somebody will call `step`; without it, rows are looked up to be read only."""
     behind: tuple[object, Any] | None = field(default=None, init=False)
     """Data that `fleet.prefetch` reads a batch ahead, and its state before that batch: where training is."""
+    progress: Progress | None = field(default=None, init=False)
+    """Where this worker is, for its next life; None if it will have none."""
+    steps_done: int = field(default=0, init=False)
+    """How many steps of this worker, of all its lives, are behind its script."""
 
     def __post_init__(self) -> None:
         # Keys need their number of occurrences where the entry policy counts.
@@ -134,10 +139,21 @@ class Worker:
         stepped = frozenset(table_lrs)
         gradients = Gradients(self.num_steps, tables, dense, dict(lrs), min(versions, default=0), stepped)
         waiting = [] if self.policy.pulls_ahead else [lookup for lookup in self._ahead if lookup.rows is None]
-        self.policy.step(gradients, waiting)
+        self._send(gradients, waiting)
         self._last_ahead = list(self._ahead)
-        self.num_steps += 1
         self.client.check_rows()
+
+    def _send(self, gradients: Gradients, waiting: Sequence[Lookup]) -> None:
+        """Have the gradients of a step sent, unless the servers have them from a former life of this worker."""
+        gradients.steps = self.steps_done + 1
+        if self.client.position is not None:
+            gradients.position = self.client.position()
+        if gradients.steps > self.client.resumed_steps:
+            self.policy.step(gradients, waiting)
+            self.num_steps += 1
+        elif waiting:
+            self.policy.pull(waiting)
+        self.steps_done += 1
 
     def multiply_gradients(self, factor: float, groups: Collection[int], tables: Collection[int]) -> None:
         """Multiply the gradients of some dense groups and of the rows of some tables."""

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fleet.collective.util import Util
+    from fleet.collective.worlds import World
+    from fleet.ps.client import Client
     from fleet.ps.placement import Dispatch, Dispatcher
+    from fleet.ps.progress import Progress
     from fleet.runtime.module_job import ModuleJob
     from fleet.runtime.programs.job import ProgramJob
     from fleet.runtime.servers import ServerJob, Servers
@@ -75,6 +78,45 @@ class ServerCalls(Questions):
 
             self._servers = Servers(self._identity())
         return self._servers
+
+    @property
+    def progress(self) -> Progress | None:
+        """Where the script of this worker is, for its next life; None in a job whose workers have one life only."""
+        return None if self._is_collective else self._server_side().progress
+
+    def _end_life(self) -> None:
+        """The script ends: if it has ended well, there is nothing to go on with."""
+        progress = None if self._servers is None else self._servers.progress
+        if progress is None:
+            return
+        from fleet.observe.ending import has_failed
+
+        if has_failed():
+            progress.answers.close()
+        else:
+            progress.answers.remove()
+
+    def _worker_world(self) -> Callable[[], World] | None:
+        """How the world of the workers is made, where they are started again alone; None: as everywhere."""
+        progress = None if self.is_server() else self.progress
+        if progress is None:
+            return None
+        from fleet.runtime.meeting_world import MeetingWorld
+
+        def client() -> Client | None:
+            job = self._server_job()
+            return job.worker("fleet.util").client if job.has_joined else None
+
+        servers = self._server_side()
+        return lambda: MeetingWorld(servers.who, progress, client, servers.connect)
+
+    def steps_done(self) -> int:
+        """How many steps this worker has made in all its lives: 0 in a new job.
+
+        In a durable job a worker may be killed and started again alone. A script that counts its steps begins with this
+        number; one that only loops over `fleet.data.shard` need not ask.
+        """
+        return self._server_job().worker("fleet.steps_done()").steps_done
 
     def init_server(self, model_dir: str | PathLike[str] | None = None) -> None:
         """Prepare this server; with `model_dir` it begins with a checkpoint of `save_persistables`."""

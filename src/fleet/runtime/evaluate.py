@@ -51,8 +51,15 @@ def evaluate(
     with common_statistics(model, util, of_first=is_collective):
         try:
             own = _checked(model, metrics)
+            is_known = (
+                util is not None and util.knows()
+            )  # to a worker that was started again, and is not to do it again
             with evaluating(model):
-                failure = _run(model, loader, list(own.values()), step or take_last, shows=shows, is_alone=util is None)
+                failure = (
+                    None
+                    if is_known
+                    else _run(model, loader, list(own.values()), step or take_last, shows=shows, is_alone=util is None)
+                )
             states = [pack(metric.state()) for metric in own.values()]
         except Exception as error:
             if util is None:

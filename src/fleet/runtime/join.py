@@ -26,6 +26,7 @@ from fleet.strategy.parameter_server import ASyncConfigs
 
 if TYPE_CHECKING:
     from fleet.ps.placement import Dispatch, Dispatcher
+    from fleet.ps.progress import Progress
     from fleet.ps.transport import Transport
     from fleet.roles import Identity
 
@@ -39,6 +40,7 @@ def start_worker(
     connect: Callable[[], Sequence[Transport]],
     dispatcher: Dispatcher | Dispatch | None = None,
     average: Callable[[torch.Tensor], None] | None = None,
+    progress: Progress | None = None,
 ) -> Worker:
     """Declare the job, agree on the first values of the model, and bind model and optimizers to the servers.
 
@@ -52,13 +54,18 @@ def start_worker(
         raise UsageError(
             "strategy.dense = 'allreduce' and geo mode both keep dense parameters in the workers; choose one"
         )
+    if is_averaged and progress is not None and who.num_workers > 1:
+        raise UsageError(
+            "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
+            "started again without them; use 'server'"
+        )
     flats: list[FlatParameters | None] = []
 
     def take() -> FlatParameters | None:
         flats.append(_flat(found, job))
         return flats[0] if job.dense.groups else None
 
-    worker = enter(Client(connect(), who.index, job), take, device, strategy.a_sync_configs, kept)
+    worker = enter(Client(connect(), who.index, job), take, device, strategy.a_sync_configs, kept, progress)
     worker.flat = flats[0]
     worker.has_optimizer = bool(optimizers)
     worker.other_names = found.others
@@ -76,6 +83,7 @@ def enter(
     device: torch.device,
     configs: ASyncConfigs,
     kept: KeptTensors | None = None,
+    progress: Progress | None = None,
 ) -> Worker:
     """Declare the job to the servers, then take the tensors that they hold and agree on their first values.
 
@@ -111,6 +119,7 @@ def enter(
         )
         policy.refresh()
         worker = Worker(client, policy, flat, device, version if job.mode == Mode.SYNC else 0, kept)
+        _go_on(worker, progress)
         if not is_first:
             worker.take_kept()
     except BaseException:
@@ -119,6 +128,16 @@ def enter(
             policy.close()
         raise
     return worker
+
+
+def _go_on(worker: Worker, progress: Progress | None) -> None:
+    """Begin where a former life of this worker was, if it had one and the servers have steps of it."""
+    client = worker.client
+    worker.progress, worker.steps_done = progress, client.resumed_steps
+    if progress is not None:
+        progress.resume(client.resumed_position)
+        worker.steps_done -= progress.num_redone
+        client.position = progress.capture
 
 
 def _flat(found: Declared, job: JobSpec) -> FlatParameters | None:

@@ -103,8 +103,14 @@ class ModuleJob:
             connect=servers.connect,
             dispatcher=dispatcher,
             average=self._average,
+            progress=servers.progress,
         )
         unstopped.joined(self._worker)
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether this worker has joined the servers, also if it has left them since."""
+        return self._worker is not None or self._has_left
 
     def worker(self, what: str) -> Worker:
         """The worker; NotReadyError before `init_worker` and after `stop_worker`."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import nn
 
 from fleet.errors import UsageError
 from fleet.nn.sparse import SparseModule
+
+if TYPE_CHECKING:
+    from fleet.ps.progress import Progress
 
 Batch = TypeVar("Batch")
 
@@ -41,24 +46,66 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
             )
         worker.prefetch([request for name, inputs in wanted.items() for request in modules[name].requests(inputs)])
 
-    batches = iter(loader)
+    batches, ahead = iter(loader), ReadAhead(worker.progress)
     try:
-        current = next(batches)
+        current = ahead.read(batches)
     except StopIteration:
         return
     try:
         ask(current)
-        for state, following in _with_states(loader, batches):
+        for state, following in _with_states(loader, ahead.rest(batches)):
             worker.behind = (loader, state)
             ask(following)
+            ahead.hand_out()
             yield current
             current = following
         worker.behind = None
         worker.end_prefetch()
+        ahead.hand_out()
         yield current
     finally:
         worker.behind = None
         worker.end_prefetch()
+        ahead.end()
+
+
+class ReadAhead:
+    """Tells a worker of a durable job, of batches that are read ahead, where its data was before each."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._before: deque[tuple[dict[str, Any], set[int]]] = deque()
+
+    def read(self, batches: Iterator[Batch]) -> Batch:
+        """The next batch; StopIteration if there is none."""
+        progress = self._progress
+        if progress is None:
+            return next(batches)
+        progress.is_ahead = True
+        try:
+            before = progress.data()
+            batch = next(batches)
+            after = progress.data()
+        finally:
+            progress.is_ahead = False
+        self._before.append((before, {int(name) for name in after if after[name] != before.get(name)}))
+        return batch
+
+    def rest(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """The batches that follow."""
+        with suppress(StopIteration):
+            while True:
+                yield self.read(batches)
+
+    def hand_out(self) -> None:
+        """The oldest batch that was read is handed out."""
+        if self._progress is not None:
+            self._progress.hand_out(*self._before.popleft())
+
+    def end(self) -> None:
+        """No more are."""
+        if self._progress is not None:
+            self._progress.hand_out(None)
 
 
 def _with_states(loader: object, batches: Iterator[Batch]) -> Iterator[tuple[Any, Batch]]:

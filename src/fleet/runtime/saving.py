@@ -13,11 +13,14 @@ import torch
 
 from fleet import _native, checkpoint
 from fleet.observe.waiting import waiting_in
+from fleet.ps.gathering import Gathering
+from fleet.ps.patience import step_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import RuleSpec
 
 if TYPE_CHECKING:
     from fleet.collective.util import Util
+    from fleet.ps.progress import Progress
     from fleet.ps.worker import Worker
     from fleet.roles import Identity
 
@@ -71,20 +74,32 @@ def export(worker: Worker, folder: Folder) -> Path:
 
 
 def load(worker: Worker, folder: Folder) -> int:
-    """Replace everything on the servers by a checkpoint; the number of rows loaded."""
+    """Replace everything on the servers by a checkpoint; the number of rows loaded.
+
+    Each server reads and compares what it would load before one of them changes anything.
+    """
     path = checkpoint.find(folder)
     worker.policy.flush()
-    replies = worker.client.ask(
-        "Load",
-        lambda server: ps_pb2.LoadRequest.Header(caller=worker.client.caller(server), folder=str(path.absolute())),
-        timeout_s=SAVE_TIMEOUT_S,
-    )
+
+    def ask(*, check_only: bool) -> list[tuple[Any, Any]]:
+        return worker.client.ask(
+            "Load",
+            lambda server: ps_pb2.LoadRequest.Header(
+                caller=worker.client.caller(server), folder=str(path.absolute()), check_only=check_only
+            ),
+            timeout_s=SAVE_TIMEOUT_S,
+        )
+
+    ask(check_only=True)
+    replies = ask(check_only=False)
     worker.restart_at(replies[0][0].version)
     return sum(reply.rows for reply, _ in replies)
 
 
 def load_together(worker: Worker, folder: Folder, who: Identity, util: Util) -> int:
     """`load`, called by every worker: worker 0 lets the servers load, the others take over what was loaded."""
+    if worker.progress is not None:
+        return _load_once(worker, folder, worker.progress)
     if who.num_workers == 1:
         return load(worker, folder)
     with waiting_in("fleet.load_model()"):
@@ -101,6 +116,27 @@ def _load_together(worker: Worker, folder: Folder, who: Identity, util: Util) ->
     return rows
 
 
+def _load_once(worker: Worker, folder: Folder, progress: Progress) -> int:
+    """The same in a durable job: a worker that is started again never takes the servers back to what was loaded."""
+    turn = progress.turns.take("load_model")
+    if progress.is_past("load_model", turn):
+        return int(progress.answers.get(f"load_model/{turn}") or 0)
+    workers = Gathering(worker.client, f"load_model/{turn}", step_timeout_s())
+    workers.purpose = "fleet.load_model()"
+    worker.policy.flush()
+    workers.gather_at("flushed", b"")  # nothing that was computed before may reach what is loaded
+    rows = 0
+    if workers.rank == 0 and not workers.is_told("over"):
+        with workers.giving_signs("rows"):
+            rows = load(worker, folder)
+    rows = int(workers.gather_at("rows", str(rows).encode())[0])
+    if workers.rank != 0 or workers.is_told("over"):
+        worker.restart_at(version_of(worker))
+    workers.gather_at("over", b"")  # a step of one would be another version for those who have not looked yet
+    progress.answers.put(f"load_model/{turn}", rows)
+    return rows
+
+
 def shrink(
     worker: Worker,
     table: str | None,
@@ -110,6 +146,10 @@ def shrink(
     decay: float = 0.0,
 ) -> int:
     """Delete rows that nobody needs any more; returns how many."""
+    progress = worker.progress
+    turn = 0 if progress is None else progress.turns.take("shrink")
+    if progress is not None and progress.is_past("shrink", turn):
+        return int(progress.answers.get(f"shrink/{turn}") or 0)
     replies = worker.client.ask(
         "Shrink",
         lambda server: ps_pb2.ShrinkRequest.Header(
@@ -123,7 +163,10 @@ def shrink(
         timeout_s=SAVE_TIMEOUT_S,
         is_repeatable=decay == 0,
     )
-    return sum(reply.deleted for reply, _ in replies)
+    deleted = sum(reply.deleted for reply, _ in replies)
+    if progress is not None and not progress.is_in_loop:
+        progress.answers.put(f"shrink/{turn}", deleted)
+    return deleted
 
 
 def stats(worker: Worker) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fleet import env
 from fleet.errors import RoleError, UsageError
 from fleet.net import Endpoint
+from fleet.ps.progress import Progress
 from fleet.ps.transport import LocalTransport, Transport
 from fleet.roles import Role
 
@@ -30,6 +31,10 @@ class ServerJob(Protocol):
 
     def stop_worker(self) -> None:
         """Send what is queued and leave the servers; nothing happens where this worker has not joined, or has left."""
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether this worker has joined the servers, also if it has left them since."""
 
     def worker(self, what: str) -> Worker:
         """The worker that has joined the servers; NotReadyError, which names `what` needs it, if there is none."""
@@ -63,7 +68,12 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
         from fleet.ps.tls import Tls
 
         tls = Tls.from_environment()
-        return [GrpcTransport(endpoint, token_for(Endpoint.parse(endpoint)), tls) for endpoint in endpoints]
+        made = [GrpcTransport(endpoint, token_for(Endpoint.parse(endpoint)), tls) for endpoint in endpoints]
+        if env.FLEET_CHAOS.text() is None:
+            return made
+        from fleet.ps.faults import with_faults
+
+        return with_faults(made)
     if num_workers > 1:
         raise UsageError(
             f"this job has {num_workers} workers and no servers, so each would train parameters of its own; start it "
@@ -81,6 +91,11 @@ class Servers:
         self.who = who
         self.model_dir: str | None = None
         """The checkpoint that a server of this process begins with."""
+        self.progress: Progress | None = None
+        """Where this worker is, for its next life; None if it will have none."""
+        folder = env.FLEET_DURABLE.get()
+        if folder is not None and who.role is Role.WORKER and who.server_endpoints:
+            self.progress = Progress(Path(folder) / f"worker-{who.index}")
 
     def begin_with(self, model_dir: str | PathLike[str] | None) -> None:
         """Choose the checkpoint; on a server, or where the server will be in this process."""

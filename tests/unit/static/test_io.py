@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from fleet.checkpoint.listing import LISTING
 from fleet.errors import CheckpointError, NotReadyError, NotSupportedError, UsageError, UsageTypeError
 from fleet.static import io, names
 from fleet.static.executor.executor import Executor
@@ -79,10 +80,11 @@ def test_files_are_read_without_us(tmp_path: Path, scope: Scope) -> None:
     saved = fill(scope)
     io.save_persistables(Executor(), tmp_path / "new" / "folder", main)
     files = sorted(path.name for path in (tmp_path / "new" / "folder").iterdir())
-    assert files == ["a%2Fstep%20%401.npy", "fc_0.w_0.npy", "flag.npy", "half.npy"]
+    assert files == ["a%2Fstep%20%401.npy", "fc_0.w_0.npy", "flag.npy", LISTING, "half.npy"]
     assert np.array_equal(np.load(tmp_path / "new/folder/fc_0.w_0.npy"), saved["fc_0.w_0"].numpy())
     io.save_params(Executor(), tmp_path, main, "p")
     assert list(load_file(tmp_path / "p")) == ["fc_0.w_0"]
+    (tmp_path / LISTING).unlink()
     np.save(tmp_path / "fc_0.w_0.npy", np.asfortranarray(np.full((3, 2), 7, ">f4")))
     io.load_params(Executor(), tmp_path, main)
     assert scope.tensors["fc_0.w_0"].tolist() == [[7.0, 7.0]] * 3
@@ -108,6 +110,11 @@ def test_what_does_not_fit_is_named_and_nothing_is_loaded(tmp_path: Path, scope:
 
     good = (tmp_path / "half.npy").read_bytes()
     for damaged in (b"", b"nonsense", good[:20], good[:-1], good + b"x"):
+        (tmp_path / "half.npy").write_bytes(damaged)
+        refused("half.npy is damaged")
+    (tmp_path / LISTING).unlink()
+    unlike = (good.replace(b"}", b"\0"), good[:11] + b"}" * 125)
+    for damaged in (b"", b"nonsense", good[:20], good[:-1], good + b"x", *unlike):
         (tmp_path / "half.npy").write_bytes(damaged)
         refused("half.npy is damaged")
     (tmp_path / "half.npy").unlink()
@@ -146,11 +153,11 @@ def test_a_save_that_fails_leaves_the_one_before(tmp_path: Path, scope: Scope, m
     scope.tensors["fc_0.w_0"].zero_()
     written = []
 
-    def fails_late(*args: Any) -> None:
+    def fails_late(*args: Any) -> Any:
         written.append(args)
         if len(written) == 3:
             raise CheckpointError("the disk is full")
-        real(*args)
+        return real(*args)
 
     real = sys.modules["fleet.static.io.files"]._write_npy
     monkeypatch.setattr("fleet.static.io.files._write_npy", fails_late)
@@ -177,7 +184,7 @@ def test_inference_model(tmp_path: Path, scope: Scope, params: str | None) -> No
         (result,) = exe.run(program, {"x": x}, targets)
         assert np.array_equal(result, x @ saved["fc_0.w_0"].numpy())
     io.save_inference_model(tmp_path / "alone", ["x"], [out], exe, main, program_only=True)
-    assert [path.name for path in (tmp_path / "alone").iterdir()] == ["__model__"]
+    assert [path.name for path in (tmp_path / "alone").glob("*") if path.name != LISTING] == ["__model__"]
 
 
 def test_inference_models_that_cannot_be(tmp_path: Path, scope: Scope) -> None:
@@ -205,6 +212,7 @@ def test_save_and_load_of_a_whole_program(tmp_path: Path, scope: Scope) -> None:
     saved = fill(scope)
     io.save(main, tmp_path / "models" / "m")
     assert sorted(path.name for path in (tmp_path / "models").iterdir()) == [
+        LISTING,
         "m.params.safetensors",
         "m.program.json",
         "m.state.safetensors",

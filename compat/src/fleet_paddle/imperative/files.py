@@ -16,7 +16,7 @@ import torch
 
 from fleet.checkpoint.fields import parse_json
 from fleet.errors import CheckpointError, UsageTypeError
-from fleet.static.io.files import read_safetensors, write_tensors
+from fleet.static.io.files import read_safetensors, write_alone
 from fleet_paddle.imperative.tensor import as_paddle
 
 __all__ = ["load", "save"]
@@ -27,7 +27,7 @@ STRUCTURE = "fleet.structure"
 def save(obj: Any, path: str | os.PathLike[str]) -> None:
     """Save a dict, such as `state_dict()`, or a list, a tensor, a number: whatever is made of them, arrays and texts.
 
-    The file is whole or not there.
+    The file is whole or not there, and has its checksum in it.
     """
     place = Path(path)
     tensors: dict[str, torch.Tensor] = {}
@@ -35,7 +35,7 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     if not _is_plain(obj):
         text = json.dumps(tree if isinstance(tree, dict) else {"value": tree}, separators=(",", ":")).encode()
         tensors[STRUCTURE] = torch.from_numpy(np.frombuffer(text, np.uint8).copy())
-    write_tensors(place.parent, tensors, place.name)
+    write_alone(place, tensors)
 
 
 def load(path: str | os.PathLike[str], return_numpy: bool = False) -> Any:

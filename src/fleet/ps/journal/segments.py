@@ -13,11 +13,12 @@ from fleet.ps.journal.records import JournalError, Kind, Record, TornError, dama
 _log = logging.getLogger(__name__)
 
 
-def read_segments(folder: Path, after: int, owner: bytes | None) -> Iterator[Record]:
+def read_segments(folder: Path, after: int, owner: bytes | None, least: int = 0) -> Iterator[Record]:
     """Every record after number `after`, in order; JournalError if one of them is missing, damaged or another's.
 
     `owner` is what the first record of every segment must say; None: what the first of them says. A record at the very
-    end that nobody finished writing was not acknowledged: it is cut off.
+    end that nobody finished writing was not acknowledged: it is cut off. `least` must be there: a snapshot has parts of
+    it.
     """
     found = segments_in(folder)
     last = 0
@@ -32,7 +33,7 @@ def read_segments(folder: Path, after: int, owner: bytes | None) -> Iterator[Rec
         if last and first != last + 1:
             raise JournalError(f"records {last + 1} to {first - 1} are missing before {path}; bring their file back")
         last = first - 1
-        for record in _records_of(path, is_last=index + 1 == len(found)):
+        for record in _records_of(path, is_last=index + 1 == len(found), least=least):
             if record.lsn != last + 1:
                 raise damaged(path, record.begin, f"record {record.lsn} comes after record {last}")
             if record.lsn == first:
@@ -42,18 +43,29 @@ def read_segments(folder: Path, after: int, owner: bytes | None) -> Iterator[Rec
             last = record.lsn
             if record.lsn > after:
                 yield record
+    if max(last, after) < least:
+        raise _too_short(found[-1][1] if found else folder, max(last, after), least)
 
 
-def _records_of(path: Path, *, is_last: bool) -> Iterator[Record]:
+def _too_short(path: Path, last: int, least: int) -> JournalError:
+    return JournalError(
+        f"{path} ends with record {last}, but the snapshot has rows of record {least}: the end of the journal is "
+        "missing; bring it back, or begin anew from a checkpoint with an empty folder"
+    )
+
+
+def _records_of(path: Path, *, is_last: bool, least: int) -> Iterator[Record]:
     data = view_of(path)
-    end = 0
+    end = last = 0
     try:
         for record in read(path, data):
-            end = record.end
+            end, last = record.end, record.lsn
             yield record
     except TornError as error:
         if not is_last:
             raise damaged(path, end, "the file ends inside a record, and others follow it") from None
+        if last < least:
+            raise _too_short(path, last, least) from None
         _log.warning("%s; nobody was told that it was written, and it is cut off", error)
         os.truncate(path, end)
         if not end:

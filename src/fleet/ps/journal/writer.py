@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -38,11 +39,17 @@ class Journal:
     """The journal of one server, open for writing. Safe to use from many threads."""
 
     def __init__(
-        self, folder: Path, policy: Policy, last_lsn: int, owner: bytes, fault: Callable[[int], None] | None = None
+        self,
+        folder: Path,
+        policy: Policy,
+        last_lsn: int,
+        owner: bytes,
+        fault: Callable[[int], int | None] | None = None,
     ) -> None:
         """Begin a new segment after record `last_lsn`; `owner` is what it says of whose journal it is.
 
-        `fault` is called before every write, with its size; what it raises, the disk would have.
+        `fault` is called before every write, with its size; what it raises, the disk would have. If it gives a number,
+        only so many bytes are written, and the process is gone.
         """
         self.folder = folder
         self._policy = policy
@@ -85,6 +92,10 @@ class Journal:
             self._sync(lsn)
         return lsn
 
+    def sync(self) -> None:
+        """Return when the disk has every record; JournalWriteError if it takes them no more."""
+        self._sync(self._lsn)
+
     def drop_before(self, lsn: int) -> None:
         """Remove the segments that hold nothing after record `lsn`."""
         found = segments_in(self.folder)
@@ -113,8 +124,9 @@ class Journal:
         buffers = with_head(self._lsn + 1, kind, body)
         size = sum(map(len, buffers))
         try:
-            if self._fault is not None:
-                self._fault(size)
+            if self._fault is not None and (torn := self._fault(size)) is not None:
+                write_all(self._file, [b"".join(buffers)[:torn]])
+                os.kill(os.getpid(), signal.SIGKILL)
             write_all(self._file, buffers)
         except OSError as error:
             try:

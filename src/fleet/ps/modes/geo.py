@@ -45,6 +45,8 @@ class Geo(PushPolicy):
         self._steps = self._exchanged = 0
         """Steps made here, and those of them whose outcome the servers have."""
         self._failure: FleetError | None = None
+        self._last = Gradients(0)
+        """Of the last step: how many there were, and where the data was."""
         self._dense_base = None if self._flat is None else self._flat.value_buffer.clone()
         self._gradients = torch.empty(0)
 
@@ -93,6 +95,7 @@ class Geo(PushPolicy):
 
     def step(self, gradients: Gradients, following: Sequence[Lookup]) -> None:
         skip = self._client.job.nonfinite == "skip"
+        self._last = Gradients(0, steps=gradients.steps, position=gradients.position)
         for table in sorted({part.table for part in gradients.tables}):
             # Modules may share a table, and a step may have several batches: each row still has one update.
             parts = [part for part in gradients.tables if part.table == table]
@@ -149,8 +152,9 @@ class Geo(PushPolicy):
         }
         pushes = [self._difference(table, part) for table, part in found.items()]
         dense = self._dense_difference()
+        lrs = dict.fromkeys(range(self.num_groups), 1.0) if dense else {}
         answers = self._client.push(
-            Gradients(self._steps, pushes, dense, dict.fromkeys(range(self.num_groups), 1.0) if dense else {}),
+            Gradients(self._steps, pushes, dense, lrs, steps=self._last.steps, position=self._last.position),
             want_rows=True,
             want_dense=bool(dense),
             is_delta=True,

@@ -44,6 +44,16 @@ class Sync(PushPolicy):
         if has_dense:
             self._load(dense, version)
 
+    def refresh(self) -> None:
+        """Read the dense parameters of the step that comes next.
+
+        The one before may not be complete yet where a former life of this worker had pushed it.
+        """
+        if self._flat is not None:
+            pending = self._client.pull((), version=self._version, dense=True)
+            version, dense = pending.finish(self._setup.device, False)
+            self._load(dense, version)
+
     def restart_at(self, version: int) -> None:
         self._sent = None
         self._version = version

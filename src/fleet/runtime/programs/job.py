@@ -31,6 +31,7 @@ from fleet.transpiler.programs import Pair, for_collective, for_trainer
 
 if TYPE_CHECKING:
     from fleet.ps.placement import Dispatch, Dispatcher
+    from fleet.ps.progress import Progress
     from fleet.ps.worker import Worker
     from fleet.runtime.servers import Servers
 
@@ -63,6 +64,11 @@ class ProgramJob:
     def model_dir(self) -> str | None:
         """The checkpoint that the server inside this process begins with."""
         return self._servers.model_dir
+
+    @property
+    def progress(self) -> Progress | None:
+        """Where this worker is, for its next life; None if it will have none."""
+        return self._servers.progress
 
     @staticmethod
     def _made(program: Program | None, what: str) -> Program:
@@ -126,6 +132,11 @@ class ProgramJob:
                 "fleet.init_worker(dispatcher): minimize() has dealt a program's parameters to the servers; give "
                 "fleet.distributed_optimizer() a DistributeTranspilerConfig with split_method"
             )
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether a trainer of this worker has joined the servers."""
+        return any(trainer.has_joined for trainer in self.trainers)
 
     def worker(self, what: str) -> Worker:
         """The worker that has joined the servers; it does so now if parameters have values."""

@@ -130,7 +130,9 @@ class Trainer:
         for name, value in self._traffic.items():
             setattr(configs, name, value)
         configs.k_steps = plan.k_steps
-        worker = enter(Client(connected, plan.trainer_id, plan.job), self._take, self._device, configs)
+        progress = None if self.job is None else self.job.progress
+        client = Client(connected, plan.trainer_id, plan.job)
+        worker = enter(client, self._take, self._device, configs, progress=progress)
         self._lookups.clear()
         try:
             if worker.client.model_dir:

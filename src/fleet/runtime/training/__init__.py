@@ -16,5 +16,6 @@ restore         everything checked, then everything loaded
 served_run      the run of a job with servers: one moment of all of it
 served_parts    what the workers of that run write
 served_writer   the thread of each worker, which also waits for the servers
+rejoined        what a worker that is started again goes on with
 served_restore  everything checked, then the servers load, then the workers
 """

@@ -77,7 +77,6 @@ class Checkpoint:
         self._background = background
         self._run.agree(self._steps, Keep(keep, best), timeout_s)
         self._run.before_end(self._finish)
-        self._num_saves = 0
         self._saving: Saving | None = None
         self._step = 0
         if resume:
@@ -90,7 +89,11 @@ class Checkpoint:
 
     @property
     def step(self) -> int:
-        """The step that was loaded or saved last; 0 before the first."""
+        """The step that was loaded or saved last; 0 before the first.
+
+        In a worker of a durable job that was started again alone, the step at which it goes on.
+        """
+        self._run.asked()
         return self._step
 
     @property
@@ -111,7 +114,10 @@ class Checkpoint:
         metric = self._checked(metric)
         self._run.refuse_left(f"checkpoint.save({step})")
         # Before the wait, which may fail on one worker alone: the others must know the next save by the same number.
-        number, self._num_saves = self._num_saves, self._num_saves + 1
+        number = self._run.next_save()
+        if number is None:
+            self._step = step
+            return
         self.wait()
         try:
             captured = self._run.capture(step)
@@ -123,6 +129,7 @@ class Checkpoint:
             raise
         self._start(self._run.write(number, step, metric, captured, background=self._background))
         self._step = step
+        self._run.mark(step)
         if not self._background:
             self.wait()
 
@@ -180,6 +187,10 @@ class Checkpoint:
             raise UsageError(f"load({step!r}, best=True): give a step or best=True, not both")
         self._run.refuse_left("checkpoint.load()")
         self.wait()
+        if (passed := self._run.passed_load()) is not None:
+            _tell(f"this worker was started again and goes on at step {passed}, with the servers as they are")
+            self._step = passed
+            return passed
         workers = self._run.workers
         chosen = together(workers, lambda: self._choose(step, best) if workers.rank == 0 else None)
         chosen = json.loads(workers.gather_bytes(json.dumps(chosen).encode())[0])
@@ -191,6 +202,7 @@ class Checkpoint:
             if workers.rank == 0:
                 _tell(f"going on from {source.where}")
         self._step = int(chosen or 0)
+        self._run.mark(self._step)
         return self._step
 
     def _choose(self, step: int | None, best: bool) -> int | None:
@@ -203,6 +215,7 @@ class Checkpoint:
                 )
             return step
         if step is None:
+            self._steps.refuse_headless()
             return found[0] if found else None
         if step not in found:
             there = ", ".join(map(str, found)) or "none"

@@ -37,6 +37,7 @@ class Run(ABC):
     CONTENTS: type[Contents]
     """What the last file of its checkpoints says."""
     workers: Workers
+    _num_saves = 0
 
     @abstractmethod
     def agree(self, steps: StepFolders, keep: Keep, timeout_s: float) -> None:
@@ -57,6 +58,21 @@ class Run(ABC):
 
         Not in `background`, what this worker does not write itself is written before this returns.
         """
+
+    def next_save(self) -> int | None:
+        """The number of this save; None if a former life of this worker has made it."""
+        self._num_saves += 1
+        return self._num_saves - 1
+
+    def passed_load(self) -> int | None:
+        """The step to go on at if a former life of this worker has loaded, and trained since; None: load."""
+        return None
+
+    def mark(self, step: int) -> None:  # noqa: B027 - most have one life only
+        """Note the step that was loaded or saved."""
+
+    def asked(self) -> None:  # noqa: B027 - most have one life only
+        """The script wants to know the step it goes on at."""
 
     def before_end(self, finish: Callable[[], None]) -> None:  # noqa: B027 - most have nothing that ends earlier
         """Have `finish` called before what the run needs to write goes, if that is before the script ends."""

@@ -50,9 +50,16 @@ class ServedRestore:
         together(workers, change)  # nobody trains before all have loaded
 
     def _load_servers(self, workers: Gathering) -> None:
-        if self._parts.index == 0:
-            with workers.giving_signs(workers.next_topic):
-                saving.load(self._parts.worker, self._source.folder)
+        if self._parts.index != 0:
+            return
+        worker = self._parts.worker
+        # Two more gatherings follow. If all have come to the last, a former life of this worker has loaded it, and the
+        # others train on what was loaded.
+        if worker.progress is not None and workers.is_told(workers.topic(ahead=3)):
+            worker.restart_at(saving.version_of(worker))
+            return
+        with workers.giving_signs(workers.next_topic):
+            saving.load(worker, self._source.folder)
 
     def _plan(self) -> list[Planned]:
         parts, source = self._parts, self._source

@@ -26,6 +26,7 @@ from fleet.runtime import saving
 from fleet.runtime.module_job import ModuleJob
 from fleet.runtime.training.objects import RunObjects
 from fleet.runtime.training.reading import CheckpointSource
+from fleet.runtime.training.rejoined import Rejoined
 from fleet.runtime.training.runs import Run, check_settings, settings_of
 from fleet.runtime.training.served_parts import ServedParts
 from fleet.runtime.training.served_restore import ServedRestore
@@ -66,7 +67,9 @@ class ServedRun(Run):
         self._worker = job.worker("fleet.Checkpoint")
         self._parts = ServedParts(self._worker, model, optimizers, objects)
         self._timeout_s = timeout_s
-        self.workers: Gathering = Gathering(self._worker.client, job.name_meetings("checkpoint"), timeout_s)
+        name, progress = job.name_meetings("checkpoint"), self._worker.progress
+        self.workers: Gathering = Gathering(self._worker.client, name, timeout_s, progress)
+        self._former = None if progress is None else Rejoined(name, self._parts, self.workers, progress)
         self._to: tuple[StepFolders, Keep] | None = None
 
     def agree(self, steps: StepFolders, keep: Keep, timeout_s: float) -> None:  # noqa: ARG002 - the meetings have it
@@ -76,6 +79,25 @@ class ServedRun(Run):
         check_settings(self.workers, [*settings_of(steps, keep, self._parts.objects), *kinds])
         self._to = steps, keep
         self.workers.purpose = "checkpoint.load()"  # whatever else all do together, from now on
+
+    def next_save(self) -> int | None:
+        if self._former is None:
+            return super().next_save()
+        if self._former.is_past("save"):
+            return None
+        number = self._former.num_taken("save") - 1
+        return None if self.workers.is_told(f"save/{number}/outcome", [0]) else number
+
+    def passed_load(self) -> int | None:
+        return self._former.step() if self._former is not None and self._former.is_past("load") else None
+
+    def mark(self, step: int) -> None:
+        if self._former is not None:
+            self._former.mark(step)
+
+    def asked(self) -> None:
+        if self._former is not None:
+            self._former.asked()
 
     def before_end(self, finish: Callable[[], None]) -> None:
         self._job.before_leaving.append(finish)
@@ -154,7 +176,11 @@ class ServedRun(Run):
             if writing is not None:
                 abort(writing)
             raise
-        return Path(told[0]["path"])
+        told_path = Path(told[0]["path"])
+        if writing not in (None, told_path):  # a former life of worker 0 has told another
+            assert writing is not None
+            abort(writing)
+        return told_path
 
     def restore(self, source: CheckpointSource) -> None:
         ServedRestore(self._parts, source).run(self.workers)

@@ -20,6 +20,7 @@ from fleet.ps.gathering import Gathering
 from fleet.ps.proto import ps_pb2
 from fleet.ps.worker import Worker
 from fleet.runtime.saving import SAVE_TIMEOUT_S
+from fleet.runtime.training.rejoined import WAS_STARTED_AGAIN
 from fleet.runtime.training.writer import Captured, Keep, text_of
 
 log = logging.getLogger(__name__)
@@ -116,8 +117,11 @@ class ServedWriter(threading.Thread):
     def finish(self) -> None:
         """Wait for the end; CheckpointError on every worker if the checkpoint could not be written."""
         self.join()
-        if self._failure is not None:
-            raise self._failure
+        if self._failure is None:
+            return
+        if self._target.worker.progress is not None and WAS_STARTED_AGAIN in str(self._failure):
+            return  # logged: the job goes on, and so does what the servers have
+        raise self._failure
 
     def run(self) -> None:
         try:

@@ -1,7 +1,8 @@
 """An inference model: the part of a program that leads from some feeds to some targets, and its parameters.
 
-dirname/__model__           the program's JSON form; its note `inference` has the names of feeds and targets
-dirname/fc_0.w_0.npy, ...   the parameters, or one safetensors file if `params_filename` is given
+dirname/__model__               the program's JSON form; its note `inference` has the names of feeds and targets
+dirname/fc_0.w_0.npy, ...       the parameters, or one safetensors file if `params_filename` is given
+dirname/fleet-checksums.json    the checksums of all of them
 """
 
 from __future__ import annotations
@@ -12,8 +13,16 @@ from typing import Any
 from fleet.errors import CheckpointError, NotSupportedError, UsageError, UsageTypeError
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import global_scope, scope_guard
-from fleet.static.io.files import checked_filename, folder_of, write_text
-from fleet.static.io.variables import Dirname, is_persistable, load_vars, program_of, save_vars
+from fleet.static.io.files import Replacing, checked_filename, folder_of, read_text
+from fleet.static.io.variables import (
+    Dirname,
+    check_executor,
+    chosen,
+    is_persistable,
+    load_vars,
+    program_of,
+    values_of,
+)
 from fleet.static.json_form import to_json
 from fleet.static.notes import INFERENCE_NOTE, SERVERS_NOTE
 from fleet.static.program import Program
@@ -39,7 +48,7 @@ def save_inference_model(
     The program is pruned: no backward, no optimizer, dropout and batch norm as in evaluation. Of a program with servers
     it is the one that one process runs, with the values that the servers have now. Without
     `export_for_deployment` the whole program is saved as well, as `__model__.main_program`. With `program_only` no
-    parameters are. The model file is written last, when the parameters are on the disk.
+    parameters are. All files take their places together.
     """
     whole = program_of(main_program)
     model = checked_filename(model_filename, "model_filename") or MODEL
@@ -55,12 +64,15 @@ def save_inference_model(
         source, scope = remote().for_inference(whole, feeds, names, scope, folder_of(dirname))
     program = prune(source, feeds, names)
     folder = folder_of(dirname)
-    if not program_only:
-        with scope_guard(scope):
-            save_vars(executor, folder, program, predicate=is_persistable, filename=params_filename)
-    if not export_for_deployment:
-        write_text(folder, f"{model}.main_program", to_json(whole))
-    write_text(folder, model, to_json(program))
+    check_executor(executor)
+    with scope_guard(scope):
+        values = {} if program_only else values_of(program, chosen(program, None, is_persistable))
+    with Replacing(folder) as replacing:
+        if not program_only:
+            replacing.tensors(values, checked_filename(params_filename, "params_filename"))
+        if not export_for_deployment:
+            replacing.text(f"{model}.main_program", to_json(whole))
+        replacing.text(model, to_json(program))
     return names
 
 
@@ -77,13 +89,15 @@ def load_inference_model(
     folder = folder_of(dirname)
     path = folder / (checked_filename(model_filename, "model_filename") or MODEL)
     try:
-        program = Program.from_json(path.read_text(encoding="utf-8"))
+        program = Program.from_json(read_text(folder, path.name))
         note = program.notes[INFERENCE_NOTE]
         feeds, targets = list(note["feed"]), [program.global_block().var(name) for name in note["fetch"]]
     except FileNotFoundError:
         raise CheckpointError(
             f"{folder} has no inference model: there is no {path.name}; save one with save_inference_model()"
         ) from None
+    except CheckpointError:
+        raise
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError) as error:

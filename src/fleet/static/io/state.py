@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from fleet.checkpoint.listing import Listing
 from fleet.errors import CheckpointError, UsageError
 from fleet.static.dtypes import torch_dtype
 from fleet.static.executor.scope import global_scope
-from fleet.static.io.files import read_safetensors
+from fleet.static.io.files import read_npy, read_safetensors
 from fleet.static.io.variables import is_of_servers, is_persistable, program_of
 from fleet.static.io.whole import PARAMETERS, STATE
 from fleet.static.program import Program
@@ -37,7 +38,9 @@ def load_program_state(model_path: str | os.PathLike[str], var_list: Iterable[Va
     if path.is_dir():
         if is_of_servers(path):
             raise CheckpointError(f"{path} was written by servers; load it with load_persistables()")
-        found = {unquote(file.stem): _array(file) for file in sorted(path.glob("*.npy"))}
+        listing = Listing.of(path)
+        files = {file.name for file in path.glob("*.npy")} | {name for name in listing.files if name.endswith(".npy")}
+        found = {unquote(name.removesuffix(".npy")): read_npy(listing, name) for name in sorted(files)}
     else:
         parts = [path] if path.is_file() else [path.with_name(path.name + end) for end in (PARAMETERS, STATE)]
         for part in parts:
@@ -77,14 +80,6 @@ def _fitting(var: Variable, value: Any) -> torch.Tensor:
     if array.dtype != stored:
         raise UsageError(f"variable {var.name!r} is {var.dtype}, got {array.dtype}; convert it")
     return torch.from_numpy(array.copy()).to(torch_dtype(var.dtype))
-
-
-def _array(path: Path) -> npt.NDArray[Any]:
-    try:
-        found: npt.NDArray[Any] = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from None
-    return found
 
 
 def _plain(tensor: torch.Tensor) -> npt.NDArray[Any]:

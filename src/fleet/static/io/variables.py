@@ -51,7 +51,7 @@ def save_vars(
     A character that file names cannot have is percent-encoded. What was there before under the same names is replaced.
     Parameters that a trainer's program has on servers come from there; the state of its optimizer does not.
     """
-    _checked_executor(executor)
+    check_executor(executor)
     program = program_of(main_program)
     vars = None if vars is None else list(vars)
     if SERVERS_NOTE in program.notes:
@@ -95,7 +95,7 @@ def load_vars(
     filename: str | None = None,
 ) -> None:
     """Load what `save_vars` saved. Nothing is loaded unless all of it is there and fits."""
-    _checked_executor(executor)
+    check_executor(executor)
     program = program_of(main_program)
     wanted = chosen(program, vars, predicate)
     if SERVERS_NOTE in program.notes:
@@ -182,6 +182,7 @@ def assign(values: dict[str, torch.Tensor], device: torch.device) -> None:
         scope.var(name).get_tensor().set(tensor, device)
 
 
-def _checked_executor(executor: object) -> None:
+def check_executor(executor: object) -> None:
+    """UsageTypeError for anything that is no Executor."""
     if not isinstance(executor, Executor):
         raise UsageTypeError(f"executor must be an Executor, got {type(executor).__name__}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from fleet.checkpoint.listing import Listing
 from fleet.errors import NotSupportedError, UsageError
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.scope import global_scope, scope_guard
@@ -46,8 +47,8 @@ def save(program: Program, model_path: str | os.PathLike[str]) -> None:
     parameters = {var.name for var in lasting if is_parameter(var)}
     written = to_json(program)
     with Replacing(folder) as replacing:
-        replacing.safetensors(stem + PARAMETERS, {name: values[name] for name in values if name in parameters})
-        replacing.safetensors(stem + STATE, {name: values[name] for name in values if name not in parameters})
+        replacing.tensors({name: values[name] for name in values if name in parameters}, stem + PARAMETERS)
+        replacing.tensors({name: values[name] for name in values if name not in parameters}, stem + STATE)
         replacing.text(stem + PROGRAM, written)
 
 
@@ -63,6 +64,9 @@ def load(
     wanted = chosen(program, var_list, None if var_list is not None else is_persistable)
     parameters = [var for var in wanted if is_parameter(var)]
     state = [var for var in wanted if not is_parameter(var)]
+    listing = Listing.of(folder)
+    if stem + PROGRAM in listing.files:  # nobody reads it here, but what was saved is all three
+        listing.check(stem + PROGRAM)
     values = read_tensors(folder, parameters, stem + PARAMETERS) if parameters else {}
     values |= read_tensors(folder, state, stem + STATE) if state else {}
     assign(values, torch.device("cpu") if executor is None else executor.device)

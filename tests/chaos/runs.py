@@ -1,0 +1,133 @@
+"""One run of the job under faults that a seed decides, and whether it came out as it would have without them."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from chaos.state import digest_of, times_trained
+from support.jobs import Result, fleetrun
+from support.warm_server import FORK_BESIDE_THREADS
+
+SCRIPT = Path(__file__).with_name("job.py")
+NUM_SAMPLES, EPOCHS = 1280, 5
+LIMIT_S = 120.0
+ENVIRON = {"OMP_NUM_THREADS": "1", FORK_BESIDE_THREADS: "1"}
+# What one sample adds to its row: in sync and geo mode the mean of two workers is taken.
+COUNTS = {"sync": 0.5, "geo": 0.5, "async": 1.0, "half": 1.0}
+# From the job's start: before the first process has joined, until after a job that nothing happened to has ended.
+FIRST_S, LAST_S = 0.2, 4.0
+
+
+@dataclass
+class Outcome:
+    """How one run went."""
+
+    mode: str
+    seed: int
+    chaos: str
+    seconds: float
+    problems: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    """What was done to it, how often."""
+    recoveries: list[dict[str, Any]] = field(default_factory=list)
+    digest: str = ""
+    said: str = ""
+    """What fleetrun said, of a run with problems."""
+
+    @property
+    def name(self) -> str:
+        """`sync:17`, as `--only` takes it."""
+        return f"{self.mode}:{self.seed}"
+
+
+def faults_of(mode: str, seed: int) -> str:
+    """The text of `--chaos` for one run: processes are killed, one write is torn, calls are lost and repeated."""
+    rng = random.Random(f"{mode} {seed}")
+    kinds = ["kill server", "kill worker", "kill both", "torn-write"]
+    chosen = [kinds[seed % 4], *rng.sample(kinds, rng.randint(0, 2))]
+    clauses = [f"{kind} at {round(rng.uniform(FIRST_S, LAST_S) * 1000)}ms" for kind in chosen]
+    return "; ".join([*clauses, f"drop {rng.randint(1, 3)}% rpc", f"repeat {rng.randint(1, 3)}% rpc"])
+
+
+def arguments_of(mode: str, seed: int, folder: Path, chaos: str | None) -> list[object]:
+    """Those of fleetrun; without chaos the job is the undisturbed one."""
+    faults = [] if chaos is None else ["--durable", folder / "kept", "--chaos", chaos, "--seed", seed]
+    size = ["--samples", NUM_SAMPLES, "--epochs", EPOCHS]
+    job = [SCRIPT, "--mode", mode, *size, "--save", folder / "saved"]
+    return ["--server_num", 2, "--worker_num", 2, "--log_dir", folder / "log", *faults, *job]
+
+
+def undisturbed(mode: str, folder: Path) -> str:
+    """The digest of a run that nothing happens to."""
+    result = _run(mode, 0, folder, None)
+    assert result.code == 0, result.err
+    return digest_of(folder / "saved")
+
+
+def run(mode: str, seed: int, folder: Path, expected: str, *, keeps: bool = False) -> Outcome:
+    """Run the job under the faults of a seed; `expected` is the digest of an undisturbed synchronous run.
+
+    The folder is removed, unless `keeps` or something was wrong.
+    """
+    chaos = faults_of(mode, seed)
+    began = time.monotonic()
+    outcome = Outcome(mode, seed, chaos, 0.0)
+    try:
+        result = _run(mode, seed, folder, chaos)
+    except AssertionError as error:  # it did not end
+        outcome.problems.append(str(error).partition("\n")[0])
+        outcome.said = str(error)
+    else:
+        _judge(outcome, result, folder, expected)
+    outcome.seconds = time.monotonic() - began
+    if not outcome.problems and not keeps:
+        shutil.rmtree(folder)
+    return outcome
+
+
+def _run(mode: str, seed: int, folder: Path, chaos: str | None) -> Result:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    start = partial(fleetrun, cwd=folder, limit_s=LIMIT_S, warm=True)
+    return start(*arguments_of(mode, seed, folder, chaos), environ=ENVIRON)
+
+
+def _judge(outcome: Outcome, result: Result, folder: Path, expected: str) -> None:
+    if result.code != 0:
+        outcome.problems.append(f"exit code {result.code}")
+    report = folder / "log" / "chaos.json"
+    if report.exists():
+        found = json.loads(report.read_text())
+        outcome.counts.update(found["counts"])
+        outcome.recoveries = found["recoveries"]
+        outcome.problems += [f"{one['name']}: {one['text']}" for one in found["invariants"] if one["holds"] is not True]
+    else:
+        outcome.problems.append("no chaos.json")
+    if result.code == 0:
+        outcome.digest = digest_of(folder / "saved")
+        if outcome.mode == "sync" and outcome.digest != expected:
+            outcome.problems.append("the final tables are not those of the undisturbed run")
+        outcome.problems += _wrong_counts(outcome.mode, folder)
+        if left := [path.name for path in (folder / "kept").glob("*/*") if path.name != "lock"]:
+            outcome.problems.append(f"files are left in the folder of --durable: {', '.join(sorted(left))}")
+    if outcome.problems:
+        outcome.said = result.err
+
+
+def _wrong_counts(mode: str, folder: Path) -> list[str]:
+    """Samples that did not count once in each epoch."""
+    wanted = EPOCHS * COUNTS[mode]
+    found = times_trained(folder / "saved")
+    wrong = {sample: found.get(sample, 0.0) for sample in range(NUM_SAMPLES) if found.get(sample) != wanted}
+    if not wrong:
+        return []
+    some = ", ".join(f"{sample} {count / COUNTS[mode]:g} times" for sample, count in sorted(wrong.items())[:4])
+    return [f"{len(wrong)} of {NUM_SAMPLES} samples did not count {EPOCHS} times, such as {some}"]

@@ -1,0 +1,133 @@
+"""Workers of a durable job that are killed and started again alone: every sample of every epoch counts once.
+
+Servers are in this process, workers are processes. Rows of the table count how often each sample was trained on.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from fleet.ps.service import Service
+from support import rejoin_job
+from support.jobs import LIMIT_S, Process, running
+from support.processes import wait_until
+from support.training import exported, served
+
+pytestmark = pytest.mark.timeout(300)
+
+PROGRAM = Path(rejoin_job.__file__)
+NUM_BATCHES = rejoin_job.NUM_SAMPLES * rejoin_job.NUM_EPOCHS // rejoin_job.BATCH_SIZE
+
+
+@pytest.fixture(autouse=True)
+def durable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FLEET_DURABLE", str(tmp_path / "durable"))
+    monkeypatch.setenv("FLEET_JOURNAL", "OFF")
+
+
+class Workers:
+    """The workers of one job, and their lives."""
+
+    def __init__(self, stack: ExitStack, endpoints: Sequence[object], num: int, arguments: Sequence[str]) -> None:
+        self._stack = stack
+        self._environ = {
+            **os.environ,
+            "TRAINING_ROLE": "TRAINER",
+            "PADDLE_TRAINERS_NUM": str(num),
+            "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(map(str, endpoints)),
+            "PADDLE_TRAINER_ENDPOINTS": ",".join(f"127.0.0.1:{1 + index}" for index in range(num)),  # never opened
+        }
+        self._arguments = arguments
+        self._folder = Path(os.environ["FLEET_DURABLE"]).parent
+        self.present: list[Process] = []
+        for index in range(num):
+            self.present.append(self._start(index))
+
+    def _start(self, index: int) -> Process:
+        environ = {**self._environ, "PADDLE_TRAINER_ID": str(index)}
+        command = [sys.executable, PROGRAM, *self._arguments]
+        return self._stack.enter_context(running(command, self._folder, environ, warm=True))
+
+    def kill(self, index: int) -> None:
+        """Kill one and start it again, if it has not ended by itself."""
+        if self.present[index].poll() is not None or self.has_failed():
+            return
+        os.kill(self.present[index].pid, signal.SIGKILL)
+        self.present[index].wait(LIMIT_S)
+        self.present[index] = self._start(index)
+
+    def has_failed(self) -> bool:
+        """Whether one has ended in error; `finish` says how."""
+        return any(process.poll() for process in self.present)
+
+    def finish(self) -> None:
+        """Wait for all of them to end well."""
+        for process in self.present:
+            out, err = process.communicate(timeout=LIMIT_S)
+            assert process.returncode == 0, f"{out}\n{err}"
+
+
+def counts(services: Sequence[Service], num_workers: int) -> dict[int, float]:
+    """How often each sample was trained on."""
+    found = {}
+    for service in services:
+        rows = exported(service)
+        found |= {int(key): float(value[0]) for key, value in zip(rows["keys"], rows["values"], strict=True)}
+    return {key: value * num_workers for key, value in sorted(found.items())}
+
+
+def pushes(services: Sequence[Service]) -> int:
+    """How many steps of all workers the first server has."""
+    ledger = services[0].state.ledger
+    return sum(ledger.history(worker)[0] for worker in range(len(ledger._workers)))
+
+
+EVERY_SAMPLE = {rejoin_job.FIRST_KEY + sample: float(rejoin_job.NUM_EPOCHS) for sample in range(rejoin_job.NUM_SAMPLES)}
+
+
+def run(arguments: Sequence[str], num_workers: int, seed: int, num_kills: int = 2) -> dict[int, float]:
+    """The counts of a job whose workers are killed at moments of `seed`."""
+    rng = random.Random(seed)
+    with served(1) as (endpoints, services), ExitStack() as stack:
+        workers = Workers(stack, endpoints, num_workers, arguments)
+        for moment in sorted(rng.sample(range(8, NUM_BATCHES - 8), num_kills)):
+            wait_until(
+                lambda moment=moment: pushes(services) >= moment or workers.has_failed(),
+                LIMIT_S,
+                f"{moment} pushes",
+            )
+            workers.kill(rng.randrange(num_workers))
+        workers.finish()
+        lives = [Path(f"{os.environ['FLEET_DURABLE']}/../lives-{index}").read_text() for index in range(num_workers)]
+        told = [int(line) for text in lives for line in text.split()]
+        assert any(told), f"nobody was killed in the middle: {told}"
+        assert pushes(services) == NUM_BATCHES
+        return counts(services, num_workers if arguments[0] in ("sync", "geo") else 1)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("how", [(), ("ahead",), ("merged",)])
+@pytest.mark.parametrize("mode", ["sync", "async", "half", "geo"])
+def test_each_sample_counts_once(mode: str, how: tuple[str, ...], seed: int) -> None:
+    assert run([mode, "samples", *how], 1, seed) == EVERY_SAMPLE
+
+
+@pytest.mark.parametrize("kind", ["loader", "stream"])
+def test_each_sample_of_other_data_counts_once(kind: str) -> None:
+    assert run(["async", kind], 1, 5) == EVERY_SAMPLE
+
+
+@pytest.mark.parametrize("mode", ["sync", "async", "half", "geo"])
+def test_workers_meet_one_that_was_started_again(mode: str, tmp_path: Path) -> None:
+    found = run([mode, "padded", "meets"], 2, 3, num_kills=3)
+    assert found == EVERY_SAMPLE or mode == "geo"  # there, what a worker has learned goes to the servers by and by
+    for worker in range(2):
+        assert set((tmp_path / f"epochs-{worker}").read_text().split()) == {"0", "1", "2"}

@@ -1,0 +1,284 @@
+"""Damages journals in every way that a disk, a copy or a hand could, and lets a server recover from each.
+
+    PYTHONPATH=tests python tests/fuzz/fuzz_journals.py [how many]
+
+It either refuses, naming the file and the place, and touches nothing; or it cuts what nobody finished writing off the
+end of the last file, and has exactly the state of that record. It never has another.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from fleet.ps import durability
+from fleet.ps.journal import writer
+from fleet.ps.journal.files import segments_in, snapshots_in, view_of
+from fleet.ps.journal.records import JournalError, read
+from fleet.ps.recovery import recover
+from fleet.ps.service import Service
+from fleet.ps.state import State
+from support.processes import wait_until
+from support.server_state import everything
+from support.training import in_threads, joined, served, strategy
+
+NUM_JOURNALS = 1000
+MOST_STEPS = 500
+_SAYS_WHERE = re.compile(r"offset \d+|missing before|is missing|ends with record \d+|belongs to another|is no snapshot")
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What a server left, and every state that a cut of its last file can lead to."""
+
+    name: str
+    folder: Path
+    states: dict[int, Any]
+    """By the number of the last record; the greatest is that of the whole journal."""
+
+    @property
+    def last(self) -> int:
+        return max(self.states)
+
+
+def journals(folder: Path) -> list[Journal]:
+    """Of synchronous and other jobs, with a snapshot and without."""
+    found = []
+    for mode in ("sync", "async"):
+        for what, snapshot_bytes in (("no snapshot", 1 << 30), ("an old one", 4_000), ("a fresh one", 0)):
+            name = f"{mode}, {what}"
+            left, history = _leave(folder / name.replace(" ", "_"), mode, snapshot_bytes)
+            first, _ = segments_in(left)[-1]
+            found.append(Journal(name, left, dict(_states(history, folder / "cut", first - 1))))
+    return found
+
+
+def _leave(folder: Path, mode: str, snapshot_bytes: int) -> tuple[Path, Path]:
+    """The folder of a server that died in the middle of training, and another with all its records and no snapshot.
+
+    With `snapshot_bytes` 0 it died when a snapshot was just complete, whose parts are of different moments.
+    """
+    num_workers = 2 if mode == "sync" else 1
+    kept, left, history = (folder / name for name in ("kept", "left", "history"))
+    has_snapshot = snapshot_bytes < 1 << 20
+    is_over: list[bool] = []
+    together = threading.Barrier(
+        num_workers, lambda: is_over.append(bool(snapshots_in(kept)) if not snapshot_bytes else len(is_over) == 11)
+    )
+
+    def train(index: int) -> None:
+        with joined(endpoints, index, num_workers, strategy=strategy(mode)) as one:
+            for step in range(MOST_STEPS):
+                one.train(step, step + 1)
+                one.worker.policy.flush()
+                together.wait(60)
+                if is_over[-1]:
+                    break
+
+    with _small_files(snapshot_bytes), _nothing_dropped():
+        service = Service(journal=(kept, "OS"))
+        with served([service]) as (endpoints, _):
+            in_threads(*(partial(train, index) for index in range(num_workers)))
+            if has_snapshot:
+                wait_until(lambda: bool(snapshots_in(kept)), 60, "a snapshot")
+            assert service.core.durability is not None
+            with service.core.durability.snapshotting:
+                shutil.copytree(kept, left, ignore=shutil.ignore_patterns("lock"))
+    shutil.copytree(left, history, ignore=shutil.ignore_patterns("snapshot-*"))
+    snapshots, segments = snapshots_in(left), segments_in(left)
+    assert bool(snapshots) == has_snapshot
+    for (_, path), (following, _) in pairwise(segments):
+        if snapshots and following <= snapshots[-1][0] + 1:
+            path.unlink()
+    return left, history
+
+
+@contextmanager
+def _nothing_dropped() -> Iterator[None]:
+    drop = writer.Journal.drop_before
+    writer.Journal.drop_before = lambda _, lsn: None  # type: ignore[method-assign]  # noqa: ARG005
+    try:
+        yield
+    finally:
+        writer.Journal.drop_before = drop  # type: ignore[method-assign]
+
+
+@contextmanager
+def _small_files(snapshot_bytes: int) -> Iterator[None]:
+    """Segments of a few records, and snapshots that are written in small portions while training goes on."""
+    before = writer.SEGMENT_BYTES, durability.SNAPSHOT_BYTES, durability._portions
+    writer.SEGMENT_BYTES, durability.SNAPSHOT_BYTES, durability._portions = 3_000, snapshot_bytes, _slow_portions
+    try:
+        yield
+    finally:
+        writer.SEGMENT_BYTES, durability.SNAPSHOT_BYTES, durability._portions = before
+
+
+def _slow_portions(_holdings: object, _table: int) -> Iterator[tuple[int, int]]:
+    for begin in range(0, 64, 4):
+        yield begin, begin + 4
+        time.sleep(0.002)
+
+
+def _states(folder: Path, cut: Path, least: int) -> Iterator[tuple[int, Any]]:
+    """The state after each record of a journal, from number `least` on."""
+    for _, path in segments_in(folder):
+        for record in read(path, view_of(path)):
+            if record.lsn < least:
+                continue
+            shutil.copytree(folder, cut)
+            for later, file in segments_in(cut):
+                if later > record.lsn:
+                    file.unlink()
+            with (cut / path.name).open("r+b") as last:
+                last.truncate(record.end)
+            found = recovered(cut)
+            assert found[0] == record.lsn
+            yield found
+            shutil.rmtree(cut)
+
+
+def recovered(folder: Path) -> tuple[int, Any]:
+    """The last record of a journal, and the state that it leads to; None: one without tables."""
+    state = State(0, threading.Condition())
+    found = recover(state, folder, "cpu")
+    return found.lsn, None if state.holdings is None else everything(state)
+
+
+# Ways to do harm: each changes files of a folder.
+
+
+def flip(rng: random.Random, files: list[Path]) -> None:
+    def change(data: bytearray) -> None:
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+
+    _change(rng.choice(files), change)
+
+
+def truncate(rng: random.Random, files: list[Path]) -> None:
+    # Half of the time the last file, where it may be what a kill left.
+    path = files[-1] if rng.random() < 0.5 else rng.choice(files)
+    with path.open("r+b") as file:
+        file.truncate(rng.randrange(path.stat().st_size))
+
+
+def extend(rng: random.Random, files: list[Path]) -> None:
+    path = files[-1] if rng.random() < 0.5 else rng.choice(files)
+    data = path.read_bytes()
+    begin, size = rng.randrange(len(data)), rng.randrange(1, 200)
+    more = rng.choice([rng.randbytes(size), bytes(size), data[begin : begin + size], data[: rng.choice([size, None])]])
+    path.write_bytes(data + more)
+
+
+def swap(rng: random.Random, files: list[Path]) -> None:
+    if rng.random() < 0.3:
+        first, second = rng.choice(files), rng.choice(files)
+        one, other = first.read_bytes(), second.read_bytes()
+        first.write_bytes(other)
+        second.write_bytes(one)
+        return
+
+    def change(data: bytearray) -> None:
+        size = rng.randrange(1, max(2, len(data) // 3))
+        first = rng.randrange(len(data) - 2 * size + 1)
+        second = rng.randrange(first + size, len(data) - size + 1)
+        one, other = data[first : first + size], data[second : second + size]
+        data[first : first + size], data[second : second + size] = other, one
+
+    _change(rng.choice(files), change)
+
+
+def swap_records(rng: random.Random, files: list[Path]) -> None:
+    path = rng.choice(files)
+    data = path.read_bytes()
+    records = [data[record.begin : record.end] for record in read(path, memoryview(data))]
+    first, second = rng.randrange(len(records)), rng.randrange(len(records))
+    records[first], records[second] = records[second], records[first]
+    path.write_bytes(b"".join(records))
+
+
+def zero(rng: random.Random, files: list[Path]) -> None:
+    def change(data: bytearray) -> None:
+        begin = rng.randrange(len(data))
+        size = min(len(data) - begin, rng.choice([1, 8, 64, 512, len(data)]))
+        data[begin : begin + size] = bytes(size)
+
+    path = files[-1] if rng.random() < 0.5 else rng.choice(files)
+    _change(path, change)
+
+
+HARMS: tuple[Callable[[random.Random, list[Path]], None], ...] = (flip, truncate, extend, swap, swap_records, zero)
+
+
+def _change(path: Path, change: Callable[[bytearray], None]) -> None:
+    data = bytearray(path.read_bytes())
+    change(data)
+    path.write_bytes(data)
+
+
+def check(journal: Journal, number: int, folder: Path) -> tuple[str, str]:
+    """Damage a copy of a journal and recover from it; what was done, and what came of it."""
+    rng = random.Random(number)
+    shutil.copytree(journal.folder, folder)
+    files = [path for _, path in (*snapshots_in(folder), *segments_in(folder))]
+    harm = HARMS[number % len(HARMS)]
+    harm(rng, files)
+    before = _contents(folder)
+    is_whole = before == _contents(journal.folder)
+    try:
+        lsn, state = recovered(folder)
+    except JournalError as error:
+        text = str(error)
+        assert not is_whole, f"a journal that is whole was refused: {text}"
+        assert any(path.name in text for path in files), f"no file is named: {text}"
+        assert _SAYS_WHERE.search(text), f"no place is named: {text}"
+        assert _contents(folder) == before, f"it was refused, and changed: {text}"
+        outcome = "refused"
+    else:
+        assert lsn in journal.states, f"record {lsn} is not at the end of the last file"
+        assert state == journal.states[lsn], f"the state is not that of record {lsn}"
+        assert lsn == journal.last or not is_whole, "something was cut off a journal that is whole"
+        outcome = "whole" if lsn == journal.last else "cut"
+    shutil.rmtree(folder)
+    return harm.__name__, outcome
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def fuzz(num_journals: int, folder: Path, first: int = 0) -> Counter[tuple[str, str]]:
+    """Damage so many journals; how often each harm had each outcome. AssertionError with the number of a wrong one."""
+    made = journals(folder)
+    outcomes: Counter[tuple[str, str]] = Counter()
+    for number in range(first, first + num_journals):
+        journal = made[number // len(HARMS) % len(made)]
+        try:
+            outcomes[check(journal, number, folder / "damaged")] += 1
+        except Exception as error:
+            what = f"{HARMS[number % len(HARMS)].__name__} of a journal of {journal.name}"
+            raise AssertionError(f"number {number}, {what}: {type(error).__name__}: {error}") from error
+    return outcomes
+
+
+if __name__ == "__main__":
+    logging.getLogger("fleet.ps.journal").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory(prefix="fleet-journals-") as name:
+        found = fuzz(int(sys.argv[1]) if len(sys.argv) > 1 else NUM_JOURNALS, Path(name))
+    for (harm, outcome), count in sorted(found.items()):
+        print(f"{harm:14} {outcome:8} {count:5}")
+    print(f"{sum(found.values())} damaged journals: none recovered to a wrong state")

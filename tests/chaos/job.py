@@ -2,8 +2,8 @@
 
     fleetrun --server_num 2 --worker_num 2 tests/chaos/job.py --mode sync --save DIR
 
-Rows with Adagrad and with Adam, dense parameters with Adam. One more table counts: the row of a sample grows by one
-each time the sample is trained, on the servers and nowhere else.
+Rows with Adagrad and with Adam, dense parameters with Adam. One more table counts: it has a row for each sample in each
+epoch, which grows by one each time the sample is trained, on the servers and nowhere else.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Clicks(nn.Module):
         self.times = fleet.nn.Embedding(1, table="times", rule=fleet.rules.SGD(lr=1.0), initializer=zeros)
         self.layers = nn.Sequential(nn.Linear(SLOTS * 12, 32), nn.ReLU(), nn.Linear(32, 1))
 
-    def forward(self, samples: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Scores, and a number whose gradient is -1 for the row of each sample."""
+    def forward(self, visits: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Scores, and a number whose gradient is -1 for the row of each visit, a sample in an epoch."""
         rows = torch.cat([self.wide(ids), self.deep(ids)], dim=2).flatten(1)
         scores: torch.Tensor = self.layers(rows).squeeze(1)
-        return scores, -self.times(samples).sum()
+        return scores, -self.times(visits).sum()
 
 
 def data(num_samples: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -50,9 +50,19 @@ def strategy_of(mode: str) -> fleet.DistributedStrategy:
     return strategy
 
 
+def take_snapshots(size_bytes: int) -> None:
+    """Let a server take a snapshot whenever its journal has grown by so much, and begin new files often."""
+    from fleet.ps import durability
+    from fleet.ps.journal import writer
+
+    durability.SNAPSHOT_BYTES, durability.ROWS_AT_ONCE, writer.SEGMENT_BYTES = size_bytes, 100, size_bytes // 8
+
+
 def main(args: argparse.Namespace) -> None:
     fleet.init(strategy=strategy_of(args.mode))
     if fleet.is_server():
+        if args.snapshot_bytes:
+            take_snapshots(args.snapshot_bytes)
         fleet.run_server()
         return
     torch.set_num_threads(1)
@@ -61,9 +71,9 @@ def main(args: argparse.Namespace) -> None:
     optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=0.01))
     fleet.init_worker()
     batches = fleet.data.shard(data(args.samples), BATCH, shuffle=True, seed=3)
-    for _ in range(batches.epoch, args.epochs):
+    for epoch in range(batches.epoch, args.epochs):
         for samples, ids, labels in batches:
-            scores, count = model(samples, ids)
+            scores, count = model(epoch * args.samples + samples, ids)
             optimizer.zero_grad()
             (binary_cross_entropy_with_logits(scores, labels) + count).backward()
             optimizer.step()
@@ -78,5 +88,6 @@ if __name__ == "__main__":
     parser.add_argument("--mode", choices=["sync", "async", "half", "geo"], default="sync")
     parser.add_argument("--samples", type=int, default=1280)
     parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--snapshot_bytes", type=int, default=0)
     parser.add_argument("--save", required=True, metavar="DIR")
     main(parser.parse_args())

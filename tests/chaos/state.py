@@ -29,7 +29,7 @@ def digest_of(folder: Path) -> str:
 
 
 def times_trained(folder: Path) -> dict[int, float]:
-    """What the row of each sample has grown to in the table that counts, by the number of the sample."""
+    """What each row of the table that counts has grown to, by its key."""
     found: dict[int, float] = {}
     for piece in checkpoint.read_manifest(folder).tables["times"]:
         rows = checkpoint.read_piece(folder / piece.file.name, piece.file)

@@ -43,7 +43,7 @@ def main() -> int:
     wanted = [args.only] if args.only else [(mode, seed) for mode, count in args.runs.items() for seed in range(count)]
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="fleet-chaos-"))
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     outcomes = _run_all(wanted, folder, args.jobs, console, keeps=args.keep)
     took_s = time.monotonic() - began
     outcomes.sort(key=lambda one: (one.mode, one.seed))
@@ -130,7 +130,18 @@ def _of(outcomes: Sequence[Outcome], mode: str) -> dict[str, Any]:
 
 def _table(outcomes: Sequence[Outcome], took_s: float) -> Table:
     table = Table(title=f"chaos: {len(outcomes)} runs in {took_s / 60:.1f} minutes", title_justify="left")
-    columns = ("mode", "good", *DEATHS, "drop", "repeat", "server back", "first step", "worker back", "first step")
+    columns = (
+        "mode",
+        "good",
+        "a run",
+        *DEATHS,
+        "drop",
+        "repeat",
+        "server back",
+        "first step",
+        "worker back",
+        "first step",
+    )
     for column in columns:
         table.add_column(column, justify="left" if column == "mode" else "right")
     for mode in dict.fromkeys(one.mode for one in outcomes):
@@ -144,7 +155,7 @@ def _table(outcomes: Sequence[Outcome], took_s: float) -> Table:
             )
         ]
         done = [str(found["counts"].get(what, 0)) for what in (*DEATHS, "drop", "repeat")]
-        table.add_row(mode, f"{found['good']} of {found['runs']}", *done, *times)
+        table.add_row(mode, f"{found['good']} of {found['runs']}", f"{found['median_run_s']:.1f} s", *done, *times)
     return table
 
 

@@ -244,6 +244,7 @@ def check(journal: Journal, number: int, folder: Path) -> tuple[str, str]:
     except JournalError as error:
         text = str(error)
         assert not is_whole, f"a journal that is whole was refused: {text}"
+        assert not _is_cut(journal, before), f"a journal that was only cut was refused: {text}"
         assert any(path.name in text for path in files), f"no file is named: {text}"
         assert _SAYS_WHERE.search(text), f"no place is named: {text}"
         assert _contents(folder) == before, f"it was refused, and changed: {text}"
@@ -255,6 +256,18 @@ def check(journal: Journal, number: int, folder: Path) -> tuple[str, str]:
         outcome = "whole" if lsn == journal.last else "cut"
     shutil.rmtree(folder)
     return harm.__name__, outcome
+
+
+def _is_cut(journal: Journal, contents: dict[str, bytes]) -> bool:
+    """Whether only the end of the last file is missing, and nothing of it that the snapshot has."""
+    first, path = segments_in(journal.folder)[-1]
+    whole = _contents(journal.folder)
+    left, data = contents[path.name], whole[path.name]
+    if {**contents, path.name: data} != whole or left != data[: len(left)]:
+        return False
+    last = max((record.lsn for record in read(path, memoryview(data)) if record.end <= len(left)), default=first - 1)
+    snapshots = [record.lsn for _, one in snapshots_in(journal.folder) for record in read(one, view_of(one))]
+    return last >= max(snapshots, default=0)
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

@@ -17,6 +17,7 @@ from fleet.errors import CommunicationError, UsageError
 from fleet.ps import storage
 from fleet.ps.absence import Absence
 from fleet.ps.core import Core
+from fleet.ps.cut import Cuts
 from fleet.ps.durability import Durability
 from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.journal.records import Kind, Part
@@ -24,7 +25,7 @@ from fleet.ps.journal.writer import Policy
 from fleet.ps.patience import is_durable
 from fleet.ps.proto import ps_pb2
 from fleet.ps.pushes import Pushes
-from fleet.ps.saves import Saves
+from fleet.ps.saves import Moment, Saves
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.update import read_dense, read_kept
 from fleet.ps.waiting import awaited_by_all
@@ -68,6 +69,7 @@ class Service:
         self._absence = Absence(self.core, self._pushes.apply_if_complete)
         self._absence.begin()
         self._saves = Saves(self.core.gate.closed)
+        self._cuts = Cuts(self.core, self._saves)
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
             "Declare": self._declare,
             "Start": self._start,
@@ -76,6 +78,7 @@ class Service:
             "Push": self._pushes.push,
             "Leave": self._leave,
             "Save": self._save,
+            "Cut": self._cuts.answer,
             "Load": self._load,
             "Meet": self._meet,
             "Shrink": self._shrink,
@@ -93,6 +96,7 @@ class Service:
         """Let calls that wait end with an error, and the journal go; where every worker has left, it is removed."""
         self.core.close()
         self._absence.close()
+        self._cuts.close()
         if self.core.durability is not None:
             self.core.durability.close(is_finished=self.finished.is_set())
 
@@ -210,7 +214,7 @@ class Service:
                 core.changed.notify_all()  # whoever waits for one that is unfinished waits in vain
                 is_last = self.state.rounds.is_deserted
             if holdings.job.mode == "sync":
-                self.state.stats.count(skipped=self._pushes.apply_if_complete())
+                self._pushes.apply_if_complete()
         if is_last:
             self.finished.set()
         return ps_pb2.LeaveReply.Header(), ()
@@ -218,12 +222,16 @@ class Service:
     # State.
 
     def _save(self, header: ps_pb2.SaveRequest.Header, _: Tensors) -> Answered:
-        return self._saves.save(self.core.known(header.caller), header, lambda: self.state.rounds.version), ()
+        holdings = self.core.known(header.caller)
+        if header.cut:
+            return self._cuts.save(holdings, header), ()
+        return self._saves.save(holdings, header, lambda: Moment.of(self.state)), ()
 
     def _load(self, header: ps_pb2.LoadRequest.Header, _: Tensors) -> Answered:
         holdings = self.core.known(header.caller)
         if header.check_only:
             return ps_pb2.LoadReply.Header(version=storage.check(holdings, Path(header.folder))), ()
+        self._cuts.forget("a checkpoint was loaded meanwhile")
         found: list[storage.Loaded] = []
 
         def load() -> None:
@@ -277,6 +285,8 @@ class Service:
     def _shrink(self, header: ps_pb2.ShrinkRequest.Header, _: Tensors) -> Answered:
         core = self.core
         core.known(header.caller)
+        while not core.door.wait_open():
+            core.known(header.caller)
         with core.gate.closed:
             core.record(Kind.SHRINK, [Part(header.SerializeToString())])
             deleted, rows = self.state.shrink(header)

@@ -33,7 +33,7 @@ def read_segments(folder: Path, after: int, owner: bytes | None, least: int = 0)
         if last and first != last + 1:
             raise JournalError(f"records {last + 1} to {first - 1} are missing before {path}; bring their file back")
         last = first - 1
-        for record in _records_of(path, is_last=index + 1 == len(found), least=least):
+        for record in _records_of(path, first, is_last=index + 1 == len(found), least=least):
             if record.lsn != last + 1:
                 raise damaged(path, record.begin, f"record {record.lsn} comes after record {last}")
             if record.lsn == first:
@@ -54,9 +54,9 @@ def _too_short(path: Path, last: int, least: int) -> JournalError:
     )
 
 
-def _records_of(path: Path, *, is_last: bool, least: int) -> Iterator[Record]:
+def _records_of(path: Path, first: int, *, is_last: bool, least: int) -> Iterator[Record]:
     data = view_of(path)
-    end = last = 0
+    end, last = 0, first - 1
     try:
         for record in read(path, data):
             end, last = record.end, record.lsn

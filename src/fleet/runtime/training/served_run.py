@@ -24,13 +24,14 @@ from fleet.ps.gathering import Gathering
 from fleet.ps.optimizer import ServerOptimizer
 from fleet.runtime import saving
 from fleet.runtime.module_job import ModuleJob
+from fleet.runtime.server_writes import ServerWrites
 from fleet.runtime.training.objects import RunObjects
 from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.rejoined import Rejoined
 from fleet.runtime.training.runs import Run, check_settings, settings_of
 from fleet.runtime.training.served_parts import ServedParts
 from fleet.runtime.training.served_restore import ServedRestore
-from fleet.runtime.training.served_writer import ServedWriter, ServerWrites, Target
+from fleet.runtime.training.served_writer import ServedWriter, Target
 from fleet.runtime.training.writer import Captured, Keep, text_of
 
 log = logging.getLogger(__name__)
@@ -141,7 +142,7 @@ class ServedRun(Run):
                 with self.workers.giving_signs(topic):
                     saving.warn_of_lost_state(self._worker, steps.path(step))
                     self._worker.send_kept()
-                    writes = ServerWrites(self._worker, writing, background=background)
+                    writes = ServerWrites(self._worker.client, writing, background=background)
             except Exception as error:
                 failure = text_of(error)
             if not is_sync:

@@ -22,13 +22,13 @@ from fleet.ps import wire
 from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.status import TOKEN_KEY
-from support.fuzz_requests import JOB, right
+from support.fuzz_requests import JOB, end_of_cut, right
 from support.serving import REAL, TOKEN, ServerProcess, is_serving, server_process, status_of
 
 Outcomes = Counter[tuple[str, str]]
 LIMIT_S = 60.0
 # Calls that a changed number lets wait for what never comes; they change nothing, however they end.
-WAITING = {"Pull": 0.2, "Meet": 0.2, "Save": 1.0}
+WAITING = {"Pull": 0.2, "Meet": 0.2, "Save": 1.0, "Cut": 1.0}
 METHODS = tuple(method for method in wire.METHODS if method != "Leave")  # the last worker's ends the server
 KEYS = np.array([1, 2, 2**62, -5, 7], np.int64)
 
@@ -75,6 +75,9 @@ class Mutated:
             self.failures.setdefault(f"{method}: {code.name} {details}", request.hex())
         if is_taken and method not in WAITING and method != "Load":  # there is nothing to load
             self._apply(method, request)
+        if is_taken and method == "Cut":
+            name = getattr(wire.decode("CutRequest", request)[0], "cut")  # noqa: B009 - a header of any kind
+            self._call(method, end_of_cut(name, self._callers[-1]), LIMIT_S)
         if is_taken and method == "Declare":
             self._greet()  # somebody may have become a former life
         if (wrong := self._differs()) is not None:

@@ -76,10 +76,14 @@ class Cuts:
         holdings = self._core.known(header.caller)
         if holdings.job.mode == "sync":
             raise UsageError("in sync mode servers hold one moment between any two steps, without a cut")
+        if not header.cut:
+            raise UsageError("a cut has a name, which is not 0")
         if header.phase == Phase.HOLD:
             return self._hold(header), ()
         if header.phase == Phase.TAKE:
             return self._take(holdings, header)
+        if header.phase != Phase.DROP:
+            raise UsageError(f"a cut has no phase {header.phase}")
         with self._changed:
             if self._cut is not None and self._cut.name == header.cut:
                 self._drop(self._cut, "its caller has given it up")
@@ -116,8 +120,8 @@ class Cuts:
         core, deadline = self._core, time.monotonic() + header.timeout_ms / 1000
         with self._changed:
             while self._cut is None or self._cut.name != header.cut:
-                if not header.cut or core.is_closed:
-                    raise CommunicationError("the server is stopping" if header.cut else "a cut has a name")
+                if core.is_closed:
+                    raise CommunicationError("the server is stopping")
                 unfinished = self._saves.unfinished
                 if self._cut is None and unfinished is None:
                     self._cut = _Cut(header.cut, header.caller.worker)

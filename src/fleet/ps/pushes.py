@@ -115,6 +115,7 @@ class Pushes:
                     break
             if not core.door.wait(*push):
                 return None
+            core.known(header.caller)  # the server may be stopping
         if is_shut:
             core.door.entered()
         return taken

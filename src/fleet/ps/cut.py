@@ -53,6 +53,8 @@ class _Cut:
     """Set when it was made."""
     is_copied: bool = False
     held_s: float = 0.0
+    num_words: int = 0
+    """How often something was expected to happen to it."""
     write: Write | None = None
     """Where there was no room for a copy, and the door is shut until this ends."""
 
@@ -247,13 +249,14 @@ class Cuts:
         """Drop the cut if nothing happens to it for a while."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = threading.Timer(timeout_s, self._expire, (cut, timeout_s, num_files))
+        cut.num_words += 1
+        self._timer = threading.Timer(timeout_s, self._expire, (cut, cut.num_words, timeout_s, num_files))
         self._timer.daemon = True
         self._timer.start()
 
-    def _expire(self, cut: _Cut, waited_s: float, num_files: int) -> None:
+    def _expire(self, cut: _Cut, num_words: int, waited_s: float, num_files: int) -> None:
         with self._changed:
-            if self._cut is not cut:
+            if self._cut is not cut or cut.num_words != num_words:
                 return
             if cut.write is not None and cut.write.num_files > num_files:
                 self._expect(cut, waited_s, cut.write.num_files)

@@ -109,13 +109,15 @@ class Pushes:
         """Collect or apply a push, unless it was taken before, and count it; None if it must wait for a cut."""
         core, push = self._core, (header.caller.worker, header.caller.incarnation, header.sequence)
         while True:
+            if core.door.is_shut:
+                if not core.door.wait(*push):
+                    return None
+                core.known(header.caller)  # the server may be stopping
             with core.gate.open():
                 is_shut = core.door.is_shut
                 if not is_shut or core.door.admits(*push):
                     taken = self._take_inside(holdings, header, update)
                     break
-            if not core.door.wait(*push):
-                return None
         if is_shut:
             core.door.entered()
         return taken

@@ -31,6 +31,7 @@ from fleet.ps import entries, initializers, rules
 from fleet.ps.calls import Call
 from fleet.ps.grpc_client import GrpcTransport
 from fleet.ps.journal.files import snapshots_in
+from fleet.ps.own_token import token_for
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import DenseSpec, JobSpec, TableSpec
 
@@ -48,7 +49,7 @@ class Server:
         self._hold = Hold.any_port()
         self._folder, self._log = folder, log
         self.process = self._start()
-        self._transport = GrpcTransport(str(self._hold.endpoint), None)
+        self._transport = GrpcTransport(str(self._hold.endpoint), token_for(self._hold.endpoint))
         table = TableSpec("t", WIDTH, rules.Adagrad(lr=0.1), initializers.Constant(0.0), entries.AlwaysEntry())
         job = JobSpec(1, 1, "async", "skip", (table,), DenseSpec((), (), ()))
         self._caller = ps_pb2.Caller(worker=0)

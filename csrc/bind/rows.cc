@@ -11,19 +11,19 @@ namespace fleet::bind {
 namespace {
 
 template <class T>
-nb::object vector_to_numpy(std::vector<T>&& values) {
-  auto* kept = new std::vector<T>(std::move(values));
-  const nb::capsule owner(kept, [](void* data) noexcept { delete static_cast<std::vector<T>*>(data); });
+nb::object items_to_numpy(Items<T>&& values) {
+  auto* kept = new Items<T>(std::move(values));
+  const nb::capsule owner(kept, [](void* data) noexcept { delete static_cast<Items<T>*>(data); });
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
 }
 
 void put_marks(nb::dict& out, const std::string& prefix, Marks&& marks, bool has_clicks) {
-  out[(prefix + "keys").c_str()] = vector_to_numpy(std::move(marks.keys));
-  out[(prefix + "seen").c_str()] = vector_to_numpy(std::move(marks.seen));
-  out[(prefix + "step").c_str()] = vector_to_numpy(std::move(marks.step));
+  out[(prefix + "keys").c_str()] = items_to_numpy(std::move(marks.keys));
+  out[(prefix + "seen").c_str()] = items_to_numpy(std::move(marks.seen));
+  out[(prefix + "step").c_str()] = items_to_numpy(std::move(marks.step));
   if (!has_clicks) return;
-  out[(prefix + "shows").c_str()] = vector_to_numpy(std::move(marks.shows));
-  out[(prefix + "clicks").c_str()] = vector_to_numpy(std::move(marks.clicks));
+  out[(prefix + "shows").c_str()] = items_to_numpy(std::move(marks.shows));
+  out[(prefix + "clicks").c_str()] = items_to_numpy(std::move(marks.clicks));
 }
 
 // Keeps the arrays of a restore alive while the GIL is away.
@@ -69,8 +69,8 @@ nb::dict dump(const Table& table, nb::handle first_shard, nb::handle last_shard)
   const std::size_t n = rows.marks.keys.size();
   const bool has_clicks = table.entry().has_clicks();
   nb::dict out;
-  auto* values = new std::vector<std::byte>(std::move(rows.values));
-  const nb::capsule value_owner(values, [](void* data) noexcept { delete static_cast<std::vector<std::byte>*>(data); });
+  auto* values = new Items<std::byte>(std::move(rows.values));
+  const nb::capsule value_owner(values, [](void* data) noexcept { delete static_cast<Items<std::byte>*>(data); });
   if (format.dtype == Dtype::kFloat32) {
     out["values"] =
         nb::cast(nb::ndarray<nb::numpy, float, nb::ndim<2>>(values->data(), {n, format.width}, value_owner));
@@ -78,8 +78,8 @@ nb::dict dump(const Table& table, nb::handle first_shard, nb::handle last_shard)
     out["values"] =
         nb::cast(nb::ndarray<nb::numpy, std::uint16_t, nb::ndim<2>>(values->data(), {n, format.width}, value_owner));
   }
-  auto* state = new std::vector<float>(std::move(rows.state));
-  const nb::capsule state_owner(state, [](void* data) noexcept { delete static_cast<std::vector<float>*>(data); });
+  auto* state = new Items<float>(std::move(rows.state));
+  const nb::capsule state_owner(state, [](void* data) noexcept { delete static_cast<Items<float>*>(data); });
   out["state"] =
       nb::cast(nb::ndarray<nb::numpy, float, nb::ndim<2>>(state->data(), {n, format.state_width}, state_owner));
   put_marks(out, "", std::move(rows.marks), has_clicks);

@@ -197,6 +197,7 @@ void add_table(nb::module_& m) {
       .def("clear", &Table::clear, nb::call_guard<nb::gil_scoped_release>())
       .def("__len__", &Table::size, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("num_waiting", &Table::num_waiting, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("newest_step", &Table::newest_step, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("memory_bytes", &Table::bytes, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("name", [](const Table& table) { return table.options().name; })
       .def_prop_ro("width", [](const Table& table) { return table.format().width; })

@@ -1,110 +1,127 @@
-// Rows on their way to and from files.
+// Rows on their way to files.
 #include <algorithm>
 #include <cstring>
 
+#include "keys/array.h"
 #include "table/table.h"
 
 namespace fleet {
 
 namespace {
 
-void add_mark(Marks& marks, std::int64_t key, const Slab& slab, std::uint32_t row, bool has_clicks) {
-  const Mark& mark = slab.mark(row);
-  marks.keys.push_back(key);
-  marks.seen.push_back(mark.seen);
-  marks.step.push_back(mark.step);
-  if (has_clicks) {
-    marks.shows.push_back(slab.clicks(row).shows);
-    marks.clicks.push_back(slab.clicks(row).clicks);
-  }
+// visit(key, row) for every key of an index; ask(row) some rows before, to fetch their memory.
+template <class Ask, class Visit>
+void for_each_ahead(const Index& index, Ask&& ask, Visit&& visit) {
+  constexpr std::size_t kAhead = 32;
+  std::pair<std::int64_t, std::uint32_t> asked[kAhead];
+  std::size_t n = 0;
+  index.for_each([&](std::int64_t key, std::uint32_t row) {
+    ask(row);
+    auto& [old_key, old_row] = asked[n % kAhead];
+    if (n >= kAhead) visit(old_key, old_row);
+    asked[n++ % kAhead] = {key, row};
+  });
+  for (std::size_t i = n - std::min(n, kAhead); i < n; ++i) visit(asked[i % kAhead].first, asked[i % kAhead].second);
 }
 
-void set_mark(Slab& slab, std::uint32_t row, const RowsView::MarksView& marks, std::size_t i, bool has_clicks) {
-  slab.mark(row) = {marks.seen[i], marks.step[i]};
-  if (has_clicks) slab.clicks(row) = {marks.shows[i], marks.clicks[i]};
+template <class T>
+void reserve(Items<T>& items, std::size_t n) {
+  items.reserve(n);
+  advise_large_pages(items.data(), n * sizeof(T));
+}
+
+void reserve(Marks& marks, std::size_t n, bool has_clicks) {
+  reserve(marks.keys, n);
+  reserve(marks.seen, n);
+  reserve(marks.step, n);
+  if (!has_clicks) return;
+  reserve(marks.shows, n);
+  reserve(marks.clicks, n);
+}
+
+// Room for n more; where they begin.
+std::size_t grow(Marks& marks, std::size_t n, bool has_clicks) {
+  const std::size_t begin = marks.keys.size();
+  marks.keys.resize(begin + n);
+  marks.seen.resize(begin + n);
+  marks.step.resize(begin + n);
+  if (has_clicks) {
+    marks.shows.resize(begin + n);
+    marks.clicks.resize(begin + n);
+  }
+  return begin;
+}
+
+void put_mark(Marks& marks, std::size_t at, std::int64_t key, const Slab& slab, std::uint32_t row, bool has_clicks) {
+  const Mark& mark = slab.mark(row);
+  marks.keys[at] = key;
+  marks.seen[at] = mark.seen;
+  marks.step[at] = mark.step;
+  if (has_clicks) {
+    marks.shows[at] = slab.clicks(row).shows;
+    marks.clicks[at] = slab.clicks(row).clicks;
+  }
 }
 
 }  // namespace
 
 Rows Table::dump(std::size_t first_shard, std::size_t last_shard) const {
   const bool has_clicks = options_.entry.has_clicks();
-  const std::size_t value_bytes = format_.width * format_.value_size();
+  const std::size_t value_bytes = format_.width * format_.value_size(), state_width = format_.state_width;
+  std::size_t size = 0, waiting_size = 0;
+  for (std::size_t s = first_shard; s < last_shard; ++s) {
+    const std::lock_guard<std::mutex> lock(shards_[s]->mutex);
+    size += shards_[s]->index.size();
+    waiting_size += shards_[s]->waiting.size();
+  }
   Rows out;
+  reserve(out.marks, size, has_clicks);
+  reserve(out.waiting, waiting_size, has_clicks);
+  reserve(out.values, size * value_bytes);
+  reserve(out.state, size * state_width);
   for (std::size_t s = first_shard; s < last_shard; ++s) {
     const Shard& shard = *shards_[s];
     const std::lock_guard<std::mutex> lock(shard.mutex);
-    shard.index.for_each([&](std::int64_t key, std::uint32_t row) {
-      add_mark(out.marks, key, shard.rows, row, has_clicks);
-      const std::byte* data = shard.rows.row(row);
-      out.values.insert(out.values.end(), data, data + value_bytes);
-      out.state.insert(out.state.end(), format_.state(data), format_.state(data) + format_.state_width);
-    });
-    shard.waiting.for_each(
-        [&](std::int64_t key, std::uint32_t row) { add_mark(out.waiting, key, shard.waiting_marks, row, has_clicks); });
+    std::size_t at = grow(out.marks, shard.index.size(), has_clicks);
+    out.values.resize(out.marks.keys.size() * value_bytes);
+    out.state.resize(out.marks.keys.size() * state_width);
+    for_each_ahead(
+        shard.index,
+        [&](std::uint32_t row) {
+          const std::byte* data = shard.rows.row(row);
+          for (std::size_t b = 0; b < format_.row_bytes(); b += 64) __builtin_prefetch(data + b);
+          __builtin_prefetch(&shard.rows.mark(row));
+        },
+        [&](std::int64_t key, std::uint32_t row) {
+          const std::byte* data = shard.rows.row(row);
+          put_mark(out.marks, at, key, shard.rows, row, has_clicks);
+          std::memcpy(out.values.data() + at * value_bytes, data, value_bytes);
+          std::copy_n(format_.state(data), state_width, out.state.data() + at * state_width);
+          ++at;
+        });
+    at = grow(out.waiting, shard.waiting.size(), has_clicks);
+    for_each_ahead(
+        shard.waiting, [&](std::uint32_t row) { __builtin_prefetch(&shard.waiting_marks.mark(row)); },
+        [&](std::int64_t key, std::uint32_t row) {
+          put_mark(out.waiting, at++, key, shard.waiting_marks, row, has_clicks);
+        });
   }
   return out;
 }
 
-std::size_t Table::restore(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers) {
-  const bool has_clicks = options_.entry.has_clicks();
-  const std::size_t value_bytes = format_.width * format_.value_size();
-  std::vector<float> limited(options_.has_max_norm ? format_.width : 0);
-  std::size_t taken = 0;
-  const auto count = [&](const RowsView::MarksView& marks) {
-    std::vector<std::size_t> counts(kShards);
-    for (std::size_t i = 0; i < marks.n; ++i) {
-      if (server_of(marks.keys[i], num_servers) == server) ++counts[mix64(marks.keys[i]) % kShards];
-    }
-    return counts;
+std::uint32_t Table::newest_step() const {
+  std::uint32_t newest = 0;
+  const auto look = [&](const Index& index, const Slab& slab) {
+    for_each_ahead(
+        index, [&](std::uint32_t row) { __builtin_prefetch(&slab.mark(row)); },
+        [&](std::int64_t, std::uint32_t row) { newest = std::max(newest, slab.mark(row).step); });
   };
-  const std::vector<std::size_t> counts = count(rows.marks), waiting_counts = count(rows.waiting);
-  for (std::size_t s = 0; s < kShards; ++s) {
-    Shard& shard = *shards_[s];
-    const std::lock_guard<std::mutex> lock(shard.mutex);
-    shard.index.reserve(shard.index.size() + counts[s]);
-    if (options_.entry.counts()) shard.waiting.reserve(shard.waiting.size() + waiting_counts[s]);
-  }
-  for (std::size_t i = 0; i < rows.marks.n; ++i) {
-    const std::int64_t key = rows.marks.keys[i];
-    if (server_of(key, num_servers) != server) continue;
-    const std::uint64_t hash = mix64(key);
-    Shard& shard = *shards_[hash % kShards];
-    const std::lock_guard<std::mutex> lock(shard.mutex);
-    std::uint32_t row = shard.index.find(key, Index::place(hash));
-    if (row == Index::kNone) {
-      row = make_row(shard, key, Index::place(hash));
-      forget(shard, key, Index::place(hash));
-    }
-    std::byte* data = shard.rows.row(row);
-    std::memcpy(data, rows.values + i * value_bytes, value_bytes);
-    if (options_.has_max_norm) {  // the table that was saved may have had none
-      format_.load(data, limited.data());
-      limit_norm(limited.data());
-      format_.store(limited.data(), data);
-    }
-    std::copy_n(rows.state + i * format_.state_width, format_.state_width, format_.state(data));
-    set_mark(shard.rows, row, rows.marks, i, has_clicks);
-    ++taken;
-  }
-  for (std::size_t i = 0; i < rows.waiting.n && options_.entry.counts(); ++i) {
-    const std::int64_t key = rows.waiting.keys[i];
-    if (server_of(key, num_servers) != server) continue;
-    const std::uint64_t hash = mix64(key);
-    Shard& shard = *shards_[hash % kShards];
-    const std::lock_guard<std::mutex> lock(shard.mutex);
-    if (shard.index.find(key, Index::place(hash)) != Index::kNone) continue;
-    std::uint32_t row = shard.waiting.find(key, Index::place(hash));
-    if (row == Index::kNone) {
-      row = shard.waiting_marks.take();
-      shard.waiting.insert(key, Index::place(hash), row);
-    }
-    set_mark(shard.waiting_marks, row, rows.waiting, i, has_clicks);
-  }
   for (const auto& shard : shards_) {
     const std::lock_guard<std::mutex> lock(shard->mutex);
-    evict(*shard);
+    look(shard->index, shard->rows);
+    look(shard->waiting, shard->waiting_marks);
   }
-  return taken;
+  return newest;
 }
 
 }  // namespace fleet

@@ -16,8 +16,9 @@ namespace fleet {
 class Index {
  public:
   static constexpr std::uint32_t kNone = 0xffffffffu;
-  static constexpr std::size_t kMaxBytesEach = 17;  // of a key, once there are some hundred
-  static constexpr std::size_t kMinBytes = 4 * 64;  // of an index that is not empty
+  // What an index takes: this for each key and this once, at most, unless keys were removed or room was reserved.
+  static constexpr std::size_t kBytesEach = 16;
+  static constexpr std::size_t kBytesOnce = 5 * 64;
 
   // Where to look for a key, computed once for each key of a request. All keys of one server share high bits of mix64,
   // and all keys of one shard share its low bits, so the bits are mixed once more.
@@ -48,9 +49,15 @@ class Index {
   bool erase(std::int64_t key, std::uint32_t place);
   // Gives back the memory that many removed keys have left unused.
   void fit();
+  // The same if there is more of it than `count_bytes` says.
+  void fit_if_large() {
+    if (bytes() > count_bytes(size_)) fit();
+  }
 
   std::size_t size() const { return size_; }
   std::size_t bytes() const { return num_buckets_ * sizeof(Bucket); }
+  // What `size` keys count for, however they came there.
+  static std::size_t count_bytes(std::size_t size) { return size == 0 ? 0 : size * kBytesEach + kBytesOnce; }
   // Less than half of the keys that would fit are there.
   bool is_sparse() const { return size_ < limit_ / 2; }
 

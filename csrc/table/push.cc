@@ -162,7 +162,7 @@ void Table::note(Slab& slab, std::uint32_t row, const Push& push, std::size_t i)
   if (push.clicks != nullptr) clicks.clicks += push.clicks[i];
 }
 
-std::uint32_t Table::make_row(Shard& shard, std::int64_t key, std::uint32_t place) {
+std::uint32_t Table::add_row(Shard& shard, std::int64_t key, std::uint32_t place) {
   const std::uint32_t row = shard.rows.take();
   try {
     shard.index.insert(key, place, row);
@@ -170,6 +170,11 @@ std::uint32_t Table::make_row(Shard& shard, std::int64_t key, std::uint32_t plac
     shard.rows.give_back(row);
     throw;
   }
+  return row;
+}
+
+std::uint32_t Table::make_row(Shard& shard, std::int64_t key, std::uint32_t place) {
+  const std::uint32_t row = add_row(shard, key, place);
   std::byte* data = shard.rows.row(row);
   static thread_local std::vector<float> values;
   values.resize(format_.width);

@@ -10,9 +10,6 @@ namespace {
 
 using Found = std::vector<std::pair<std::int64_t, std::uint32_t>>;
 
-// The first bucket of an index.
-constexpr std::size_t kLeastIndex = 64;
-
 // Steps since a mark, also when a loaded table has a later step than the present.
 std::uint32_t age(const Mark& mark, std::uint32_t now) { return now > mark.step ? now - mark.step : 0; }
 
@@ -71,9 +68,11 @@ std::size_t Table::evict(Shard& shard) const {
   shard.waiting.for_each([&](std::int64_t, std::uint32_t row) { shard.waiting_marks.give_back(row); });
   shard.waiting = Index();
   if (shard.bytes() <= ceiling) return 0;
-  // Then rows, an eighth more than needed, so that the next push need not come back.
-  const std::size_t room = ceiling - ceiling / 8 - std::min(ceiling / 2, kLeastIndex);
-  const std::size_t fitting = room / (shard.rows.bytes_each() + Index::kMaxBytesEach);
+  // Then rows, those of the oldest steps and of the smallest keys among them; an eighth more than needed, so that the
+  // next push need not come back.
+  const std::size_t room = ceiling - ceiling / 8;
+  const std::size_t fitting =
+      (room - std::min(room, Index::kBytesOnce)) / (shard.rows.bytes_each() + Index::kBytesEach);
   const std::size_t count = shard.index.size() - std::min(shard.index.size(), fitting);
   Found all;
   all.reserve(shard.index.size());
@@ -84,7 +83,8 @@ std::size_t Table::evict(Shard& shard) const {
   };
   std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), all.end(), is_older);
   for (std::size_t i = 0; i < count; ++i) remove(shard, all[i].first, all[i].second);
-  if (shard.bytes() > ceiling || shard.index.is_sparse()) shard.index.fit();
+  const std::size_t taken = shard.index.bytes() + shard.rows.num_used() * shard.rows.bytes_each();
+  if (taken > ceiling || shard.index.is_sparse()) shard.index.fit();
   return count;
 }
 

@@ -105,3 +105,34 @@ TEST(restore_keeps_the_ceiling) {
   push_ones(*small, {1, 2, 3}, {11});  // the index has shrunk as well: there is room
   CHECK(small->size() > 7000);
 }
+
+TEST(restore_of_a_key_twice_and_of_many_servers) {
+  Setup setup{"adagrad", {}, "count_filter", {{"count", 2}}};
+  auto table = make_table(setup), other = make_table(setup);
+  const Keys keys = random_keys(20000, 7);
+  push_ones(*table, keys, {3, 0.5, Counts(keys.size(), 2)});
+  push_ones(*table, random_keys(9000, 8), {4});  // these wait
+  fleet::Rows rows = table->dump(0, fleet::Table::kShards);
+  const Holding expected = holding_of(*table);
+  for (std::uint32_t server = 0; server < 5; ++server) other->restore(view_of(rows), server, 5);
+  CHECK(holding_of(*other) == expected && other->newest_step() == 4);
+  // The last of equal keys holds, in one block and in different ones.
+  for (const std::size_t at : {std::size_t{1}, std::size_t{15000}}) rows.marks.keys[at] = rows.marks.keys[0];
+  for (std::size_t i = 0; i < rows.marks.keys.size(); ++i) rows.marks.seen[i] = static_cast<std::uint32_t>(i);
+  auto twice = make_table(setup);
+  CHECK(twice->restore(view_of(rows), 0, 1) == keys.size() && twice->size() == keys.size() - 2);
+  CHECK(holding_of(*twice).rows.at(rows.marks.keys[0]).seen == 15000);
+}
+
+TEST(newest_step_of_rows_and_of_keys_that_wait) {
+  auto table = make_table({"sgd", {}, "count_filter", {{"count", 2}}});
+  CHECK(table->newest_step() == 0);
+  push_ones(*table, random_keys(300, 1), {7, 0.5, Counts(300, 2)});
+  CHECK(table->newest_step() == 7);
+  push_ones(*table, {5}, {9});
+  push_ones(*table, random_keys(300, 1), {8});
+  CHECK(table->num_waiting() == 1 && table->newest_step() == 9);
+  CHECK(table->shrink({20, 11}) == 300 && table->newest_step() == 9);
+  table->clear();
+  CHECK(table->newest_step() == 0);
+}

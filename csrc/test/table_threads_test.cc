@@ -78,9 +78,25 @@ TEST(table_threads_do_everything) {
       table->assign(keys.data(), keys.size(), Floats(keys.size() * 3, 1).data());
       std::vector<std::uint8_t> found(keys.size());
       table->find(keys.data(), keys.size(), found.data());
+      table->newest_step();
       CHECK(table->bytes() < 2 * setup.max_bytes && table->size() + table->num_waiting() < 20000);
     };
     together(15, train, train, keep, tidy);
     CHECK(holding_of(*table).rows.size() > 0);
   }
+}
+
+TEST(table_threads_restore_one_table) {
+  const Setup setup{"adagrad", {}, "count_filter", {{"count", 2}}};
+  auto table = make_table(setup), other = make_table(setup);
+  for (std::uint32_t step = 1; step < 9; ++step) push_ones(*table, random_keys(5000, step % 5), {step});
+  std::vector<fleet::Rows> pieces;
+  for (std::size_t s = 0; s < fleet::Table::kShards; s += 2) pieces.push_back(table->dump(s, s + 2));
+  std::atomic<std::size_t> next{0}, taken{0};
+  const auto work = [&](int) {
+    for (std::size_t i = next++; i < pieces.size(); i = next++) taken += other->restore(view_of(pieces[i]), 0, 1);
+  };
+  const auto read = [&](int) { pull(*other, random_keys(500, 1)); };
+  together(1, work, work, work, read);
+  CHECK(taken == table->size() && holding_of(*other) == holding_of(*table));
 }

@@ -150,7 +150,7 @@ def take_ragged(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """Return (values, offsets) of the records `index` names; a record r is values[offsets[r]:offsets[r + 1]]."""
 
-def crc32c(data: Buffer, start: int = 0) -> int:
+def crc32c(data: Buffer | npt.NDArray[Any], start: int = 0) -> int:
     """Return the CRC-32C of bytes that follow bytes whose CRC-32C is `start`.
 
     `data` is bytes, a memoryview, a numpy array or another contiguous object that shows its memory.
@@ -230,6 +230,9 @@ class Table:
     @property
     def num_waiting(self) -> int:
         """Keys that were seen but have no row."""
+    @property
+    def newest_step(self) -> int:
+        """The largest step of any row or waiting key, 0 if there is none; looks at all of them."""
     @property
     def memory_bytes(self) -> int: ...
     def __len__(self) -> int: ...

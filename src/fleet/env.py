@@ -207,7 +207,9 @@ FLEET_INIT_TIMEOUT_S = _seconds(
     "How long `fleet.init()` waits for the other processes, and `init_worker()` for servers that load; 300 when unset.",
 )
 FLEET_RPC_TIMEOUT_S = _seconds(
-    "FLEET_RPC_TIMEOUT_S", "How long a worker keeps trying to reach a server before it gives up; 60 when unset."
+    "FLEET_RPC_TIMEOUT_S",
+    "How long a worker keeps trying to reach a server, and `fleetrun` another machine, before it gives up; 60 when "
+    "unset.",
 )
 FLEET_DURABLE = _text(
     "FLEET_DURABLE", "Folder in which servers keep a journal, and workers what they send; `fleetrun --durable` sets it."
@@ -219,7 +221,8 @@ FLEET_JOURNAL = _choice(
 )
 FLEET_RECOVERY_TIMEOUT_S = _seconds(
     "FLEET_RECOVERY_TIMEOUT_S",
-    "How long workers of a durable job wait for a server that is being started again; 300 when unset.",
+    "How long workers of a durable job wait for a server that is being started again, and `fleetrun` for a machine; "
+    "300 when unset.",
 )
 FLEET_CHAOS = _text(
     "FLEET_CHAOS", "Faults that this process does to its own calls and files, as `fleetrun --chaos` has them."

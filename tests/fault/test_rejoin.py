@@ -14,9 +14,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import torch
 
 from fleet.ps.service import Service
-from support import rejoin_job
+from support import rejoin_job, rejoin_run
 from support.jobs import LIMIT_S, Process, running
 from support.processes import wait_until
 from support.training import exported, served
@@ -36,8 +37,16 @@ def durable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 class Workers:
     """The workers of one job, and their lives."""
 
-    def __init__(self, stack: ExitStack, endpoints: Sequence[object], num: int, arguments: Sequence[str]) -> None:
+    def __init__(
+        self,
+        stack: ExitStack,
+        endpoints: Sequence[object],
+        num: int,
+        arguments: Sequence[str],
+        program: Path = PROGRAM,
+    ) -> None:
         self._stack = stack
+        self._program = program
         self._environ = {
             **os.environ,
             "TRAINING_ROLE": "TRAINER",
@@ -53,7 +62,7 @@ class Workers:
 
     def _start(self, index: int) -> Process:
         environ = {**self._environ, "PADDLE_TRAINER_ID": str(index)}
-        command = [sys.executable, PROGRAM, *self._arguments]
+        command = [sys.executable, self._program, *self._arguments]
         return self._stack.enter_context(running(command, self._folder, environ, warm=True))
 
     def kill(self, index: int) -> None:
@@ -68,11 +77,29 @@ class Workers:
         """Whether one has ended in error; `finish` says how."""
         return any(process.poll() for process in self.present)
 
+    def revive(self) -> None:
+        """Start those again that were killed, until all have ended."""
+        while any(process.poll() is None for process in self.present):
+            for index, process in enumerate(self.present):
+                if process.poll() == -signal.SIGKILL:
+                    self.present[index] = self._start(index)
+            wait_for_any(self.present)
+
     def finish(self) -> None:
         """Wait for all of them to end well."""
         for process in self.present:
             out, err = process.communicate(timeout=LIMIT_S)
             assert process.returncode == 0, f"{out}\n{err}"
+
+
+def wait_for_any(processes: Sequence[Process]) -> None:
+    """Until one of those that run has ended."""
+    running_now = [process for process in processes if process.poll() is None]
+    wait_until(
+        lambda: not running_now or any(process.poll() is not None for process in running_now),
+        LIMIT_S,
+        "a worker to end",
+    )
 
 
 def counts(services: Sequence[Service], num_workers: int) -> dict[int, float]:
@@ -131,3 +158,42 @@ def test_workers_meet_one_that_was_started_again(mode: str, tmp_path: Path) -> N
     assert found == EVERY_SAMPLE or mode == "geo"  # there, what a worker has learned goes to the servers by and by
     for worker in range(2):
         assert set((tmp_path / f"epochs-{worker}").read_text().split()) == {"0", "1", "2"}
+
+
+def run_with_deaths(style: str, folder: Path, *deaths: str) -> dict[str, torch.Tensor]:
+    """What has come of a whole run whose workers die where they are told to."""
+    folder.mkdir()
+    os.environ["FLEET_DURABLE"] = str(folder / "durable")
+    with served(2) as (endpoints, _), ExitStack() as stack:
+        workers = Workers(stack, endpoints, 2, [style, "out.pt", *deaths], Path(rejoin_run.__file__))
+        workers.revive()
+        workers.finish()
+    assert {path.name for path in folder.glob("died-*")} == {f"died-{death}" for death in deaths}
+    saved: dict[str, torch.Tensor] = torch.load(folder / "out.pt")
+    order = saved["rows.keys"].argsort()
+    return {name: value[order] if name.startswith("rows.") else value for name, value in saved.items()}
+
+
+def told_in(folder: Path, what: str) -> list[str]:
+    """The lines that both workers wrote, each once, in their order."""
+    return [
+        line for worker in range(2) for line in dict.fromkeys((folder / f"{what}-{worker}").read_text().split("\n"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("style", "deaths"),
+    [
+        ("steps", ["1:stepped:9", "0:handed:15", "1:read:18"]),
+        ("epochs", ["0:stepped:6", "1:saved:10", "0:measured:18"]),
+        ("ready", ["0:saved:12", "1:measured:12", "1:handed:20"]),
+    ],
+)
+def test_a_run_whose_workers_die_comes_to_the_same_bits(style: str, deaths: list[str], tmp_path: Path) -> None:
+    expected = run_with_deaths(style, tmp_path / "undisturbed")
+    got = run_with_deaths(style, tmp_path / "disturbed", *deaths)
+    assert got.keys() == expected.keys()
+    for name, value in expected.items():
+        assert torch.equal(got[name], value), name
+    for what in ("lrs", "losses"):
+        assert told_in(tmp_path / "disturbed", what) == told_in(tmp_path / "undisturbed", what)

@@ -110,7 +110,7 @@ def _declared() -> Service:
 def test_a_save_that_is_asked_for_again_while_it_is_written_is_one(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values_only: bool
 ) -> None:
-    name = "_export" if values_only else "write"
+    name = "export" if values_only else "write"
     may_write, is_writing, real, num = threading.Event(), threading.Event(), getattr(storage, name), []
 
     def slowly(*arguments: Any) -> Any:

@@ -204,6 +204,16 @@ def test_the_end_is_heard_though_the_network_breaks_all_the_time(resources: Exit
     assert all(one.news.empty() for one in machines.rounds)
 
 
+def test_a_message_that_a_signal_swallowed_comes_with_a_new_connection(resources: ExitStack) -> None:
+    machines = Machines(resources)
+    link = machines.teams[1]._link
+    assert link is not None
+    link._conversation.say({"say": "nothing that matters"})  # and then the signal came
+    machines.fails(1)
+    assert machines.hears(0).what == "worker 1 failed"
+    wait_until(lambda: not link._conversation.has_unheard, PATIENCE_S, "the acknowledgement")
+
+
 @pytest.mark.parametrize("leaver", [0, 1])
 def test_who_leaves_stays_until_the_other_has_heard_it(resources: ExitStack, leaver: int) -> None:
     machines = Machines(resources, max_restart=0)

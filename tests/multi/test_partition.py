@@ -28,6 +28,7 @@ pytestmark = [
 
 LONG_S, SHORT_S = 20.0, 3.0
 MODES = ("sync", "async", "half", "geo")
+ROLES = ("server.0", "worker.0", "worker.1", "launcher.0", "launcher.1")
 NUM_STEPS = 40
 
 # Training that takes a moment at each step, and in the end says what the model has become and what servers counted.
@@ -81,7 +82,16 @@ TRAIN = """
     fleet.stop_worker()
 """
 
-# The short versions notice and tell sooner that a machine cannot be reached.
+# Without torch, and without an end.
+WAIT = """
+    import os, signal
+    who = "server" if os.environ["TRAINING_ROLE"] == "PSERVER" else f"worker.{os.environ['PADDLE_TRAINER_ID']}"
+    with open(who, "w") as file:
+        file.write(f"{os.getpid()}\\n")
+    signal.pause()
+"""
+
+# In the short versions launchers notice and tell sooner that a machine cannot be reached.
 HASTY = """
 from fleet.launch import cli, host, link
 host.SUSPECT_S = link.SUSPECT_S = 1.5
@@ -117,9 +127,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], lis
 class Pair:
     """The job on both machines."""
 
-    def __init__(self, stack: ExitStack, network: Network, folder: Path, mode: str, **environ: str) -> None:
+    def __init__(
+        self, stack: ExitStack, network: Network, folder: Path, mode: str = "sync", train: str = TRAIN, **environ: str
+    ) -> None:
         first, second = (host.address for host in network.hosts)
-        arguments = ["--servers", f"{first}:6170,{first}:6171", "--workers", f"{first},{second}", script(folder, TRAIN)]
+        arguments = ["--servers", f"{first}:6170,{first}:6171", "--workers", f"{first},{second}", script(folder, train)]
         variables = {"TEST_MODE": mode, "TEST_STEPS": str(NUM_STEPS), "FLEET_INIT_TIMEOUT_S": "120", **environ}
         self.jobs: list[RunningJob] = []
         for number, host in enumerate(network.hosts):
@@ -128,11 +140,11 @@ class Pair:
             self.jobs.append(stack.enter_context(RunningJob(arguments, cwd, variables, host.prefix)))
 
     def pid(self, who: str) -> int:
-        """A process, once both workers train."""
+        """A process, or its launcher, once both workers train."""
         for number in range(2):
             self.jobs[number].read(f"worker.{number}")
-        number = 1 if who == "worker.1" else 0
-        return int(self.jobs[number].read(who))
+        job = self.jobs[0 if who.startswith("server") else int(who[-1])]
+        return job.pid if who.startswith("launcher") else int(job.read(who))
 
     def finish(self) -> list[Result]:
         results = [job.finish() for job in self.jobs]
@@ -149,30 +161,8 @@ def same(results: list[Result], expected: list[str], mode: str) -> None:
             assert told[1] == expected[1]
 
 
-@pytest.mark.parametrize(
-    ("mode", "how", "away_s"),
-    sweep(MODES, ("silence", "cable"), (SHORT_S, LONG_S), sample=lambda *case: case == ("sync", "silence", SHORT_S)),
-)
-def test_a_network_that_breaks_for_a_while(
-    network: Network,
-    undisturbed: Callable[[str], list[str]],
-    tmp_path: Path,
-    mode: str,
-    how: str,
-    away_s: float,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    expected = undisturbed(mode)
-    monkeypatch.setattr("support.jobs.FLEETRUN", (sys.executable, "-c", HASTY))
-    with ExitStack() as stack:
-        pair = Pair(stack, network, tmp_path, mode)
-        pair.pid("worker.1")
-        with network.without(1, how):
-            time.sleep(away_s)
-        restored = time.monotonic()
-        results = pair.finish()
-    print(f"{mode}, {how}, {away_s:g} s: ended {time.monotonic() - restored:.1f} s after the network was back")
-    same(results, expected, mode)
+def says_what_the_network_did(network: Network, results: list[Result]) -> None:
+    """Both machines have told when it broke and when it was back."""
     first, second = (result.err for result in results)
     assert f"machine 1 ({network.hosts[1].address}) cannot be reached; waiting for it for up to 60 s" in first
     assert f"machine 1 ({network.hosts[1].address}) can be reached again, after " in first
@@ -181,33 +171,110 @@ def test_a_network_that_breaks_for_a_while(
     assert f"{meeting} can be reached again, after " in second
 
 
-@pytest.mark.parametrize(
-    ("mode", "who", "still_s"),
-    sweep(
-        MODES,
-        ("server.0", "worker.0", "worker.1", "launcher.0", "launcher.1"),
-        (SHORT_S, LONG_S),
-        sample=lambda *_: False,
-    ),
-)
-def test_a_process_that_stands_still_for_a_while(
+def test_a_broken_network_and_processes_that_stand_still(
     network: Network,
     undisturbed: Callable[[str], list[str]],
     tmp_path: Path,
-    mode: str,
-    who: str,
-    still_s: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of it in one job, a moment each."""
+    expected = undisturbed("sync")
+    monkeypatch.setattr("support.jobs.FLEETRUN", (sys.executable, "-c", HASTY))
+    with ExitStack() as stack:
+        pair = Pair(stack, network, tmp_path)
+        pids = [pair.pid(who) for who in ROLES]
+        with network.without(1, "silence"):
+            time.sleep(SHORT_S)
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+        for pid in pids:
+            time.sleep(0.2)
+            os.kill(pid, signal.SIGCONT)
+        results = pair.finish()
+    same(results, expected, "sync")
+    says_what_the_network_did(network, results)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("how", ["silence", "cable"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_network_that_is_broken_for_20_s(
+    network: Network, undisturbed: Callable[[str], list[str]], tmp_path: Path, mode: str, how: str
 ) -> None:
     expected = undisturbed(mode)
     with ExitStack() as stack:
         pair = Pair(stack, network, tmp_path, mode)
-        pid = pair.pid(who if "launcher" not in who else "worker.1")
-        if "launcher" in who:
-            pid = pair.jobs[int(who[-1])].pid
+        pair.pid("worker.1")
+        with network.without(1, how):
+            time.sleep(LONG_S)
+        restored = time.monotonic()
+        results = pair.finish()
+    print(f"{mode}, {how}: ended {time.monotonic() - restored:.1f} s after the network was back")
+    same(results, expected, mode)
+    says_what_the_network_did(network, results)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("mode", "who"),
+    [*(("sync", who) for who in ROLES), *((mode, who) for mode in MODES[1:] for who in ("server.0", "worker.1"))],
+)
+def test_a_process_that_stands_still_for_20_s(
+    network: Network, undisturbed: Callable[[str], list[str]], tmp_path: Path, mode: str, who: str
+) -> None:
+    expected = undisturbed(mode)
+    with ExitStack() as stack:
+        pair = Pair(stack, network, tmp_path, mode)
+        pid = pair.pid(who)
         os.kill(pid, signal.SIGSTOP)
-        time.sleep(still_s)
+        time.sleep(LONG_S)
         os.kill(pid, signal.SIGCONT)
         restored = time.monotonic()
         results = pair.finish()
-    print(f"{mode}, {who}, {still_s:g} s: ended {time.monotonic() - restored:.1f} s after it went on")
+    print(f"{mode}, {who}: ended {time.monotonic() - restored:.1f} s after it went on")
     same(results, expected, mode)
+
+
+@pytest.mark.parametrize("culprit", sweep((0, 1), sample=lambda culprit: culprit == 1))
+def test_what_fails_while_the_network_is_broken_is_named_on_both_machines(
+    network: Network, tmp_path: Path, culprit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launcher of the machine that failed stays until the other one has heard it."""
+    monkeypatch.setattr("support.jobs.FLEETRUN", (sys.executable, "-c", HASTY))
+    with ExitStack() as stack:
+        pair = Pair(stack, network, tmp_path, train=WAIT)
+        pid = pair.pid(f"worker.{culprit}")
+        with network.without(1, "silence"):
+            os.kill(pid, signal.SIGKILL)
+            assert not pair.jobs[culprit].ends_within(SHORT_S)
+        results = [job.finish() for job in pair.jobs]
+    assert [result.code for result in results] == [137, 137], results
+    failed = f"worker {culprit} failed: signal SIGKILL"
+    assert failed in results[culprit].err
+    assert f"the job failed on another machine: {failed}" in results[1 - culprit].err
+
+
+def test_a_network_that_stays_broken_ends_the_job_on_both_machines(network: Network, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        pair = Pair(stack, network, tmp_path, train=WAIT, FLEET_RPC_TIMEOUT_S="5")
+        pair.pid("worker.1")
+        with network.without(1, "silence"):
+            results = [job.finish() for job in pair.jobs]
+    assert [result.code for result in results] == [1, 1], results
+    for number, result in enumerate(results):
+        peer = f"machine {1 - number} ({network.hosts[1 - number].address})"
+        assert f"{peer} is gone: it could not be reached for 5 s (FLEET_RPC_TIMEOUT_S)" in result.err
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_launcher_that_is_killed_is_not_waited_for(network: Network, tmp_path: Path, victim: int) -> None:
+    with ExitStack() as stack:
+        pair = Pair(stack, network, tmp_path, train=WAIT, FLEET_RPC_TIMEOUT_S="600")
+        pair.pid("worker.1")
+        pair.jobs[victim].send(signal.SIGKILL)
+        began = time.monotonic()
+        survivor = pair.jobs[1 - victim].finish(limit_s=60)
+        took_s = time.monotonic() - began
+    print(f"launcher {victim} was killed: the other ended after {took_s:.2f} s")
+    assert survivor.code == 1
+    assert f"machine {victim} ({network.hosts[victim].address}) is gone: its fleetrun ended" in survivor.err

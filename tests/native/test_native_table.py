@@ -156,7 +156,8 @@ def test_the_largest_magnitude() -> None:
     assert _native.largest(np.array([[1, -3], [2, 0]], np.float32)) == 3
     assert _native.largest(floats(0, 4)) == 0
     assert _native.largest(floats(3, value=np.nan)) == float("inf")
-    check_one_line(lambda: _native.largest(np.zeros(3)), TypeError, "values must be float32, got float64")
+    doubles: Any = np.zeros(3)
+    check_one_line(lambda: _native.largest(doubles), TypeError, "values must be float32, got float64")
 
 
 @pytest.mark.parametrize(
@@ -381,3 +382,14 @@ def test_rows_in_16_bits_learn_from_small_steps(dtype: str, deviation: float) ->
     rounded = learned(range(1), start).pull(keys) - (1 - np.float32(0.001))
     assert abs(rounded.mean()) < 5 * rounded.std() / 4000**0.5
     assert rounded.std() > 0
+
+
+def test_the_newest_step() -> None:
+    table = make_table(entry="count_filter", entry_args={"count": 2})
+    assert table.newest_step == 0
+    table.push(ints(1, 1, 2), floats(3, 2), step=7, lr=0.1)
+    table.push(ints(3), floats(1, 2), step=9, lr=0.1)  # waits
+    assert table.newest_step == 9
+    other = make_table(entry="count_filter", entry_args={"count": 2})
+    other.import_(table.export(0, 64), 0, 1)
+    assert (other.newest_step, len(other), other.num_waiting) == (9, 1, 2)

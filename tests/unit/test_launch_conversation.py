@@ -79,16 +79,17 @@ def test_numbers_that_cannot_be_are_refused(message: Message) -> None:
 def test_launchers_and_calls_share_one_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FLEET_RPC_TIMEOUT_S", "FLEET_RECOVERY_TIMEOUT_S", "FLEET_DURABLE"):
         monkeypatch.delenv(name, raising=False)
-    assert Patience.from_environment() == Patience(calls.RPC_TIMEOUT_S, "FLEET_RPC_TIMEOUT_S")
+    assert Patience.of_job(is_durable=False) == Patience(calls.RPC_TIMEOUT_S, "FLEET_RPC_TIMEOUT_S")
+    assert str(Patience.of_job(is_durable=True)) == "300 s (FLEET_RECOVERY_TIMEOUT_S)"
     monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "90")
-    assert str(Patience.from_environment()) == "90 s (FLEET_RPC_TIMEOUT_S)"
+    assert str(Patience.of_job(is_durable=False)) == "90 s (FLEET_RPC_TIMEOUT_S)"
     monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "0.5")
-    assert Patience.from_environment().seconds == 5.0  # probes take a second
+    assert Patience.of_job(is_durable=False).seconds == 5.0  # probes take a second
     monkeypatch.setenv("FLEET_DURABLE", "/somewhere")
-    assert str(Patience.from_environment()) == "300 s (FLEET_RECOVERY_TIMEOUT_S)"
+    assert str(Patience.of_job(is_durable=False)) == "300 s (FLEET_RECOVERY_TIMEOUT_S)"
     monkeypatch.setenv("FLEET_RECOVERY_TIMEOUT_S", "soon")
     with pytest.raises(VariableError, match="FLEET_RECOVERY_TIMEOUT_S"):
-        Patience.from_environment()
+        Patience.of_job(is_durable=True)
 
 
 def test_a_machine_answers_for_a_process_that_says_nothing() -> None:

@@ -120,13 +120,19 @@ class OfServers(Contents):
     version: int
     """Steps, or pushes, that the saved state has seen."""
     num_servers: int
+    steps: tuple[int, ...] = field(default=(), kw_only=True)
+    """Of each worker, how many of its steps are in it, since the servers were started; empty: nobody has said."""
+    versions: tuple[int, ...] = field(default=(), kw_only=True)
+    """Of each server, its version; all have the same ones if they are of one moment."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"version": self.version, "num_servers": self.num_servers}
+        said = {name: list(getattr(self, name)) for name in ("steps", "versions") if getattr(self, name)}
+        return {"version": self.version, "num_servers": self.num_servers, **said}
 
     @classmethod
     def read(cls, fields: Fields) -> dict[str, Any]:
-        return {"version": fields.integer("version"), "num_servers": fields.integer("num_servers", 1)}
+        said: dict[str, Any] = {name: fields.integers(name) for name in ("steps", "versions") if name in fields.value}
+        return {"version": fields.integer("version"), "num_servers": fields.integer("num_servers", 1), **said}
 
 
 def refuse_doubles(names: Iterable[str], where: str) -> None:

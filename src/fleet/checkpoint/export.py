@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import FileIO
 from itertools import chain
 from pathlib import Path
@@ -16,14 +16,14 @@ import numpy.typing as npt
 from fleet.checkpoint.files import Bytes, FileInfo, why_not_written, write_all, write_file
 from fleet.checkpoint.inference import DenseArray, TablePart, Unseen
 from fleet.checkpoint.names import file_name_of
-from fleet.checkpoint.tables import PIECE_BYTES, TableLike, shard_groups
+from fleet.checkpoint.tables import PIECE_BYTES, ReadableTable, shard_groups
 from fleet.errors import CheckpointError
 
 _BATCH_BYTES = 16 << 20
 
 
 def export_table(
-    table: TableLike,
+    table: ReadableTable,
     name: str,
     folder: Path,
     server: int,
@@ -32,11 +32,13 @@ def export_table(
     dtype: str,
     unseen: Unseen | None = None,
     piece_bytes: int = PIECE_BYTES,
+    moved: Callable[[], None] = lambda: None,
 ) -> TablePart:
     """Write the rows of one server's part of a table as keys in ascending order and float32 values.
 
     Values pass through a nameless file in `folder`, for the order is known only when all keys are: memory holds one
-    piece's rows and all keys, and the disk needs room for the values twice.
+    piece's rows and all keys, and the disk needs room for the values twice. `moved` is called after each piece, and at
+    the end.
     """
     stem = f"{file_name_of(name)}.part-{server:03}-of-{num_servers:03}"
     all_keys = []
@@ -50,6 +52,7 @@ def export_table(
                 write_all(spill, values.reshape(-1).view(np.uint8).data)
             except OSError as error:
                 raise CheckpointError(why_not_written(folder / stem, error, values.nbytes)) from error
+            moved()
         keys = np.concatenate(all_keys)
         order = np.argsort(keys, kind="stable")
         width = table.width
@@ -57,6 +60,7 @@ def export_table(
             folder, f"{stem}.values.npy", np.float32, (len(keys), width), _in_order(spill, order, width)
         )
     keys_file = _write_array(folder, f"{stem}.keys.npy", np.int64, keys.shape, [keys[order]])
+    moved()
     return TablePart(name, server, len(keys), width, keys_file, values_file, unseen or Unseen())
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from fleet.checkpoint.contents import Contents, refuse_doubles
 from fleet.checkpoint.fields import Fields, parse_json
 from fleet.checkpoint.files import FileInfo
-from fleet.checkpoint.forms import Piece
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.spans import SpanPiece, check_cover
 from fleet.checkpoint.tensor_form import Form
@@ -111,9 +110,9 @@ class TrainingManifest(
         made.check(where)
         return made
 
-    def within(self, version: int, num_servers: int, pieces: tuple[Piece, ...], job: dict[str, Any]) -> Manifest:
-        """The manifest of a checkpoint that servers have written, with this one in it."""
-        return Manifest(version, num_servers, pieces, job, {_INSIDE: self.to_json()}, self.files)
+    def within(self, of_servers: Manifest) -> Manifest:
+        """The manifest of what servers have written, with this one in it."""
+        return replace(of_servers, extra={_INSIDE: self.to_json()}, others=self.files)
 
     @property
     def files(self) -> tuple[FileInfo, ...]:

@@ -16,6 +16,10 @@ from fleet.errors import CommunicationError
 Message = dict[str, Any]
 
 
+class GapError(CommunicationError):
+    """A message is missing: a signal came in between when it was sent. It is kept, and comes with a new connection."""
+
+
 class Conversation:
     """What one launcher has said to another, and what it has heard from it; any thread may speak."""
 
@@ -58,7 +62,7 @@ class Conversation:
     def hear(self, message: Message) -> bool:
         """Take the number off a message; False if there is nothing to do about it: an acknowledgement, or heard before.
 
-        CommunicationError if a message is missing before this one.
+        GapError if a message is missing before this one; CommunicationError if its number is none.
         """
         if "heard" in message and "say" not in message:
             self.acknowledge(message["heard"])
@@ -66,8 +70,10 @@ class Conversation:
         number = message.pop("n", None)
         if number is None:
             return True
-        if type(number) is not int or number > self.num_heard + 1:
-            raise CommunicationError(f"message {number} came after {self.num_heard}")
+        if type(number) is not int:
+            raise CommunicationError(f"message {number!r} came after {self.num_heard}")
+        if number > self.num_heard + 1:
+            raise GapError(f"message {number} came after {self.num_heard}")
         if number <= self.num_heard:
             return False
         self.num_heard = number

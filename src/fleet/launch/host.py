@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fleet.errors import CommunicationError
+from fleet.launch.conversation import GapError
 from fleet.launch.guest import Guest
 from fleet.launch.job_token import JobToken
 from fleet.launch.lobby import Lobby, Return, Visitor
@@ -247,7 +248,7 @@ class Host:
             self._lose(guest, str(error))
         except ConnectionError:  # it has ended with words unheard; or what lies between us has ended the connection
             guest.cut(self._selector, SLIP_S, "its fleetrun ended or the network broke")
-        except OSError:
+        except (GapError, OSError):
             self._cut(guest)
         except Exception as error:  # of whatever kind: what one machine says must not end the meeting of the others
             self._lose(guest, f"it said what cannot be understood ({error})")

@@ -38,7 +38,8 @@ class Job:
         self._options = options
         self._job_id = job_id
         self._guard = watchman
-        self._team = Team(own_token(), options.max_restart if options.durable is None else 0)
+        is_durable = options.durable is not None
+        self._team = Team(own_token(), 0 if is_durable else options.max_restart, is_durable)
         self._plan: LaunchPlan | None = None
         """That of the round that runs, or ran last."""
         self._began_at = time.monotonic()

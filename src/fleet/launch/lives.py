@@ -14,7 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fleet import env
 from fleet.launch.child import Child
+from fleet.launch.durable import has_journal
 from fleet.launch.report import signal_name
 from fleet.launch.unserved import LISTENS
 
@@ -154,6 +156,12 @@ class Lives:
         if child.plan.role == "server" or child.status < 0:
             return 0.0
         return 2.0 ** max(0, self._num_early[child.plan.name] - 1)
+
+
+def is_stopped_early(server: Child) -> bool:
+    """Whether somebody else has told a server of a durable job to stop, while it was needed."""
+    folder = server.plan.variables.get(env.FLEET_DURABLE.name)
+    return folder is not None and has_journal(folder, f"server-{server.plan.index}")
 
 
 def how_it_died(status: int) -> str:

@@ -54,6 +54,7 @@ def join(
     rank: int | None,
     token: JobToken,
     make_offer: Callable[[str], Offer],
+    patience: Patience,
 ) -> Link:
     """Come to `point` with an offer; the launcher on the machine of `point` becomes the host.
 
@@ -62,7 +63,6 @@ def join(
     meeting point, its end is waited for.
     """
     deadline = time.monotonic() + timeout_s()
-    patience = Patience.from_environment()
     make_offer = functools.cache(make_offer)  # its ports are held once
     reminder = _Reminder(point)
     while True:

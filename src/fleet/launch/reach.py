@@ -11,6 +11,7 @@ import struct
 from dataclasses import dataclass
 
 from fleet import env
+from fleet.launch.durable import DEFAULT_RECOVERY_S
 
 PROBE_S = 1
 SUSPECT_S = 4.0
@@ -19,7 +20,6 @@ SLIP_S = 3.0
 """How long one whose connection was closed from outside may take to come back; one that has ended does not."""
 _LEAST_S = 5.0 * PROBE_S
 _RPC_TIMEOUT_S = 60.0
-_RECOVERY_TIMEOUT_S = 300.0
 _LAST_DATA_AND_ACK = struct.Struct("=52xII")
 """In the kernel's `struct tcp_info`: milliseconds since the other side sent data, and since it acknowledged any."""
 
@@ -35,12 +35,11 @@ class Patience:
         return f"{self.seconds:g} s ({self.variable})"
 
     @classmethod
-    def from_environment(cls) -> Patience:
-        """That of this launcher's job; VariableError if the variable is malformed."""
-        if env.FLEET_DURABLE.get() is None:
-            variable, default_s = env.FLEET_RPC_TIMEOUT_S, _RPC_TIMEOUT_S
-        else:
-            variable, default_s = env.FLEET_RECOVERY_TIMEOUT_S, _RECOVERY_TIMEOUT_S
+    def of_job(cls, *, is_durable: bool) -> Patience:
+        """What the variables say; VariableError if they are malformed."""
+        variable, default_s = env.FLEET_RPC_TIMEOUT_S, _RPC_TIMEOUT_S
+        if is_durable or env.FLEET_DURABLE.get() is not None:
+            variable, default_s = env.FLEET_RECOVERY_TIMEOUT_S, DEFAULT_RECOVERY_S
         return cls(max(variable.get() or default_s, _LEAST_S), variable.name)
 
 

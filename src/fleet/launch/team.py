@@ -24,6 +24,7 @@ from fleet.launch.job_token import JobToken
 from fleet.launch.link import Link
 from fleet.launch.messages import AllDone, JobOverError, NodeFailed, Offer, Regroup
 from fleet.launch.options import Nodes
+from fleet.launch.reach import Patience
 from fleet.net import Endpoint
 
 log = logging.getLogger("fleetrun")
@@ -54,10 +55,11 @@ class Round:
 class Team:
     """The launchers of a job, seen from one of them."""
 
-    def __init__(self, token: JobToken, max_restart: int) -> None:
+    def __init__(self, token: JobToken, max_restart: int, is_durable: bool = False) -> None:
         self.token = token
         """This launcher's own until the first round, then that of the job: the same on every machine."""
         self._max_restart = max_restart
+        self._is_durable = is_durable
         self._nodes = Nodes(1, 1)
         self._link: Link | None = None
         self._round: Round | None = None
@@ -93,7 +95,8 @@ class Team:
         """
         if self._link is None:
             self._nodes = nodes
-            self._link = meeting.join(point, nodes, self._max_restart, rank, self.token, make_offer)
+            patience = Patience.of_job(is_durable=self._is_durable)
+            self._link = meeting.join(point, nodes, self._max_restart, rank, self.token, make_offer, patience)
             self._reader = threading.Thread(target=self._read, args=(self._link,), name="team", daemon=True)
             self._reader.start()
         else:

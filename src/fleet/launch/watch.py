@@ -16,12 +16,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from queue import Empty
 
-from fleet import env
 from fleet.errors import UsageError
 from fleet.launch import guard, lives, report, unserved
 from fleet.launch.chaos.agent import Agent, Calm
 from fleet.launch.child import Child, exit_code
-from fleet.launch.durable import has_journal, recovery_s
+from fleet.launch.durable import recovery_s
 from fleet.launch.follow import Follower
 from fleet.launch.guard import Guard
 from fleet.launch.lives import Lives
@@ -170,7 +169,7 @@ class Attempt:
                         log.info("the workers have finished; waiting for %s to be back", ", ".join(away))
                 case Forsaken(text):
                     return self._end_in_vain(text)
-                case Child(status=0) if event.plan.role == "server" and not self._is_stopped_early(event):
+                case Child(status=0) if event.plan.role == "server" and not lives.is_stopped_early(event):
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
                 case Child(status=0) if event.plan.role == "worker":
                     if all(worker.status == 0 for worker in self._workers()):
@@ -183,11 +182,6 @@ class Attempt:
                 case Child():
                     return self._fail()
         return self._finish()
-
-    def _is_stopped_early(self, server: Child) -> bool:
-        """Whether somebody else has told a server of a durable job to stop, while it was needed."""
-        folder = server.plan.variables.get(env.FLEET_DURABLE.name)
-        return folder is not None and has_journal(folder, f"server-{server.plan.index}")
 
     def _workers(self) -> list[Child]:
         return [child for child in self._children if child.plan.role == "worker"]

@@ -56,6 +56,7 @@ class Call:
         self._patience_s = patience_s
         self._voice = voice
         self._num_lost = 0
+        self._held_s = 0.0
         self._answer = transport.call(method, header, tensors, timeout_s)
 
     def result(self) -> tuple[Message, Tensors]:
@@ -66,7 +67,11 @@ class Call:
             while True:
                 started = time.monotonic()
                 try:
-                    return self._answered(wait)
+                    answer = self._answered(wait)
+                    if not getattr(answer[0], "is_held", False):
+                        return answer
+                    self._come_again(wait)
+                    continue
                 except CommunicationError as error:
                     if not error.retryable:
                         raise
@@ -94,13 +99,20 @@ class Call:
                 raise DeadlineError(f"{error}; {self._losses(wait.waited_s)}") from None
             except TimeoutError:  # of the future, unless the answer came this very moment
                 if not self._answer.done():
-                    wait.tell(self._voice.awaited())
+                    wait.tell(self._voice.awaited() if not self._held_s else self._being_saved())
         return self._answer.result()
+
+    def _come_again(self, wait: LongWait) -> None:
+        """The server is there, but asks for patience: what it has made us wait does not count."""
+        self._held_s = wait.waited_s
+        if self._voice is not None and wait.is_due:
+            wait.tell(self._being_saved())
+        self._answer = self._transport.call(self._method, self._header, self._tensors, self._timeout_s)
 
     def _send_again(self, wait: LongWait) -> None:
         """Make another attempt, with what is left of the time."""
         self._num_lost += 1
-        waited_s = wait.waited_s
+        waited_s = wait.waited_s - self._held_s
         if waited_s > self._timeout_s:
             raise DeadlineError(
                 f"server {self._transport.endpoint}: no answer to {self._method} within {self._timeout_s:g} s; "
@@ -113,6 +125,9 @@ class Call:
         self._answer = self._transport.call(
             self._method, self._header, self._tensors, max(1.0, self._timeout_s - waited_s)
         )
+
+    def _being_saved(self) -> Awaited:
+        return Awaited(f"server {self._transport.endpoint}, which is being saved ({self._method})")
 
     def _losses(self, waited_s: float) -> str:
         times = "once" if self._num_lost == 1 else f"{self._num_lost} times"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, DeadlineError, NotReadyError, UsageError
 from fleet.ps import presence
+from fleet.ps.door import Door
 from fleet.ps.gate import Gate
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.state import State
@@ -29,6 +30,8 @@ class Core:
     def __init__(self) -> None:
         self.gate = Gate()
         """Open around every change, with its record; closed where nothing may change, or much does."""
+        self.door = Door()
+        """Where new pushes wait while a cut is made."""
         self.applying = threading.Lock()
         """One step is applied at a time."""
         self.changed = threading.Condition()

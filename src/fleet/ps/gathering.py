@@ -171,7 +171,7 @@ class Gathering:
             is_between_steps=is_between_steps,
         )
         patience_s = start_timeout_s() if self._everybody else rpc_timeout_s()  # servers may not be there yet
-        call = Call(self._client.transports[0], "Meet", header, (), wait_s + GRACE_S, patience_s)
+        call = Call(self._client.transports[0], "Meet", header, (), wait_s + max(GRACE_S, patience_s), patience_s)
         reply, _ = call.result()
         assert isinstance(reply, ps_pb2.MeetReply.Header)
         return reply

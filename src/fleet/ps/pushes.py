@@ -54,7 +54,8 @@ class Pushes:
         if core.durability is not None:
             update = replace(update, record=_recorded(header, tensors))
         num_dropped = core.state.rounds.num_dropped
-        taken = self._take(holdings, header, update)
+        if (taken := self._take(holdings, header, update)) is None:
+            return ps_pb2.PushReply.Header(is_held=True), ()
         version = core.state.rounds.version
         if holdings.job.mode == "sync" and header.timeout_ms:
             version = core.wait_for(
@@ -103,11 +104,25 @@ class Pushes:
                 core.changed.notify_all()
             return skipped
 
-    def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken:
-        """Collect or apply a push, unless it was taken before, and count it."""
+    def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken | None:
+        """Collect or apply a push, unless it was taken before, and count it; None if it must wait for a cut."""
+        core, push = self._core, (header.caller.worker, header.caller.incarnation, header.sequence)
+        while True:
+            with core.gate.open():
+                is_shut = core.door.is_shut
+                if not is_shut or core.door.admits(*push):
+                    taken = self._take_inside(holdings, header, update)
+                    break
+            if not core.door.wait(*push):
+                return None
+        if is_shut:
+            core.door.entered()
+        return taken
+
+    def _take_inside(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken:
         core, caller = self._core, header.caller
         skipped = staleness = 0
-        with core.gate.open(), core.state.ledger.once(caller.worker, caller.incarnation, header.sequence) as is_new:
+        with core.state.ledger.once(caller.worker, caller.incarnation, header.sequence) as is_new:
             if is_new and holdings.job.mode == "sync":
                 skipped = self._collect(update)
             elif is_new:

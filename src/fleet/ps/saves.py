@@ -15,7 +15,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy.typing as npt
 
@@ -25,6 +25,9 @@ from fleet.errors import CheckpointError, DeadlineError, FleetError
 from fleet.ps import presence, storage
 from fleet.ps.holdings import Holdings
 from fleet.ps.proto import ps_pb2
+
+if TYPE_CHECKING:
+    from fleet.ps.state import State
 
 log = logging.getLogger(__name__)
 
@@ -56,23 +59,45 @@ class FrozenTable:
 Moved = Callable[[], None]
 
 
+class Moment(NamedTuple):
+    """What of the training is in what a server writes."""
+
+    version: int
+    steps: tuple[int, ...] = ()
+    """Of each worker, how many of its steps, of all its lives."""
+
+    @classmethod
+    def of(cls, state: State) -> Moment:
+        """Now."""
+        workers = range(state.held.job.num_workers)
+        return cls(state.rounds.version, tuple(state.ledger.history(worker)[0] for worker in workers))
+
+
 class Write(threading.Thread):
     """One server's part of a checkpoint or an inference copy on its way to the disk."""
 
     def __init__(
-        self, folder: str, version: int, work: Callable[[Moved], str], *, values_only: bool, is_awaited: bool
+        self,
+        folder: str,
+        moment: Moment,
+        work: Callable[[Moved], str],
+        *,
+        values_only: bool = False,
+        is_awaited: bool = False,
+        cut: int = 0,
     ) -> None:
         """`work` writes, and returns its account. `is_awaited`: nobody who asks gets an answer before the end."""
         super().__init__(name="fleet-save", daemon=True)
         self.folder = folder
-        self.version = version
+        self.moment = moment
         self.values_only = values_only
+        self.cut = cut
         self.num_files = 0
         self._is_awaited = is_awaited
         self._work: Callable[[Moved], str] | None = work
         self._pieces = ""
         self._failure: FleetError | None = None
-        self._is_over = False
+        self.is_over = False
         self._changed = threading.Condition()
 
     def run(self) -> None:
@@ -87,7 +112,7 @@ class Write(threading.Thread):
         if self._failure is not None:
             log.error("%s", self._failure)
         with self._changed:
-            self._is_over = True
+            self.is_over = True
             self._changed.notify_all()
 
     def _count(self) -> None:
@@ -106,13 +131,17 @@ class Write(threading.Thread):
         """How far it is after `timeout_s` at the latest; CheckpointError if it has failed."""
         with self._changed:
             limit_s = LONGEST_S if self._is_awaited else timeout_s
-            is_over = presence.wait_for(self._changed, lambda: self._is_over, limit_s)
+            is_over = presence.wait_for(self._changed, lambda: self.is_over, limit_s)
         if self._is_awaited and not is_over:
             raise DeadlineError(f"waited {LONGEST_S:g} s for this server to write into {self.folder}")
         if self._failure is not None:
             raise self._failure
         return ps_pb2.SaveReply.Header(
-            pieces=self._pieces, is_written=self._is_over, num_files=self.num_files, version=self.version
+            pieces=self._pieces,
+            is_written=is_over,
+            num_files=self.num_files,
+            version=self.moment.version,
+            steps=self.moment.steps,
         )
 
 
@@ -131,34 +160,56 @@ class Saves:
         self._last_copy: Write | None = None
 
     def save(
-        self, holdings: Holdings, header: ps_pb2.SaveRequest.Header, version: Callable[[], int]
+        self, holdings: Holdings, header: ps_pb2.SaveRequest.Header, moment: Callable[[], Moment]
     ) -> ps_pb2.SaveReply.Header:
         """Answer a call of `Save`."""
         folder, known = header.folder, self._writes.get(header.folder)
         if known is None and header.in_background and not header.values_only:
             with self._beginning:
-                known = self._writes.get(folder) or self._begin(holdings, folder, version)
+                known = self._writes.get(folder) or self._begin(holdings, folder, moment)
         if known is None:
             storage.check_folder(holdings, folder)
             save = partial(storage.save, holdings, folder, values_only=header.values_only)
-            write = Write(folder, version(), save, values_only=header.values_only, is_awaited=True)
-            known = self._started(write)
+            write = Write(folder, moment(), save, values_only=header.values_only, is_awaited=True)
+            known = self.start(write)
+        return self.answer(known, header)
+
+    def known(self, folder: str, cut: int) -> Write | None:
+        """The save of a cut into a folder, if it was begun."""
+        found = self._writes.get(folder)
+        return found if found is not None and found.cut == cut else None
+
+    @property
+    def unfinished(self) -> Write | None:
+        """A save that is being written."""
+        with self._noting:
+            return next((one for one in self._writes.values() if not one.is_over), None)
+
+    @staticmethod
+    def answer(known: Write, header: ps_pb2.SaveRequest.Header) -> ps_pb2.SaveReply.Header:
+        """How far a save is that was begun, perhaps by a call before this one."""
         if known.values_only != header.values_only:
-            raise CheckpointError(f"{folder} is that of another save, which this server has begun; begin a new one")
+            raise CheckpointError(
+                f"{header.folder} is that of another save, which this server has begun; begin a new one"
+            )
         return known.answer(header.timeout_ms / 1000)
 
-    def _started(self, write: Write) -> Write:
-        """The write, begun; or the one into the same folder that another call has begun meanwhile."""
+    def start(self, write: Write) -> Write:
+        """The write, begun; or the one into the same folder that another call has begun meanwhile.
+
+        That of an earlier cut does not count: it is over, and its files go.
+        """
         with self._noting:
-            known = self._writes.setdefault(write.folder, write)
-            if known is write:
+            known = self._writes.get(write.folder)
+            if known is None or known.cut != write.cut:
+                known = self._writes[write.folder] = write
                 write.start()
                 over = [one.folder for one in self._writes.values() if not one.is_alive()]
                 for folder in over[: max(0, len(self._writes) - NUM_KEPT)]:
                     del self._writes[folder]
         return known
 
-    def _begin(self, holdings: Holdings, folder: str, version: Callable[[], int]) -> Write | None:
+    def _begin(self, holdings: Holdings, folder: str, moment: Callable[[], Moment]) -> Write | None:
         """Copy, and begin to write; None if there is no room for a copy."""
         path = storage.check_folder(holdings, folder)
         last = self._last_copy
@@ -167,25 +218,31 @@ class Saves:
                 f"server {holdings.server} still writes the checkpoint before, into {last.folder}, and not a file of "
                 f"it for {IDLE_S:g} s; is its disk in order?"
             )
-        needed = sum(table.memory_bytes for table in holdings.tables)
-        if (free := free_bytes()) is not None and free < needed + SPARE_BYTES:
-            log.warning(
-                "server %d has %d MB free and holds tables of %d MB: they are written while training waits",
-                holdings.server,
-                free >> 20,
-                needed >> 20,
-            )
-            return None
-        try:
-            with self._applying, ThreadPoolExecutor(COPY_THREADS, "fleet-copy") as pool:
-                contents = storage.Contents.of(holdings, [FrozenTable(table, pool) for table in holdings.tables])
-                work = partial(storage.write, contents, path)
-                write = Write(folder, version(), work, values_only=False, is_awaited=False)
-        except MemoryError:
-            log.warning("server %d has no memory for a copy: it writes while training waits", holdings.server)
-            return None
-        self._last_copy = write
-        return self._started(write)
+        with self._applying:
+            if (contents := copied(holdings)) is None:
+                return None
+            work = partial(storage.write, contents, path)
+            self._last_copy = write = Write(folder, moment(), work)
+        return self.start(write)
+
+
+def copied(holdings: Holdings) -> storage.Contents | None:
+    """A copy of what a server holds, made while nothing changes; None, and a word in the log, if there is no room."""
+    needed = sum(table.memory_bytes for table in holdings.tables)
+    if (free := free_bytes()) is not None and free < needed + SPARE_BYTES:
+        log.warning(
+            "server %d has %d MB free and holds tables of %d MB: they are written while training waits",
+            holdings.server,
+            free >> 20,
+            needed >> 20,
+        )
+        return None
+    try:
+        with ThreadPoolExecutor(COPY_THREADS, "fleet-copy") as pool:
+            return storage.Contents.of(holdings, [FrozenTable(table, pool) for table in holdings.tables])
+    except MemoryError:
+        log.warning("server %d has no memory for a copy: it writes while training waits", holdings.server)
+        return None
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:

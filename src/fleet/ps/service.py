@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps import storage
 from fleet.ps.core import Core
+from fleet.ps.cut import Cuts
 from fleet.ps.durability import Durability
 from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.journal.records import Kind, Part
@@ -23,7 +24,7 @@ from fleet.ps.journal.writer import Policy
 from fleet.ps.patience import is_durable
 from fleet.ps.proto import ps_pb2
 from fleet.ps.pushes import Pushes
-from fleet.ps.saves import Saves
+from fleet.ps.saves import Moment, Saves
 from fleet.ps.spec import JobSpec, difference
 from fleet.ps.update import read_dense, read_kept
 from fleet.ps.waiting import awaited_by_all
@@ -65,6 +66,7 @@ class Service:
                 self.finished.set()
         self._pushes = Pushes(self.core)
         self._saves = Saves(self.core.gate.closed)
+        self._cuts = Cuts(self.core, self._saves)
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
             "Declare": self._declare,
             "Start": self._start,
@@ -73,6 +75,7 @@ class Service:
             "Push": self._pushes.push,
             "Leave": self._leave,
             "Save": self._save,
+            "Cut": self._cuts.answer,
             "Load": self._load,
             "Meet": self._meet,
             "Shrink": self._shrink,
@@ -89,6 +92,7 @@ class Service:
     def close(self) -> None:
         """Let calls that wait end with an error, and the journal go; where every worker has left, it is removed."""
         self.core.close()
+        self._cuts.close()
         if self.core.durability is not None:
             self.core.durability.close(is_finished=self.finished.is_set())
 
@@ -212,12 +216,16 @@ class Service:
     # State.
 
     def _save(self, header: ps_pb2.SaveRequest.Header, _: Tensors) -> Answered:
-        return self._saves.save(self.core.known(header.caller), header, lambda: self.state.rounds.version), ()
+        holdings = self.core.known(header.caller)
+        if header.cut:
+            return self._cuts.save(holdings, header), ()
+        return self._saves.save(holdings, header, lambda: Moment.of(self.state)), ()
 
     def _load(self, header: ps_pb2.LoadRequest.Header, _: Tensors) -> Answered:
         holdings = self.core.known(header.caller)
         if header.check_only:
             return ps_pb2.LoadReply.Header(version=storage.check(holdings, Path(header.folder))), ()
+        self._cuts.forget("a checkpoint was loaded meanwhile")
         found: list[storage.Loaded] = []
 
         def load() -> None:
@@ -271,6 +279,8 @@ class Service:
     def _shrink(self, header: ps_pb2.ShrinkRequest.Header, _: Tensors) -> Answered:
         core = self.core
         core.known(header.caller)
+        while not core.door.wait_open():
+            core.known(header.caller)
         with core.gate.closed:
             core.record(Kind.SHRINK, [Part(header.SerializeToString())])
             deleted, rows = self.state.shrink(header)

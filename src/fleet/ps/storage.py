@@ -65,23 +65,23 @@ class Contents(NamedTuple):
     tables: Sequence[checkpoint.ReadableTable]
     blocks: Sequence[checkpoint.BlockData]
     kept: Sequence[NDArray[Any]]
+    dense: Sequence[Floats] = ()
+    """The values of each dense group, which are those of the blocks."""
 
     @classmethod
     def of(cls, holdings: Holdings, tables: Sequence[checkpoint.ReadableTable]) -> Contents:
         """With the dense blocks and the kept tensors as they are now."""
-        return cls(holdings, tables, _blocks_with_data(holdings), holdings.kept)
+        groups = holdings.snapshot()
+        blocks = _blocks_with_data(holdings, groups)
+        return cls(holdings, tables, blocks, holdings.kept, [values for values, _ in groups])
 
 
 def save(holdings: Holdings, folder: str | Path, moved: Callable[[], None] = lambda: None, *, values_only: bool) -> str:
     """Write this server's files into `folder`; returns an account of them as JSON. Tables are locked shard by shard."""
     path = check_folder(holdings, folder)
-    if not values_only:
-        return write(Contents.of(holdings, holdings.tables), path, moved)
-    began_at = time.monotonic()
-    clear_former(holdings, path)
-    account = _export(holdings, path)
-    _note_saved(holdings, "values", path, began_at)
-    return account
+    if values_only:
+        return export(Contents(holdings, holdings.tables, (), ()), path, moved)
+    return write(Contents.of(holdings, holdings.tables), path, moved)
 
 
 def _note_saved(holdings: Holdings, what: str, path: Path, began_at: float) -> None:
@@ -89,14 +89,26 @@ def _note_saved(holdings: Holdings, what: str, path: Path, began_at: float) -> N
     _log.info("saved %s of %d rows to %s in %.1f s", what, rows, path, took_s)
 
 
-def _export(holdings: Holdings, path: Path) -> str:
+def export(contents: Contents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
+    """Write a server's part of an inference copy, which is the values of its tables."""
+    holdings, began_at = contents.holdings, time.monotonic()
     job, server = holdings.job, holdings.server
-    return checkpoint.parts_to_text(
+    clear_former(holdings, path)
+    account = checkpoint.parts_to_text(
         checkpoint.export_table(
-            table, spec.name, path, server, job.num_servers, dtype=spec.dtype, unseen=unseen_of(spec)
+            table,
+            spec.name,
+            path,
+            server,
+            job.num_servers,
+            dtype=spec.dtype,
+            unseen=unseen_of(spec),
+            moved=moved,
         )
-        for spec, table in zip(job.tables, holdings.tables, strict=True)
+        for spec, table in zip(job.tables, contents.tables, strict=True)
     )
+    _note_saved(holdings, "values", path, began_at)
+    return account
 
 
 def write(contents: Contents, path: Path, moved: Callable[[], None] = lambda: None) -> str:
@@ -256,8 +268,8 @@ def _native_rule(holdings: Holdings, block: DenseBlock) -> _native.Rule:
     return _native.Rule(rule, {} if rule != spec.name else dict(spec.args))
 
 
-def _blocks_with_data(holdings: Holdings) -> Sequence[checkpoint.BlockData]:
+def _blocks_with_data(holdings: Holdings, groups: Sequence[tuple[Floats, Floats]]) -> Sequence[checkpoint.BlockData]:
     found: list[checkpoint.BlockData] = []
-    for blocks, (values, state) in zip(_by_group(holdings), holdings.snapshot(), strict=True):
+    for blocks, (values, state) in zip(_by_group(holdings), groups, strict=True):
         found += checkpoint.split_buffer([_block(holdings, block) for block in blocks], values, state)
     return found

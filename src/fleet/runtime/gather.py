@@ -16,7 +16,8 @@ from fleet.checkpoint.inference import read_table
 from fleet.errors import CheckpointError, UsageError
 from fleet.nn.holder import without_rows
 from fleet.nn.sparse import SparseModule
-from fleet.runtime.saving import stats, written
+from fleet.runtime.saving import stats
+from fleet.runtime.server_writes import write_one_moment
 
 if TYPE_CHECKING:
     from fleet.ps.worker import Worker
@@ -68,7 +69,7 @@ def _pulled(worker: Worker, folder: Folder | None, max_bytes: int) -> dict[str, 
     with tempfile.TemporaryDirectory(prefix="fleet-gather-", dir=folder) as made:
         where = Path(made)
         try:
-            _, _, parts = written(worker, where, checkpoint.parts_from_text, values_only=True)
+            parts = write_one_moment(worker.client, where, values_only=True).read(checkpoint.parts_from_text)
             return {spec.name: _table(where, parts, spec.name) for spec in worker.client.job.tables}
         except CheckpointError as error:
             raise CheckpointError(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,6 +17,7 @@ from fleet.ps.gathering import Gathering
 from fleet.ps.patience import step_timeout_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import RuleSpec
+from fleet.runtime.server_writes import SAVE_TIMEOUT_S, Written, write_one_moment
 
 if TYPE_CHECKING:
     from fleet.collective.util import Util
@@ -24,17 +25,13 @@ if TYPE_CHECKING:
     from fleet.ps.worker import Worker
     from fleet.roles import Identity
 
-# Writing a hundred gigabytes takes a while.
-SAVE_TIMEOUT_S = 3600.0
-
 Folder = str | PathLike[str]
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 
 def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[checkpoint.FileInfo]] | None = None) -> Path:
-    """Write a checkpoint: tables, rule state, counters, dense parameters. All servers write at once.
+    """Write a checkpoint: tables, rule state, counters, dense parameters, all of one moment. Servers write at once.
 
     `beside` may write files of its own into the folder that it is given, and tells which.
     """
@@ -42,10 +39,15 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
     warn_of_lost_state(worker, folder)
     worker.send_kept()
     with checkpoint.saving(folder) as writing:
+        written = write_one_moment(worker.client, writing, values_only=False)
         manifest = checkpoint.Manifest(
-            *written(worker, writing, checkpoint.pieces_from_text, values_only=False),
+            written.version,
+            worker.client.num_servers,
+            written.read(checkpoint.pieces_from_text),
             job=json.loads(worker.client.job.to_json()),
             others=() if beside is None else tuple(beside(writing)),
+            steps=written.steps,
+            versions=written.versions,
         )
         return checkpoint.commit(writing, folder, manifest)
 
@@ -65,12 +67,19 @@ def _has_state(rule: RuleSpec) -> bool:
 
 
 def export(worker: Worker, folder: Folder) -> Path:
-    """Write an inference copy: values only, as numpy files."""
+    """Write an inference copy: values only, as numpy files; rows and dense parameters are of one moment."""
     worker.policy.flush()
     with checkpoint.saving(folder, checkpoint.InferenceIndex) as writing:
-        about = written(worker, writing, checkpoint.parts_from_text, values_only=True)
-        dense = tuple(checkpoint.export_dense(writing, _dense_values(worker)))
-        return checkpoint.commit(writing, folder, checkpoint.InferenceIndex(*about, dense))
+        written = write_one_moment(worker.client, writing, values_only=True)
+        index = checkpoint.InferenceIndex(
+            written.version,
+            worker.client.num_servers,
+            written.read(checkpoint.parts_from_text),
+            tuple(checkpoint.export_dense(writing, _dense_values(worker, written))),
+            steps=written.steps,
+            versions=written.versions,
+        )
+        return checkpoint.commit(writing, folder, index)
 
 
 def load(worker: Worker, folder: Folder) -> int:
@@ -175,32 +184,17 @@ def stats(worker: Worker) -> list[dict[str, Any]]:
     return [json.loads(reply.stats) for reply, _ in replies]
 
 
-def written(
-    worker: Worker, writing: Path, read: Callable[[str, str], Iterable[T]], *, values_only: bool
-) -> tuple[int, int, tuple[T, ...]]:
-    """Let all servers write; the version, the number of servers, and what `read` makes of the account of each."""
-    replies = worker.client.ask(
-        "Save",
-        lambda server: ps_pb2.SaveRequest.Header(
-            caller=worker.client.caller(server), folder=str(writing.absolute()), values_only=values_only
-        ),
-        timeout_s=SAVE_TIMEOUT_S,
-    )
-    accounts = [
-        read(reply.pieces, f"server {transport.endpoint}")
-        for transport, (reply, _) in zip(worker.client.transports, replies, strict=True)
-    ]
-    return version_of(worker), worker.client.num_servers, tuple(one for account in accounts for one in account)
-
-
 def version_of(worker: Worker) -> int:
     """How many steps (sync) or pushes (otherwise) the servers have applied."""
     return max(int(each["version"]) for each in stats(worker))
 
 
-def _dense_values(worker: Worker) -> dict[str, Any]:
+def _dense_values(worker: Worker, written: Written) -> dict[str, Any]:
     """Every tensor of the model that is no row, under each of its names."""
-    worker.policy.refresh()
+    if written.cut is None:
+        worker.policy.refresh()
+    else:
+        worker.policy.take_over(written.cut.dense, written.version)
     values = {} if worker.flat is None else dict(worker.flat.parameters())
     values |= {spec.name: tensor for spec, tensor in worker.kept.tensors}
     values |= worker.other_names

@@ -118,7 +118,11 @@ class PushPolicy(ABC):
         """Read the dense parameters from the servers."""
         if self._flat is not None:
             version, dense = self._client.pull((), dense=True).finish(self._setup.device, False)
-            self._load(dense, version)
+            self.take_over(dense, version)
+
+    def take_over(self, dense: Sequence[Tensors], version: int) -> None:
+        """Go on with these dense parameters of the servers."""
+        self._load(dense, version)
 
     def restart_at(self, version: int) -> None:  # noqa: ARG002 - sync mode needs it
         """Start over: the servers were given another state, of this version."""

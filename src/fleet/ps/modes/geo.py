@@ -125,9 +125,8 @@ class Geo(PushPolicy):
         self._exchanged = self._steps
         super().restart_at(version)
 
-    def refresh(self) -> None:
-        """Take the servers' dense parameters as they are."""
-        super().refresh()
+    def take_over(self, dense: Sequence[Tensors], version: int) -> None:
+        super().take_over(dense, version)
         if self._flat is not None:
             self._dense_base = self._flat.value_buffer.clone()
 

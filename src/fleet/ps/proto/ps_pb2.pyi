@@ -1,4 +1,5 @@
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -223,18 +224,20 @@ class PushRequest(_message.Message):
 class PushReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("version", "was_repeated", "staleness", "skipped", "rows")
+        __slots__ = ("version", "was_repeated", "staleness", "skipped", "rows", "is_held")
         VERSION_FIELD_NUMBER: _ClassVar[int]
         WAS_REPEATED_FIELD_NUMBER: _ClassVar[int]
         STALENESS_FIELD_NUMBER: _ClassVar[int]
         SKIPPED_FIELD_NUMBER: _ClassVar[int]
         ROWS_FIELD_NUMBER: _ClassVar[int]
+        IS_HELD_FIELD_NUMBER: _ClassVar[int]
         version: int
         was_repeated: bool
         staleness: int
         skipped: int
         rows: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., rows: _Optional[_Iterable[int]] = ...) -> None: ...
+        is_held: bool
+        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., rows: _Optional[_Iterable[int]] = ..., is_held: _Optional[bool] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -276,18 +279,20 @@ class LeaveReply(_message.Message):
 class SaveRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "folder", "values_only", "in_background", "timeout_ms")
+        __slots__ = ("caller", "folder", "values_only", "in_background", "timeout_ms", "cut")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         FOLDER_FIELD_NUMBER: _ClassVar[int]
         VALUES_ONLY_FIELD_NUMBER: _ClassVar[int]
         IN_BACKGROUND_FIELD_NUMBER: _ClassVar[int]
         TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+        CUT_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         folder: str
         values_only: bool
         in_background: bool
         timeout_ms: int
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., folder: _Optional[str] = ..., values_only: _Optional[bool] = ..., in_background: _Optional[bool] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+        cut: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., folder: _Optional[str] = ..., values_only: _Optional[bool] = ..., in_background: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., cut: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -299,16 +304,20 @@ class SaveRequest(_message.Message):
 class SaveReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("pieces", "is_written", "num_files", "version")
+        __slots__ = ("pieces", "is_written", "num_files", "version", "steps", "lost")
         PIECES_FIELD_NUMBER: _ClassVar[int]
         IS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
         NUM_FILES_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
+        STEPS_FIELD_NUMBER: _ClassVar[int]
+        LOST_FIELD_NUMBER: _ClassVar[int]
         pieces: str
         is_written: bool
         num_files: int
         version: int
-        def __init__(self, pieces: _Optional[str] = ..., is_written: _Optional[bool] = ..., num_files: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
+        steps: _containers.RepeatedScalarFieldContainer[int]
+        lost: str
+        def __init__(self, pieces: _Optional[str] = ..., is_written: _Optional[bool] = ..., num_files: _Optional[int] = ..., version: _Optional[int] = ..., steps: _Optional[_Iterable[int]] = ..., lost: _Optional[str] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -316,6 +325,78 @@ class SaveReply(_message.Message):
     tensors: _containers.RepeatedScalarFieldContainer[bytes]
     padding: bytes
     def __init__(self, header: _Optional[_Union[SaveReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class CutRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        HOLD: _ClassVar[CutRequest.Phase]
+        TAKE: _ClassVar[CutRequest.Phase]
+        DROP: _ClassVar[CutRequest.Phase]
+    HOLD: CutRequest.Phase
+    TAKE: CutRequest.Phase
+    DROP: CutRequest.Phase
+    class Header(_message.Message):
+        __slots__ = ("caller", "cut", "phase", "taken", "timeout_ms", "want_dense")
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        CUT_FIELD_NUMBER: _ClassVar[int]
+        PHASE_FIELD_NUMBER: _ClassVar[int]
+        TAKEN_FIELD_NUMBER: _ClassVar[int]
+        TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+        WANT_DENSE_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        cut: int
+        phase: CutRequest.Phase
+        taken: _containers.RepeatedCompositeFieldContainer[Taken]
+        timeout_ms: int
+        want_dense: bool
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., cut: _Optional[int] = ..., phase: _Optional[_Union[CutRequest.Phase, str]] = ..., taken: _Optional[_Iterable[_Union[Taken, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., want_dense: _Optional[bool] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: CutRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[CutRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class Taken(_message.Message):
+    __slots__ = ("incarnation", "upto", "later")
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    LATER_FIELD_NUMBER: _ClassVar[int]
+    incarnation: int
+    upto: int
+    later: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, incarnation: _Optional[int] = ..., upto: _Optional[int] = ..., later: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CutReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("is_done", "taken", "busy", "num_files", "missing", "lost", "held_s", "is_copied")
+        IS_DONE_FIELD_NUMBER: _ClassVar[int]
+        TAKEN_FIELD_NUMBER: _ClassVar[int]
+        BUSY_FIELD_NUMBER: _ClassVar[int]
+        NUM_FILES_FIELD_NUMBER: _ClassVar[int]
+        MISSING_FIELD_NUMBER: _ClassVar[int]
+        LOST_FIELD_NUMBER: _ClassVar[int]
+        HELD_S_FIELD_NUMBER: _ClassVar[int]
+        IS_COPIED_FIELD_NUMBER: _ClassVar[int]
+        is_done: bool
+        taken: _containers.RepeatedCompositeFieldContainer[Taken]
+        busy: str
+        num_files: int
+        missing: _containers.RepeatedScalarFieldContainer[int]
+        lost: str
+        held_s: float
+        is_copied: bool
+        def __init__(self, is_done: _Optional[bool] = ..., taken: _Optional[_Iterable[_Union[Taken, _Mapping]]] = ..., busy: _Optional[str] = ..., num_files: _Optional[int] = ..., missing: _Optional[_Iterable[int]] = ..., lost: _Optional[str] = ..., held_s: _Optional[float] = ..., is_copied: _Optional[bool] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: CutReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[CutReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
 class LoadRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")

@@ -114,7 +114,7 @@ class Checkpoint:
         metric = self._checked(metric)
         self._run.refuse_left(f"checkpoint.save({step})")
         # Before the wait, which may fail on one worker alone: the others must know the next save by the same number.
-        number = self._run.next_save()
+        number = self._run.next_save(step)
         if number is None:
             self._step = step
             return

@@ -102,12 +102,12 @@ class Rejoined:
         if number < 0 or self._workers.size == 1:
             return
         rank, what = self._workers.rank, f"worker {self._workers.rank} {WAS_STARTED_AGAIN}"
-        topic, text = f"save/{number}/outcome", what
-        if rank != 0:
-            topic, text = f"save/{number}/written", json.dumps({"error": what})
+        said = {f"save/{number}/written": json.dumps({"error": what})}
+        if rank == 0:
+            said[f"save/{number}/outcome"] = what
         try:
-            if not self._workers.is_told(topic, [rank]):
-                self._workers.tell(topic, text)
+            for topic, text in said.items():
+                self._workers.tell(topic, text)  # nothing comes of it where a former life has told
         except FleetError as error:  # those who wait will notice it by themselves
             log.warning("the save that was under way could not be ended: %s", error)
 

@@ -59,8 +59,8 @@ class Run(ABC):
         Not in `background`, what this worker does not write itself is written before this returns.
         """
 
-    def next_save(self) -> int | None:
-        """The number of this save; None if a former life of this worker has made it."""
+    def next_save(self, step: int) -> int | None:  # noqa: ARG002 - most have one life only
+        """The number of the save of a step; None if a former life of this worker has made it."""
         self._num_saves += 1
         return self._num_saves - 1
 

@@ -24,13 +24,14 @@ from fleet.ps.gathering import Gathering
 from fleet.ps.optimizer import ServerOptimizer
 from fleet.runtime import saving
 from fleet.runtime.module_job import ModuleJob
+from fleet.runtime.server_writes import ServerWrites
 from fleet.runtime.training.objects import RunObjects
 from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.rejoined import Rejoined
 from fleet.runtime.training.runs import Run, check_settings, settings_of
 from fleet.runtime.training.served_parts import ServedParts
 from fleet.runtime.training.served_restore import ServedRestore
-from fleet.runtime.training.served_writer import ServedWriter, ServerWrites, Target
+from fleet.runtime.training.served_writer import ServedWriter, Target
 from fleet.runtime.training.writer import Captured, Keep, text_of
 
 log = logging.getLogger(__name__)
@@ -80,13 +81,20 @@ class ServedRun(Run):
         self._to = steps, keep
         self.workers.purpose = "checkpoint.load()"  # whatever else all do together, from now on
 
-    def next_save(self) -> int | None:
+    def next_save(self, step: int) -> int | None:
         if self._former is None:
-            return super().next_save()
+            return super().next_save(step)
         if self._former.is_past("save"):
             return None
         number = self._former.num_taken("save") - 1
-        return None if self.workers.is_told(f"save/{number}/outcome", [0]) else number
+        begin, outcome = f"save/{number}/begin", f"save/{number}/outcome"
+        if self.workers.is_told(outcome, [0]):
+            return None
+        assert self._to is not None
+        if self._parts.index == 0 and self.workers.is_told(begin, [0]) and step in self._to[0].complete():
+            self.workers.tell(outcome, "")  # it was committed, and then worker 0 died
+            return None
+        return number
 
     def passed_load(self) -> int | None:
         return self._former.step() if self._former is not None and self._former.is_past("load") else None
@@ -134,7 +142,7 @@ class ServedRun(Run):
                 with self.workers.giving_signs(topic):
                     saving.warn_of_lost_state(self._worker, steps.path(step))
                     self._worker.send_kept()
-                    writes = ServerWrites(self._worker, writing, background=background)
+                    writes = ServerWrites(self._worker.client, writing, background=background)
             except Exception as error:
                 failure = text_of(error)
             if not is_sync:
@@ -156,7 +164,9 @@ class ServedRun(Run):
         try:
             if isinstance(captured, str):
                 raise CheckpointError(captured)
-            if self._parts.index == 0:
+            # Where a former life of worker 0 has begun this save, what it said counts.
+            is_begun = self._former is not None and self.workers.is_told(f"save/{number}/begin", [0])
+            if self._parts.index == 0 and not is_begun:
                 writing = self._to[0].begin(step)
                 said["path"] = str(writing)
         except FleetError as error:
@@ -176,11 +186,7 @@ class ServedRun(Run):
             if writing is not None:
                 abort(writing)
             raise
-        told_path = Path(told[0]["path"])
-        if writing not in (None, told_path):  # a former life of worker 0 has told another
-            assert writing is not None
-            abort(writing)
-        return told_path
+        return Path(told[0]["path"])
 
     def restore(self, source: CheckpointSource) -> None:
         ServedRestore(self._parts, source).run(self.workers)

@@ -9,73 +9,19 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fleet.checkpoint import Account, Piece, StepFolders, TrainingManifest, abort, pieces_from_text, write_spans
-from fleet.errors import CheckpointError, DeadlineError, FleetError
+from fleet.checkpoint import Account, Manifest, StepFolders, TrainingManifest, abort, pieces_from_text, write_spans
+from fleet.errors import CheckpointError, FleetError
 from fleet.ps.gathering import Gathering
-from fleet.ps.proto import ps_pb2
 from fleet.ps.worker import Worker
-from fleet.runtime.saving import SAVE_TIMEOUT_S
+from fleet.runtime.server_writes import ServerWrites, Written
 from fleet.runtime.training.rejoined import WAS_STARTED_AGAIN
 from fleet.runtime.training.writer import Captured, Keep, text_of
 
 log = logging.getLogger(__name__)
-
-# How long a server is asked to wait for its end before it says how far it is.
-_ASK_S = 1.0
-
-
-class ServerWrites:
-    """What the servers write into a folder: begun when this is made, which returns when all have copied."""
-
-    def __init__(self, worker: Worker, writing: Path, *, background: bool) -> None:
-        self._worker = worker
-        self._writing = writing
-        self._replies = self._ask(background, 0.0)
-        self._check_versions()
-
-    def _ask(self, background: bool, wait_s: float) -> list[ps_pb2.SaveReply.Header]:
-        client = self._worker.client
-        replies = client.ask(
-            "Save",
-            lambda server: ps_pb2.SaveRequest.Header(
-                caller=client.caller(server),
-                folder=str(self._writing.absolute()),
-                in_background=background,
-                timeout_ms=int(wait_s * 1000),
-            ),
-            timeout_s=SAVE_TIMEOUT_S,
-        )
-        return [reply for reply, _ in replies]
-
-    def _check_versions(self) -> None:
-        versions = {reply.version for reply in self._replies}
-        if len(versions) > 1 and self._worker.client.job.mode == "sync":
-            raise CheckpointError(f"the servers were at different steps when they were saved: {sorted(versions)}")
-
-    def wait(self, timeout_s: float, moved: Callable[[], None]) -> tuple[int, tuple[Piece, ...]]:
-        """The version and the pieces, when all are written; `moved` is called when there are more files than before.
-
-        DeadlineError when for `timeout_s` no server has written one.
-        """
-        since = time.monotonic()
-        while not all(reply.is_written for reply in self._replies):
-            known = [reply.num_files for reply in self._replies]
-            self._replies = self._ask(True, _ASK_S)
-            if [reply.num_files for reply in self._replies] != known:
-                since = time.monotonic()
-                moved()
-            elif time.monotonic() - since > timeout_s:
-                slow = [str(server) for server, reply in enumerate(self._replies) if not reply.is_written]
-                raise DeadlineError(f"waited {timeout_s:g} s for server {', '.join(slow)} to write")
-        found: list[Piece] = []
-        for transport, reply in zip(self._worker.client.transports, self._replies, strict=True):
-            found += pieces_from_text(reply.pieces, f"server {transport.endpoint}")
-        return max(reply.version for reply in self._replies), tuple(found)
 
 
 @dataclass(frozen=True)
@@ -157,13 +103,12 @@ class ServedWriter(threading.Thread):
     def _commit(self) -> None:
         target = self._target
         workers, topic = target.workers, f"{self._topic}/written"
-        version: int = 0
-        pieces: tuple[Piece, ...] = ()
+        written: Written | None = None
         said = self._say()
         if "error" not in json.loads(said):
             assert self._writes is not None
             try:
-                version, pieces = self._writes.wait(target.timeout_s, lambda: workers.give_sign(topic))
+                written = self._writes.wait(target.timeout_s, lambda: workers.give_sign(topic))
             except Exception as error:
                 said = json.dumps({"error": text_of(error)})
         texts = workers.meet(topic, said, f"the writing of save({self._step})")
@@ -174,8 +119,17 @@ class ServedWriter(threading.Thread):
                 raise CheckpointError(f"worker {worker}: {account['error']}" if worker else account["error"])
             accounts.append(Account.from_text(account["account"], f"worker {worker}"))
         manifest = TrainingManifest.of(accounts, self._metric)
-        client = target.worker.client
-        whole = manifest.within(version, client.num_servers, pieces, json.loads(client.job.to_json()))
+        assert written is not None  # otherwise worker 0 has said why not
+        job = target.worker.client.job
+        of_servers = Manifest(
+            written.version,
+            job.num_servers,
+            written.read(pieces_from_text),
+            json.loads(job.to_json()),
+            steps=written.steps,
+            versions=written.versions,
+        )
+        whole = manifest.within(of_servers)
         target.steps.commit(self._writing, self._step, whole)
         size = sum(file.size_bytes for file in whole.files)
         log.info("checkpoint step %d: %.3g MB in %.1f s", self._step, size / 1e6, time.monotonic() - self._started_at)
@@ -186,6 +140,11 @@ class ServedWriter(threading.Thread):
         if isinstance(captured, str):
             return json.dumps({"error": captured})
         workers = self._target.workers
+        if self._target.worker.progress is not None:
+            if workers.is_told(f"{self._topic}/written", [workers.rank]):  # a former life has, and what it said counts
+                return "{}"
+            for left in self._writing.glob(f"*.worker-{workers.rank:03}-of-*"):  # it died while it wrote them
+                left.unlink()
         try:
             pieces = write_spans(self._writing, workers.rank, workers.size, captured.parts)
         except Exception as error:  # of whatever kind: the others wait for an answer

@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from fleet.errors import CommunicationError
-from fleet.ps.client import Client, Gradients, TablePush
+from fleet.ps.client import Client
 from fleet.ps.entries import AlwaysEntry
+from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.initializers import Constant
 from fleet.ps.keys import route
 from fleet.ps.proto import ps_pb2

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import click
-from ctr import MODES, Workers, ours
+from ctr import MODES, Workers, inside, ours
 from harness import write_results
 from peers import Rate
 from rich.console import Console
@@ -23,26 +23,36 @@ from turns import take_turns
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
 def main(rounds: int, path: Path | None) -> None:
     """Measure, print a table, and write the results if asked."""
-    runs: list[Workers] = []
     ways = {"plain": ("--no-tls",), "TLS": ("--tls",)}
+    runs: dict[str, list[Workers]] = {f"{mode}, {way}": [] for mode in MODES for way in ways}
     contestants: dict[str, Rate] = {
-        f"{mode}, {way}": partial(ours, mode, runs, more=more) for mode in MODES for way, more in ways.items()
+        f"{mode}, {way}": partial(ours, mode, runs[f"{mode}, {way}"], more=more)
+        for mode in MODES
+        for way, more in ways.items()
     }
     rates, failures = take_turns(contestants, rounds)
-    table = Table("mode", "plain samples/s", "TLS samples/s", "TLS / plain")
+    table = Table("mode", "samples/s plain", "TLS", "TLS / plain", "CPU ms a batch plain", "TLS", "TLS / plain")
     cases = []
     for mode in MODES:
-        plain, tls = (rates[f"{mode}, {way}"] for way in ways)
-        medians = statistics.median(plain), statistics.median(tls)
-        ratio = medians[1] / medians[0]
-        table.add_row(mode, f"{medians[0]:,.0f}", f"{medians[1]:,.0f}", f"{ratio:.2f}")
+        names = [f"{mode}, {way}" for way in ways]
+        speeds = [statistics.median(rates[name]) for name in names]
+        # What all processes compute for a batch, which other work on the machine does not change much.
+        cpu_ms = [sum(inside(runs[name])["cpu_ms_per_batch"].values()) for name in names]
+        ratios = speeds[1] / speeds[0], cpu_ms[1] / cpu_ms[0]
+        table.add_row(
+            mode,
+            *(f"{value:,.0f}" for value in speeds),
+            f"{ratios[0]:.2f}",
+            *(f"{value:.1f}" for value in cpu_ms),
+            f"{ratios[1]:.2f}",
+        )
         cases.append(
             {
                 "case": mode,
-                "raw_plain": plain,
-                "raw_tls": tls,
-                "median_tls_over_plain": ratio,
-                "median_plain": medians[0],
+                "raw_samples_per_s": {name: rates[name] for name in names},
+                "tls_over_plain": ratios[0],
+                "cpu_ms_per_batch": dict(zip(ways, cpu_ms, strict=True)),
+                "cpu_tls_over_plain": ratios[1],
             }
         )
     Console().print(table)

@@ -90,10 +90,11 @@ def test_training_goes_on_at_once_after_a_thousand_callers_have_given_up(server:
         ]
         request = request_of(method, callers[0])
         metadata = ((TOKEN_KEY, TOKEN),)
+        stubs: list[grpc.UnaryUnaryMultiCallable[bytes, bytes]] = [
+            channel.unary_unary(f"/{wire.SERVICE}/{method}") for channel in channels
+        ]
         calls = [
-            channels[number % NUM_CHANNELS]
-            .unary_unary(f"/{wire.SERVICE}/{method}")
-            .future(request, timeout=LIMIT_S, metadata=metadata)
+            stubs[number % NUM_CHANNELS].future(request, timeout=LIMIT_S, metadata=metadata)
             for number in range(NUM_CALLERS)
         ]
         refused = NUM_CALLERS - (MAX_CALLS - 1)

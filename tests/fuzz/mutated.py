@@ -13,9 +13,11 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
+from google.protobuf.message import Message
 
 from fleet.errors import FleetError
 from fleet.ps import wire
@@ -149,9 +151,9 @@ class Mutated:
         except FleetError as error:
             raise AssertionError(f"the server took a {method} that is refused here: {error}\n{request.hex()}") from None
 
-    def _both(self, method: str, header: object, tensors: list[object]) -> list[object]:
+    def _both(self, method: str, header: Message, tensors: wire.Tensors) -> list[Any]:
         """Make a right call to both; both headers of the answers."""
-        request = wire.encode(f"{method}Request", header, tensors)  # type: ignore[arg-type]
+        request = wire.encode(f"{method}Request", header, tensors)
         code, details, reply = self._call(method, request, LIMIT_S)
         assert code is grpc.StatusCode.OK, f"a right {method} was answered with {code.name}: {details}"
         own, _ = self._reference.handle(method, *wire.decode(f"{method}Request", request))

@@ -138,8 +138,7 @@ def test_training_does_not_notice_strangers(tmp_path: Path) -> None:
     assert re.fullmatch(r"loss 0x\S+\n", alone)
     assert beside == alone
     for kind, (_, _, text) in STRANGERS.items():
-        (said,) = told[kind]
-        assert said.startswith(f"{CommunicationError.__name__}: server 127.0.0.1:")
-        assert text in said
+        assert any(text in said for said in told[kind]), told[kind]
+        assert all(said.startswith(f"{CommunicationError.__name__}: server 127.0.0.1:") for said in told[kind])
     assert log.count("\n") < 20, log  # they do not fill it
     assert TOKEN not in log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from google.protobuf.message import Message
 
 from fleet import env
 from fleet.errors import CommunicationError, UsageError, VariableError
@@ -22,9 +24,11 @@ from fleet.ps.calls import Call
 from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.spec import DenseBlock, DenseSpec, KeptTensor
+from fleet.ps.wire import Tensors
 from support import raw_http2
 from support.fuzz_requests import JOB, NUM_DENSE
-from support.serving import REAL, TOKEN, reached, server_process, serving
+from support.processes import wait_until
+from support.serving import REAL, TOKEN, TOY, reached, server_process, serving
 from support.toy_service import ToyService
 
 LIMIT_S = 60.0
@@ -108,9 +112,9 @@ def test_many_large_messages_at_once_all_arrive_one_after_the_other(monkeypatch:
     most = [0]
 
     class Watching(ToyService):
-        def _push(self, header: object, tensors: object) -> object:
+        def _push(self, _header: Message, tensors: Tensors) -> tuple[Message, Tensors]:
             most[0] = max(most[0], limits[0].held_bytes)
-            return super()._push(header, tensors)  # type: ignore[arg-type]
+            return super()._push(_header, tensors)
 
     limits: list[MessageBudget] = []
     made = MessageBudget
@@ -132,6 +136,33 @@ def test_many_large_messages_at_once_all_arrive_one_after_the_other(monkeypatch:
     assert limits[0].limit_bytes == 20 << 20
     assert 8 << 20 < most[0] <= 20 << 20
     assert limits[0].held_bytes == 0
+
+
+def test_the_memory_of_a_server_stays_within_its_budget() -> None:
+    """16 callers bring 32 MB each, and wait: the server takes in one, and the others when that is done."""
+    tensor = np.zeros(4 << 20, np.float64)
+
+    def peak_bytes(pid: int) -> int:
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+        assert found
+        return int(found[1]) << 10
+
+    with server_process(TOY, environ={"FLEET_MEMORY_BUDGET": "64M"}) as server, ExitStack() as stack:
+        before = peak_bytes(server.process.pid)
+        transports = [stack.enter_context(reached(server.endpoint)) for _ in range(16)]
+        header = ps_pb2.PullRequest.Header(version=1, timeout_ms=int(LIMIT_S * 1000))
+        waiting = [one.call("Pull", header, [tensor], LIMIT_S) for one in transports]
+        wait_until(lambda: sum(call.done() for call in waiting) == 15, LIMIT_S, "15 of them to be refused")
+        transports[0].call("Push", ps_pb2.PushRequest.Header(), (), LIMIT_S).result(LIMIT_S)
+        errors = [call.exception(LIMIT_S) for call in waiting]
+        for error in filter(None, errors):
+            assert isinstance(error, CommunicationError)
+            assert error.retryable
+            assert "no room for a message of 32 MiB beside 32 MiB under way, of 16 MiB" in str(error)
+        assert sum(error is None for error in errors) == 1
+        assert peak_bytes(server.process.pid) - before < 300 << 20
+        for one in transports[:3]:  # whoever comes again is served
+            assert len(Call(one, "Pull", header, [tensor], LIMIT_S, LIMIT_S).result()[1][0]) == tensor.nbytes
 
 
 # Folders.
@@ -167,8 +198,7 @@ def test_a_server_saves_and_loads_inside_its_roots_only(tmp_path: Path) -> None:
         start = ps_pb2.StartRequest.Header(caller=caller)
         transport.call("Start", start, [np.zeros(NUM_DENSE, np.float32)], LIMIT_S).result(LIMIT_S)
         for folder in (outside, inside / "..", inside / "link"):
-            for header in (ps_pb2.SaveRequest.Header, ps_pb2.LoadRequest.Header):
-                method = header.DESCRIPTOR.containing_type.name.removesuffix("Request")
+            for method, header in (("Save", ps_pb2.SaveRequest.Header), ("Load", ps_pb2.LoadRequest.Header)):
                 with pytest.raises(UsageError, match=rf"{folder}.* is outside of .*{inside}; .*--root"):
                     transport.call(method, header(caller=caller, folder=str(folder)), (), LIMIT_S).result(LIMIT_S)
         saved = ps_pb2.SaveRequest.Header(caller=caller, folder=str(inside))

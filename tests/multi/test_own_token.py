@@ -14,8 +14,10 @@ from fleet.errors import CommunicationError, UsageError
 from fleet.net import Endpoint, Hold
 from fleet.ps import own_token
 from fleet.ps.proto import ps_pb2
+from fleet.ps.server import serve
 from support.jobs import LIMIT_S, clean_environ, running, script
 from support.serving import REAL, reached, server_process
+from support.toy_service import ToyService
 
 TRAIN = """
     import torch
@@ -132,3 +134,14 @@ def test_a_job_by_variables_alone_needs_no_token(home: Path, tmp_path: Path) -> 
         said = [job.communicate(timeout=LIMIT_S) for job in jobs]
         assert [job.poll() for job in jobs] == [0, 0], said
     assert said[1][0] == "trained\n"
+
+
+def test_a_short_token_on_a_network_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    service = ToyService()
+    service.finished.set()
+    assert serve(service, Endpoint("0.0.0.0", 0), "secret")
+    assert "FLEET_JOB_TOKEN has 6 characters, which others may guess; openssl rand -hex 32 makes a good" in caplog.text
+    caplog.clear()
+    assert serve(service, Endpoint("0.0.0.0", 0), "a token of some length")
+    assert serve(service, Endpoint("127.0.0.1", 0), "secret")
+    assert "characters" not in caplog.text

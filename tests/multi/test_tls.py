@@ -128,7 +128,7 @@ def test_the_variables_name_the_files(tmp_path: Path) -> None:
 
 def test_a_job_with_tls_leaves_no_key_behind(tmp_path: Path) -> None:
     train = script(tmp_path, TRAIN.format(after=""))
-    result = fleetrun("--tls", "--server_num", 2, "--worker_num", 2, train, cwd=tmp_path)
+    result = fleetrun("--tls", "--server_num", 2, "--worker_num", 2, train, cwd=tmp_path, warm=True)
     assert result.code == 0, result.err
     found = re.search(r"^key (\S+) 0o600 0o700$", result.out, re.MULTILINE)
     assert found, result.out
@@ -140,7 +140,7 @@ def test_a_job_with_tls_leaves_no_key_behind(tmp_path: Path) -> None:
 def test_a_job_on_one_machine_needs_none(tmp_path: Path) -> None:
     train = script(tmp_path, TRAIN.format(after=""))
     outer = {"FLEET_TLS_NAME": "fleet-job", "FLEET_TLS_CERT": "/of/an/outer/job"}
-    result = fleetrun("--server_num", 1, "--worker_num", 1, train, cwd=tmp_path, environ=outer)
+    result = fleetrun("--server_num", 1, "--worker_num", 1, train, cwd=tmp_path, environ=outer, warm=True)
     assert result.code == 0, result.err
     assert "key none\n" in result.out
 
@@ -148,7 +148,7 @@ def test_a_job_on_one_machine_needs_none(tmp_path: Path) -> None:
 def test_a_launcher_that_is_killed_leaves_no_key_behind(tmp_path: Path) -> None:
     waiting = "open('ready', 'w').write(name + chr(10)); __import__('signal').pause()"
     train = script(tmp_path, TRAIN.format(after=waiting))
-    with RunningJob(["--tls", "--server_num", 1, "--worker_num", 1, train], tmp_path) as job:
+    with RunningJob(["--tls", "--server_num", 1, "--worker_num", 1, train], tmp_path, warm=True) as job:
         folder = Path(job.read("ready")).parent
         assert folder.exists()
         os.kill(job.pid, signal.SIGKILL)
@@ -158,13 +158,13 @@ def test_a_launcher_that_is_killed_leaves_no_key_behind(tmp_path: Path) -> None:
 def test_the_users_own_certificates_are_used(tmp_path: Path) -> None:
     environ = written(tmp_path, OURS, "my-cluster") | {"FLEET_TLS_NAME": ""}
     train = script(tmp_path, TRAIN.format(after=""))
-    result = fleetrun("--server_num", 1, "--worker_num", 1, train, cwd=tmp_path, environ=environ)
+    result = fleetrun("--server_num", 1, "--worker_num", 1, train, cwd=tmp_path, environ=environ, warm=True)
     assert result.code == 1  # they do not carry 127.0.0.1
     assert "the host of its endpoint (or set FLEET_TLS_NAME)" in result.out + result.err
     authority = Authority.from_token("of my own")
     certificate, key = authority.issue("my-cluster")
     environ = written(tmp_path, Tls(certificate, key, authority.certificate), "my-cluster")
-    result = fleetrun("--server_num", 1, "--worker_num", 1, train, cwd=tmp_path, environ=environ)
+    result = fleetrun("--server_num", 1, "--worker_num", 1, train, cwd=tmp_path, environ=environ, warm=True)
     assert result.code == 0, result.err
     assert f"key {tmp_path}/KEY.pem" in result.out
 
@@ -191,7 +191,9 @@ def test_a_mistake_is_one_line(
 
 @pytest.mark.netns
 @pytest.mark.skipif(NO_HOSTS is not None, reason=NO_HOSTS or "")
-@pytest.mark.parametrize("given", ["", "a-token-of-ours-that-nobody-guesses"])
+@pytest.mark.parametrize(
+    "given", ["", pytest.param("a-token-of-ours-that-nobody-guesses", marks=pytest.mark.exhaustive)]
+)
 def test_machines_encrypt_by_themselves(tmp_path: Path, given: str) -> None:
     train = script(tmp_path, TRAIN.format(after=""))
     with two_hosts() as hosts, ExitStack() as stack:

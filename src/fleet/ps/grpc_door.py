@@ -30,6 +30,7 @@ class TokenGuard(grpc.ServerInterceptor):
         self._refuse = {why: _refusal(why, strangers) for why in ("no token", "another token")}
 
     def intercept_service(self, continuation: Continuation, handler_call_details: Any) -> Any:
+        """The next handler, or a refusal."""
         token = dict(handler_call_details.invocation_metadata).get(TOKEN_KEY, "")
         given = token if isinstance(token, bytes) else token.encode(errors="replace")
         if hmac.compare_digest(given, self._token):
@@ -58,6 +59,7 @@ class SizeGuard(grpc.ServerInterceptor):
         self._budget = budget
 
     def intercept_service(self, continuation: Continuation, handler_call_details: Any) -> Any:
+        """The next handler, behind one that waits for room where the request is large."""
         handler = continuation(handler_call_details)
         size = _announced(dict(handler_call_details.invocation_metadata).get(SIZE_KEY, ""))
         if handler is None or handler.unary_unary is None or size <= SMALL_BYTES:

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from fleet.errors import EndpointError, FleetError, UsageError
-from fleet.net import Endpoint, Hold, is_loopback, listen, own_address
+from fleet.errors import EndpointError, FleetError
+from fleet.net import Endpoint, Hold, listen, own_address
 from fleet.ps.budget import MessageBudget, OverBudgetError
 from fleet.ps.grpc_door import SizeGuard, TokenGuard, abort
 from fleet.ps.keepalive import server_options
+from fleet.ps.own_token import check_exposure
 from fleet.ps.presence import Caller, Departures, answering
 from fleet.ps.roots import confine
 from fleet.ps.status import code_of
@@ -49,15 +50,6 @@ def _options() -> tuple[tuple[str, int], ...]:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, max(16, files // 2))
     return (*OPTIONS, ("grpc.max_allowed_incoming_connections", most))
-
-
-def check_exposure(endpoint: Endpoint, token: str | None, allow_anonymous: bool) -> None:
-    """UsageError if other machines could reach a server that asks nobody for a token."""
-    if not (token or allow_anonymous or is_loopback(own_address(endpoint.host))):
-        raise UsageError(
-            f"a server on {endpoint} would serve everybody who can reach this address; set FLEET_JOB_TOKEN to the same "
-            "secret on every process, or pass allow_anonymous=True (--allow_anonymous)"
-        )
 
 
 class GrpcServer:

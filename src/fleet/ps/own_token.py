@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fleet import env
 from fleet.errors import UsageError
-from fleet.net import Endpoint, is_loopback
+from fleet.net import Endpoint, is_loopback, own_address
 
 _NAME = "loopback-token"
 
@@ -26,6 +26,15 @@ def token_for(endpoint: Endpoint) -> str | None:
     if (given := env.FLEET_JOB_TOKEN.get()) is not None:
         return given
     return user_token() if is_loopback(endpoint.host) else None
+
+
+def check_exposure(endpoint: Endpoint, token: str | None, allow_anonymous: bool) -> None:
+    """UsageError if other machines could reach a server that asks nobody for a token."""
+    if not (token or allow_anonymous or is_loopback(own_address(endpoint.host))):
+        raise UsageError(
+            f"a server on {endpoint} would serve everybody who can reach this address; set FLEET_JOB_TOKEN to the same "
+            "secret on every process, or pass allow_anonymous=True (--allow_anonymous)"
+        )
 
 
 def user_token() -> str:

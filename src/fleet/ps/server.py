@@ -20,13 +20,11 @@ import click
 
 from fleet import env, roles
 from fleet.errors import FleetError, UsageError
-from fleet.net import Endpoint
+from fleet.net import Endpoint, is_loopback
 from fleet.observe import chaos_notes
 from fleet.observe.logs import show_logs
-from fleet.ps.grpc_server import GrpcServer, check_exposure
-from fleet.ps.own_token import token_for
+from fleet.ps.own_token import check_exposure, token_for
 from fleet.ps.roots import set_roots
-from fleet.ps.tls import Tls
 from fleet.ps.transport import Handler
 
 if TYPE_CHECKING:
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("fleet.ps.server")  # also where this file is the program
 
+SHORT_TOKEN = 16
 GRACE_S = 3.0
 """How long running calls may take to finish when the server is told to stop; less than fleetrun's patience."""
 
@@ -72,9 +71,17 @@ def serve(
     `is_held` says that this process holds the port already, as fleetrun does for its children.
     Outside the main thread there are no signals, and `service.finished` alone ends it.
     """
+    from fleet.ps.grpc_server import GrpcServer  # not before `main` has told gRPC to be quiet
+    from fleet.ps.tls import Tls
+
     show_logs(logging.INFO)
     is_held = is_held or env.FLEET_JOB_ID.text() is not None
     tls = Tls.from_environment()
+    if token and len(token) < SHORT_TOKEN and not is_loopback(endpoint.host):
+        _log.warning(
+            "FLEET_JOB_TOKEN has %d characters, which others may guess; openssl rand -hex 32 makes a good one",
+            len(token),
+        )
     server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held, tls=tls)
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
     stays = env.FLEET_DURABLE.text() is not None and env.FLEET_JOB_ID.text() is not None
@@ -195,6 +202,7 @@ def _command(
 def main() -> None:
     """Run the command; a mistake is one line and exit code 2, any other error of Fleet one line and exit code 1."""
     show_logs(logging.INFO)
+    env.prefer("GRPC_VERBOSITY", "ERROR")  # or every stranger without TLS writes a line into our log
     try:
         is_clean = _command.main(prog_name="python -m fleet.ps.server", standalone_mode=False)
     except click.ClickException as error:

@@ -86,7 +86,7 @@ class State:
         """A checkpoint has replaced what the server holds; what was collected of a step is not for it."""
         self.rounds.drop()
         self.rounds.version = version
-        newest = max((_newest(table) for table in self.held.tables), default=0)
+        newest = max((table.newest_step for table in self.held.tables), default=0)
         self.clock.set(max(version if self.held.job.mode == "sync" else 0, newest))
 
     def to_json(self) -> dict[str, Any]:
@@ -122,7 +122,3 @@ class State:
     def _time_of(self, update: PushedUpdate) -> int:
         with self._time_lock:
             return self.clock.time_of(update.worker, update.step)
-
-
-def _newest(table: Any) -> int:
-    return max((int(table.export(shard, shard + 1)["step"].max(initial=0)) for shard in range(64)), default=0)

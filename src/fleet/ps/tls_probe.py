@@ -11,7 +11,8 @@ import ssl
 from fleet.net import Endpoint
 from fleet.ps.tls import Tls
 
-_PATIENCE_S = 2.0
+_PATIENCE_S = 5.0
+_REFUSED = "refuses the certificate of this process (FLEET_TLS_CERT): another authority signed it; is it of this job?"
 _SET = "FLEET_TLS_CERT, FLEET_TLS_KEY and FLEET_TLS_CA"
 
 
@@ -19,8 +20,9 @@ def why_closed(endpoint: str, tls: Tls | None) -> str | None:
     """What a process that shows `tls`, or speaks no TLS at all, does wrong there; None if nothing can be told."""
     try:
         where = Endpoint.parse(endpoint)
-        with socket.create_connection((where.host, where.port), timeout=_PATIENCE_S) as plain:
-            return _speaks_tls(plain) if tls is None else _refuses_us(plain, tls)
+        if tls is None:
+            return _speaks_tls(where)
+        return _REFUSED if all(_hangs_up(where, tls) for _ in range(2)) else None  # once, it may just be dying
     except (OSError, ValueError):
         return None
 
@@ -37,26 +39,23 @@ def why_failed(text: str, tls: Tls | None) -> str | None:
     return None
 
 
-def _speaks_tls(plain: socket.socket) -> str | None:
-    try:
-        _context().wrap_socket(plain).close()
-    except (OSError, ValueError):
-        return None
+def _connected(where: Endpoint) -> socket.socket:
+    return socket.create_connection((where.host, where.port), timeout=_PATIENCE_S)
+
+
+def _speaks_tls(where: Endpoint) -> str:
+    """What to say if it does; OSError otherwise."""
+    with _connected(where) as plain, _context().wrap_socket(plain):
+        pass
     return f"speaks TLS, and this process does not; set {_SET}, as fleetrun --tls does for every process of a job"
 
 
-def _refuses_us(plain: socket.socket, tls: Tls) -> str | None:
+def _hangs_up(where: Endpoint, tls: Tls) -> bool:
+    """Whether it speaks TLS, sees our certificate and says nothing; one that takes it speaks first."""
     context = _context()
-    try:
-        tls.load_into(context)
-        with context.wrap_socket(plain) as secure:
-            if secure.recv(1):
-                return None  # it takes us
-    except TimeoutError:
-        return None
-    except (OSError, ValueError):
-        pass
-    return "refuses the certificate of this process (FLEET_TLS_CERT): another authority signed it; is it of this job?"
+    tls.load_into(context)
+    with _connected(where) as plain, context.wrap_socket(plain) as secure:
+        return secure.recv(1) == b""
 
 
 def _context() -> ssl.SSLContext:

@@ -157,6 +157,8 @@ def _one_value(field: FieldDescriptor, method: str, caller: ps_pb2.Caller) -> st
         return st.one_of(st.sampled_from(_ODD_FLOATS), st.floats())
     if field.type == FieldDescriptor.TYPE_STRING:
         return st.one_of(st.sampled_from(_ODD_TEXTS), st.text(max_size=20))
+    if field.enum_type is not None:
+        return st.sampled_from([value.number for value in field.enum_type.values])
     if field.type == FieldDescriptor.TYPE_BYTES:
         return st.binary(max_size=200)
     most = 2**32 - 1 if field.type == FieldDescriptor.TYPE_UINT32 else 2**64 - 1

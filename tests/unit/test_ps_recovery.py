@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from fleet.errors import UsageError
+from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.ps import durability
 from fleet.ps.entries import CountFilterEntry
 from fleet.ps.journal import writer
@@ -157,6 +157,27 @@ def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pyt
         assert everything(service) == before
         one.model.eval()
         one.model(torch.arange(6).reshape(2, 3))
+
+
+def test_a_checkpoint_that_cannot_be_kept_stops_pushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the server has now is not what its journal says: nothing may be added to that."""
+    with served(1) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(5)
+        one.fleet.save_persistables(tmp_path / "saved")
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(3)
+        with monkeypatch.context() as patch:
+            patch.setattr(writer, "write_all", _full)
+            with pytest.raises(CheckpointError, match=r"was loaded, but could not be kept: .*No space left on device"):
+                one.fleet.load_model(tmp_path / "saved")
+        with pytest.raises(CommunicationError, match="was loaded, but could not be kept"):
+            one.train(3, 5)
+            one.worker.policy.flush()
+        one.fleet.load_model(tmp_path / "saved")
+        copy = died(tmp_path / "server-0", tmp_path)
+    assert everything(recovered(copy)) == everything(service)
 
 
 def _full(file: int, buffers: Any) -> None:

@@ -20,6 +20,7 @@ from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.observe.waiting import workers_text
 from fleet.ps import presence, storage
 from fleet.ps.ledger import Taken
+from fleet.ps.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.saves import IDLE_S, Moment, Moved, Saves, Write, copied
 
@@ -119,7 +120,7 @@ class Cuts:
     # The phases.
 
     def _hold(self, header: ps_pb2.CutRequest.Header) -> Reply:
-        core, deadline = self._core, time.monotonic() + header.timeout_ms / 1000
+        core, deadline = self._core, time.monotonic() + min(header.timeout_ms / 1000, longest_wait_s())
         with self._changed:
             while self._cut is None or self._cut.name != header.cut:
                 if core.is_closed:

@@ -137,6 +137,22 @@ def test_a_declaration_that_is_sent_again_is_the_same_life() -> None:
     assert other.incarnation == 2
 
 
+@pytest.mark.parametrize("is_recovered", [False, True])
+def test_a_declaration_of_a_former_life_comes_too_late(is_recovered: bool, tmp_path: Path) -> None:
+    """It must not be taken for a third life, which would put an end to the second."""
+    service, spec = Service(journal=(tmp_path, "OS")), job()
+    with client([service], spec) as first, client([service], spec) as second:
+        if is_recovered:
+            service.close()
+            service = Service(journal=(tmp_path, "OS"))
+            second.transports[:] = [LocalTransport(service)]
+        late = ps_pb2.DeclareRequest.Header(caller=ps_pb2.Caller(), job=spec.to_json(), life=first._life)
+        with pytest.raises(CommunicationError, match="former life"):
+            service.handle("Declare", late, ())
+        push(second, 0, [1])
+    service.close()
+
+
 def test_a_new_life_is_told_what_the_former_one_did() -> None:
     services = [Service(), Service()]
     with client(services, job(num_servers=2)) as first:

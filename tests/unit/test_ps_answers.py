@@ -1,0 +1,40 @@
+"""What a worker was told outlives it, whatever becomes of the disk in between."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import UsageError
+from fleet.ps.answers import Answers
+
+
+@pytest.fixture
+def no_more_than() -> Iterator[object]:
+    """Files of this process end at a size, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_an_answer_that_was_half_written_takes_no_other_with_it(tmp_path: Path, no_more_than: object) -> None:
+    answers = Answers(tmp_path / "answers")
+    answers.put("first", 1)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    assert callable(no_more_than)
+    no_more_than(answers.path.stat().st_size + 5)
+    with pytest.raises(UsageError, match=r"cannot in .*answers: .*; make room on that disk"):
+        answers.put("second", 2)
+    assert "second" not in answers
+    resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    answers.put("third", 3)
+    answers.close()
+    again = Answers(answers.path)
+    assert [again.get(name) for name in ("first", "second", "third")] == [1, None, 3]
+    again.close()

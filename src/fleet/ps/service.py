@@ -208,6 +208,7 @@ class Service:
     def _leave(self, header: ps_pb2.LeaveRequest.Header, _: Tensors) -> Answered:
         core, holdings = self.core, self.core.known(header.caller)
         with core.gate.open():
+            self.state.ledger.check(header.caller.worker, header.caller.incarnation)  # its next life may have come
             with core.changed:
                 core.record(Kind.LEAVE, [Part(header.SerializeToString())])
                 self.state.leave(header.caller.worker, is_unfinished=header.is_unfinished)

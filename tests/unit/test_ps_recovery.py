@@ -17,7 +17,7 @@ import torch
 from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.ps import durability
 from fleet.ps.entries import CountFilterEntry
-from fleet.ps.journal import writer
+from fleet.ps.journal import snapshots, writer
 from fleet.ps.journal.files import segments_in, snapshots_in
 from fleet.ps.journal.records import JournalError
 from fleet.ps.proto import ps_pb2
@@ -142,6 +142,30 @@ def test_a_server_that_begins_with_a_checkpoint_keeps_it(tmp_path: Path) -> None
     shutil.rmtree(tmp_path / "saved")
     assert everything(recovered(copy)) == everything(service)
     assert service.state.rounds.version == 8
+
+
+def test_a_server_that_cannot_keep_the_checkpoint_it_begins_with_has_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next life would have what came after the checkpoint, without it."""
+    with served(1) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(5)
+        one.fleet.save_persistables(tmp_path / "saved")
+    begun = partial(Service, journal=(tmp_path / "server-0", "OS"), model_dir=tmp_path / "saved")
+    service = begun()
+    with served([service]) as (endpoints, _):
+        with monkeypatch.context() as patch, pytest.raises(CheckpointError, match="could not be kept: No space left"):
+            patch.setattr(snapshots, "write_all", _full)
+            with joined(endpoints, strategy=strategy("half")):
+                pass
+        with pytest.raises(CheckpointError, match="could not be kept"), monkeypatch.context() as patch:
+            patch.setattr(snapshots, "write_all", _full)
+            with joined(endpoints, strategy=strategy("half")):
+                pass
+    service = begun()
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        assert len(service.state.held.tables[0]) > 0
+        assert one.worker.policy.version == 5
 
 
 def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,16 +86,23 @@ class Durability:
         """What was written in this life."""
         return {"bytes": self._journal.num_bytes, "record": self._journal.lsn, "snapshots": self._num_snapshots}
 
-    def load(self, load: Callable[[], None]) -> None:
-        """Replace everything by a checkpoint, and keep that as a snapshot before anybody is told."""
+    def load(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
+        """Replace everything by a checkpoint, and keep that as a snapshot before anybody is told.
+
+        If it cannot be kept, `undo` is called; without one nothing is taken any more until a checkpoint is loaded.
+        """
         with self.snapshotting, self._core.gate.closed:
             load()
             try:
                 self._journal.append(Kind.LOAD, [Part(b"")])
                 self._write_snapshot(is_alone=True)
             except (OSError, JournalWriteError) as error:
-                self._core.failure = f"a checkpoint was loaded, but could not be kept: {_why(error)}"
-                raise CheckpointError(f"{self._core.failure}; make room in {self._folder}, and load it again") from None
+                failure = f"a checkpoint was loaded, but could not be kept: {_why(error)}"
+                if undo is None:
+                    self._core.failure = failure
+                else:
+                    undo()
+                raise CheckpointError(f"{failure}; make room in {self._folder}, and load it again") from None
 
     def close(self, *, is_finished: bool) -> None:
         """Stop; where the job is finished, nothing is left of it."""

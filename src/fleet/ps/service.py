@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleet.errors import CommunicationError, UsageError
+from fleet.errors import CommunicationError, NotReadyError, UsageError
 from fleet.ps import storage
 from fleet.ps.absence import Absence
 from fleet.ps.core import Core
@@ -118,6 +118,8 @@ class Service:
         holdings = state.held
         self._check_declared(holdings, job, header)
         with self.core.gate.closed, self.core.changed:
+            if state.holdings is not holdings:  # another worker was told why
+                raise NotReadyError("the server could not keep the checkpoint that it was to begin with; see its log")
             if header.life and not caller.incarnation:
                 caller.incarnation = state.ledger.incarnation_of(caller.worker, header.life)
             if state.ledger.is_new(caller.worker, caller.incarnation):
@@ -160,10 +162,15 @@ class Service:
     def _begin(self, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
         """Make what the first worker declares."""
         if self._model_dir is not None:  # a snapshot has both what is declared and what is loaded, or nothing is there
-            self._keep_loaded(lambda: self._make(job, header))
+            self._keep_loaded(lambda: self._make(job, header), self._unmake)
             return
         with self.core.gate.closed:
             self._make(job, header)
+
+    def _unmake(self) -> None:
+        """Under the closed gate: the journal has nothing of what was made, and must not go on from there."""
+        with self.core.changed:
+            self.state.holdings = None
 
     def _make(self, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
         """Under the closed gate."""
@@ -245,10 +252,10 @@ class Service:
         self._keep_loaded(load)
         return ps_pb2.LoadReply.Header(rows=found[0].rows, version=found[0].version), ()
 
-    def _keep_loaded(self, load: Callable[[], None]) -> None:
+    def _keep_loaded(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
         """Load a checkpoint while nothing else happens, and let the journal have it."""
         if self.core.durability is not None:
-            self.core.durability.load(load)
+            self.core.durability.load(load, undo)
             return
         with self.core.gate.closed:
             load()

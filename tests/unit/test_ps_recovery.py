@@ -183,6 +183,26 @@ def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pyt
         one.model(torch.arange(6).reshape(2, 3))
 
 
+def test_a_server_that_dies_while_its_disk_is_full_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("async")) as one:
+        one.train(3)
+        one.worker.policy.flush()
+        copy = died(tmp_path / "server-0", tmp_path)
+        header = ps_pb2.PushRequest.Header(caller=one.worker.client.caller(0), sequence=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "write_all", _full)
+        again = Service(journal=(copy, "OS"))
+        again.handle("Pull", ps_pb2.PullRequest.Header(caller=header.caller, dense=True), ())
+        with pytest.raises(writer.JournalWriteError, match="No space left on device.*make room on that disk"):
+            again.handle("Push", header, ())
+    again.handle("Push", header, ())
+    again.close()
+    assert everything(recovered(copy)) == everything(again)
+    with pytest.raises(CommunicationError, match="is stopping"):
+        again.handle("Keep", ps_pb2.KeepRequest.Header(caller=header.caller), ())
+
+
 def test_a_checkpoint_that_cannot_be_kept_stops_pushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the server has now is not what its journal says: nothing may be added to that."""
     with served(1) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:

@@ -11,6 +11,8 @@ import pytest
 
 from fleet.errors import UsageError
 from fleet.ps.answers import Answers
+from fleet.ps.holdings import Holdings
+from support.training import joined, served, strategy
 
 
 @pytest.fixture
@@ -38,3 +40,19 @@ def test_an_answer_that_was_half_written_takes_no_other_with_it(tmp_path: Path, 
     again = Answers(answers.path)
     assert [again.get(name) for name in ("first", "second", "third")] == [1, None, 3]
     again.close()
+
+
+def test_a_shrink_that_was_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the worker dies before its next push: a decay must not count twice."""
+    monkeypatch.setenv("FLEET_DURABLE", str(tmp_path))
+    asked: list[object] = []
+    shrink = Holdings.shrink
+    monkeypatch.setattr(Holdings, "shrink", lambda *given: asked.append(given) or shrink(*given))
+    with served(1) as (endpoints, _):
+        for life in range(2):
+            with joined(endpoints, strategy=strategy("async")) as one:
+                if not life:
+                    one.train(3)
+                    one.worker.policy.flush()
+                one.fleet.shrink(unseen_steps=100)
+    assert len(asked) == 1

@@ -157,7 +157,7 @@ def shrink(
     """Delete rows that nobody needs any more; returns how many."""
     progress = worker.progress
     turn = 0 if progress is None else progress.turns.take("shrink")
-    if progress is not None and progress.is_past("shrink", turn):
+    if progress is not None and (f"shrink/{turn}" in progress.answers or progress.is_past("shrink", turn)):
         return int(progress.answers.get(f"shrink/{turn}") or 0)
     replies = worker.client.ask(
         "Shrink",
@@ -173,7 +173,7 @@ def shrink(
         is_repeatable=decay == 0,
     )
     deleted: int = sum(reply.deleted for reply, _ in replies)
-    if progress is not None and not progress.is_in_loop:
+    if progress is not None:
         progress.answers.put(f"shrink/{turn}", deleted)
     return deleted
 

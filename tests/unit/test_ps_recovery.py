@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from fleet import checkpoint
 from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.ps import durability
 from fleet.ps.entries import CountFilterEntry
@@ -220,6 +221,30 @@ def test_a_checkpoint_that_cannot_be_kept_stops_pushes(tmp_path: Path, monkeypat
             one.train(3, 5)
             one.worker.policy.flush()
         one.fleet.load_model(tmp_path / "saved")
+        copy = died(tmp_path / "server-0", tmp_path)
+    assert everything(recovered(copy)) == everything(service)
+
+
+def test_a_checkpoint_that_was_loaded_in_part_stops_pushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal knows nothing of that part."""
+    load = checkpoint.TableLoad.load
+
+    def fail(part: checkpoint.TableLoad) -> int:
+        load(part)
+        raise CheckpointError("emb.npy cannot be read: Input/output error")
+
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(3)
+        one.fleet.save_persistables(tmp_path / "saved")
+        one.train(3, 5)
+        with monkeypatch.context() as patch, pytest.raises(CheckpointError, match="output error; server 0 now has a"):
+            patch.setattr(checkpoint.TableLoad, "load", fail)
+            one.fleet.load_model(tmp_path / "saved")
+        with pytest.raises(CommunicationError, match="load one that is whole"):
+            one.train(5, 6)
+        one.fleet.load_model(tmp_path / "saved")
+        one.train(3, 5)
         copy = died(tmp_path / "server-0", tmp_path)
     assert everything(recovered(copy)) == everything(service)
 

@@ -243,7 +243,13 @@ class Service:
         found: list[storage.Loaded] = []
 
         def load() -> None:
-            found.append(storage.load(holdings, Path(header.folder)))
+            try:
+                found.append(storage.load(holdings, Path(header.folder)))
+            except storage.HalfLoadedError as error:
+                with self.core.changed:
+                    self.core.failure = str(error)
+                    self.core.changed.notify_all()
+                raise
             with self.core.changed:
                 self.core.failure = None
                 self.state.loaded(found[0].version)

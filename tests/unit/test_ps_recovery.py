@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,35 @@ def test_a_checkpoint_that_was_loaded_in_part_stops_pushes(tmp_path: Path, monke
         one.train(3, 5)
         copy = died(tmp_path / "server-0", tmp_path)
     assert everything(recovered(copy)) == everything(service)
+
+
+def test_snapshots_go_on_after_one_that_failed_and_not_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    kept = service.core.durability
+    assert kept is not None
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(2)
+        monkeypatch.setattr(durability, "SNAPSHOT_BYTES", 0)
+
+        def ask() -> None:
+            kept._next_at = 0
+            kept._is_due.set()
+            wait_until(lambda: not kept._is_due.is_set(), 10, "a look")
+            with kept.snapshotting:
+                pass
+
+        with monkeypatch.context() as patch:
+            tried = threading.Event()
+            patch.setattr(durability, "rows_part", lambda *_: tried.set() or {}[0])
+            ask()
+            assert tried.wait(10)
+        service.core.failure = "a push failed in the middle"
+        ask()
+        assert not snapshots_in(tmp_path / "server-0")
+        service.core.failure = None
+        wait_until(lambda: ask() or bool(snapshots_in(tmp_path / "server-0")), 10, "a snapshot")
 
 
 def _full(file: int, buffers: Any) -> None:

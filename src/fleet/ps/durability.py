@@ -124,8 +124,9 @@ class Durability:
                 continue
             try:
                 with self.snapshotting:
-                    self._write_snapshot()
-            except (OSError, JournalWriteError) as error:
+                    if self._core.failure is None:  # else tables may have a part of what the journal says
+                        self._write_snapshot()
+            except Exception as error:  # of whatever kind, such as no memory: the next may succeed
                 _log.warning("no snapshot could be taken in %s: %s", self._folder, _why(error))
                 self._next_at = self._journal.num_bytes + SNAPSHOT_BYTES // 4
 
@@ -155,8 +156,8 @@ class Durability:
         _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
 
 
-def _why(error: OSError | JournalWriteError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
 
 
 def _portions(holdings: Holdings, table: int) -> Iterator[tuple[int, int]]:

@@ -180,6 +180,33 @@ def test_a_checkpoint_that_cannot_be_kept_stops_pushes(tmp_path: Path, monkeypat
     assert everything(recovered(copy)) == everything(service)
 
 
+def test_a_server_that_comes_back_to_a_full_disk_waits_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints) as one:
+        one.train(3)
+        copy = died(tmp_path / "server-0", tmp_path)
+    write, num_tries = writer.write_all, 0
+
+    def full_at_first(file: int, buffers: Any) -> None:
+        nonlocal num_tries
+        num_tries += 1
+        _full(file, buffers) if num_tries < 3 else write(file, buffers)
+
+    monkeypatch.setattr(durability, "ROOM_PAUSE_S", 0.01)
+    monkeypatch.setattr(writer, "write_all", full_at_first)
+    assert everything(recovered(copy)) == everything(service)
+    assert num_tries == 3
+    assert caplog.text.count("waiting for up to 60 s until this server can serve: nothing can be changed") == 1
+
+
+def test_a_server_does_not_begin_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "write_all", _full)
+    with pytest.raises(CommunicationError, match="No space left on device"):
+        Service(journal=(tmp_path / "server-0", "OS"))
+
+
 def _full(file: int, buffers: Any) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -85,15 +85,23 @@ class Gradients:
 class Pending:
     """A call to every server, under way."""
 
-    def __init__(self, calls: Sequence[Call], note: Callable[[Answers], None] | None = None) -> None:
-        """`note` looks at the answers of all servers together."""
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        note: Callable[[Answers], None] | None = None,
+        rest: Callable[[Any], Sequence[Call]] | None = None,
+    ) -> None:
+        """`note` looks at the answers of all servers together; `rest` makes those calls that wait for the first."""
         self._calls = calls
         self._note = note
+        self._rest = rest
 
     def results(self) -> Answers:
         """One answer per server."""
         with measured("wait"):
             answers = results(self._calls)
+            if self._rest is not None:
+                answers += results(self._rest(answers[0][0]))
         if self._note is not None:
             self._note(answers)
         return answers
@@ -132,10 +140,14 @@ class Client:
         self._sequence = 0
         self.model_dir = ""
         """The checkpoint that the servers began with; empty if they began anew."""
+        self.run = 0
+        """Drawn by server 0 when the job began."""
         self.resumed_steps = 0
         """How many steps of this worker the servers had when it joined: those of its former lives."""
         self.resumed_position = b""
         """Where its data was then."""
+        self.absent_after_s = 0.0
+        """How long a synchronous step waits for a worker before it is done without; 0: until the wait itself ends."""
         self.position: Callable[[], bytes] | None = None
         """Asked when a step is made: where the worker's data is."""
         self._outbox = None if len(transports) < 2 else own_outbox(worker)
@@ -179,13 +191,18 @@ class Client:
             def header(server: int) -> ps_pb2.DeclareRequest.Header:
                 caller = self.caller(server)
                 return ps_pb2.DeclareRequest.Header(
-                    caller=caller, job=text, server_index=server, life=self._life, run=run
+                    caller=caller,
+                    job=text,
+                    server_index=server,
+                    life=self._life,
+                    run=run,
+                    absent_after_ms=int(1000 * self.absent_after_s),
                 )
 
             return [reply for reply, _ in self.ask("Declare", header, timeout_s=start_timeout_s(), servers=servers)]
 
         replies = declare([0])
-        self._incarnation = replies[0].incarnation
+        self._incarnation, self.run = replies[0].incarnation, replies[0].run
         replies += declare(range(1, self.num_servers), replies[0].run)
         self._instances = [reply.instance for reply in replies]
         return replies
@@ -306,11 +323,19 @@ class Client:
             if self._outbox is not None:
                 self._outbox.put(messages)
             limit_s = timeout_s + max(GRACE_S, rpc_timeout_s()) if is_awaited else rpc_timeout_s()
-            calls = [
-                self._call(server, "Push", *message, limit_s, waits_for_others=is_awaited)
-                for server, message in enumerate(messages)
-            ]
-        return Pending(calls, self._note_rows if self._limited else None)
+
+            def send(servers: Sequence[int], participants: Sequence[int] = ()) -> list[Call]:
+                for server in servers:
+                    messages[server][0].participants[:] = participants
+                return [
+                    self._call(server, "Push", *messages[server], limit_s, waits_for_others=is_awaited)
+                    for server in servers
+                ]
+
+            note, others = self._note_rows if self._limited else None, range(1, self.num_servers)
+            if is_awaited and self.absent_after_s:  # server 0 says with whose pushes the step is done
+                return Pending(send([0]), note, lambda reply: send(others, reply.participants))
+            return Pending(send(range(self.num_servers)), note)
 
     def _note_rows(self, answers: Answers) -> None:
         self._num_rows = [sum(header.rows[index] for header, _ in answers) for index in range(len(self._limited))]

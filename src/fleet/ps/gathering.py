@@ -25,8 +25,13 @@ _SIGN_S = 2.0
 class Attendee(Protocol):
     """A worker as others meet it: a Client, or one that has not declared its job yet."""
 
-    worker: int
-    transports: Sequence[Transport]
+    @property
+    def worker(self) -> int:
+        """Its index."""
+
+    @property
+    def transports(self) -> Sequence[Transport]:
+        """One for each server."""
 
     @property
     def num_workers(self) -> int:

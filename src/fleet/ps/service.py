@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps import storage
+from fleet.ps.absence import Absence
 from fleet.ps.core import Core
 from fleet.ps.cut import Cuts
 from fleet.ps.durability import Durability
@@ -65,6 +66,8 @@ class Service:
             if self.state.holdings is not None and self.state.rounds.is_deserted:
                 self.finished.set()
         self._pushes = Pushes(self.core)
+        self._absence = Absence(self.core, self._pushes.apply_if_complete)
+        self._absence.begin()
         self._saves = Saves(self.core.gate.closed)
         self._cuts = Cuts(self.core, self._saves)
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
@@ -92,6 +95,7 @@ class Service:
     def close(self) -> None:
         """Let calls that wait end with an error, and the journal go; where every worker has left, it is removed."""
         self.core.close()
+        self._absence.close()
         self._cuts.close()
         if self.core.durability is not None:
             self.core.durability.close(is_finished=self.finished.is_set())
@@ -118,11 +122,13 @@ class Service:
                 caller.incarnation = state.ledger.incarnation_of(caller.worker, header.life)
             if state.ledger.is_new(caller.worker, caller.incarnation):
                 self.core.record(Kind.DECLARE, [Part(header.SerializeToString())])
+                state.absent_after_ms = header.absent_after_ms
                 state.greet(caller.worker, caller.incarnation, header.life)
                 self.finished.clear()
                 self.core.changed.notify_all()  # its former life may wait for a step
             steps, position = state.ledger.history(caller.worker)
             version = state.rounds.version
+        self._absence.begin()
         reply = ps_pb2.DeclareReply.Header(
             instance=state.instance,
             is_started=holdings.is_started,

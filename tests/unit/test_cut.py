@@ -14,7 +14,8 @@ import torch
 from fleet import checkpoint
 from fleet.errors import CheckpointError, UsageError
 from fleet.ps import cut, cutting, door, entries, initializers, keys, rules, saves
-from fleet.ps.client import Client, Gradients, TablePush
+from fleet.ps.client import Client
+from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.grpc_client import GrpcTransport
 from fleet.ps.ledger import Taken
 from fleet.ps.proto import ps_pb2

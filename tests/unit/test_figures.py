@@ -85,6 +85,18 @@ def tables() -> list[tuple[str, str]]:
     ]
 
 
+def tls() -> list[tuple[str, str]]:
+    both = {case["case"]: case for case in cases("tls")}
+    times = {mode: case["cpu_ms_per_batch"] for mode, case in both.items()}
+    more = {mode: f"{case['cpu_tls_over_plain'] - 1:.0%}" for mode, case in both.items()}
+    return [
+        (PAGE, f"compute {times['async']['TLS']:.1f} ms for a batch instead of {times['async']['plain']:.1f} in async"),
+        (PAGE, f"and {times['sync']['TLS']:.1f} instead of {times['sync']['plain']:.1f} in sync mode, "),
+        (PAGE, f"{more['async']} and {more['sync']} more"),
+        ("docs/fleetrun.md", f"takes {more['sync']} to {more['async']} more CPU time with TLS"),
+    ]
+
+
 def others() -> list[tuple[str, str]]:
     static, start = medians("static"), medians("launch")
     return [
@@ -94,6 +106,6 @@ def others() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("page", "text"), [*clicks(), *collective(), *tables(), *others()])
+@pytest.mark.parametrize(("page", "text"), [*clicks(), *collective(), *tables(), *tls(), *others()])
 def test_a_figure_is_that_of_its_file(page: str, text: str) -> None:
     assert text in re.sub(r"\s+", " ", (ROOT / page).read_text())

@@ -6,19 +6,16 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import torch
 
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.calls import Call, Voice, results
+from fleet.ps.gradients import Gradients
 from fleet.ps.meters import measured
 from fleet.ps.outbox import own_outbox
 from fleet.ps.patience import is_durable, rpc_timeout_s, start_timeout_s, step_timeout_s
+from fleet.ps.pending import Answers, Pending, PendingPull
 from fleet.ps.proto import ps_pb2
-from fleet.ps.staging import host_buffer
 from fleet.ps.waiting import voice_of
 
 if TYPE_CHECKING:
@@ -38,93 +35,6 @@ LEAVE_S = 5.0
 DURABLE_LEAVE_S = 30.0
 
 _log = logging.getLogger(__name__)
-
-Answers = list[tuple[Any, "Tensors"]]
-
-
-@dataclass
-class TablePush:
-    """The gradients, or differences, of some keys of one table; keys are grouped by server."""
-
-    table: int
-    lr: float
-    keys: torch.Tensor
-    grads: torch.Tensor
-    ends: list[int]
-    """Where each server's keys end; the first begins at 0."""
-    counts: torch.Tensor | None = None
-    shows: torch.Tensor | None = None
-    clicks: torch.Tensor | None = None
-
-    def part(self, server: int) -> list[Tensor]:
-        """The tensors for one server, as views."""
-        begin, end = self.ends[server], self.ends[server + 1]
-        tensors = [self.keys, self.grads, self.counts, self.shows, self.clicks]
-        return [tensor[begin:end].numpy() for tensor in tensors if tensor is not None]
-
-
-@dataclass
-class Gradients:
-    """What one push sends to all servers."""
-
-    step: int
-    tables: list[TablePush] = field(default_factory=list)
-    dense: list[list[Tensor]] = field(default_factory=list)
-    """For each server, one buffer for each dense group of `lrs`, in its order; empty: no dense gradients."""
-    lrs: dict[int, float] = field(default_factory=dict)
-    """The learning rate of each dense group that is pushed, ascending."""
-    pulled_version: int = 0
-    stepped: frozenset[int] | None = None
-    """The tables that the step was about, also those without a gradient in it; None: all."""
-    steps: int = 0
-    """How many steps of this worker are in this push and those before it, in all its lives."""
-    position: bytes = b""
-    """Where its data is after them."""
-
-
-class Pending:
-    """A call to every server, under way."""
-
-    def __init__(
-        self,
-        calls: Sequence[Call],
-        note: Callable[[Answers], None] | None = None,
-        rest: Callable[[Any], Sequence[Call]] | None = None,
-    ) -> None:
-        """`note` looks at the answers of all servers together; `rest` makes those calls that wait for the first."""
-        self._calls = calls
-        self._note = note
-        self._rest = rest
-
-    def results(self) -> Answers:
-        """One answer per server."""
-        with measured("wait"):
-            answers = results(self._calls)
-            if self._rest is not None:
-                answers += results(self._rest(answers[0][0]))
-        if self._note is not None:
-            self._note(answers)
-        return answers
-
-
-class PendingPull:
-    """Rows on their way; `finish` puts them into the lookups."""
-
-    def __init__(self, results: Callable[[], list[tuple[Any, Tensors]]], lookups: Sequence[Lookup]) -> None:
-        """`results` waits for one answer per server, whose tensors begin with the rows of the lookups."""
-        self.results = results
-        self._lookups = lookups
-
-    def finish(self, device: torch.device, with_grad: bool) -> tuple[int, list[Tensors]]:
-        """Wait; returns the version and each server's dense tensors."""
-        answers = self.results()
-        with measured("pull"):
-            version = max((header.version for header, _ in answers), default=0)
-            for number, lookup in enumerate(self._lookups):
-                parts = [tensors[number] for _, tensors in answers]
-                lookup.set_rows(_joined(parts, lookup, device), device, with_grad)
-                lookup.version = version
-        return version, [tensors[len(self._lookups) :] for _, tensors in answers]
 
 
 class Client:
@@ -419,21 +329,3 @@ def _only_read(lookups: Sequence[Lookup]) -> list[bool]:
     """Which of the lookups only read their rows; empty if none does."""
     found = [lookup.request.only_read for lookup in lookups]
     return found if any(found) else []
-
-
-def _joined(parts: Sequence[Tensor], lookup: Lookup, device: torch.device) -> torch.Tensor:
-    """The rows of all servers, one after the other, which is the order of the lookup's keys; bound for `device`."""
-    rows = host_buffer((lookup.height, lookup.width), device)
-    if lookup.has_padding:
-        rows[lookup.num_rows :] = 0.0
-    flat = rows[: lookup.num_rows].view(-1).numpy()
-    begin = 0
-    for part in parts:
-        values = part.reshape(-1) if isinstance(part, np.ndarray) else np.frombuffer(part, np.float32)
-        if begin + len(values) > len(flat):
-            break
-        flat[begin : begin + len(values)] = values
-        begin += len(values)
-    if begin != len(flat):
-        raise CommunicationError(f"servers answered {begin} values for {lookup.num_rows} rows of {lookup.width}")
-    return rows

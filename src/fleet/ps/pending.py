@@ -1,0 +1,83 @@
+"""Calls to every server that are under way, and rows that are on their way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from fleet.errors import CommunicationError
+from fleet.ps.calls import Call, results
+from fleet.ps.meters import measured
+from fleet.ps.staging import host_buffer
+
+if TYPE_CHECKING:
+    from fleet.ps.lookup import Lookup
+    from fleet.ps.wire import Tensor, Tensors
+
+Answers = list[tuple[Any, "Tensors"]]
+
+
+class Pending:
+    """A call to every server, under way."""
+
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        note: Callable[[Answers], None] | None = None,
+        rest: Callable[[Any], Sequence[Call]] | None = None,
+    ) -> None:
+        """`note` looks at the answers of all servers together; `rest` makes those calls that wait for the first."""
+        self._calls = calls
+        self._note = note
+        self._rest = rest
+
+    def results(self) -> Answers:
+        """One answer per server."""
+        with measured("wait"):
+            answers = results(self._calls)
+            if self._rest is not None:
+                answers += results(self._rest(answers[0][0]))
+        if self._note is not None:
+            self._note(answers)
+        return answers
+
+
+class PendingPull:
+    """Rows on their way; `finish` puts them into the lookups."""
+
+    def __init__(self, results: Callable[[], list[tuple[Any, Tensors]]], lookups: Sequence[Lookup]) -> None:
+        """`results` waits for one answer per server, whose tensors begin with the rows of the lookups."""
+        self.results = results
+        self._lookups = lookups
+
+    def finish(self, device: torch.device, with_grad: bool) -> tuple[int, list[Tensors]]:
+        """Wait; returns the version and each server's dense tensors."""
+        answers = self.results()
+        with measured("pull"):
+            version = max((header.version for header, _ in answers), default=0)
+            for number, lookup in enumerate(self._lookups):
+                parts = [tensors[number] for _, tensors in answers]
+                lookup.set_rows(_joined(parts, lookup, device), device, with_grad)
+                lookup.version = version
+        return version, [tensors[len(self._lookups) :] for _, tensors in answers]
+
+
+def _joined(parts: Sequence[Tensor], lookup: Lookup, device: torch.device) -> torch.Tensor:
+    """The rows of all servers, one after the other, which is the order of the lookup's keys; bound for `device`."""
+    rows = host_buffer((lookup.height, lookup.width), device)
+    if lookup.has_padding:
+        rows[lookup.num_rows :] = 0.0
+    flat = rows[: lookup.num_rows].view(-1).numpy()
+    begin = 0
+    for part in parts:
+        values = part.reshape(-1) if isinstance(part, np.ndarray) else np.frombuffer(part, np.float32)
+        if begin + len(values) > len(flat):
+            break
+        flat[begin : begin + len(values)] = values
+        begin += len(values)
+    if begin != len(flat):
+        raise CommunicationError(f"servers answered {begin} values for {lookup.num_rows} rows of {lookup.width}")
+    return rows

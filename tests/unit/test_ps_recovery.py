@@ -18,7 +18,7 @@ from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.ps import durability
 from fleet.ps.entries import CountFilterEntry
 from fleet.ps.journal import writer
-from fleet.ps.journal.files import segments_in, snapshots_in
+from fleet.ps.journal.files import segments_in, snapshots_in, write_all
 from fleet.ps.journal.records import JournalError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server import make_service
@@ -187,12 +187,12 @@ def test_a_server_that_comes_back_to_a_full_disk_waits_for_room(
     with served([service]) as (endpoints, _), joined(endpoints) as one:
         one.train(3)
         copy = died(tmp_path / "server-0", tmp_path)
-    write, num_tries = writer.write_all, 0
+    num_tries = 0
 
     def full_at_first(file: int, buffers: Any) -> None:
         nonlocal num_tries
         num_tries += 1
-        _full(file, buffers) if num_tries < 3 else write(file, buffers)
+        _full(file, buffers) if num_tries < 3 else write_all(file, buffers)
 
     monkeypatch.setattr(durability, "ROOM_PAUSE_S", 0.01)
     monkeypatch.setattr(writer, "write_all", full_at_first)

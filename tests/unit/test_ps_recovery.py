@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 from fleet.errors import CheckpointError, CommunicationError, UsageError
-from fleet.ps import durability
+from fleet.ps import durability, storage
 from fleet.ps.entries import CountFilterEntry
 from fleet.ps.journal import writer
 from fleet.ps.journal.files import segments_in, snapshots_in, write_all
@@ -23,6 +24,8 @@ from fleet.ps.journal.records import JournalError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server import make_service
 from fleet.ps.service import Service
+from fleet.ps.transport import LocalTransport
+from fleet.runtime.server_writes import ServerWrites
 from support.processes import wait_until
 from support.server_state import everything
 from support.training import first_model, in_threads, joined, served, strategy
@@ -257,3 +260,34 @@ def test_a_journal_that_is_refused_is_one_line_and_exit_code_2(
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"server: {tmp_path}/server-0/journal-00000000000000000001.log is damaged at offset 0: ")
+
+
+def test_a_server_that_comes_back_during_a_save_does_not_mix_two_moments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has forgotten the save and would copy anew, which is later than the other servers did."""
+    is_over, write, calls = threading.Event(), storage.write, []
+
+    def late(*arguments: Any) -> str:
+        calls.append(arguments)
+        if len(calls) > 1:
+            return write(*arguments)
+        is_over.wait(60)
+        raise OSError("this server is dead")
+
+    monkeypatch.setattr(storage, "write", late)
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(3)
+        (tmp_path / "saved").mkdir()
+        writes = ServerWrites(one.worker.client, tmp_path / "saved", background=True)
+        one.train(3, 6)
+        again = Service(journal=(died(tmp_path / "server-0", tmp_path), "OS"))
+        one.worker.client.transports[0].close()
+        one.worker.client.transports[0] = LocalTransport(again)
+        try:
+            with pytest.raises(CheckpointError, match="server 0 was started again while it wrote, and has gone on"):
+                writes.wait()
+        finally:
+            is_over.set()
+            again.close()

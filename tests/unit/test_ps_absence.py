@@ -12,6 +12,7 @@ import pytest
 
 from fleet.ps import entries, initializers, rules
 from fleet.ps.journal import writer
+from fleet.ps.journal.files import write_all
 from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.spec import JobSpec, TableSpec
@@ -46,7 +47,7 @@ def test_a_disk_that_was_full_does_not_keep_a_step_waiting(
     num_written: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = declared(tmp_path)
-    write_all, has_failed, left = writer.write_all, threading.Event(), [num_written]
+    has_failed, left = threading.Event(), [num_written]
 
     def full(file: int, buffers: Any) -> None:
         if left[0]:

@@ -6,6 +6,7 @@ import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,12 @@ def test_a_shrink_that_was_done_is_not_done_again(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("FLEET_DURABLE", str(tmp_path))
     asked: list[object] = []
     shrink = Holdings.shrink
-    monkeypatch.setattr(Holdings, "shrink", lambda *given: asked.append(given) or shrink(*given))
+
+    def counted(*given: Any) -> tuple[int, int]:
+        asked.append(given)
+        return shrink(*given)
+
+    monkeypatch.setattr(Holdings, "shrink", counted)
     with served(1) as (endpoints, _):
         for life in range(2):
             with joined(endpoints, strategy=strategy("async")) as one:

@@ -15,16 +15,17 @@ from typing import Any
 import pytest
 import torch
 
-from fleet import checkpoint
 from fleet.errors import CheckpointError, CommunicationError, UsageError
-from fleet.ps import durability
+from fleet.ps import durability, storage
 from fleet.ps.entries import CountFilterEntry
-from fleet.ps.journal import snapshots, writer
-from fleet.ps.journal.files import segments_in, snapshots_in
+from fleet.ps.journal import writer
+from fleet.ps.journal.files import segments_in, snapshots_in, write_all
 from fleet.ps.journal.records import JournalError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server import make_service
 from fleet.ps.service import Service
+from fleet.ps.transport import LocalTransport
+from fleet.runtime.server_writes import ServerWrites
 from support.processes import wait_until
 from support.server_state import everything
 from support.training import first_model, in_threads, joined, served, strategy
@@ -146,30 +147,6 @@ def test_a_server_that_begins_with_a_checkpoint_keeps_it(tmp_path: Path) -> None
     assert service.state.rounds.version == 8
 
 
-def test_a_server_that_cannot_keep_the_checkpoint_it_begins_with_has_not_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its next life would have what came after the checkpoint, without it."""
-    with served(1) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
-        one.train(5)
-        one.fleet.save_persistables(tmp_path / "saved")
-    begun = partial(Service, journal=(tmp_path / "server-0", "OS"), model_dir=tmp_path / "saved")
-    service = begun()
-    with served([service]) as (endpoints, _):
-        with monkeypatch.context() as patch, pytest.raises(CheckpointError, match="could not be kept: No space left"):
-            patch.setattr(snapshots, "write_all", _full)
-            with joined(endpoints, strategy=strategy("half")):
-                pass
-        with pytest.raises(CheckpointError, match="could not be kept"), monkeypatch.context() as patch:
-            patch.setattr(snapshots, "write_all", _full)
-            with joined(endpoints, strategy=strategy("half")):
-                pass
-    service = begun()
-    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
-        assert len(service.state.held.tables[0]) > 0
-        assert one.worker.policy.version == 5
-
-
 def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
     service = Service(journal=(tmp_path / "server-0", "OS"))
@@ -183,26 +160,6 @@ def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pyt
         assert everything(service) == before
         one.model.eval()
         one.model(torch.arange(6).reshape(2, 3))
-
-
-def test_a_server_that_dies_while_its_disk_is_full_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    service = Service(journal=(tmp_path / "server-0", "OS"))
-    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("async")) as one:
-        one.train(3)
-        one.worker.policy.flush()
-        copy = died(tmp_path / "server-0", tmp_path)
-        header = ps_pb2.PushRequest.Header(caller=one.worker.client.caller(0), sequence=4)
-    with monkeypatch.context() as patch:
-        patch.setattr(writer, "write_all", _full)
-        again = Service(journal=(copy, "OS"))
-        again.handle("Pull", ps_pb2.PullRequest.Header(caller=header.caller, dense=True), ())
-        with pytest.raises(writer.JournalWriteError, match="No space left on device.*make room on that disk"):
-            again.handle("Push", header, ())
-    again.handle("Push", header, ())
-    again.close()
-    assert everything(recovered(copy)) == everything(again)
-    with pytest.raises(CommunicationError, match="is stopping"):
-        again.handle("Keep", ps_pb2.KeepRequest.Header(caller=header.caller), ())
 
 
 def test_a_checkpoint_that_cannot_be_kept_stops_pushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,57 +183,31 @@ def test_a_checkpoint_that_cannot_be_kept_stops_pushes(tmp_path: Path, monkeypat
     assert everything(recovered(copy)) == everything(service)
 
 
-def test_a_checkpoint_that_was_loaded_in_part_stops_pushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journal knows nothing of that part."""
-    load = checkpoint.TableLoad.load
-
-    def fail(part: checkpoint.TableLoad) -> int:
-        load(part)
-        raise CheckpointError("emb.npy cannot be read: Input/output error")
-
-    service = Service(journal=(tmp_path / "server-0", "OS"))
-    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
-        one.train(3)
-        one.fleet.save_persistables(tmp_path / "saved")
-        one.train(3, 5)
-        with monkeypatch.context() as patch, pytest.raises(CheckpointError, match="output error; server 0 now has a"):
-            patch.setattr(checkpoint.TableLoad, "load", fail)
-            one.fleet.load_model(tmp_path / "saved")
-        with pytest.raises(CommunicationError, match="load one that is whole"):
-            one.train(5, 6)
-        one.fleet.load_model(tmp_path / "saved")
-        one.train(3, 5)
-        copy = died(tmp_path / "server-0", tmp_path)
-    assert everything(recovered(copy)) == everything(service)
-
-
-def test_snapshots_go_on_after_one_that_failed_and_not_after_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_comes_back_to_a_full_disk_waits_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = Service(journal=(tmp_path / "server-0", "OS"))
-    kept = service.core.durability
-    assert kept is not None
-    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
-        one.train(2)
-        monkeypatch.setattr(durability, "SNAPSHOT_BYTES", 0)
+    with served([service]) as (endpoints, _), joined(endpoints) as one:
+        one.train(3)
+        copy = died(tmp_path / "server-0", tmp_path)
+    num_tries = 0
 
-        def ask() -> None:
-            kept._next_at = 0
-            kept._is_due.set()
-            wait_until(lambda: not kept._is_due.is_set(), 10, "a look")
-            with kept.snapshotting:
-                pass
+    def full_at_first(file: int, buffers: Any) -> None:
+        nonlocal num_tries
+        num_tries += 1
+        _full(file, buffers) if num_tries < 3 else write_all(file, buffers)
 
-        with monkeypatch.context() as patch:
-            tried = threading.Event()
-            patch.setattr(durability, "rows_part", lambda *_: tried.set() or {}[0])
-            ask()
-            assert tried.wait(10)
-        service.core.failure = "a push failed in the middle"
-        ask()
-        assert not snapshots_in(tmp_path / "server-0")
-        service.core.failure = None
-        wait_until(lambda: ask() or bool(snapshots_in(tmp_path / "server-0")), 10, "a snapshot")
+    monkeypatch.setattr(durability, "ROOM_PAUSE_S", 0.01)
+    monkeypatch.setattr(writer, "write_all", full_at_first)
+    assert everything(recovered(copy)) == everything(service)
+    assert num_tries == 3
+    assert caplog.text.count("waiting for up to 60 s until this server can serve: nothing can be changed") == 1
+
+
+def test_a_server_does_not_begin_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "write_all", _full)
+    with pytest.raises(CommunicationError, match="No space left on device"):
+        Service(journal=(tmp_path / "server-0", "OS"))
 
 
 def _full(file: int, buffers: Any) -> None:
@@ -329,3 +260,34 @@ def test_a_journal_that_is_refused_is_one_line_and_exit_code_2(
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"server: {tmp_path}/server-0/journal-00000000000000000001.log is damaged at offset 0: ")
+
+
+def test_a_server_that_comes_back_during_a_save_does_not_mix_two_moments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has forgotten the save and would copy anew, which is later than the other servers did."""
+    is_over, write, calls = threading.Event(), storage.write, []
+
+    def late(*arguments: Any) -> str:
+        calls.append(arguments)
+        if len(calls) > 1:
+            return write(*arguments)
+        is_over.wait(60)
+        raise OSError("this server is dead")
+
+    monkeypatch.setattr(storage, "write", late)
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(3)
+        (tmp_path / "saved").mkdir()
+        writes = ServerWrites(one.worker.client, tmp_path / "saved", background=True)
+        one.train(3, 6)
+        again = Service(journal=(died(tmp_path / "server-0", tmp_path), "OS"))
+        one.worker.client.transports[0].close()
+        one.worker.client.transports[0] = LocalTransport(again)
+        try:
+            with pytest.raises(CheckpointError, match="server 0 was started again while it wrote, and has gone on"):
+                writes.wait()
+        finally:
+            is_over.set()
+            again.close()

@@ -48,8 +48,6 @@ class Journal:
     ) -> None:
         """Begin a new segment after record `last_lsn`; `owner` is what it says of whose journal it is.
 
-        A server that has records and no room for another goes on with what it has: every `append` tries again.
-
         `fault` is called before every write, with its size; what it raises, the disk would have. If it gives a number,
         only so many bytes are written, and the process is gone.
         """
@@ -68,12 +66,7 @@ class Journal:
         self._failure: str | None = None
         self._is_closed = threading.Event()
         with self._writing:
-            try:
-                self._begin_segment()
-            except JournalWriteError as error:
-                if not last_lsn:  # nothing to serve
-                    raise
-                _log.warning("%s", error)
+            self._begin_segment()
         self._thread: threading.Thread | None = None
         if policy == "INTERVAL":
             self._thread = threading.Thread(target=self._sync_now_and_then, name="fleet-sync", daemon=True)
@@ -91,8 +84,7 @@ class Journal:
         """
         body = encode_body(parts)
         with self._writing:
-            is_missing = self._file < 0 and not self._is_closed.is_set()  # there was no room for it
-            if is_missing or self._size >= SEGMENT_BYTES:
+            if self._size >= SEGMENT_BYTES:
                 self._begin_segment()
             self._write(kind, body)
             lsn = self._lsn

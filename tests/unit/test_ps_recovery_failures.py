@@ -15,6 +15,7 @@ from fleet.errors import CheckpointError, CommunicationError
 from fleet.ps import durability
 from fleet.ps.journal import snapshots
 from fleet.ps.journal.files import snapshots_in
+from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from support.processes import wait_until
 from support.server_state import everything
@@ -70,6 +71,27 @@ def test_a_checkpoint_that_was_loaded_in_part_stops_pushes(tmp_path: Path, monke
     again = Service(journal=(tmp_path / "server-0", "OS"))
     again.close()
     assert everything(again) == everything(service)
+
+
+def test_a_load_that_comes_again_takes_nothing_back(tmp_path: Path) -> None:
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(2)
+        one.fleet.save_persistables(tmp_path / "saved")
+        saved = checkpoint.find(tmp_path / "saved")
+        caller = one.worker.client.caller(0)
+        header = ps_pb2.LoadRequest.Header(caller=caller, folder=str(saved), load=5)
+        first, _ = service.handle("Load", header, ())
+        one.train(2, 8)
+        assert service.handle("Load", header, ())[0] == first
+        assert service.state.rounds.version == 8
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    assert service.handle("Load", header, ())[0] == first
+    assert service.state.rounds.version == 8
+    header.load = 6
+    service.handle("Load", header, ())
+    assert service.state.rounds.version == 2
+    service.close()
 
 
 def test_snapshots_go_on_after_one_that_failed_and_not_after_a_failure(

@@ -243,6 +243,10 @@ class Service:
         found: list[storage.Loaded] = []
 
         def load() -> None:
+            known = self.state.loads.get(header.load)
+            if known is not None and self.core.failure is None:
+                found.append(storage.Loaded(*known))
+                return
             try:
                 found.append(storage.load(holdings, Path(header.folder)))
             except storage.HalfLoadedError as error:
@@ -252,7 +256,7 @@ class Service:
                 raise
             with self.core.changed:
                 self.core.failure = None
-                self.state.loaded(found[0].version)
+                self.state.loaded(found[0].version, header.load, found[0].rows)
                 self.core.changed.notify_all()
 
         self._keep_loaded(load)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -89,12 +90,13 @@ def load(worker: Worker, folder: Folder) -> int:
     """
     path = checkpoint.find(folder)
     worker.policy.flush()
+    name = secrets.randbits(63) + 1
 
     def ask(*, check_only: bool) -> list[tuple[Any, Any]]:
         return worker.client.ask(
             "Load",
             lambda server: ps_pb2.LoadRequest.Header(
-                caller=worker.client.caller(server), folder=str(path.absolute()), check_only=check_only
+                caller=worker.client.caller(server), folder=str(path.absolute()), check_only=check_only, load=name
             ),
             timeout_s=SAVE_TIMEOUT_S,
         )

@@ -91,6 +91,18 @@ def test_a_job_goes_on_with_the_recovered_server(tmp_path: Path) -> None:
     assert once.state.rounds.version == twice.state.rounds.version == 20
 
 
+def test_a_folder_of_another_job_is_named(tmp_path: Path) -> None:
+    for mode in ("async", "sync"):
+        with served([Service(journal=(tmp_path / "server-0", "OS"))]) as (endpoints, _):
+            if mode == "async":
+                with joined(endpoints, strategy=strategy(mode)) as one:
+                    one.train(3)
+                continue
+            text = f"{tmp_path}/server-0 holds that job: run its command again, or choose another --durable"
+            with pytest.raises(UsageError, match=text), joined(endpoints, strategy=strategy(mode)):
+                pass
+
+
 def test_a_job_that_ends_in_order_leaves_nothing(tmp_path: Path) -> None:
     service = Service(journal=(tmp_path / "server-0", "INTERVAL"))
     with served([service]) as (endpoints, _), joined(endpoints) as one:

@@ -35,10 +35,11 @@ def refuse_mistakes(options: Options) -> None:
         raise UsageError("--durable needs a folder, such as --durable kept")
     if not options.is_server_job:
         raise UsageError(
-            f"--durable {options.durable}: a collective job has no servers that could keep a journal; leave it out, "
-            "and use fleet.Checkpoint with --max_restart"
+            f"--durable {options.durable}: a collective job has no servers that could keep a journal; leave it out "
+            "(or unset FLEET_DURABLE), and use fleet.Checkpoint with --max_restart"
         )
     _journal(options)
+    recovery_s()
     check_folder(Path(options.durable), "--durable")
 
 
@@ -96,6 +97,13 @@ def lock(options: Options, role: str, index: int, resources: ExitStack) -> int |
                 "there; choose another folder"
             )
         time.sleep(_LOOK_S)
+
+
+def what_is_there(options: Options) -> str | None:
+    """One line about what an earlier run has left for this one; None if there is nothing."""
+    if options.durable is None or not has_journal(options.durable, "server-*"):
+        return None
+    return f"going on with what servers of an earlier run kept in {options.durable}; to begin anew, delete it"
 
 
 def what_is_left(options: Options) -> str | None:

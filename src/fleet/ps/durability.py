@@ -68,6 +68,8 @@ class Durability:
         except BaseException:
             os.close(self._lock)
             raise
+        self.resumed_from = None if core.state.holdings is None else folder
+        """The folder whose job this server goes on with; None if it held none."""
         self.snapshotting = threading.Lock()
         self._next_at = SNAPSHOT_BYTES - found.num_bytes
         self._is_due = threading.Event()

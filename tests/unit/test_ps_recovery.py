@@ -203,6 +203,14 @@ def test_two_servers_cannot_share_a_folder(tmp_path: Path) -> None:
     service.close()
 
 
+def test_a_folder_that_is_gone_is_not_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_LIFE", "1")
+    with pytest.raises(UsageError, match="server-0, where this server kept its journal, is gone"):
+        Service(journal=(tmp_path / "server-0", "OS"))
+    (tmp_path / "server-0").mkdir()  # killed before it had written anything
+    recovered(tmp_path / "server-0")
+
+
 def test_a_damaged_journal_is_refused(tmp_path: Path) -> None:
     service = Service(journal=(tmp_path / "server-0", "OS"))
     with served([service]) as (endpoints, _), joined(endpoints) as one:

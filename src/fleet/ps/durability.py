@@ -49,6 +49,11 @@ class Durability:
         """Recover the state that the folder holds, if it holds one, and go on from there."""
         self._core = core
         self._folder = folder
+        if env.FLEET_LIFE.get() and not folder.exists():  # fleetrun has made it for the first life
+            raise UsageError(
+                f"{folder}, where this server kept its journal, is gone, and with it what the server knew; bring it "
+                "back, or begin anew from the last checkpoint"
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -6,6 +6,7 @@ The death is a copy of the folder as it lies there at that moment, which is what
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -156,8 +157,11 @@ def test_a_server_that_begins_with_a_checkpoint_keeps_it(tmp_path: Path) -> None
     assert service.state.rounds.version == 8
 
 
-def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
+def test_a_full_disk_stops_pushes_and_not_pulls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "2")
+    monkeypatch.setenv("FLEET_WAIT_NOTICE_S", "0.1")
     service = Service(journal=(tmp_path / "server-0", "OS"))
     with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
         one.train(3)
@@ -166,6 +170,9 @@ def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(Exception, match=r"still answers pulls.*No space left on device.*make room on that disk"):
             one.train(3, 4)
         monkeypatch.undo()
+        assert re.search("waits for server .*: nothing can be changed on this server.*No space left", caplog.text)
+        assert "cannot be reached" not in caplog.text
+        assert [one.levelname for one in caplog.records if one.name == writer.__name__] == ["ERROR"]
         assert everything(service) == before
         one.model.eval()
         one.model(torch.arange(6).reshape(2, 3))

@@ -67,8 +67,13 @@ class Journal:
         self._is_told = False
         """Whether the log says that nothing can be written now."""
         self._is_closed = threading.Event()
-        with self._writing:
-            self._begin_segment()
+        try:
+            with self._writing:
+                self._begin_segment()
+        except JournalWriteError:
+            if not last_lsn:
+                raise
+            self._size = SEGMENT_BYTES  # what was recovered can be pulled; the next record tries again to begin
         self._thread: threading.Thread | None = None
         if policy == "INTERVAL":
             self._thread = threading.Thread(target=self._sync_now_and_then, name="fleet-sync", daemon=True)
@@ -86,7 +91,7 @@ class Journal:
         """
         body = encode_body(parts)
         with self._writing:
-            if self._size >= SEGMENT_BYTES:
+            if self._size >= SEGMENT_BYTES and not self._is_closed.is_set():
                 self._begin_segment()
             self._write(kind, body)
             lsn = self._lsn

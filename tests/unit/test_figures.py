@@ -97,6 +97,23 @@ def tls() -> list[tuple[str, str]]:
     ]
 
 
+def journal() -> list[tuple[str, str]]:
+    ratio = {case["case"]: f"{case['over_no_journal']:.3f}" for case in cases("journal")}
+    size = next(case["bytes_per_step"] for case in cases("journal") if case["case"] == "async os")
+    (recovery,) = cases("recovery")
+    took = f"recovered after {recovery['median_recovery_s']:.1f} s, and answers the first push "
+    away = f"{recovery['median_away_s']:.1f} s after the kill"
+    return [
+        (PAGE, f"| `os` | {ratio['async os']} of the samples/s without a journal | {ratio['sync os']} |"),
+        (PAGE, f"| `interval` | {ratio['async interval']} | {ratio['sync interval']} |"),
+        (PAGE, f"| `always` | {ratio['async always']} | {ratio['sync always']} |"),
+        (PAGE, f"a worker's step is {size / 1e6:.1f} MB in the journals"),
+        (PAGE, took + away),
+        ("docs/guarantees.md", f"{recovery['median_recovery_s']:.1f} s"),
+        ("docs/guarantees.md", f"{recovery['median_away_s']:.1f} s"),
+    ]
+
+
 def others() -> list[tuple[str, str]]:
     static, start = medians("static"), medians("launch")
     return [
@@ -106,6 +123,6 @@ def others() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("page", "text"), [*clicks(), *collective(), *tables(), *tls(), *others()])
+@pytest.mark.parametrize(("page", "text"), [*clicks(), *collective(), *tables(), *tls(), *journal(), *others()])
 def test_a_figure_is_that_of_its_file(page: str, text: str) -> None:
     assert text in re.sub(r"\s+", " ", (ROOT / page).read_text())

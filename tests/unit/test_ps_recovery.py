@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import re
 import shutil
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,16 @@ import pytest
 import torch
 
 from fleet.errors import CheckpointError, CommunicationError, UsageError
-from fleet.ps import durability
+from fleet.ps import durability, storage
 from fleet.ps.entries import CountFilterEntry
 from fleet.ps.journal import writer
-from fleet.ps.journal.files import segments_in, snapshots_in
+from fleet.ps.journal.files import segments_in, snapshots_in, write_all
 from fleet.ps.journal.records import JournalError, Kind
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server import make_service
 from fleet.ps.service import Service
+from fleet.ps.transport import LocalTransport
+from fleet.runtime.server_writes import ServerWrites
 from support.processes import wait_until
 from support.server_state import everything
 from support.training import first_model, in_threads, joined, served, strategy
@@ -184,7 +187,6 @@ def test_a_server_that_is_started_again_while_its_disk_is_full_waits_for_room(
     service = Service(journal=(tmp_path / "server-0", "OS"))
     with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
         one.train(3)
-    write_all = writer.write_all
     monkeypatch.setattr(writer, "write_all", _full)
     again = Service(journal=(tmp_path / "server-0", "OS"))
     assert everything(again)["tables"] == everything(service)["tables"]
@@ -216,6 +218,33 @@ def test_a_checkpoint_that_cannot_be_kept_stops_pushes(tmp_path: Path, monkeypat
         one.fleet.load_model(tmp_path / "saved")
         copy = died(tmp_path / "server-0", tmp_path)
     assert everything(recovered(copy)) == everything(service)
+
+
+def test_a_server_that_comes_back_to_a_full_disk_waits_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints) as one:
+        one.train(3)
+        copy = died(tmp_path / "server-0", tmp_path)
+    num_tries = 0
+
+    def full_at_first(file: int, buffers: Any) -> None:
+        nonlocal num_tries
+        num_tries += 1
+        _full(file, buffers) if num_tries < 3 else write_all(file, buffers)
+
+    monkeypatch.setattr(durability, "ROOM_PAUSE_S", 0.01)
+    monkeypatch.setattr(writer, "write_all", full_at_first)
+    assert everything(recovered(copy)) == everything(service)
+    assert num_tries == 3
+    assert caplog.text.count("waiting for up to 60 s until this server can serve: nothing can be changed") == 1
+
+
+def test_a_server_does_not_begin_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "write_all", _full)
+    with pytest.raises(CommunicationError, match="No space left on device"):
+        Service(journal=(tmp_path / "server-0", "OS"))
 
 
 def _full(file: int, buffers: Any) -> None:
@@ -276,3 +305,34 @@ def test_a_journal_that_is_refused_is_one_line_and_exit_code_2(
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"server: {tmp_path}/server-0/journal-00000000000000000001.log is damaged at offset 0: ")
+
+
+def test_a_server_that_comes_back_during_a_save_does_not_mix_two_moments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has forgotten the save and would copy anew, which is later than the other servers did."""
+    is_over, write, calls = threading.Event(), storage.write, []
+
+    def late(*arguments: Any) -> str:
+        calls.append(arguments)
+        if len(calls) > 1:
+            return write(*arguments)
+        is_over.wait(60)
+        raise OSError("this server is dead")
+
+    monkeypatch.setattr(storage, "write", late)
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(3)
+        (tmp_path / "saved").mkdir()
+        writes = ServerWrites(one.worker.client, tmp_path / "saved", background=True)
+        one.train(3, 6)
+        again = Service(journal=(died(tmp_path / "server-0", tmp_path), "OS"))
+        one.worker.client.transports[0].close()
+        one.worker.client.transports[0] = LocalTransport(again)
+        try:
+            with pytest.raises(CheckpointError, match="server 0 was started again while it wrote, and has gone on"):
+                writes.wait()
+        finally:
+            is_over.set()
+            again.close()

@@ -21,7 +21,7 @@ from fleet.ps import durability, storage
 from fleet.ps.entries import CountFilterEntry
 from fleet.ps.journal import writer
 from fleet.ps.journal.files import segments_in, snapshots_in, write_all
-from fleet.ps.journal.records import JournalError, Kind
+from fleet.ps.journal.records import JournalError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server import make_service
 from fleet.ps.service import Service
@@ -179,24 +179,6 @@ def test_a_full_disk_stops_pushes_and_not_pulls(
         assert everything(service) == before
         one.model.eval()
         one.model(torch.arange(6).reshape(2, 3))
-
-
-def test_a_server_that_is_started_again_while_its_disk_is_full_waits_for_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = Service(journal=(tmp_path / "server-0", "OS"))
-    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
-        one.train(3)
-    monkeypatch.setattr(writer, "write_all", _full)
-    again = Service(journal=(tmp_path / "server-0", "OS"))
-    assert everything(again)["tables"] == everything(service)["tables"]
-    assert again.core.durability is not None
-    with pytest.raises(writer.JournalWriteError, match="No space left on device"):
-        again.core.durability.append(Kind.SHRINK, [])
-    monkeypatch.setattr(writer, "write_all", write_all)
-    with served([again]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
-        one.train(3, 6)
-    assert everything(recovered(tmp_path / "server-0"))["tables"] == everything(again)["tables"]
 
 
 def test_a_checkpoint_that_cannot_be_kept_stops_pushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,16 +64,11 @@ class Journal:
         self.num_bytes = 0
         """Written since the journal was opened."""
         self._failure: str | None = None
-        self._is_told = False
-        """Whether the log says that nothing can be written now."""
+        self._is_told = True
+        """Whether it is known that nothing can be written now; whoever opens the journal says that himself."""
         self._is_closed = threading.Event()
-        try:
-            with self._writing:
-                self._begin_segment()
-        except JournalWriteError:
-            if not last_lsn:
-                raise
-            self._size = SEGMENT_BYTES  # what was recovered can be pulled; the next record tries again to begin
+        with self._writing:
+            self._begin_segment()
         self._thread: threading.Thread | None = None
         if policy == "INTERVAL":
             self._thread = threading.Thread(target=self._sync_now_and_then, name="fleet-sync", daemon=True)
@@ -91,7 +86,7 @@ class Journal:
         """
         body = encode_body(parts)
         with self._writing:
-            if self._size >= SEGMENT_BYTES and not self._is_closed.is_set():
+            if self._size >= SEGMENT_BYTES:
                 self._begin_segment()
             self._write(kind, body)
             lsn = self._lsn

@@ -6,6 +6,7 @@ The death is a copy of the folder as it lies there at that moment, which is what
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 import threading
 from functools import partial
@@ -94,6 +95,18 @@ def test_a_job_goes_on_with_the_recovered_server(tmp_path: Path) -> None:
     assert once.state.rounds.version == twice.state.rounds.version == 20
 
 
+def test_a_folder_of_another_job_is_named(tmp_path: Path) -> None:
+    for mode in ("async", "sync"):
+        with served([Service(journal=(tmp_path / "server-0", "OS"))]) as (endpoints, _):
+            if mode == "async":
+                with joined(endpoints, strategy=strategy(mode)) as one:
+                    one.train(3)
+                continue
+            text = f"{tmp_path}/server-0 holds that job: run its command again, or choose another --durable"
+            with pytest.raises(UsageError, match=text), joined(endpoints, strategy=strategy(mode)):
+                pass
+
+
 def test_a_job_that_ends_in_order_leaves_nothing(tmp_path: Path) -> None:
     service = Service(journal=(tmp_path / "server-0", "INTERVAL"))
     with served([service]) as (endpoints, _), joined(endpoints) as one:
@@ -147,8 +160,11 @@ def test_a_server_that_begins_with_a_checkpoint_keeps_it(tmp_path: Path) -> None
     assert service.state.rounds.version == 8
 
 
-def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
+def test_a_full_disk_stops_pushes_and_not_pulls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "2")
+    monkeypatch.setenv("FLEET_WAIT_NOTICE_S", "0.1")
     service = Service(journal=(tmp_path / "server-0", "OS"))
     with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
         one.train(3)
@@ -157,6 +173,9 @@ def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(Exception, match=r"still answers pulls.*No space left on device.*make room on that disk"):
             one.train(3, 4)
         monkeypatch.undo()
+        assert re.search("waits for server .*: nothing can be changed on this server.*No space left", caplog.text)
+        assert "cannot be reached" not in caplog.text
+        assert [one.levelname for one in caplog.records if one.name == writer.__name__] == ["ERROR"]
         assert everything(service) == before
         one.model.eval()
         one.model(torch.arange(6).reshape(2, 3))
@@ -219,6 +238,14 @@ def test_two_servers_cannot_share_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"another server keeps its journal in {tmp_path}"):
         Service(journal=(tmp_path, "OS"))
     service.close()
+
+
+def test_a_folder_that_is_gone_is_not_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_LIFE", "1")
+    with pytest.raises(UsageError, match="server-0, where this server kept its journal, is gone"):
+        Service(journal=(tmp_path / "server-0", "OS"))
+    (tmp_path / "server-0").mkdir()  # killed before it had written anything
+    recovered(tmp_path / "server-0")
 
 
 def test_a_damaged_journal_is_refused(tmp_path: Path) -> None:

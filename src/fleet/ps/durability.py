@@ -52,6 +52,11 @@ class Durability:
         """Recover the state that the folder holds, if it holds one, and go on from there."""
         self._core = core
         self._folder = folder
+        if env.FLEET_LIFE.get() and not folder.exists():  # fleetrun has made it for the first life
+            raise UsageError(
+                f"{folder}, where this server kept its journal, is gone, and with it what the server knew; bring it "
+                "back, or begin anew from the last checkpoint"
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -71,6 +76,8 @@ class Durability:
         except BaseException:
             os.close(self._lock)
             raise
+        self.resumed_from = None if core.state.holdings is None else folder
+        """The folder whose job this server goes on with; None if it held none."""
         self.snapshotting = threading.Lock()
         self._next_at = SNAPSHOT_BYTES - found.num_bytes
         self._is_due = threading.Event()

@@ -147,7 +147,10 @@ class Service:
         """UsageError if a worker means another job, or another server."""
         worker = header.caller.worker
         if (what := difference(job, holdings.job)) is not None:
-            raise UsageError(f"worker {worker} does not agree with the job: {what}")
+            durability = self.core.durability
+            folder = None if durability is None else durability.resumed_from
+            kept = f"; {folder} holds that job: run its command again, or choose another --durable" if folder else ""
+            raise UsageError(f"worker {worker} does not agree with the job: {what}{kept}")
         if header.server_index != holdings.server:
             raise UsageError(
                 f"worker {worker} takes this server for server {header.server_index}, others for "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -210,3 +211,30 @@ def test_every_damage_of_a_snapshot_is_refused(tmp_path: Path) -> None:
         path.write_bytes(changed)
         with pytest.raises(JournalError, match=f"{path} is damaged at offset"):
             list(read_snapshot(path))
+
+
+def test_a_journal_that_somebody_deletes_takes_nothing_more(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "OS", 0, OWNER)
+    journal.append(Kind.PUSH, [part(1)])
+    segments_in(tmp_path)[0][1].unlink()
+    with pytest.raises(JournalWriteError, match="somebody has deleted it"):
+        journal.append(Kind.PUSH, [part(2)])
+    journal.close()
+
+
+def test_all_segments_are_on_the_disk_before_a_snapshot_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "SEGMENT_BYTES", 200)
+    journal = Journal(tmp_path, "OS", 0, OWNER)
+    for number in range(9):
+        journal.append(Kind.PUSH, [part(number)])
+    synced: list[int] = []
+    real = os.fdatasync
+
+    def sync(file: int) -> None:
+        synced.append(os.fstat(file).st_ino)
+        real(file)
+
+    monkeypatch.setattr(os, "fdatasync", sync)
+    journal.sync()
+    assert set(synced) == {path.stat().st_ino for _, path in segments_in(tmp_path)}
+    journal.close()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fleet import env
 from fleet.errors import CommunicationError, UsageError
 from fleet.ps.calls import Call, Voice, results
 from fleet.ps.gradients import Gradients
@@ -31,8 +32,6 @@ DECLARE_PAUSE_S = 0.1
 GRACE_S = 10.0
 # How long a worker that has finished, and whose gradients are all in, tries to say so.
 LEAVE_S = 5.0
-# The same where a server that does not answer will be back.
-DURABLE_LEAVE_S = 30.0
 
 _log = logging.getLogger(__name__)
 
@@ -268,7 +267,9 @@ class Client:
 
         `is_unfinished`: it ends without having said so before, and whoever still counts on it is told.
         """
-        patience_s = min(DURABLE_LEAVE_S if is_durable() else LEAVE_S, rpc_timeout_s())
+        # Servers that fleetrun looks after in a durable job come back, and stay until it ends them.
+        are_kept = is_durable() and env.FLEET_JOB_ID.text() is not None
+        patience_s = rpc_timeout_s() if are_kept else min(LEAVE_S, rpc_timeout_s())
         for server, transport in enumerate(self.transports):
             header = ps_pb2.LeaveRequest.Header(caller=self.caller(server), is_unfinished=is_unfinished)
             try:

@@ -306,12 +306,15 @@ class Service:
     def _shrink(self, header: ps_pb2.ShrinkRequest.Header, _: Tensors) -> Answered:
         core = self.core
         core.known(header.caller)
-        while not core.door.wait_open():
-            core.known(header.caller)
-        with core.gate.closed:
-            core.record(Kind.SHRINK, [Part(header.SerializeToString())])
-            deleted, rows = self.state.shrink(header)
-        return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=rows), ()
+        while True:
+            while not core.door.wait_open():
+                core.known(header.caller)
+            with core.gate.closed:
+                if core.door.is_shut:  # a cut has begun since, and must find all servers as they are
+                    continue
+                core.record(Kind.SHRINK, [Part(header.SerializeToString())])
+                deleted, rows = self.state.shrink(header)
+            return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=rows), ()
 
     def _report(self, header: ps_pb2.StatsRequest.Header, _: Tensors) -> Answered:
         holdings = self.core.known(header.caller)

@@ -96,7 +96,11 @@ class Journal:
 
     def sync(self) -> None:
         """Return when the disk has every record; JournalWriteError if it takes them no more."""
-        self._sync(self._lsn)
+        last = self._lsn
+        for _, path in segments_in(self.folder):  # also those that were closed without, as the policy OS does
+            with contextlib.suppress(FileNotFoundError), path.open("rb") as segment:
+                self._sync_file(segment.fileno())
+        self._synced = max(self._synced, last)
 
     def drop_before(self, lsn: int) -> None:
         """Remove the segments that hold nothing after record `lsn`."""
@@ -129,6 +133,9 @@ class Journal:
             if self._fault is not None and (torn := self._fault(size)) is not None:
                 write_all(self._file, [b"".join(buffers)[:torn]])
                 os.kill(os.getpid(), signal.SIGKILL)
+            if not os.fstat(self._file).st_nlink:
+                self._failure = "somebody has deleted it"
+                raise self._cannot(self._failure)
             write_all(self._file, buffers)
         except OSError as error:
             try:
@@ -144,7 +151,7 @@ class Journal:
     def _cannot(self, why: str) -> JournalWriteError:
         text = (
             f"nothing can be changed on this server, which still answers pulls: its journal in {self.folder} cannot be "
-            f"written ({why}); make room on that disk"
+            f"written ({why}); make room on that disk, or bring the folder back"
         )
         if not self._is_told:
             self._is_told = True
@@ -168,11 +175,13 @@ class Journal:
             self._file, self._size = former, size
             raise
         if former >= 0:
-            if self._policy != "OS":
-                os.fdatasync(former)
-                sync_folder(self.folder)
-                self._synced = max(self._synced, self._lsn - 1)
-            os.close(former)
+            try:
+                if self._policy != "OS":
+                    self._sync_file(former)
+                    sync_folder(self.folder)
+                    self._synced = max(self._synced, self._lsn - 1)
+            finally:
+                os.close(former)
 
     def _sync(self, lsn: int) -> None:
         """Wait until the disk has a record: whoever comes first writes for all who wait."""
@@ -184,13 +193,17 @@ class Journal:
                     return
                 last, file = self._lsn, os.dup(self._file)
             try:
-                os.fdatasync(file)
-            except OSError as error:
-                self._failure = f"the disk does not take what was written: {error.strerror or error}"
-                raise self._cannot(self._failure) from None
+                self._sync_file(file)
             finally:
                 os.close(file)
             self._synced = max(self._synced, last)
+
+    def _sync_file(self, file: int) -> None:
+        try:
+            os.fdatasync(file)
+        except OSError as error:
+            self._failure = f"the disk does not take what was written: {error.strerror or error}"
+            raise self._cannot(self._failure) from None
 
     def _sync_now_and_then(self) -> None:
         while not self._is_closed.wait(INTERVAL_S):

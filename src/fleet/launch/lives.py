@@ -161,7 +161,7 @@ class Lives:
 def is_stopped_early(server: Child) -> bool:
     """Whether somebody else has told a server of a durable job to stop, while it was needed."""
     folder = server.plan.variables.get(env.FLEET_DURABLE.name)
-    return folder is not None and has_journal(folder, f"server-{server.plan.index}")
+    return folder is not None and has_journal(folder, server.plan.folder)
 
 
 def how_it_died(status: int) -> str:

@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty
 
 from fleet.errors import UsageError
@@ -29,6 +29,7 @@ from fleet.launch.messages import AllDone, NodeFailed, Regroup
 from fleet.launch.outcome import RoundOutcome, failed_elsewhere, is_any_final, is_before, stopped_by
 from fleet.launch.output import is_one_place, write_within
 from fleet.launch.plan import LaunchPlan
+from fleet.launch.reshards import Reshards
 from fleet.launch.waits import Forsaken, Waits
 from fleet.observe.ending import unstopped_text
 from fleet.observe.waiting import workers_text
@@ -50,6 +51,10 @@ LOOK_EVERY_S = 1.0
 """How soon a wait that a process has noted is told."""
 REAP_EVERY_S = 30.0
 """How long an orphan that we adopted may stay a zombie."""
+RESHARD_S = 0.2
+"""How soon a wish for another number of servers is seen."""
+LINGER_S = 2.0
+"""How long servers whose rows have moved go on saying so."""
 STDOUT, STDERR = 1, 2
 
 
@@ -74,6 +79,7 @@ class Attempt:
         watchman: Guard,
         locks: list[int] | None = None,
         chaos: Agent | Calm | None = None,
+        reshards: Reshards | None = None,
     ) -> None:
         self._plan = plan
         self._logs = logs
@@ -84,6 +90,11 @@ class Attempt:
         self._job_id = job_id
         self._guard = watchman
         self._chaos = chaos or Calm()
+        self._reshards = reshards
+        self._past: set[int] = set()
+        """Layouts whose servers were told to stop."""
+        self._to_stop: dict[int, float] = {}
+        """Layouts whose servers will be, and when."""
         self._events = plan.layout.round.news
         self._was_signalled = False
         self._children: list[Child] = []
@@ -169,6 +180,9 @@ class Attempt:
                         log.info("the workers have finished; waiting for %s to be back", ", ".join(away))
                 case Forsaken(text):
                     return self._end_in_vain(text)
+                case Child() if event.plan.role == "server" and event.plan.layout in (*self._past, *self._to_stop):
+                    self._release(event)
+                    self._clean_past()
                 case Child(status=0) if event.plan.role == "server" and not lives.is_stopped_early(event):
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
                 case Child(status=0) if event.plan.role == "worker":
@@ -199,7 +213,11 @@ class Attempt:
         """What happened next, or None if nothing did for a while."""
         for child in self.lives.take_due():
             self._start_again(child)
+        if self._reshards is not None:
+            self._change_servers(self._reshards)
         look_s = min(LOOK_EVERY_S if self._all_done_at is None else TICK_S, self.lives.look())
+        if self._reshards is not None:
+            look_s = min(look_s, RESHARD_S)
         try:
             event: Event = self._events.get(timeout=look_s)
             return event
@@ -211,6 +229,54 @@ class Attempt:
         for line in lines:
             log.warning("%s", line)
         return in_vain
+
+    def _change_servers(self, reshards: Reshards) -> None:
+        """Start the servers of a layout that the job asks for; stop those of one that has had its time."""
+        if made := reshards.asked():
+            first = len(self._children)
+            self._plan = replace(self._plan, processes=(*self._plan.processes, *(one.plan for one in made)))
+            self._logs += [one.log_file for one in made]
+            self._logs_from += [0] * len(made)
+            assert self._locks is not None
+            self._locks += [one.lock for one in made]
+            try:
+                for place in range(first, first + len(made)):
+                    child = self._start_one(place, life=0)
+                    self._children.append(child)
+                    child.when_it_exits(self._events.put)
+            except OSError as error:
+                reshards.failed(f"fleetrun cannot start servers: {error.strerror or error}")
+                self._drop_unstarted()
+            else:
+                reshards.begun(made)
+        if (over := reshards.over()) is not None:
+            decided, gone = over
+            if decided.endpoints:
+                log.warning("%d servers serve from now on (layout %d)", len(decided.endpoints), decided.number)
+            else:
+                log.warning("the servers stay as they are: %s", decided.abandoned)
+            self._to_stop[gone] = time.monotonic() + (LINGER_S if decided.endpoints else 0.0)
+        for layout in [one for one, at in self._to_stop.items() if time.monotonic() > at]:
+            del self._to_stop[layout]
+            self._past.add(layout)
+            for child in self._running():
+                if child.plan.role == "server" and child.plan.layout == layout:
+                    child.signal(signal.SIGTERM)
+
+    def _drop_unstarted(self) -> None:
+        """Forget the processes of a layout that could not be started."""
+        number = len(self._children)
+        self._plan = replace(self._plan, processes=self._plan.processes[:number])
+        for listed in (self._logs, self._logs_from, self._locks or []):
+            del listed[number:]
+
+    def _clean_past(self) -> None:
+        """Remove what the servers of past layouts have left, once all of them have ended."""
+        if self._reshards is not None and not any(
+            child.is_running and child.plan.role == "server" and child.plan.layout in self._past
+            for child in self._children
+        ):
+            self._reshards.clean()
 
     def _not_orphans(self) -> set[int]:
         return {self._guard.pid, *self._guard.elders}

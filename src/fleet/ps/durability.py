@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from fleet import _native, env
-from fleet.errors import CheckpointError, UsageError
+from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.ps import faults
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
@@ -118,7 +118,9 @@ class Durability:
             try:
                 with self.snapshotting:
                     self._write_snapshot()
-            except (OSError, JournalWriteError) as error:
+            except (OSError, CommunicationError) as error:
+                if self._core.is_moved:
+                    return
                 _log.warning("no snapshot could be taken in %s: %s", self._folder, _why(error))
                 self._next_at = self._journal.num_bytes + SNAPSHOT_BYTES // 4
 
@@ -133,7 +135,7 @@ class Durability:
             writer.write(Kind.STATE, lsn, [parts[0]])
             writer.write(Kind.DENSE, lsn, [parts[1]])
             for index in range(len(holdings.tables)):
-                for shards in _portions(holdings, index):
+                for shards in portions(holdings, index):
                     if self._is_closed:
                         return
                     with closed:
@@ -148,11 +150,11 @@ class Durability:
         _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
 
 
-def _why(error: OSError | JournalWriteError) -> str:
+def _why(error: OSError | CommunicationError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def _portions(holdings: Holdings, table: int) -> Iterator[tuple[int, int]]:
+def portions(holdings: Holdings, table: int) -> Iterator[tuple[int, int]]:
     """Ranges of shards that together have few enough rows to be copied at once."""
     num_shards = _native.Table.num_shards
     each = max(1, num_shards * ROWS_AT_ONCE // max(1, len(holdings.tables[table])))

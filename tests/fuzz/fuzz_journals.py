@@ -120,12 +120,12 @@ def _nothing_dropped() -> Iterator[None]:
 @contextmanager
 def _small_files(snapshot_bytes: int) -> Iterator[None]:
     """Segments of a few records, and snapshots that are written in small portions while training goes on."""
-    before = writer.SEGMENT_BYTES, durability.SNAPSHOT_BYTES, durability._portions
-    writer.SEGMENT_BYTES, durability.SNAPSHOT_BYTES, durability._portions = 3_000, snapshot_bytes, _slow_portions
+    before = writer.SEGMENT_BYTES, durability.SNAPSHOT_BYTES, durability.portions
+    writer.SEGMENT_BYTES, durability.SNAPSHOT_BYTES, durability.portions = 3_000, snapshot_bytes, _slow_portions
     try:
         yield
     finally:
-        writer.SEGMENT_BYTES, durability.SNAPSHOT_BYTES, durability._portions = before
+        writer.SEGMENT_BYTES, durability.SNAPSHOT_BYTES, durability.portions = before
 
 
 def _slow_portions(_holdings: object, _table: int) -> Iterator[tuple[int, int]]:

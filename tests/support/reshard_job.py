@@ -27,16 +27,14 @@ class Net(nn.Module):
         rule = fleet.rules.SGD(lr=1.0) if is_exact else fleet.rules.Adagrad(lr=0.1)
         initializer = fleet.initializers.Constant(0.0) if is_exact else fleet.initializers.Normal(std=0.1)
         self.rows = fleet.nn.Embedding(4, rule=rule, initializer=initializer)
-        self.rare = fleet.nn.Embedding(
-            2, rule=fleet.rules.SGD(lr=1.0), entry=fleet.entries.CountFilterEntry(3)
-        )
+        self.rare = fleet.nn.Embedding(2, rule=fleet.rules.SGD(lr=1.0), entry=fleet.entries.CountFilterEntry(3))
         self.wide = nn.Linear(64, 300)
         self.last = nn.Linear(300, 1)
         self.register_buffer("seen", torch.arange(5.0))
 
     def forward(self, ids: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        deep = self.last(torch.tanh(self.wide(x))).squeeze(1)
-        return self.rows(ids).sum((1, 2)) + self.rare(ids % 50).sum((1, 2)) + deep
+        deep: torch.Tensor = self.last(torch.tanh(self.wide(x))).squeeze(1)
+        return deep + self.rows(ids).sum((1, 2)) + self.rare(ids % 50).sum((1, 2))
 
 
 def strategy(mode: str) -> fleet.DistributedStrategy:
@@ -54,6 +52,12 @@ def tell(name: str, text: object) -> None:
         print(text, file=file)
 
 
+def note_pid(name: str) -> None:
+    """Let the test know which process this is."""
+    Path(f"{name}.part").write_text(f"{os.getpid()}\n")
+    Path(f"{name}.part").replace(f"{name}.pid")
+
+
 def batch(step: int, worker: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The same for the same step of the same worker."""
     generator = torch.Generator().manual_seed(1000 * worker + step)
@@ -61,7 +65,7 @@ def batch(step: int, worker: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def counting(num_steps: int, changes: dict[int, int]) -> None:
-    """Each row counts how often it was pushed; nothing else is trained."""
+    """Each row counts how often it was pushed; nothing else is trained. Slow before the file `go`, if `--paced`."""
     model = fleet.distributed_model(
         fleet.nn.Embedding(1, rule=fleet.rules.SGD(lr=1.0), initializer=fleet.initializers.Constant(0.0))
     )
@@ -94,23 +98,28 @@ def training(num_steps: int, changes: dict[int, int]) -> None:
 
 def follow(step: int, changes: dict[int, int]) -> None:
     """Ask for what comes after this step, and see to it that it comes in the middle of the run."""
-    tell(f"steps-{fleet.worker_index()}", f"{step} {len(fleet.server_stats()) if step % 10 == 0 else ''}")
     if step in changes:
         fleet.reshard(servers=changes[step])
-    if changes and step in [at + 20 for at in changes]:
-        wanted = changes[step - 20]
+    if "--paced" in sys.argv:
+        if step > 60 and not Path("go").exists():
+            time.sleep(0.25)
+    elif step - 20 in changes:
         deadline = time.monotonic() + 60
-        while len(fleet.server_stats()) != wanted and time.monotonic() < deadline and "--hasty" not in sys.argv:
-            time.sleep(0.05)
+        while len(fleet.server_stats()) != changes[step - 20] and time.monotonic() < deadline:
+            time.sleep(0.02)
 
 
 def main(mode: str, num_steps: str, *changes: str) -> None:
     """Train, save, leave."""
     fleet.init(strategy=strategy(mode))
     if fleet.is_server():
+        note_pid(f"server-{os.environ.get('FLEET_LAYOUT', 0)}-{fleet.server_index()}")
         fleet.run_server()
         return
-    wanted = {int(at): int(servers) for at, _, servers in (change.partition(":") for change in changes if ":" in change)}
+    note_pid(f"worker-{fleet.worker_index()}")
+    wanted = {
+        int(at): int(servers) for at, _, servers in (change.partition(":") for change in changes if ":" in change)
+    }
     (training if mode == "sync" else counting)(int(num_steps), wanted)
     fleet.flush()
     fleet.barrier_worker()
@@ -118,7 +127,6 @@ def main(mode: str, num_steps: str, *changes: str) -> None:
         fleet.save_persistables("saved")
         tell("stats", fleet.server_stats())
     fleet.barrier_worker()
-    tell("life", os.environ.get("FLEET_LIFE"))
     fleet.stop_worker()
 
 

@@ -89,7 +89,8 @@ def present_layout(options: Options) -> Decided | None:
     if present is not None and not has_journal(options.durable, f"server-*-{present.number}"):
         layouts.remove()  # of a job that has ended in order
         return None
-    layouts.clear_given_up()
+    kept = 0 if present is None else present.number
+    layouts.clear_servers(lambda number: number != kept)
     if present is not None and (options.servers is not None or options.master is not None):
         raise UsageError(
             f"--durable {options.durable}: the job there has changed its number of servers to "

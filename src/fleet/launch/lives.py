@@ -100,6 +100,11 @@ class Lives:
             del self._due[child]
         return due
 
+    def forget(self, child: Child) -> None:
+        """It is needed no more: nobody waits for it, and nobody takes its place."""
+        self._due.pop(child, None)
+        self._away.pop(child, None)
+
     def put_off(self, child: Child, seconds: float) -> None:
         """Take its place later: it could not be done now."""
         self._due[child] = time.monotonic() + seconds

@@ -64,7 +64,8 @@ class Reshards:
             self._layouts.start(number, (), str(error))
             return []
         self._starting = number
-        log.warning("starting %d servers for layout %d, to take the place of those that run", num_servers, number)
+        kind = "server" if num_servers == 1 else "servers"
+        log.warning("starting %d new %s, to take the place of those that run", num_servers, kind)
         return made
 
     def begun(self, made: list[Started]) -> None:
@@ -88,9 +89,9 @@ class Reshards:
         self._starting = None
         return decided, gone
 
-    def clean(self) -> None:
-        """Remove what servers that have ended have left."""
-        self._layouts.clear_given_up()
+    def clean(self, layout: int) -> None:
+        """Remove what the servers of a layout have left, all of which have ended."""
+        self._layouts.clear_servers(lambda number: number == layout)
 
     def _why_not(self) -> str:
         layout = self._plan.layout

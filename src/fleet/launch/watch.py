@@ -91,8 +91,8 @@ class Attempt:
         self._guard = watchman
         self._chaos = chaos or Calm()
         self._reshards = reshards
-        self._past: set[int] = set()
-        """Layouts whose servers were told to stop."""
+        self._past: dict[int, float] = {}
+        """Layouts whose servers were told to stop, and when they are killed if they do not."""
         self._to_stop: dict[int, float] = {}
         """Layouts whose servers will be, and when."""
         self._events = plan.layout.round.news
@@ -182,7 +182,8 @@ class Attempt:
                     return self._end_in_vain(text)
                 case Child() if event.plan.role == "server" and event.plan.layout in (*self._past, *self._to_stop):
                     self._release(event)
-                    self._clean_past()
+                    if not self._servers_of(event.plan.layout) and self._reshards is not None:
+                        self._reshards.clean(event.plan.layout)
                 case Child(status=0) if event.plan.role == "server" and not lives.is_stopped_early(event):
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
                 case Child(status=0) if event.plan.role == "worker":
@@ -252,16 +253,25 @@ class Attempt:
         if (over := reshards.over()) is not None:
             decided, gone = over
             if decided.endpoints:
-                log.warning("%d servers serve from now on (layout %d)", len(decided.endpoints), decided.number)
+                log.warning("servers: %d from now on (layout %d)", len(decided.endpoints), decided.number)
             else:
                 log.warning("the servers stay as they are: %s", decided.abandoned)
             self._to_stop[gone] = time.monotonic() + (LINGER_S if decided.endpoints else 0.0)
+            for child in self._children:
+                if child.plan.role == "server" and child.plan.layout == gone:
+                    self.lives.forget(child)
         for layout in [one for one, at in self._to_stop.items() if time.monotonic() > at]:
             del self._to_stop[layout]
-            self._past.add(layout)
-            for child in self._running():
-                if child.plan.role == "server" and child.plan.layout == layout:
-                    child.signal(signal.SIGTERM)
+            self._past[layout] = time.monotonic() + GRACE_S
+            for child in self._servers_of(layout):
+                child.signal(signal.SIGTERM)
+        for layout in [one for one, at in self._past.items() if time.monotonic() > at]:
+            for child in self._servers_of(layout):
+                child.signal(signal.SIGKILL)
+
+    def _servers_of(self, layout: int) -> list[Child]:
+        """Those that still run."""
+        return [child for child in self._running() if child.plan.role == "server" and child.plan.layout == layout]
 
     def _drop_unstarted(self) -> None:
         """Forget the processes of a layout that could not be started."""
@@ -269,14 +279,6 @@ class Attempt:
         self._plan = replace(self._plan, processes=self._plan.processes[:number])
         for listed in (self._logs, self._logs_from, self._locks or []):
             del listed[number:]
-
-    def _clean_past(self) -> None:
-        """Remove what the servers of past layouts have left, once all of them have ended."""
-        if self._reshards is not None and not any(
-            child.is_running and child.plan.role == "server" and child.plan.layout in self._past
-            for child in self._children
-        ):
-            self._reshards.clean()
 
     def _not_orphans(self) -> set[int]:
         return {self._guard.pid, *self._guard.elders}

@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from typing import Any
 from fleet import env
 
 _ASKED = re.compile(r"asked-(\d+)\.json")
-_SERVER = re.compile(r"server-\d+-(\d+)(\.lock)?")
+_SERVER = re.compile(r"server-\d+(?:-(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,11 @@ class Layouts:
         """Remove it."""
         shutil.rmtree(self.moving(number), ignore_errors=True)
 
-    def clear_given_up(self) -> None:
-        """Remove what servers keep of layouts that do not hold: those that were given up, and those of the past."""
-        present = self.present()
-        kept = 0 if present is None else present.number
+    def clear_servers(self, is_past: Callable[[int], bool]) -> None:
+        """Remove what the servers of some layouts have kept; none of them runs any more."""
         for path in self.durable.glob("server-*"):
             match = _SERVER.fullmatch(path.name)
-            number = int(match[1]) if match else 0
-            if number != kept and path.is_dir() and self.folder.exists():
+            if match and path.is_dir() and is_past(int(match[1] or 0)):
                 shutil.rmtree(path, ignore_errors=True)
 
     def remove(self) -> None:

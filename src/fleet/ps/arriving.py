@@ -53,6 +53,7 @@ class Arriving:
 
     def __init__(self, core: Core, device: str) -> None:
         self._core = core
+        self._own = own_layout()
         self._device = device
         self._changed = threading.Condition()
         self._layout = 0
@@ -63,7 +64,7 @@ class Arriving:
     def answer(self, header: ps_pb2.ReshardRequest.Header) -> Reply:
         """Answer a call of `Reshard` about rows that come."""
         layouts = own_layouts()
-        if layouts is None or self._core.durability is None or header.layout != own_layout():
+        if layouts is None or self._core.durability is None or header.layout != self._own:
             raise UsageError(f"this server was not started for layout {header.layout}")
         folder = layouts.moving(header.layout)
         with self._changed:
@@ -117,8 +118,8 @@ class Arriving:
             core.state.begin(holdings, 0)
 
         durability.load(begin)
-        rows = sum(map(len, holdings.tables))
-        _log.info("took %d rows of %d servers in %.2f s", rows, num_sources, time.monotonic() - began_at)
+        num_rows = sum(map(len, holdings.tables))
+        _log.info("took %d rows of %d servers in %.2f s", num_rows, num_sources, time.monotonic() - began_at)
 
     def _adopt(self, num_sources: int, folder: Path) -> None:
         """Take what is left, and everything else: from now on this server can take the place of those before."""
@@ -134,7 +135,7 @@ class Arriving:
         for record in (record for records in sources for record in records[3:]):
             table, shards, rows = exported(record.parts[0])
             parts.append(rows_part(table, shards, only(rows, self._is_own)))
-        num_bytes = sum(memoryview(tensor).nbytes for part in parts for tensor in part.tensors)
+        num_bytes = sum(np.asarray(tensor).nbytes for part in parts for tensor in part.tensors)
         if num_bytes < SNAPSHOT_BYTES // 4:
             with core.gate.closed:
                 core.record(Kind.ADOPT, parts)

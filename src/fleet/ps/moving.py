@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 SILENCE_S = 30.0
 """How long a server waits for the next word of worker 0, which says how it goes on."""
 _GATE_S = 5.0
+_LOOK_S = 0.5
 _NOTED_AT_ONCE = 1 << 20
 
 Phase = ps_pb2.ReshardRequest.Phase
@@ -206,8 +207,8 @@ class Moving:
             presence.wait_for(
                 self._changed, lambda: this.is_written or bool(this.failure) or this.is_over, header.timeout_ms / 1000
             )
-            if this.failure or (this.is_over and not this.is_written):
-                return Reply(lost=this.failure or self._why_lost(this.number))
+            if lost := self._lost_now(this):
+                return Reply(lost=lost)
             return Reply(is_done=this.is_written, rows=this.rows)
 
     # In a thread of their own.
@@ -309,10 +310,10 @@ class Moving:
         """Give the move up if worker 0 says nothing for a while."""
 
         def watch() -> None:
-            while not this.is_over:
-                time.sleep(1.0)
+            while self._this is this:
+                time.sleep(_LOOK_S)
                 self._look(this)
-                if not this.is_over and time.monotonic() > this.heard_at + SILENCE_S:
+                if self._this is this and time.monotonic() > this.heard_at + SILENCE_S:
                     self._give_up(this, f"worker 0 has said nothing for {SILENCE_S:g} s")
 
         threading.Thread(target=watch, name="fleet-move-watch", daemon=True).start()
@@ -324,6 +325,11 @@ class Moving:
     def _taken(self) -> list[Taken]:
         state = self._core.state
         return [state.ledger.taken(worker) for worker in range(state.held.job.num_workers)]
+
+    def _lost_now(self, this: _Departure) -> str:
+        if this.is_over and not this.is_written:
+            return self._why_lost(this.number)
+        return this.failure
 
     def _why_lost(self, number: int) -> str:
         lost, why = self._lost

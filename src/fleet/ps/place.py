@@ -2,7 +2,7 @@
 
 A worker's model is bound to the placement that it declared when it joined. When the number of servers changes it goes
 on with that: what it sends is cut anew for the servers that there are, and what they answer is put together as if it
-came from those that there were. A worker that is started again declares the placement of today, and nothing is cut anew.
+came from those that there were. A worker that is started again declares the placement of today, and needs none of it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Recut:
 class Place:
     """Some servers, and the job as they hold it."""
 
-    transports: Sequence[Transport]
+    transports: list[Transport]
     job: JobSpec
     declared: JobSpec
     """As this worker declared it when it joined."""
@@ -176,7 +176,7 @@ def following(
         time.sleep(0.05)
     num_servers = len(later.endpoints)
     job = place.declared if num_servers == place.declared.num_servers else plan(num_servers)
-    return Place(connect(later.endpoints), job, place.declared, later.number, [0] * num_servers)
+    return Place(list(connect(later.endpoints)), job, place.declared, later.number, [0] * num_servers)
 
 
 def _rows(parts: Sequence[Tensor], order: torch.Tensor | None, width: int) -> Any:

@@ -10,7 +10,8 @@ from contextlib import suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from fleet.errors import CommunicationError, DeadlineError, FleetError, UsageError
+from fleet import env
+from fleet.errors import CommunicationError, DeadlineError, FleetError, NotReadyError, UsageError
 from fleet.observe.layouts import Layouts, own_layouts
 from fleet.ps.calls import Call
 from fleet.ps.client import GRACE_S, Client
@@ -44,7 +45,7 @@ def check_reshard(client: Client, num_servers: int) -> Layouts:
     layouts = own_layouts()
     if num_servers < 1:
         raise UsageError(f"fleet.reshard(): servers must be a whole number >= 1, got {num_servers}")
-    if layouts is None:
+    if layouts is None or env.FLEET_JOB_ID.text() is None:
         raise UsageError(
             "fleet.reshard() needs a durable job, whose servers keep a journal: fleetrun --durable DIR ..."
         )
@@ -68,6 +69,13 @@ def reshard(client: Client, num_servers: int) -> None:
                     f"the number of servers stays {client.num_servers}, after {NUM_ATTEMPTS} attempts: {error}"
                 ) from None
             _log.warning("the move to %d servers begins again: %s", num_servers, error)
+
+
+def give_up_former(worker: int) -> None:
+    """Give up what a former life of worker 0 has begun: servers that hold up pushes for it would go on doing so."""
+    layouts = own_layouts()
+    if worker == 0 and layouts is not None and (undecided := layouts.undecided) is not None:
+        layouts.decide(undecided, abandoned="worker 0 was started again meanwhile")
 
 
 class Background(threading.Thread):
@@ -106,13 +114,14 @@ class _Attempt:
         self._number = number
 
     def run(self) -> None:
-        client, began_at = self._client, time.monotonic()
-        old = self._place.transports
+        client, old = self._client, self._place.transports
         try:
             endpoints = self._started()
             assert client.plan is not None
             assert client.connect is not None
             self._new, job = client.connect(endpoints), client.plan(self._num_servers)
+            self._wait_for_servers()
+            began_at = time.monotonic()
             copied = self._until_done(Phase.COPY, old)
             self._until_done(Phase.FILL, self._new, job=job.to_json(), num_sources=len(old))
             self._wait_for_saves()
@@ -121,6 +130,7 @@ class _Attempt:
             rest = self._until_done(Phase.TAKE, old)
             self._until_done(Phase.ADOPT, self._new, num_sources=len(old))
             decided = self._layouts.decide(self._number, endpoints)
+            held_s = time.monotonic() - held_at
         except BaseException as error:
             decided = self._layouts.decide(self._number, abandoned=str(error) or repr(error))
             if not decided.endpoints:
@@ -132,8 +142,9 @@ class _Attempt:
         if not decided.endpoints:
             raise GivenUpError(decided.abandoned)
         _log.warning(
-            "%d servers instead of %d: %d rows in %.2f s while training went on, then %d more; pushes waited %.2f s",
-            *(self._num_servers, len(old), copied, bulk_s, rest, time.monotonic() - held_at),
+            "servers: %d instead of %d; %d rows moved in %.2f s while training went on, then %d in %.2f s while pushes "
+            "waited",
+            *(self._num_servers, len(old), copied, bulk_s, rest, held_s),
         )
 
     def _started(self) -> tuple[str, ...]:
@@ -148,6 +159,28 @@ class _Attempt:
         if refused:
             raise UsageError(f"fleet.reshard(): {refused}")
         return endpoints
+
+    def _wait_for_servers(self) -> None:
+        """Return when the new servers are there."""
+        calls = [
+            Call(
+                transport,
+                "Stats",
+                ps_pb2.StatsRequest.Header(),
+                (),
+                start_timeout_s(),
+                start_timeout_s(),
+                None,
+                self._is_decided,
+            )
+            for transport in self._new
+        ]
+        for call in calls:
+            with suppress(NotReadyError):  # it has no job
+                call.result()
+
+    def _is_decided(self) -> bool:
+        return self._layouts.decided(self._number) is not None
 
     def _wait_for_saves(self) -> None:
         deadline = time.monotonic() + BUSY_S
@@ -205,7 +238,8 @@ class _Attempt:
                 ],
                 **more,
             )
-            calls.append(Call(transport, "Reshard", header, (), rpc_timeout_s() + wait_s + GRACE_S, rpc_timeout_s()))
+            limit_s = wait_s + GRACE_S
+            calls.append(Call(transport, "Reshard", header, (), limit_s, rpc_timeout_s(), None, self._is_decided))
         replies: list[Any] = [call.result()[0] for call in calls]
         for reply in replies:
             if reply.lost:

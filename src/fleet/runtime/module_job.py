@@ -15,7 +15,7 @@ from fleet.collective.sync_batch_norm import synchronise
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
 from fleet.ps.optimizer import ServerOptimizer
-from fleet.ps.resharding import Background, check_reshard, wish_taker
+from fleet.ps.resharding import Background, check_reshard, give_up_former, wish_taker
 from fleet.ps.worker import has_left
 from fleet.runtime import saving, unstopped
 from fleet.runtime.join import start_worker
@@ -97,6 +97,7 @@ class ModuleJob:
         if strategy.sync_batch_norm and servers.who.num_workers > 1 and self._model is not None:
             synchronise(self._model, torch.device("cpu"), self._add_up)
         self._has_left = False
+        give_up_former(servers.who.index)
         servers.refresh()
         self._worker = start_worker(
             self._model,

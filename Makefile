@@ -135,6 +135,7 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/slow_link.py --json benchmarks/results/slow_link.json
 	$(BIN)/python benchmarks/static.py --json benchmarks/results/static.json
 	$(BIN)/python benchmarks/calls.py --json benchmarks/results/calls.json
+	$(BIN)/python benchmarks/tls.py --json benchmarks/results/tls.json
 
 # What runs in this process alone: of what a job's processes run, nothing would be counted.
 coverage: setup  ## Show which lines of src/fleet the tests in one process leave out

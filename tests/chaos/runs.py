@@ -58,51 +58,60 @@ def faults_of(mode: str, seed: int) -> str:
     return "; ".join([*clauses, "drop 1% rpc", f"repeat {rng.randint(1, 3)}% rpc"])
 
 
-def arguments_of(mode: str, seed: int, folder: Path, chaos: str | None) -> list[object]:
+def arguments_of(mode: str, seed: int, folder: Path, chaos: str | None, epochs: int) -> list[object]:
     """Those of fleetrun; without chaos the job is the undisturbed one."""
     faults = [] if chaos is None else ["--durable", folder / "kept", "--chaos", chaos, "--seed", seed]
-    size = ["--samples", NUM_SAMPLES, "--epochs", EPOCHS]
+    size = ["--samples", NUM_SAMPLES, "--epochs", epochs]
     snapshots = ["--snapshot_bytes", SNAPSHOT_BYTES if seed % 2 else 0]  # half of the runs see none
     job = [SCRIPT, "--mode", mode, *size, *snapshots, "--save", folder / "saved"]
     return ["--server_num", 2, "--worker_num", 2, "--log_dir", folder / "log", *faults, *job]
 
 
-def undisturbed(mode: str, folder: Path) -> str:
+def undisturbed(mode: str, folder: Path, epochs: int = EPOCHS) -> str:
     """The digest of a run that nothing happens to."""
-    result = _run(mode, 0, folder, None)
+    result = _run(mode, 0, folder, None, epochs)
     assert result.code == 0, result.err
     return digest_of(folder / "saved")
 
 
-def run(mode: str, seed: int, folder: Path, expected: str, *, keeps: bool = False) -> Outcome:
-    """Run the job under the faults of a seed; `expected` is the digest of an undisturbed synchronous run.
+def run(
+    mode: str,
+    seed: int,
+    folder: Path,
+    expected: str,
+    *,
+    chaos: str | None = None,
+    epochs: int = EPOCHS,
+    keeps: bool = False,
+) -> Outcome:
+    """Run the job under the faults of a seed, or those given; `expected` is the digest of an undisturbed sync run.
 
     The folder is removed, unless `keeps` or something was wrong.
     """
-    chaos = faults_of(mode, seed)
+    chaos = chaos or faults_of(mode, seed)
     began = time.monotonic()
     outcome = Outcome(mode, seed, chaos, 0.0)
     try:
-        result = _run(mode, seed, folder, chaos)
+        result = _run(mode, seed, folder, chaos, epochs)
     except AssertionError as error:  # it did not end
         outcome.problems.append(str(error).partition("\n")[0])
         outcome.said = str(error)
     else:
-        _judge(outcome, result, folder, expected)
+        _judge(outcome, result, folder, expected, epochs)
     outcome.seconds = time.monotonic() - began
     if not outcome.problems and not keeps:
         shutil.rmtree(folder)
     return outcome
 
 
-def _run(mode: str, seed: int, folder: Path, chaos: str | None) -> Result:
+def _run(mode: str, seed: int, folder: Path, chaos: str | None, epochs: int) -> Result:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     start = partial(fleetrun, cwd=folder, limit_s=LIMIT_S, warm=True)
-    return start(*arguments_of(mode, seed, folder, chaos), environ=ENVIRON)
+    return start(*arguments_of(mode, seed, folder, chaos, epochs), environ=ENVIRON)
 
 
-def _judge(outcome: Outcome, result: Result, folder: Path, expected: str) -> None:
+def _judge(outcome: Outcome, result: Result, folder: Path, expected: str, epochs: int) -> None:
     if result.code != 0:
         outcome.problems.append(f"exit code {result.code}")
     report = folder / "log" / "chaos.json"
@@ -117,17 +126,17 @@ def _judge(outcome: Outcome, result: Result, folder: Path, expected: str) -> Non
         outcome.digest = digest_of(folder / "saved")
         if outcome.mode == "sync" and outcome.digest != expected:
             outcome.problems.append("the final tables are not those of the undisturbed run")
-        outcome.problems += _wrong_counts(outcome.mode, folder)
+        outcome.problems += _wrong_counts(outcome.mode, folder, epochs)
         if left := [path.name for path in (folder / "kept").glob("*/*") if path.name != "lock"]:
             outcome.problems.append(f"files are left in the folder of --durable: {', '.join(sorted(left))}")
     if outcome.problems:
         outcome.said = result.err
 
 
-def _wrong_counts(mode: str, folder: Path) -> list[str]:
+def _wrong_counts(mode: str, folder: Path, epochs: int) -> list[str]:
     """Samples that did not count once in each epoch."""
     found, once = times_trained(folder / "saved"), COUNTS[mode]
-    visits = range(EPOCHS * NUM_SAMPLES)
+    visits = range(epochs * NUM_SAMPLES)
     wrong = [visit for visit in visits if found.get(visit) != once]
     if not wrong and len(found) == len(visits):
         return []

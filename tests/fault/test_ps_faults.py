@@ -26,7 +26,7 @@ from fleet import checkpoint
 from fleet.errors import CheckpointError, CommunicationError, DeadlineError, NotReadyError
 from fleet.net import Endpoint, Hold
 from fleet.ps import client
-from fleet.ps.client import Gradients
+from fleet.ps.gradients import Gradients
 from fleet.ps.grpc_server import GrpcServer
 from fleet.ps.service import Service
 from support.jobs import running, script

@@ -11,7 +11,9 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,6 +22,7 @@ from fleet.ps.service import Service
 from support import rejoin_job, rejoin_run
 from support.jobs import LIMIT_S, Process, running
 from support.processes import wait_until
+from support.sweeps import sweep
 from support.training import exported, served
 
 pytestmark = pytest.mark.timeout(300)
@@ -67,15 +70,16 @@ class Workers:
 
     def kill(self, index: int) -> None:
         """Kill one and start it again, if it has not ended by itself."""
-        if self.present[index].poll() is not None or self.has_failed():
+        if self.present[index].poll() not in (None, -signal.SIGKILL):
             return
-        os.kill(self.present[index].pid, signal.SIGKILL)
+        if self.present[index].poll() is None:
+            os.kill(self.present[index].pid, signal.SIGKILL)
         self.present[index].wait(LIMIT_S)
         self.present[index] = self._start(index)
 
     def has_failed(self) -> bool:
         """Whether one has ended in error; `finish` says how."""
-        return any(process.poll() for process in self.present)
+        return any(process.poll() not in (None, 0, -signal.SIGKILL) for process in self.present)
 
     def revive(self) -> None:
         """Start those again that were killed, until all have ended."""
@@ -104,7 +108,7 @@ def wait_for_any(processes: Sequence[Process]) -> None:
 
 def counts(services: Sequence[Service], num_workers: int) -> dict[int, float]:
     """How often each sample was trained on."""
-    found = {}
+    found: dict[int, float] = {}
     for service in services:
         rows = exported(service)
         found |= {int(key): float(value[0]) for key, value in zip(rows["keys"], rows["values"], strict=True)}
@@ -117,6 +121,11 @@ def pushes(services: Sequence[Service]) -> int:
     return sum(ledger.history(worker)[0] for worker in range(len(ledger._workers)))
 
 
+def has_come(services: Sequence[Service], workers: Workers, num_pushes: int) -> bool:
+    """Whether so many steps were made, or never will."""
+    return pushes(services) >= num_pushes or workers.has_failed()
+
+
 EVERY_SAMPLE = {rejoin_job.FIRST_KEY + sample: float(rejoin_job.NUM_EPOCHS) for sample in range(rejoin_job.NUM_SAMPLES)}
 
 
@@ -126,11 +135,8 @@ def run(arguments: Sequence[str], num_workers: int, seed: int, num_kills: int = 
     with served(1) as (endpoints, services), ExitStack() as stack:
         workers = Workers(stack, endpoints, num_workers, arguments)
         for moment in sorted(rng.sample(range(8, NUM_BATCHES - 8), num_kills)):
-            wait_until(
-                lambda moment=moment: pushes(services) >= moment or workers.has_failed(),
-                LIMIT_S,
-                f"{moment} pushes",
-            )
+            reached = partial(has_come, services, workers, moment)
+            wait_until(reached, LIMIT_S, f"{moment} pushes")
             workers.kill(rng.randrange(num_workers))
         workers.finish()
         lives = [Path(f"{os.environ['FLEET_DURABLE']}/../lives-{index}").read_text() for index in range(num_workers)]
@@ -140,19 +146,29 @@ def run(arguments: Sequence[str], num_workers: int, seed: int, num_kills: int = 
         return counts(services, num_workers if arguments[0] in ("sync", "geo") else 1)
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("how", [(), ("ahead",), ("merged",)])
-@pytest.mark.parametrize("mode", ["sync", "async", "half", "geo"])
+MODES = ["sync", "async", "half", "geo"]
+SAMPLE = [("sync", ("ahead",)), ("async", ()), ("async", ("merged",)), ("half", ("merged",)), ("geo", ("ahead",))]
+
+
+@pytest.mark.parametrize(
+    ("mode", "how", "seed"),
+    sweep(
+        MODES,
+        [(), ("ahead",), ("merged",)],
+        range(4),
+        sample=lambda mode, how, seed: (mode, how) in SAMPLE and not seed,
+    ),
+)
 def test_each_sample_counts_once(mode: str, how: tuple[str, ...], seed: int) -> None:
     assert run([mode, "samples", *how], 1, seed) == EVERY_SAMPLE
 
 
-@pytest.mark.parametrize("kind", ["loader", "stream"])
+@pytest.mark.parametrize("kind", sweep(["loader", "stream"], sample=lambda kind: kind == "loader"))
 def test_each_sample_of_other_data_counts_once(kind: str) -> None:
     assert run(["async", kind], 1, 5) == EVERY_SAMPLE
 
 
-@pytest.mark.parametrize("mode", ["sync", "async", "half", "geo"])
+@pytest.mark.parametrize("mode", sweep(MODES, sample=lambda mode: mode in ("sync", "async")))
 def test_workers_meet_one_that_was_started_again(mode: str, tmp_path: Path) -> None:
     found = run([mode, "padded", "meets"], 2, 3, num_kills=3)
     assert found == EVERY_SAMPLE or mode == "geo"  # there, what a worker has learned goes to the servers by and by
@@ -197,3 +213,32 @@ def test_a_run_whose_workers_die_comes_to_the_same_bits(style: str, deaths: list
         assert torch.equal(got[name], value), name
     for what in ("lrs", "losses"):
         assert told_in(tmp_path / "disturbed", what) == told_in(tmp_path / "undisturbed", what)
+
+
+def test_a_step_goes_on_without_a_worker_until_it_is_back() -> None:
+    done: list[list[list[int]]] = [[], []]
+
+    class Noting(Service):
+        """A server that notes with whose pushes each step was done."""
+
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            step = self.state.step
+
+            def noting(updates: Sequence[Any], *more: Any) -> int:
+                done[number].append([update.worker for update in updates])
+                return step(updates, *more)
+
+            self.state.step = noting  # type: ignore[method-assign, assignment]
+
+    with served([Noting(0), Noting(1)]) as (endpoints, services), ExitStack() as stack:
+        workers = Workers(stack, endpoints, 2, ["sync", "stream", "absent"])
+        wait_until(lambda: [0] in done[0][-3:] or workers.has_failed(), LIMIT_S, "a step without worker 1")
+        workers.kill(1)
+        workers.finish()
+        assert [services[0].state.ledger.history(worker)[0] for worker in range(2)] == [NUM_BATCHES // 2] * 2
+    assert done[0] == done[1]  # the same steps on both servers
+    alone = [step for step, of in enumerate(done[0]) if of == [0]]
+    assert alone
+    assert [0, 1] in done[0][alone[-1] :], "worker 1 did not come back"
+    assert done[0][-1] == [1]  # it has the rest to itself

@@ -24,6 +24,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from fleet.ps import durability
 from fleet.ps.journal import writer
@@ -109,23 +110,19 @@ def _leave(folder: Path, mode: str, snapshot_bytes: int) -> tuple[Path, Path]:
 
 @contextmanager
 def _nothing_dropped() -> Iterator[None]:
-    drop = writer.Journal.drop_before
-    writer.Journal.drop_before = lambda _, lsn: None  # type: ignore[method-assign]  # noqa: ARG005
-    try:
+    with mock.patch.object(writer.Journal, "drop_before"):
         yield
-    finally:
-        writer.Journal.drop_before = drop  # type: ignore[method-assign]
 
 
 @contextmanager
 def _small_files(snapshot_bytes: int) -> Iterator[None]:
     """Segments of a few records, and snapshots that are written in small portions while training goes on."""
-    before = writer.SEGMENT_BYTES, durability.SNAPSHOT_BYTES, durability.portions
-    writer.SEGMENT_BYTES, durability.SNAPSHOT_BYTES, durability.portions = 3_000, snapshot_bytes, _slow_portions
-    try:
+    with (
+        mock.patch.object(writer, "SEGMENT_BYTES", 3_000),
+        mock.patch.object(durability, "SNAPSHOT_BYTES", snapshot_bytes),
+        mock.patch.object(durability, "portions", _slow_portions),
+    ):
         yield
-    finally:
-        writer.SEGMENT_BYTES, durability.SNAPSHOT_BYTES, durability.portions = before
 
 
 def _slow_portions(_holdings: object, _table: int) -> Iterator[tuple[int, int]]:

@@ -26,7 +26,7 @@ from fleet.ps import wire
 from fleet.ps.proto import ps_pb2
 from fleet.ps.status import TOKEN_KEY
 from support import raw_http2
-from support.fuzz_requests import JOB, NUM_DENSE, WIDTH, requests, right
+from support.fuzz_requests import CUT, JOB, NUM_DENSE, WIDTH, end_of_cut, requests, right
 from support.serving import REAL, TOKEN, ServerProcess, is_serving, server_process, status_of
 
 Outcomes = Counter[tuple[str, str]]
@@ -71,10 +71,12 @@ class Fuzz:
         while time.monotonic() < end:
             self._raw(number, end)
             self._check()
+            self._call("Cut", end_of_cut(CUT, self._caller))
             for method in wire.METHODS:
                 if time.monotonic() < end:
                     self._batch(method, number)
                     self._check()
+                    self._call("Cut", end_of_cut(CUT, self._caller))
             number += 1
 
     def finish(self) -> None:

@@ -30,7 +30,7 @@ from support.serving import REAL, TOKEN, ServerProcess, is_serving, server_proce
 Outcomes = Counter[tuple[str, str]]
 LIMIT_S = 60.0
 # Calls that a changed number lets wait for what never comes; they change nothing, however they end.
-WAITING = {"Pull": 0.2, "Meet": 0.2, "Save": 1.0}
+WAITING = {"Pull": 0.2, "Meet": 0.2, "Save": 1.0, "Cut": 0.5}
 METHODS = tuple(method for method in wire.METHODS if method != "Leave")  # the last worker's ends the server
 KEYS = np.array([1, 2, 2**62, -5, 7], np.int64)
 
@@ -77,6 +77,8 @@ class Mutated:
             self.failures.setdefault(f"{method}: {code.name} {details}", request.hex())
         if is_taken and method not in WAITING and method != "Load":  # there is nothing to load
             self._apply(method, request)
+        if method == "Cut" and code in (grpc.StatusCode.OK, grpc.StatusCode.DEADLINE_EXCEEDED):
+            self._drop_cut(request)
         if is_taken and method == "Declare":
             self._greet()  # somebody may have become a former life
         if (wrong := self._differs()) is not None:
@@ -147,6 +149,13 @@ class Mutated:
             self._reference.handle(method, *wire.decode(f"{method}Request", request))
         except FleetError as error:
             raise AssertionError(f"the server took a {method} that is refused here: {error}\n{request.hex()}") from None
+
+    def _drop_cut(self, request: bytes) -> None:
+        """Open the door to pushes again, which a cut that is being made has shut."""
+        header: Any = wire.decode("CutRequest", request)[0]
+        header.phase = ps_pb2.CutRequest.DROP
+        code, details, _ = self._call("Cut", wire.encode("CutRequest", header, ()), LIMIT_S)
+        assert code is grpc.StatusCode.OK, f"a right Cut was answered with {code.name}: {details}"
 
     def _both(self, method: str, header: Message, tensors: wire.Tensors) -> list[Any]:
         """Make a right call to both; both headers of the answers."""

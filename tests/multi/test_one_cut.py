@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from operator import lt
 from pathlib import Path
 
 import pytest
 
+from fleet import checkpoint
 from fleet.net import Endpoint
 from support.cut_job import CountingJob
 from support.serving import REAL, server_process
@@ -37,8 +39,11 @@ def test_a_save_in_the_middle_of_a_run_is_one_moment(
 ) -> None:
     job = CountingJob(endpoints, mode, num_workers)
     wrong: list[str] = []
+    steps = (0,) * num_workers
     with job.run() as worker:
         for number in range(num_saves):
             saved = job.save(worker, number, tmp_path / "saved")
             wrong += [f"save {number}: {text}" for text in job.check(saved)]
+            before, steps = steps, checkpoint.read_manifest(saved).steps
+            assert all(map(lt, before, steps)), f"nobody trained in between: {before}, then {steps}"
     assert not wrong, f"{len(wrong)} signs of different moments, such as {wrong[:8]}"

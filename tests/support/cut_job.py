@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from operator import ge
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import fleet
 from fleet import _native, checkpoint
 from fleet.net import Endpoint
 from fleet.ps import keys
+from support.processes import wait_until
 from support.training import Trainer, joined, started, strategy
 
 WIDTH = 2
@@ -29,6 +31,8 @@ NUM_EACH = 64
 LR = 0.125
 K_STEPS = 2
 SAVE_STEPS = 3
+# More than a worker may have in its queue, or in geo mode before it sends something.
+NEW_STEPS = 6
 TABLES = ("ads", "users")
 
 
@@ -52,7 +56,8 @@ class Net(nn.Module):
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """A loss whose gradients are all 1."""
-        return self.ads(ids).sum() + self.users(ids).sum() + self.first.sum() + self.second.sum()
+        loss: torch.Tensor = self.ads(ids).sum() + self.users(ids).sum() + self.first.sum() + self.second.sum()
+        return loss
 
 
 class CountingJob:
@@ -64,6 +69,7 @@ class CountingJob:
         self.num_servers = len(endpoints)
         self._endpoints = endpoints
         self._is_over = threading.Event()
+        self._num_steps = [0] * num_workers
 
     @contextmanager
     def run(self) -> Iterator[Trainer]:
@@ -93,9 +99,11 @@ class CountingJob:
             yield one
 
     def save(self, one: Trainer, number: int, folder: Path) -> Path:
-        """Some more steps of worker 0, and its save so far."""
+        """A save by worker 0, when it and all others have made some more steps."""
+        wanted = [done + NEW_STEPS for done in self._num_steps[1:]]
         for step in range(SAVE_STEPS * number, SAVE_STEPS * (number + 1)):
             self._step(one, step)
+        wait_until(lambda: all(map(ge, self._num_steps[1:], wanted)), 60, "steps of the others")
         saved = one.fleet.save_persistables(folder)
         assert saved is not None
         return saved
@@ -108,12 +116,10 @@ class CountingJob:
         one.model(ids).backward()
         one.optimizer.step()
 
-    def _train(self, one: Trainer) -> int:
-        number = 0
+    def _train(self, one: Trainer) -> None:
         while not self._is_over.is_set():
-            self._step(one, number)
-            number += 1
-        return number
+            self._step(one, self._num_steps[one.index])
+            self._num_steps[one.index] += 1
 
     def check(self, folder: Path) -> list[str]:
         """What a checkpoint holds that is not of one moment; nothing if all is."""

@@ -21,6 +21,7 @@ from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import DenseBlock, DenseSpec, JobSpec, TableSpec
 
 WIDTH = 8
+CUT = 7
 NUM_DENSE = 100
 NUM_WORKERS = 3
 JOB = JobSpec(
@@ -90,7 +91,15 @@ def right(method: str, caller: ps_pb2.Caller) -> tuple[Any, list[NDArray[Any]]]:
         tensors = [keys, rows, keys, rows, dense]
     elif method in ("Save", "Load"):
         header.folder = "saved"
+    elif method == "Cut":
+        header.cut = CUT
     return header, tensors
+
+
+def end_of_cut(name: int, caller: ps_pb2.Caller) -> bytes:
+    """A request that lets pushes in again, which a cut may have shut out."""
+    header = ps_pb2.CutRequest.Header(caller=caller, cut=name, phase=ps_pb2.CutRequest.DROP)
+    return wire.encode("CutRequest", header, ())
 
 
 def _random(method: str, caller: ps_pb2.Caller) -> st.SearchStrategy[bytes]:
@@ -124,6 +133,8 @@ def _one_value(field: FieldDescriptor, method: str, caller: ps_pb2.Caller) -> st
         # How long a server may keep a thread for us; more would only make this slow.
         "timeout_ms": lambda: st.integers(0, 20),
         "folder": lambda: st.sampled_from(_FOLDERS),
+        "cut": lambda: st.sampled_from([0, CUT]),
+        "phase": lambda: st.integers(0, 5),
         "job": _jobs,
         # Worker 2 is the one whose calls shall work: nobody else declares for it, and it never leaves. (When all have
         # left the server ends, as it should.)
@@ -146,6 +157,8 @@ def _one_value(field: FieldDescriptor, method: str, caller: ps_pb2.Caller) -> st
         return st.one_of(st.sampled_from(_ODD_FLOATS), st.floats())
     if field.type == FieldDescriptor.TYPE_STRING:
         return st.one_of(st.sampled_from(_ODD_TEXTS), st.text(max_size=20))
+    if field.enum_type is not None:
+        return st.sampled_from([value.number for value in field.enum_type.values])
     if field.type == FieldDescriptor.TYPE_BYTES:
         return st.binary(max_size=200)
     most = 2**32 - 1 if field.type == FieldDescriptor.TYPE_UINT32 else 2**64 - 1

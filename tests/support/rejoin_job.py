@@ -5,6 +5,8 @@ It may be killed and started again at any moment; the file `lives` gets a line f
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -26,6 +28,8 @@ def strategy(mode: str, how: set[str]) -> fleet.DistributedStrategy:
     made.a_sync_configs.half_async = mode == "half"
     if mode == "geo":
         made.a_sync_configs.k_steps = 3
+    if "absent" in how:
+        made.wait_for_workers_s = 4.0
     if "merged" in how:
         made.a_sync_configs.max_merge_var_num = 3
     return made
@@ -37,7 +41,8 @@ def data_of(kind: str) -> Any:
     if kind == "samples":
         return fleet.data.shard(keys, batch_size=BATCH_SIZE, shuffle=True, uneven="join")
     if kind == "loader":
-        loader = torch.utils.data.DataLoader(keys.tolist(), batch_size=BATCH_SIZE, shuffle=True)
+        samples: Any = keys.tolist()
+        loader: Any = torch.utils.data.DataLoader(samples, batch_size=BATCH_SIZE, shuffle=True)
         return fleet.data.shard(loader, uneven="join")
 
     def read() -> Iterator[torch.Tensor]:
@@ -57,16 +62,21 @@ def train(mode: str, kind: str, how: set[str]) -> None:
     fleet.init_worker()
     with Path(f"lives-{fleet.worker_index()}").open("a") as file:
         print(fleet.steps_done(), file=file)
+    if fleet.steps_done():
+        Path("back").touch()
     data = data_of(kind)
-    num_batches = 0
     for epoch in range(NUM_EPOCHS):
         batches = fleet.prefetch(data, model) if "ahead" in how else data
         for ids in batches:
             optimizer.zero_grad()
             (-model(ids).sum()).backward()
+            if "absent" in how and fleet.worker_index() == 1 and fleet.steps_done() == 5 and not Path("dead").exists():
+                Path("dead").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
             optimizer.step()
-            num_batches += 1
             time.sleep(0.004)
+            while "absent" in how and fleet.steps_done() > 15 and not Path("back").exists():
+                time.sleep(0.01)
         if "meets" in how:
             counted = fleet.util.all_reduce(1)
             assert counted == fleet.worker_num(), counted

@@ -37,6 +37,15 @@ def test_round_trip() -> None:
     assert Manifest.from_text(MANIFEST.to_text(), "m") == MANIFEST
 
 
+def test_it_says_which_moment_it_is_of_where_that_is_known() -> None:
+    made = replace(MANIFEST, steps=(1200, 1187), versions=(2387, 2387))
+    assert Manifest.from_text(made.to_text(), "it") == made
+    assert "steps" not in json.loads(MANIFEST.to_text())  # as those of earlier versions
+    assert Manifest.from_text(MANIFEST.to_text(), "it").steps == ()
+    with pytest.raises(CheckpointError, match="steps"):
+        Manifest.from_text(replace(MANIFEST, steps=(-1,)).to_text(), "it")
+
+
 def test_it_is_stable_json_that_says_what_it_is() -> None:
     found = json.loads(MANIFEST.to_text())
     assert found["format"] == "fleet-checkpoint"

@@ -14,7 +14,8 @@ import torch
 from fleet import checkpoint
 from fleet.errors import CheckpointError, UsageError
 from fleet.ps import cut, cutting, door, entries, initializers, keys, rules, saves
-from fleet.ps.client import Client, Gradients, TablePush
+from fleet.ps.client import Client
+from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.grpc_client import GrpcTransport
 from fleet.ps.ledger import Taken
 from fleet.ps.proto import ps_pb2
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from fleet.net import Endpoint
+    from fleet.ps.holdings import Holdings
     from fleet.ps.wire import Tensors
 
 TABLE = TableSpec("ads", 2, rules.SGD(lr=1.0), initializers.Constant(0.0), entries.AlwaysEntry())
@@ -159,6 +161,24 @@ def test_the_door_opens_by_itself(
     assert ask(service, Phase.TAKE, hold(service, name=9), name=9).is_done
     wait_until(lambda: service._cuts._cut is None, 20, "the end of the cut")
     assert save(service, checkpoint.begin(tmp_path / "saved"), 9).lost == "it waited 1 s for the next word of worker 0"
+
+
+def test_a_copy_may_take_its_time(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    push(service, 0, 1)
+    taken, real = hold(service), saves.copied
+
+    def slowly(holdings: Holdings) -> Any:
+        timer = service._cuts._timer
+        assert timer is not None
+        started(lambda: timer.function(*timer.args))  # its time comes just now
+        (late,) = started(lambda: push(service, 1, 1))
+        assert late.result(20).is_held  # nobody waits in vain for longer than a call may take
+        return real(holdings)
+
+    monkeypatch.setattr(cut, "copied", slowly)
+    monkeypatch.setattr(door, "WAIT_S", 0.05)
+    assert ask(service, Phase.TAKE, taken).is_done
+    assert saved(service, tmp_path) == [1, 0]
 
 
 def test_of_two_cuts_one_waits(service: Service, tmp_path: Path) -> None:

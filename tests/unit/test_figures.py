@@ -85,6 +85,35 @@ def tables() -> list[tuple[str, str]]:
     ]
 
 
+def tls() -> list[tuple[str, str]]:
+    both = {case["case"]: case for case in cases("tls")}
+    times = {mode: case["cpu_ms_per_batch"] for mode, case in both.items()}
+    more = {mode: f"{case['cpu_tls_over_plain'] - 1:.0%}" for mode, case in both.items()}
+    return [
+        (PAGE, f"compute {times['async']['TLS']:.1f} ms for a batch instead of {times['async']['plain']:.1f} in async"),
+        (PAGE, f"and {times['sync']['TLS']:.1f} instead of {times['sync']['plain']:.1f} in sync mode, "),
+        (PAGE, f"{more['async']} and {more['sync']} more"),
+        ("docs/fleetrun.md", f"takes {more['sync']} to {more['async']} more CPU time with TLS"),
+    ]
+
+
+def journal() -> list[tuple[str, str]]:
+    ratio = {case["case"]: f"{case['over_no_journal']:.3f}" for case in cases("journal")}
+    size = next(case["bytes_per_step"] for case in cases("journal") if case["case"] == "async os")
+    (recovery,) = cases("recovery")
+    took = f"recovered after {recovery['median_recovery_s']:.1f} s, and answers the first push "
+    away = f"{recovery['median_away_s']:.1f} s after the kill"
+    return [
+        (PAGE, f"| `os` | {ratio['async os']} of the samples/s without a journal | {ratio['sync os']} |"),
+        (PAGE, f"| `interval` | {ratio['async interval']} | {ratio['sync interval']} |"),
+        (PAGE, f"| `always` | {ratio['async always']} | {ratio['sync always']} |"),
+        (PAGE, f"a worker's step is {size / 1e6:.1f} MB in the journals"),
+        (PAGE, took + away),
+        ("docs/guarantees.md", f"{recovery['median_recovery_s']:.1f} s"),
+        ("docs/guarantees.md", f"{recovery['median_away_s']:.1f} s"),
+    ]
+
+
 def others() -> list[tuple[str, str]]:
     static, start = medians("static"), medians("launch")
     return [
@@ -94,6 +123,6 @@ def others() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("page", "text"), [*clicks(), *collective(), *tables(), *others()])
+@pytest.mark.parametrize(("page", "text"), [*clicks(), *collective(), *tables(), *tls(), *journal(), *others()])
 def test_a_figure_is_that_of_its_file(page: str, text: str) -> None:
     assert text in re.sub(r"\s+", " ", (ROOT / page).read_text())

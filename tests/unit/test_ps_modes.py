@@ -20,7 +20,7 @@ import fleet
 from fleet.errors import UsageError
 from fleet.nn import Embedding
 from fleet.ps import modes
-from fleet.ps.client import Gradients
+from fleet.ps.gradients import Gradients
 from fleet.ps.modes.eventual import Async
 from fleet.ps.service import Service
 from fleet.ps.transport import LocalTransport

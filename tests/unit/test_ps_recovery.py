@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import torch
 
-from fleet.errors import UsageError
+from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.ps import durability
 from fleet.ps.entries import CountFilterEntry
 from fleet.ps.journal import writer
-from fleet.ps.journal.files import segments_in, snapshots_in
+from fleet.ps.journal.files import segments_in, snapshots_in, write_all
 from fleet.ps.journal.records import JournalError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server import make_service
@@ -157,6 +157,54 @@ def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pyt
         assert everything(service) == before
         one.model.eval()
         one.model(torch.arange(6).reshape(2, 3))
+
+
+def test_a_checkpoint_that_cannot_be_kept_stops_pushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the server has now is not what its journal says: nothing may be added to that."""
+    with served(1) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(5)
+        one.fleet.save_persistables(tmp_path / "saved")
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(3)
+        with monkeypatch.context() as patch:
+            patch.setattr(writer, "write_all", _full)
+            with pytest.raises(CheckpointError, match=r"was loaded, but could not be kept: .*No space left on device"):
+                one.fleet.load_model(tmp_path / "saved")
+        with pytest.raises(CommunicationError, match="was loaded, but could not be kept"):
+            one.train(3, 5)
+            one.worker.policy.flush()
+        one.fleet.load_model(tmp_path / "saved")
+        copy = died(tmp_path / "server-0", tmp_path)
+    assert everything(recovered(copy)) == everything(service)
+
+
+def test_a_server_that_comes_back_to_a_full_disk_waits_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints) as one:
+        one.train(3)
+        copy = died(tmp_path / "server-0", tmp_path)
+    num_tries = 0
+
+    def full_at_first(file: int, buffers: Any) -> None:
+        nonlocal num_tries
+        num_tries += 1
+        _full(file, buffers) if num_tries < 3 else write_all(file, buffers)
+
+    monkeypatch.setattr(durability, "ROOM_PAUSE_S", 0.01)
+    monkeypatch.setattr(writer, "write_all", full_at_first)
+    assert everything(recovered(copy)) == everything(service)
+    assert num_tries == 3
+    assert caplog.text.count("waiting for up to 60 s until this server can serve: nothing can be changed") == 1
+
+
+def test_a_server_does_not_begin_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "write_all", _full)
+    with pytest.raises(CommunicationError, match="No space left on device"):
+        Service(journal=(tmp_path / "server-0", "OS"))
 
 
 def _full(file: int, buffers: Any) -> None:

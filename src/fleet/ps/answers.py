@@ -18,7 +18,7 @@ class Answers:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._file: int | None = None
         self._known: dict[str, Any] = {}
         if path.exists():
@@ -40,7 +40,7 @@ class Answers:
     def remove(self) -> None:
         """Delete the file: the job is over for this worker."""
         self.close()
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let go of the file, which stays."""
@@ -51,17 +51,17 @@ class Answers:
     def _open(self) -> int:
         if self._file is None:
             try:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             except OSError as error:
                 raise UsageError(
-                    f"FLEET_DURABLE: cannot write {self._path}: {error.strerror}; give a folder that workers can write"
+                    f"FLEET_DURABLE: cannot write {self.path}: {error.strerror}; give a folder that workers can write"
                 ) from error
             self._read(self._file)
         return self._file
 
     def _read(self, file: int) -> None:
-        data = self._path.read_bytes()
+        data = self.path.read_bytes()
         end = 0
         while (stop := data.find(b"\n", end)) >= 0:
             crc, _, text = data[end:stop].partition(b" ")

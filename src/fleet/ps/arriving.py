@@ -19,7 +19,7 @@ import numpy as np
 
 from fleet import _native
 from fleet.checkpoint import BlockData
-from fleet.errors import FleetError, UsageError
+from fleet.errors import CommunicationError, FleetError, UsageError
 from fleet.observe.layouts import own_layout, own_layouts
 from fleet.ps import presence, storage
 from fleet.ps.durability import SNAPSHOT_BYTES
@@ -128,6 +128,9 @@ class Arriving:
         assert durability is not None
         sources = [list(_records(folder / f"rest-{source}")) for source in range(num_sources)]
         states = [json.loads(records[1].parts[0].header) for records in sources]
+        versions = {int(state["rounds"]["version"]) for state in states}
+        if holdings.job.mode == "sync" and len(versions) > 1:  # somebody has left some of them, and not yet the others
+            raise CommunicationError(f"the servers were at different steps: {sorted(versions)}")
         is_spoiled = any(json.loads(records[0].parts[0].header)["is_spoiled"] for records in sources)
         places = [_Place(JobSpec.from_json(state["job"]), int(state["server"])) for state in states]
         head = {"state": _merged(states), "is_spoiled": is_spoiled, "is_started": all(s["is_started"] for s in states)}

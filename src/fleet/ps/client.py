@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import CommunicationError, MovedError, UsageError
 from fleet.ps.calls import Call, Voice, results
+from fleet.ps.gradients import Gradients
 from fleet.ps.meters import measured
 from fleet.ps.outbox import own_outbox
 from fleet.ps.patience import is_durable, rpc_timeout_s, start_timeout_s, step_timeout_s
-from fleet.ps.pending import Answers, Gradients, Pending, PendingPull, Sent, TablePush
+from fleet.ps.pending import Answers, Pending, PendingPull, Sent
 from fleet.ps.place import Place, following
 from fleet.ps.proto import ps_pb2
 from fleet.ps.waiting import voice_of
@@ -34,8 +35,6 @@ GRACE_S = 10.0
 LEAVE_S = 5.0
 # The same where a server that does not answer will be back.
 DURABLE_LEAVE_S = 30.0
-
-__all__ = ["GRACE_S", "Client", "Gradients", "Pending", "PendingPull", "TablePush"]
 
 _log = logging.getLogger(__name__)
 
@@ -62,10 +61,14 @@ class Client:
         self._sequence = 0
         self.model_dir = ""
         """The checkpoint that the servers began with; empty if they began anew."""
+        self.run = 0
+        """Drawn by server 0 when the job began."""
         self.resumed_steps = 0
         """How many steps of this worker the servers had when it joined: those of its former lives."""
         self.resumed_position = b""
         """Where its data was then."""
+        self.absent_after_s = 0.0
+        """How long a synchronous step waits for a worker before it is done without; 0: until the wait itself ends."""
         self.position: Callable[[], bytes] | None = None
         """Asked when a step is made: where the worker's data is."""
         self._outbox = own_outbox(worker)
@@ -119,13 +122,18 @@ class Client:
             def header(server: int) -> ps_pb2.DeclareRequest.Header:
                 caller = self.caller(server)
                 return ps_pb2.DeclareRequest.Header(
-                    caller=caller, job=text, server_index=server, life=self._life, run=run
+                    caller=caller,
+                    job=text,
+                    server_index=server,
+                    life=self._life,
+                    run=run,
+                    absent_after_ms=int(1000 * self.absent_after_s),
                 )
 
             return [reply for reply, _ in self.ask("Declare", header, timeout_s=start_timeout_s(), servers=servers)]
 
         replies = declare([0])
-        self._incarnation = replies[0].incarnation
+        self._incarnation, self.run = replies[0].incarnation, replies[0].run
         replies += declare(range(1, self.num_servers), replies[0].run)
         self.place.instances[:] = [reply.instance for reply in replies]
         return replies
@@ -153,6 +161,7 @@ class Client:
                 job=place.job.to_json(),
                 server_index=server,
                 life=self._life,
+                absent_after_ms=int(1000 * self.absent_after_s),
             )
             limit_s = start_timeout_s()
             reply, _ = Call(transport, "Declare", header, (), limit_s, rpc_timeout_s(), moved=place.moved).result()
@@ -286,14 +295,22 @@ class Client:
                 messages.append((header, tensors))
             if self._outbox is not None and len(messages) > 1:
                 self._outbox.put(messages)
-            calls = [
-                self._call(place, server, "Push", *message, limit_s, waits_for_others=is_awaited)
-                for server, message in enumerate(messages)
-            ]
             rows = [(order, part.grads.shape[1]) for part, (_, order) in zip(gradients.tables, tables, strict=True)]
             rows = rows if want_rows else []
             rows += [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)]
-            return Sent(place, calls, rows)
+
+            def call(servers: Sequence[int], participants: Sequence[int] = ()) -> list[Call]:
+                for server in servers:
+                    messages[server][0].participants[:] = participants
+                return [
+                    self._call(place, server, "Push", *messages[server], limit_s, waits_for_others=is_awaited)
+                    for server in servers
+                ]
+
+            if is_awaited and self.absent_after_s:  # server 0 says with whose pushes the step is done
+                others = range(1, len(messages))
+                return Sent(place, call([0]), rows, lambda reply: call(others, reply.participants))
+            return Sent(place, call(range(len(messages))), rows)
 
         with measured("push"):
             return Pending(self, send, self._note_rows if self._limited else None, dense=want_dense)

@@ -20,6 +20,7 @@ from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.observe.waiting import workers_text
 from fleet.ps import presence, storage
 from fleet.ps.ledger import Taken
+from fleet.ps.patience import longest_wait_s
 from fleet.ps.proto import ps_pb2
 from fleet.ps.saves import IDLE_S, Moment, Moved, Saves, Write, copied
 
@@ -53,6 +54,8 @@ class _Cut:
     """Set when it was made."""
     is_copied: bool = False
     held_s: float = 0.0
+    num_words: int = 0
+    """How often something was expected to happen to it."""
     write: Write | None = None
     """Where there was no room for a copy, and the door is shut until this ends."""
 
@@ -76,10 +79,14 @@ class Cuts:
         holdings = self._core.known(header.caller)
         if holdings.job.mode == "sync":
             raise UsageError("in sync mode servers hold one moment between any two steps, without a cut")
+        if not header.cut:
+            raise UsageError("a cut has a name, which is not 0")
         if header.phase == Phase.HOLD:
             return self._hold(header), ()
         if header.phase == Phase.TAKE:
             return self._take(holdings, header)
+        if header.phase != Phase.DROP:
+            raise UsageError(f"a cut has no phase {header.phase}")
         with self._changed:
             if self._cut is not None and self._cut.name == header.cut:
                 self._drop(self._cut, "its caller has given it up")
@@ -123,11 +130,11 @@ class Cuts:
     # The phases.
 
     def _hold(self, header: ps_pb2.CutRequest.Header) -> Reply:
-        core, deadline = self._core, time.monotonic() + header.timeout_ms / 1000
+        core, deadline = self._core, time.monotonic() + min(header.timeout_ms / 1000, longest_wait_s())
         with self._changed:
             while self._cut is None or self._cut.name != header.cut:
-                if not header.cut or core.is_closed:
-                    raise CommunicationError("the server is stopping" if header.cut else "a cut has a name")
+                if core.is_closed:
+                    raise CommunicationError("the server is stopping")
                 unfinished = self._saves.unfinished
                 if self._cut is None and unfinished is None and not core.door.is_moving:
                     self._cut = _Cut(header.cut, header.caller.worker)
@@ -255,13 +262,14 @@ class Cuts:
         """Drop the cut if nothing happens to it for a while."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = threading.Timer(timeout_s, self._expire, (cut, timeout_s, num_files))
+        cut.num_words += 1
+        self._timer = threading.Timer(timeout_s, self._expire, (cut, cut.num_words, timeout_s, num_files))
         self._timer.daemon = True
         self._timer.start()
 
-    def _expire(self, cut: _Cut, waited_s: float, num_files: int) -> None:
+    def _expire(self, cut: _Cut, num_words: int, waited_s: float, num_files: int) -> None:
         with self._changed:
-            if self._cut is not cut:
+            if self._cut is not cut or cut.num_words != num_words:
                 return
             if cut.write is not None and cut.write.num_files > num_files:
                 self._expect(cut, waited_s, cut.write.num_files)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # How long pushes that some servers have may take to reach the others; servers wait a little longer.
 PUSHES_S = 25.0
+# How long the copy of a server may take.
+COPY_S = 600.0
 # How long another save is waited for that writes no file.
 IDLE_S = 60.0
 NUM_ATTEMPTS = 5
@@ -153,7 +155,7 @@ class _Cutting:
         self, phase: Phase, servers: Sequence[int], *, wanted: Sequence[Taken] = (), wait_s: float = 0.0
     ) -> list[tuple[Any, Tensors]]:
         return self._client.ask(
-            "Cut", self._header(phase, wanted, wait_s), timeout_s=PUSHES_S + wait_s + GRACE_S, servers=servers
+            "Cut", self._header(phase, wanted, wait_s), timeout_s=wait_s + GRACE_S + COPY_S, servers=servers
         )
 
     def _header(self, phase: Phase, wanted: Sequence[Taken] = (), wait_s: float = 0.0) -> Any:

@@ -18,6 +18,7 @@ from fleet.ps import faults
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
 from fleet.ps.journal.writer import Journal, JournalWriteError, Policy
+from fleet.ps.patience import rpc_timeout_s
 from fleet.ps.recovery import dense_part, owner, recover, rows_part, state_part
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 SNAPSHOT_BYTES = 512 << 20
 """How long a journal may grow before a snapshot takes its place; and never less than the snapshot itself."""
+ROOM_PAUSE_S = 0.2
+"""How soon a server that waits for room on the disk looks again."""
 ROWS_AT_ONCE = 100_000
 """How many rows are copied while training waits."""
 
@@ -64,7 +67,7 @@ class Durability:
         try:
             clear_unfinished(folder)
             found = recover(core.state, folder, device)
-            self._journal = Journal(folder, policy, found.lsn, owner(core.state.instance), faults.of_writes())
+            self._journal = _open(folder, policy, found.lsn, owner(core.state.instance))
         except BaseException:
             os.close(self._lock)
             raise
@@ -148,6 +151,22 @@ class Durability:
         self._next_at = begin + max(SNAPSHOT_BYTES, writer.num_bytes)
         took_s = time.monotonic() - began_at
         _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
+
+
+def _open(folder: Path, policy: Policy, last_lsn: int, owner_text: bytes) -> Journal:
+    """The journal, open for writing; a server that has something to go on from waits for room on the disk."""
+    deadline = time.monotonic() + rpc_timeout_s()
+    fault, has_told = faults.of_writes(), False
+    while True:
+        try:
+            return Journal(folder, policy, last_lsn, owner_text, fault)
+        except JournalWriteError as error:
+            if not last_lsn or time.monotonic() > deadline:
+                raise
+            if not has_told:
+                has_told = True
+                _log.warning("waiting for up to %g s until this server can serve: %s", rpc_timeout_s(), error)
+            time.sleep(ROOM_PAUSE_S)
 
 
 def _why(error: OSError | CommunicationError) -> str:

@@ -28,7 +28,9 @@ _SIGN_S = 2.0
 class Attendee(Protocol):
     """A worker as others meet it: a Client, or one that has not declared its job yet."""
 
-    worker: int
+    @property
+    def worker(self) -> int:
+        """Its index."""
 
     @property
     def num_workers(self) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from fleet.ps.client import Gradients, TablePush
+from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.keys import route
 from fleet.ps.spec import JobSpec
 

@@ -170,7 +170,8 @@ class Moving:
             if this.is_frozen:  # a call that was sent twice: its answer is not needed any more
                 return Reply(busy="this has been done")
             with core.gate.closed:
-                taken = self._taken()
+                pending = core.state.rounds.pending()  # of a step that is not complete: they are sent again
+                taken = [_without(one, pending.get(worker, 0)) for worker, one in enumerate(self._taken())]
                 if not core.door.is_shut:
                     core.door.shut(taken)
                     core.door.is_moving = True
@@ -352,6 +353,13 @@ def only(rows: dict[str, Any], chosen: Callable[[NDArray[np.int64]], NDArray[np.
     """Those of exported rows, and of keys that wait for one, that are chosen by their keys."""
     masks = {False: chosen(rows["keys"]), True: chosen(rows["waiting_keys"]) if "waiting_keys" in rows else None}
     return {name: array[masks[name.startswith("waiting_")]] for name, array in rows.items()}
+
+
+def _without(taken: Taken, sequence: int) -> Taken:
+    """Pushes but for one, which is the last if it is among them."""
+    upto = sequence - 1 if 0 < sequence <= taken.upto else taken.upto
+    later = {*taken.later, *range(upto + 1, taken.upto + 1)} - {sequence}
+    return Taken(taken.incarnation, upto, frozenset(later))
 
 
 def _among(own: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.bool_]:

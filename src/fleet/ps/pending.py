@@ -1,9 +1,9 @@
-"""What a worker sends to all servers at once, and the answers on their way."""
+"""Calls to every server that are under way, and rows that are on their way back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -32,46 +32,6 @@ class Follower(Protocol):
 
 
 @dataclass
-class TablePush:
-    """The gradients, or differences, of some keys of one table; keys are grouped by server."""
-
-    table: int
-    lr: float
-    keys: torch.Tensor
-    grads: torch.Tensor
-    ends: list[int]
-    """Where each server's keys end; the first begins at 0."""
-    counts: torch.Tensor | None = None
-    shows: torch.Tensor | None = None
-    clicks: torch.Tensor | None = None
-
-    def part(self, server: int) -> list[Tensor]:
-        """The tensors for one server, as views."""
-        begin, end = self.ends[server], self.ends[server + 1]
-        tensors = [self.keys, self.grads, self.counts, self.shows, self.clicks]
-        return [tensor[begin:end].numpy() for tensor in tensors if tensor is not None]
-
-
-@dataclass
-class Gradients:
-    """What one push sends to all servers."""
-
-    step: int
-    tables: list[TablePush] = field(default_factory=list)
-    dense: list[list[Tensor]] = field(default_factory=list)
-    """For each server, one buffer for each dense group of `lrs`, in its order; empty: no dense gradients."""
-    lrs: dict[int, float] = field(default_factory=dict)
-    """The learning rate of each dense group that is pushed, ascending."""
-    pulled_version: int = 0
-    stepped: frozenset[int] | None = None
-    """The tables that the step was about, also those without a gradient in it; None: all."""
-    steps: int = 0
-    """How many steps of this worker are in this push and those before it, in all its lives."""
-    position: bytes = b""
-    """Where its data is after them."""
-
-
-@dataclass
 class Sent:
     """Calls to the servers of one place."""
 
@@ -79,6 +39,15 @@ class Sent:
     calls: Sequence[Call]
     rows: Sequence[tuple[torch.Tensor | None, int]] = ()
     """Of each tensor of rows in the answers, their order if it is not the one they were wanted in, and their width."""
+    rest: Callable[[Any], Sequence[Call]] | None = None
+    """Makes those calls that wait for the first."""
+
+    def results(self) -> Answers:
+        """One answer per server of the place."""
+        answers = results(self.calls)
+        if self.rest is not None:
+            answers += results(self.rest(answers[0][0]))
+        return answers
 
 
 class Pending:
@@ -97,7 +66,7 @@ class Pending:
         self._client = client
         self._send = send
         self._note = note
-        self._has = {"dense": dense, "kept": kept}
+        self._dense, self._kept = dense, kept
         self._sent = send(client.place)
 
     def results(self) -> Answers:
@@ -105,14 +74,14 @@ class Pending:
         with measured("wait"):
             while True:
                 try:
-                    answers = results(self._sent.calls)
+                    answers = self._sent.results()
                     break
                 except MovedError:
                     self._client.follow(self._sent.place)
                     self._sent = self._send(self._client.place)
         if self._note is not None:
             self._note(answers)
-        return self._sent.place.answers(answers, self._sent.rows, **self._has)
+        return self._sent.place.answers(answers, self._sent.rows, dense=self._dense, kept=self._kept)
 
 
 class PendingPull:

@@ -25,7 +25,7 @@ from fleet.ps.keys import split
 from fleet.ps.spec import DenseSpec, JobSpec
 
 if TYPE_CHECKING:
-    from fleet.ps.client import TablePush
+    from fleet.ps.gradients import TablePush
     from fleet.ps.keys import Route
     from fleet.ps.transport import Transport
     from fleet.ps.wire import Tensor, Tensors

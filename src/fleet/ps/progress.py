@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from fleet.errors import CommunicationError
+from fleet.errors import CommunicationError, UsageError
 from fleet.ps.answers import Answers
 
 
@@ -225,6 +225,17 @@ class Progress:
         return json.dumps(stored, separators=(",", ":")).encode()
 
     # What a former life has left.
+
+    def check_run(self, run: int) -> None:
+        """UsageError if what a former life was told belongs to another run of the job than the servers' state."""
+        known = self.answers.get("run")
+        if known is None:
+            self.answers.put("run", run)
+        elif known != run:
+            raise UsageError(
+                f"{self.answers.path} is of another run of the job than the servers' state; delete the folder of that "
+                "run (--durable), or begin in another one"
+            )
 
     def resume(self, position: bytes) -> None:
         """Take up what came with the last push of a former life that was taken; empty if there was none."""

@@ -73,6 +73,7 @@ class Pushes:
             staleness=taken.staleness,
             skipped=taken.skipped,
             rows=holdings.limited_rows(),
+            participants=core.state.rounds.participants if core.state.absent_after_ms else (),
         )
         return reply, rows
 
@@ -109,13 +110,15 @@ class Pushes:
         """Collect or apply a push, unless it was taken before, and count it; None if it must wait for a cut."""
         core, push = self._core, (header.caller.worker, header.caller.incarnation, header.sequence)
         while True:
+            if core.door.is_shut:
+                if not core.door.wait(*push):
+                    return None
+                core.known(header.caller)  # the server may be stopping
             with core.gate.open():
                 is_shut = core.door.is_shut
                 if not is_shut or core.door.admits(*push):
                     taken = self._take_inside(holdings, header, update)
                     break
-            if not core.door.wait(*push):
-                return None
         if is_shut:
             core.door.entered()
             core.door.entered_too()
@@ -126,7 +129,7 @@ class Pushes:
         skipped = staleness = 0
         with core.state.ledger.once(caller.worker, caller.incarnation, header.sequence) as is_new:
             if is_new and holdings.job.mode == "sync":
-                skipped = self._collect(update)
+                skipped = self._collect(update, header.participants)
             elif is_new:
                 core.refuse_failed()
                 skipped = self._apply(update)
@@ -162,12 +165,14 @@ class Pushes:
             core.changed.notify_all()
         return staleness
 
-    def _collect(self, update: PushedUpdate) -> int:
+    def _collect(self, update: PushedUpdate, participants: Sequence[int]) -> int:
         """Keep a push until its step is complete, and apply the step if this was the last."""
         core = self._core
         with core.changed:
             core.refuse_failed()
             core.state.rounds.add(update)
+            if participants:
+                core.state.rounds.expect(update.step, participants)
             core.state.meetings.notice()
         try:
             return self.apply_if_complete()

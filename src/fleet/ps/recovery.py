@@ -110,7 +110,8 @@ class Replay:
             holdings = make_holdings(JobSpec.from_json(header.job), header.server_index, self._device)
             self._state.begin(holdings, header.run)
         if header.caller.incarnation:
-            self._state.greet(header.caller.worker, header.caller.incarnation, header.life)
+            self._state.absent_after_ms = header.absent_after_ms
+        self._state.greet(header.caller.worker, header.caller.incarnation, header.life)
 
     def _start(self, record: Record) -> None:
         holdings, tensors = self._state.held, record.parts[0].tensors
@@ -143,7 +144,7 @@ class Replay:
 
     def _leave(self, record: Record) -> None:
         header = ps_pb2.LeaveRequest.Header.FromString(record.parts[0].header)
-        self._state.leave(header.caller.worker, is_unfinished=header.is_unfinished)
+        self._state.leave(header.caller.worker, is_unfinished=header.is_unfinished, is_absent=header.is_absent)
 
     def _load(self, record: Record) -> None:
         """Its snapshot was not finished, so nobody was told that it was loaded, and it will be asked for again."""

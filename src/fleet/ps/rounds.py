@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from fleet.errors import CommunicationError, UsageError
@@ -17,6 +18,12 @@ class Rounds:
 
     def __init__(self, num_workers: int, version: int = 0) -> None:
         self._present = set(range(num_workers))
+        self.absent: set[int] = set()
+        """Workers that server 0 has gone on without: they are present, and not waited for until they come back."""
+        self.participants: list[int] = []
+        """Whose pushes the last step had."""
+        self._expected: frozenset[int] | None = None
+        """Whose pushes the present step has, where server 0 has said so; None: those of all who are not absent."""
         self.gone: set[int] = set()
         """Workers that have ended without taking leave: their steps will not come, and are not to be done without."""
         self._updates: dict[int, PushedUpdate] = {}
@@ -45,11 +52,17 @@ class Rounds:
                 )
         self._updates[update.worker] = update
 
+    def expect(self, step: int, participants: Collection[int]) -> None:
+        """Server 0 has done a step with the pushes of these workers, and so does this one."""
+        if step == self.version:
+            self._expected = frozenset(participants)
+
     def join(self, worker: int) -> None:
         """Let in a worker that has started, maybe again: what it pushed in a former life does not count."""
         self._updates.pop(worker, None)
         self._present.add(worker)
         self.gone.discard(worker)
+        self.absent.discard(worker)
 
     def leave(self, worker: int, *, is_unfinished: bool = False) -> None:
         """Let a worker go that has finished: steps go on without it, and what it has pushed counts.
@@ -68,7 +81,8 @@ class Rounds:
 
     def missing(self) -> list[int]:
         """The workers whose gradients of this step have not come."""
-        return sorted(self._present - self._updates.keys())
+        awaited = self._present - self.absent if self._expected is None else self._expected
+        return sorted(awaited - self._updates.keys())
 
     def is_away(self, worker: int) -> bool:
         """Whether a worker has left, or ended otherwise."""
@@ -81,7 +95,8 @@ class Rounds:
     def complete(self) -> list[PushedUpdate] | None:
         """The updates of the present step if it is complete; then the next one begins when `advance` is called."""
         if self._updates and not self.missing():
-            return [self._updates[worker] for worker in sorted(self._updates)]
+            workers = self._updates.keys() if self._expected is None else self._expected
+            return [self._updates[worker] for worker in sorted(workers)]
         return None
 
     def withdraw(self, worker: int) -> None:
@@ -95,17 +110,26 @@ class Rounds:
     def drop(self) -> None:
         """Forget the present step: it could not be applied, or a checkpoint took its place."""
         self._updates.clear()
+        self._expected = None
         self.num_dropped += 1
 
     def advance(self) -> None:
         """Begin the next step: the present one has been applied."""
         self._updates.clear()
+        self._expected = None
         self.version += 1
 
     def to_json(self) -> dict[str, Any]:
         """For a snapshot; the pushes of the present step are not in it, and will be sent again."""
-        return {"version": self.version, "present": sorted(self._present), "gone": sorted(self.gone)}
+        return {
+            "version": self.version,
+            "present": sorted(self._present),
+            "gone": sorted(self.gone),
+            "absent": sorted(self.absent),
+            "participants": self.participants,
+        }
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on as a snapshot says."""
         self.version, self._present, self.gone = int(saved["version"]), set(saved["present"]), set(saved["gone"])
+        self.absent, self.participants = set(saved["absent"]), list(saved["participants"])

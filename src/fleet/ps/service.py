@@ -17,6 +17,7 @@ from fleet import env
 from fleet.errors import CommunicationError, UsageError
 from fleet.observe.layouts import own_layouts
 from fleet.ps import storage
+from fleet.ps.absence import Absence
 from fleet.ps.arriving import Arriving
 from fleet.ps.core import Core
 from fleet.ps.cut import Cuts
@@ -73,6 +74,8 @@ class Service:
             if layouts is not None and layouts.folder.exists() and is_moved_on(layouts, is_new=is_new):
                 self.core.move()
         self._pushes = Pushes(self.core)
+        self._absence = Absence(self.core, self._pushes.apply_if_complete)
+        self._absence.begin()
         self._saves = Saves(self.core.gate.closed)
         self._cuts = Cuts(self.core, self._saves)
         self._moving = Moving(self.core, self._saves, self._cuts)
@@ -104,6 +107,7 @@ class Service:
         """Let calls that wait end with an error, and the journal go; where every worker has left, it is removed."""
         self._moving.close()
         self.core.close()
+        self._absence.close()
         self._cuts.close()
         if self.core.durability is not None:
             self.core.durability.close(is_finished=self.finished.is_set() or self.core.is_moved)
@@ -131,11 +135,13 @@ class Service:
                 caller.incarnation = state.ledger.incarnation_of(caller.worker, header.life)
             if state.ledger.is_new(caller.worker, caller.incarnation):
                 self.core.record(Kind.DECLARE, [Part(header.SerializeToString())])
+                state.absent_after_ms = header.absent_after_ms
                 state.greet(caller.worker, caller.incarnation, header.life)
                 self.finished.clear()
                 self.core.changed.notify_all()  # its former life may wait for a step
             steps, position = state.ledger.history(caller.worker)
             version = state.rounds.version
+        self._absence.begin()
         reply = ps_pb2.DeclareReply.Header(
             instance=state.instance,
             is_started=holdings.is_started,
@@ -214,6 +220,8 @@ class Service:
 
     def _leave(self, header: ps_pb2.LeaveRequest.Header, _: Tensors) -> Answered:
         core, holdings = self.core, self.core.known(header.caller)
+        while holdings.job.mode == "sync" and core.door.is_shut and not core.door.wait_open():
+            core.known(header.caller)  # a step may be complete without it, and must not be on one server alone
         with core.gate.open():
             with core.changed:
                 core.record(Kind.LEAVE, [Part(header.SerializeToString())])

@@ -38,6 +38,8 @@ class State:
         self.clock = Clock(0, is_common=True)
         self.meetings = Meetings(changed, is_durable=is_durable())
         self.stats = Stats()
+        self.absent_after_ms = 0
+        """How long a step waits for a worker before it is done without; 0: until the wait itself ends."""
         self._time_lock = threading.Lock()
 
     @property
@@ -72,11 +74,15 @@ class State:
         skipped = self.held.apply_mean(updates, self._time_of(updates[0]), skip)
         for update in updates:
             self.ledger.note(update.worker, update.steps, update.position)
+        self.rounds.participants = [update.worker for update in updates]
         return skipped
 
-    def leave(self, worker: int, *, is_unfinished: bool) -> None:
-        """A worker has finished, or has ended otherwise."""
-        self.rounds.leave(worker, is_unfinished=is_unfinished)
+    def leave(self, worker: int, *, is_unfinished: bool, is_absent: bool = False) -> None:
+        """A worker has finished, or has ended otherwise, or is not waited for any more."""
+        if is_absent:
+            self.rounds.absent.add(worker)
+        else:
+            self.rounds.leave(worker, is_unfinished=is_unfinished)
 
     def shrink(self, asked: ps_pb2.ShrinkRequest.Header, skip: Skip = none) -> tuple[int, int]:
         """Delete rows; how many, and how many stay."""
@@ -95,6 +101,7 @@ class State:
         return {
             "instance": self.instance,
             "run": self.run,
+            "absent_after_ms": self.absent_after_ms,
             "server": holdings.server,
             "job": holdings.job.to_json(),
             "is_started": holdings.is_started,
@@ -109,6 +116,7 @@ class State:
     def restore(self, saved: dict[str, Any], device: str) -> Holdings:
         """Go on as a snapshot says; its tables and dense parameters are for the caller to fill."""
         self.instance = int(saved["instance"])
+        self.absent_after_ms = int(saved["absent_after_ms"])
         holdings = make_holdings(JobSpec.from_json(saved["job"]), int(saved["server"]), device)
         holdings.skipped = int(saved["skipped"])
         self.begin(holdings, int(saved["run"]))
@@ -122,6 +130,7 @@ class State:
     def adopt(self, saved: dict[str, Any]) -> None:
         """Go on as other servers have left it; what this one holds stays, and so does its name for itself."""
         self.run, self.held.skipped = int(saved["run"]), int(saved["skipped"])
+        self.absent_after_ms = int(saved["absent_after_ms"])
         self.ledger.restore(saved["ledger"])
         self.rounds.restore(saved["rounds"])
         self.clock.restore(saved["clock"])

@@ -15,7 +15,8 @@ import torch
 
 from fleet import _native
 from fleet.errors import NotReadyError, UsageError
-from fleet.ps.client import Client, Gradients, TablePush
+from fleet.ps.client import Client
+from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.kept import KeptTensors
 from fleet.ps.lookup import Lookup, Request, make_lookup
 from fleet.ps.modes.base import PushPolicy

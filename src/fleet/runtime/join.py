@@ -71,6 +71,7 @@ def start_worker(
     client = Client(connect(), who.index, job, layout)
     client.plan = lambda num_servers: job_of(found, who, strategy, dispatcher, num_servers)[0]
     client.connect = reach
+    client.absent_after_s = _absent_after_s(strategy, job, progress)
     worker = enter(client, take, device, strategy.a_sync_configs, kept, progress)
     worker.flat = flats[0]
     worker.has_optimizer = bool(optimizers)
@@ -136,11 +137,30 @@ def enter(
     return worker
 
 
+def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: Progress | None) -> float:
+    """How long a step waits for an absent worker; UsageError where nobody could be absent and come back."""
+    seconds = strategy.wait_for_workers_s
+    if seconds is None:
+        return 0.0
+    if job.mode != "sync":
+        raise UsageError(
+            f"strategy.wait_for_workers_s = {seconds:g}: workers wait for each other in sync mode only, and this job's "
+            f"mode is {job.mode}; leave it out"
+        )
+    if progress is None:
+        raise UsageError(
+            f"strategy.wait_for_workers_s = {seconds:g}: only a worker of a durable job comes back; start it with "
+            "fleetrun --durable DIR, or leave it out"
+        )
+    return seconds
+
+
 def _go_on(worker: Worker, progress: Progress | None) -> None:
     """Begin where a former life of this worker was, if it had one and the servers have steps of it."""
     client = worker.client
     worker.progress, worker.steps_done = progress, client.resumed_steps
     if progress is not None:
+        progress.check_run(client.run)
         progress.resume(client.resumed_position)
         worker.steps_done -= progress.num_redone
         client.position = progress.capture

@@ -172,7 +172,7 @@ def shrink(
         timeout_s=SAVE_TIMEOUT_S,
         is_repeatable=decay == 0,
     )
-    deleted = sum(reply.deleted for reply, _ in replies)
+    deleted: int = sum(reply.deleted for reply, _ in replies)
     if progress is not None and not progress.is_in_loop:
         progress.answers.put(f"shrink/{turn}", deleted)
     return deleted

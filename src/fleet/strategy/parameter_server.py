@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.strategy.check import Switch
-from fleet.strategy.field import Setting, switch, text, whole
+from fleet.strategy.field import Setting, maybe_number, switch, text, whole
 from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import Record
 
@@ -49,6 +49,13 @@ class _ASyncSwitch(Setting[bool, bool]):
 
 class ParameterServerFields(Record):
     """The part of the strategy about parameter servers."""
+
+    wait_for_workers_s = maybe_number(
+        "is how many seconds a synchronous step of a durable job (`fleetrun --durable`) waits for a worker that is "
+        "away before the others go on without it, until it comes back. None waits for it, as long as "
+        "`FLEET_STEP_TIMEOUT_S` says.",
+        above=0.0,
+    )
 
     a_sync = _ASyncSwitch(
         True,

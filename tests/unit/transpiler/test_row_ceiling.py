@@ -7,8 +7,9 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.ps import rules
-from fleet.ps.client import Client, Gradients, TablePush
+from fleet.ps.client import Client
 from fleet.ps.entries import AlwaysEntry
+from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.initializers import Constant
 from fleet.ps.keys import route
 from fleet.ps.service import Service

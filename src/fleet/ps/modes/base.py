@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from fleet.errors import CommunicationError
-from fleet.ps.client import Client, Gradients, PendingPull
+from fleet.ps.client import Client
+from fleet.ps.gradients import Gradients
 from fleet.ps.meters import measured
+from fleet.ps.pending import PendingPull
 
 if TYPE_CHECKING:
     from fleet.ps.flat import FlatParameters

@@ -11,11 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fleet.ps.client import Gradients, PendingPull
+from fleet.ps.gradients import Gradients
 from fleet.ps.merge import merged
 from fleet.ps.meters import measured
 from fleet.ps.modes.base import PushPolicy, Setup
 from fleet.ps.patience import rpc_timeout_s
+from fleet.ps.pending import PendingPull
 
 if TYPE_CHECKING:
     from fleet.ps.lookup import Lookup

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from fleet.errors import FleetError, NotSupportedError
-from fleet.ps.client import Gradients, TablePush
+from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.holdings import make_table
 from fleet.ps.keys import Route, route
 from fleet.ps.lookup import Lookup, Request, make_lookup

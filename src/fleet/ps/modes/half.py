@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleet.ps.client import Gradients
+from fleet.ps.gradients import Gradients
 from fleet.ps.merge import merged
 from fleet.ps.modes.base import PushPolicy, Setup
 

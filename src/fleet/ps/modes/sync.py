@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleet.ps.client import Gradients, Pending, PendingPull
+from fleet.ps.gradients import Gradients
 from fleet.ps.modes.base import PushPolicy, Setup
+from fleet.ps.pending import Pending, PendingPull
 
 if TYPE_CHECKING:
     from fleet.ps.lookup import Lookup

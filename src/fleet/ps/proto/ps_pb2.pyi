@@ -20,18 +20,20 @@ class Caller(_message.Message):
 class DeclareRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "job", "server_index", "life", "run")
+        __slots__ = ("caller", "job", "server_index", "life", "run", "absent_after_ms")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         JOB_FIELD_NUMBER: _ClassVar[int]
         SERVER_INDEX_FIELD_NUMBER: _ClassVar[int]
         LIFE_FIELD_NUMBER: _ClassVar[int]
         RUN_FIELD_NUMBER: _ClassVar[int]
+        ABSENT_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         job: str
         server_index: int
         life: int
         run: int
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., job: _Optional[str] = ..., server_index: _Optional[int] = ..., life: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
+        absent_after_ms: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., job: _Optional[str] = ..., server_index: _Optional[int] = ..., life: _Optional[int] = ..., run: _Optional[int] = ..., absent_after_ms: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -181,7 +183,7 @@ class PushRequest(_message.Message):
         has_clicks: bool
         def __init__(self, table: _Optional[int] = ..., lr: _Optional[float] = ..., has_counts: _Optional[bool] = ..., has_clicks: _Optional[bool] = ...) -> None: ...
     class Header(_message.Message):
-        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups", "pull_only_read", "position", "steps")
+        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups", "pull_only_read", "position", "participants", "steps")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         STEP_FIELD_NUMBER: _ClassVar[int]
@@ -196,6 +198,7 @@ class PushRequest(_message.Message):
         DENSE_GROUPS_FIELD_NUMBER: _ClassVar[int]
         PULL_ONLY_READ_FIELD_NUMBER: _ClassVar[int]
         POSITION_FIELD_NUMBER: _ClassVar[int]
+        PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
         STEPS_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         sequence: int
@@ -211,8 +214,9 @@ class PushRequest(_message.Message):
         dense_groups: _containers.RepeatedScalarFieldContainer[int]
         pull_only_read: _containers.RepeatedScalarFieldContainer[bool]
         position: bytes
+        participants: _containers.RepeatedScalarFieldContainer[int]
         steps: int
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ..., pull_only_read: _Optional[_Iterable[bool]] = ..., position: _Optional[bytes] = ..., steps: _Optional[int] = ...) -> None: ...
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ..., pull_only_read: _Optional[_Iterable[bool]] = ..., position: _Optional[bytes] = ..., participants: _Optional[_Iterable[int]] = ..., steps: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -224,20 +228,22 @@ class PushRequest(_message.Message):
 class PushReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("version", "was_repeated", "staleness", "skipped", "rows", "is_held")
+        __slots__ = ("version", "was_repeated", "staleness", "skipped", "participants", "rows", "is_held")
         VERSION_FIELD_NUMBER: _ClassVar[int]
         WAS_REPEATED_FIELD_NUMBER: _ClassVar[int]
         STALENESS_FIELD_NUMBER: _ClassVar[int]
         SKIPPED_FIELD_NUMBER: _ClassVar[int]
+        PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
         ROWS_FIELD_NUMBER: _ClassVar[int]
         IS_HELD_FIELD_NUMBER: _ClassVar[int]
         version: int
         was_repeated: bool
         staleness: int
         skipped: int
+        participants: _containers.RepeatedScalarFieldContainer[int]
         rows: _containers.RepeatedScalarFieldContainer[int]
         is_held: bool
-        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., rows: _Optional[_Iterable[int]] = ..., is_held: _Optional[bool] = ...) -> None: ...
+        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., participants: _Optional[_Iterable[int]] = ..., rows: _Optional[_Iterable[int]] = ..., is_held: _Optional[bool] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -249,12 +255,14 @@ class PushReply(_message.Message):
 class LeaveRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "is_unfinished")
+        __slots__ = ("caller", "is_absent", "is_unfinished")
         CALLER_FIELD_NUMBER: _ClassVar[int]
+        IS_ABSENT_FIELD_NUMBER: _ClassVar[int]
         IS_UNFINISHED_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
+        is_absent: bool
         is_unfinished: bool
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., is_unfinished: _Optional[bool] = ...) -> None: ...
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., is_absent: _Optional[bool] = ..., is_unfinished: _Optional[bool] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

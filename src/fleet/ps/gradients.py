@@ -1,0 +1,51 @@
+"""What one step of a worker sends: gradients, or differences, of rows and of dense parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from fleet.ps.wire import Tensor
+
+
+@dataclass
+class TablePush:
+    """The gradients, or differences, of some keys of one table; keys are grouped by server."""
+
+    table: int
+    lr: float
+    keys: torch.Tensor
+    grads: torch.Tensor
+    ends: list[int]
+    """Where each server's keys end; the first begins at 0."""
+    counts: torch.Tensor | None = None
+    shows: torch.Tensor | None = None
+    clicks: torch.Tensor | None = None
+
+    def part(self, server: int) -> list[Tensor]:
+        """The tensors for one server, as views."""
+        begin, end = self.ends[server], self.ends[server + 1]
+        tensors = [self.keys, self.grads, self.counts, self.shows, self.clicks]
+        return [tensor[begin:end].numpy() for tensor in tensors if tensor is not None]
+
+
+@dataclass
+class Gradients:
+    """What one push sends to all servers."""
+
+    step: int
+    tables: list[TablePush] = field(default_factory=list)
+    dense: list[list[Tensor]] = field(default_factory=list)
+    """For each server, one buffer for each dense group of `lrs`, in its order; empty: no dense gradients."""
+    lrs: dict[int, float] = field(default_factory=dict)
+    """The learning rate of each dense group that is pushed, ascending."""
+    pulled_version: int = 0
+    stepped: frozenset[int] | None = None
+    """The tables that the step was about, also those without a gradient in it; None: all."""
+    steps: int = 0
+    """How many steps of this worker are in this push and those before it, in all its lives."""
+    position: bytes = b""
+    """Where its data is after them."""

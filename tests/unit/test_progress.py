@@ -1,0 +1,103 @@
+"""What a worker keeps for its next life: the file of what it was told, turns, and places in the data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.errors import CommunicationError, UsageError
+from fleet.ps.answers import Answers
+from fleet.ps.progress import Progress
+
+
+class Batches:
+    """Three batches an epoch."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.epoch = self.count = 0
+        self.place = progress.add(self)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "count": self.count}
+
+    def go_on_at(self, state: Mapping[str, Any]) -> None:
+        self.epoch, self.count = state["epoch"], state["count"]
+
+    def _rest(self) -> Any:
+        while self.count < 3:
+            self.count += 1
+            yield self.epoch, self.count
+
+    def __iter__(self) -> Any:
+        if not self.place.is_over(self.epoch):
+            yield from self.place.watched(self._rest())
+            self.place.end_epoch(self.epoch)
+        self.epoch, self.count = self.epoch + 1, 0
+
+
+@pytest.mark.parametrize("left", [b"1234", b"00000000 [", b'deadbeef ["third", 3]\n'])
+def test_what_was_told_is_there_in_the_next_life_without_a_torn_end(tmp_path: Path, left: bytes) -> None:
+    path = tmp_path / "worker-0" / "answers"
+    first = Answers(path)
+    first.put("one", ["a", "\xff"])
+    first.put("two", 2)
+    first.close()
+    with path.open("ab") as file:
+        file.write(left)
+    second = Answers(path)
+    assert (second.get("one"), second.get("two"), "third" in second) == (["a", "\xff"], 2, False)
+    second.put("third", 3)
+    second.close()
+    third = Answers(path)
+    assert third.get("third") == 3
+    third.remove()
+    assert not path.exists()
+
+
+def test_a_script_goes_on_with_the_batch_of_its_last_push(tmp_path: Path) -> None:
+    former = Progress(tmp_path)
+    position = b""
+    for _ in range(2):
+        for batch in Batches(former) if former.turns.take("loop") == 1 else ():
+            position = former.capture()
+            if batch == (0, 2):
+                break
+    former.answers.close()
+    present = Progress(tmp_path)
+    present.resume(position)
+    data = Batches(present)
+    assert present.num_redone == 1
+    assert list(data) == [(0, 2), (0, 3)]
+    assert list(data) == [(1, 1), (1, 2), (1, 3)]
+    present.answers.close()
+
+
+def test_epochs_that_are_done_are_passed_over_unless_the_script_asks(tmp_path: Path) -> None:
+    stored = {"data": {"0": {"epoch": 2, "count": 1}}, "turns": {"util": 5}, "parts": {}, "redone": 1}
+    for asks, expected in ((False, [[], [], [(2, 2), (2, 3)]]), (True, [[(2, 2), (2, 3)]])):
+        progress = Progress(tmp_path)
+        progress.resume(json.dumps(stored).encode())
+        data = Batches(progress)
+        if asks:
+            data.place.asked()
+            assert data.epoch == 2
+        assert [list(data) for _ in expected] == expected
+        assert progress.turns.take("util") == 6
+        progress.answers.remove()
+
+
+def test_what_is_of_another_run_is_refused(tmp_path: Path) -> None:
+    former = Progress(tmp_path)
+    former.check_run(7)
+    former.answers.close()
+    present = Progress(tmp_path)
+    present.check_run(7)
+    with pytest.raises(UsageError, match="answers is of another run of the job than the servers' state"):
+        present.check_run(8)
+    with pytest.raises(CommunicationError, match="a position of this worker that cannot be read"):
+        present.resume(b"{}")
+    present.answers.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,10 @@ def rows_of(table: Any) -> dict[str, Any]:
     return {name: array[orders["waiting_" if name.startswith("waiting_") else ""]] for name, array in found.items()}
 
 
-def assert_counted(folder: Path, num_steps: int, num_servers: int) -> None:
-    """Every sample has counted once, and has one row."""
+def assert_counted(folder: Path, num_steps: int, *num_servers: int) -> None:
+    """Every sample has counted once, and has one row; there were so many servers in the end."""
     holdings, servers = loaded(folder / "saved")
-    assert servers == num_servers
+    assert servers in num_servers
     rows = rows_of(holdings.tables[0])
     assert rows["keys"].tolist() == list(range(8 * num_steps))
     assert (rows["values"] == 1.0).all()
@@ -135,6 +136,23 @@ def test_the_death_of_worker_0_in_the_middle_leaves_the_servers_as_they_are(tmp_
         result = job.finish()
     assert result.code == 0, result.err
     assert_counted(tmp_path, 300, 2)
+
+
+@pytest.mark.parametrize("who", ["server-0-1", "server-1-2", "worker-0"])
+def test_a_death_while_pushes_are_held_loses_nothing(tmp_path: Path, who: str) -> None:
+    """Which servers hold then depends on the moment; that all agree on it does not."""
+    with RunningJob(command(2, "async", 300, "30:3", "--paced"), tmp_path, warm=True) as job:
+        pid_of(job, "server-1-2")
+        victim, deadline = pid_of(job, who), time.monotonic() + LIMIT_S
+        while not any((tmp_path / "kept/layout").glob("moving-1/rest-*")):
+            assert time.monotonic() < deadline
+        os.kill(victim, signal.SIGKILL)
+        layouts = Layouts(tmp_path / "kept")
+        wait_until(lambda: layouts.decided(1) is not None, LIMIT_S, "a decision")
+        (tmp_path / "go").touch()
+        result = job.finish()
+    assert result.code == 0, result.err
+    assert_counted(tmp_path, 300, 2, 3)
 
 
 def test_the_same_command_goes_on_with_as_many_servers_as_there_were(tmp_path: Path) -> None:

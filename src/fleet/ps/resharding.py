@@ -136,7 +136,7 @@ class _Attempt:
             if not decided.endpoints:
                 self._end()
                 if isinstance(error, FleetError) and not isinstance(error, UsageError):
-                    raise GivenUpError(str(error)) from None
+                    raise GivenUpError(decided.abandoned) from None
                 raise
         self._end()
         if not decided.endpoints:

@@ -34,7 +34,8 @@ class Net(nn.Module):
 
     def forward(self, ids: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         deep: torch.Tensor = self.last(torch.tanh(self.wide(x))).squeeze(1)
-        return deep + self.rows(ids).sum((1, 2)) + self.rare(ids % 50).sum((1, 2))
+        scores: torch.Tensor = deep + self.rows(ids).sum((1, 2)) + self.rare(ids % 50).sum((1, 2))
+        return scores
 
 
 def strategy(mode: str) -> fleet.DistributedStrategy:

@@ -75,7 +75,7 @@ def push(service: Service, sequence: int, keys: Any) -> Any:
 
 def ask(service: Service, phase: Phase, **more: Any) -> Any:
     header = ps_pb2.ReshardRequest.Header(caller=caller(), layout=1, phase=phase, timeout_ms=20_000, **more)
-    reply = service.handle("Reshard", header, ())[0]
+    reply: Any = service.handle("Reshard", header, ())[0]
     assert not reply.lost, reply.lost
     return reply
 

@@ -7,6 +7,9 @@ layout holds, and the servers of the other one are stopped. See fleet.observe.la
 from __future__ import annotations
 
 import logging
+import signal
+import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +17,17 @@ from pathlib import Path
 from fleet import env
 from fleet.errors import FleetError
 from fleet.launch import durable
+from fleet.launch.child import Child
 from fleet.launch.logs import open_log
 from fleet.launch.options import Options
 from fleet.launch.plan import LaunchPlan, ProcessPlan
 from fleet.net import Endpoint, Hold
-from fleet.observe.layouts import Decided, Layouts
+from fleet.observe.layouts import Layouts
+
+GRACE_S = 5.0
+"""How long a server may take to end after it was told to; then it is killed."""
+LINGER_S = 2.0
+"""How long servers whose rows have moved go on saying so."""
 
 log = logging.getLogger("fleetrun")
 
@@ -45,6 +54,10 @@ class Reshards:
         """Of the layout that holds."""
         self._starting: int | None = None
         self._last = self._layouts.newest
+        self._past: dict[int, float] = {}
+        """Layouts whose servers were told to stop, and when they are killed if they do not."""
+        self._to_stop: dict[int, float] = {}
+        """Layouts whose servers will be, and when."""
 
     def asked(self) -> list[Started]:
         """The servers to start now, if somebody has asked for some."""
@@ -79,19 +92,39 @@ class Reshards:
         self._layouts.start(self._starting, (), why)
         self._layouts.decide(self._starting, abandoned=why)
 
-    def over(self) -> tuple[Decided, int] | None:
-        """The layout that was decided about, and the one whose servers are to be stopped; None while nothing was."""
-        if self._starting is None or (decided := self._layouts.decided(self._starting)) is None:
-            return None
-        gone = self._number if decided.endpoints else decided.number
-        if decided.endpoints:
-            self._number = decided.number
-        self._starting = None
-        return decided, gone
+    def stop_past(self, children: Sequence[Child], forget: Callable[[Child], None]) -> None:
+        """Stop the servers of a layout that has had its time, once that is decided; `forget` those that are away."""
+        now = time.monotonic()
+        if self._starting is not None and (decided := self._layouts.decided(self._starting)) is not None:
+            self._starting = None
+            gone = self._number if decided.endpoints else decided.number
+            if decided.endpoints:
+                self._number = decided.number
+                log.warning("servers: %d from now on (layout %d)", len(decided.endpoints), decided.number)
+            else:
+                log.warning("the servers stay as they are: %s", decided.abandoned)
+            self._to_stop[gone] = now + (LINGER_S if decided.endpoints else 0.0)
+            for child in children:
+                if child.plan.role == "server" and child.plan.layout == gone:
+                    forget(child)
+        for layout in [one for one, at in self._to_stop.items() if now >= at]:
+            del self._to_stop[layout]
+            self._past[layout] = now + GRACE_S
+            for child in _running(children, layout):
+                child.signal(signal.SIGTERM)
+        for layout in [one for one, at in self._past.items() if now > at]:
+            for child in _running(children, layout):
+                child.signal(signal.SIGKILL)
 
-    def clean(self, layout: int) -> None:
-        """Remove what the servers of a layout have left, all of which have ended."""
-        self._layouts.clear_servers(lambda number: number == layout)
+    def is_past(self, child: Child) -> bool:
+        """Whether a process is a server of a layout that has had its time."""
+        return child.plan.role == "server" and child.plan.layout in (*self._past, *self._to_stop)
+
+    def ended(self, child: Child, children: Sequence[Child]) -> None:
+        """Such a server has ended; after the last of its layout, what they have left is removed."""
+        layout = child.plan.layout
+        if not _running(children, layout):
+            self._layouts.clear_servers(lambda number: number == layout)
 
     def _why_not(self) -> str:
         layout = self._plan.layout
@@ -123,3 +156,8 @@ class Reshards:
             assert lock is not None
             made.append(Started(plan, open_log(log_path, self._holds), lock))
         return made
+
+
+def _running(children: Sequence[Child], layout: int) -> list[Child]:
+    """The servers of a layout that still run."""
+    return [one for one in children if one.is_running and one.plan.role == "server" and one.plan.layout == layout]

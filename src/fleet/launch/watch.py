@@ -53,8 +53,6 @@ REAP_EVERY_S = 30.0
 """How long an orphan that we adopted may stay a zombie."""
 RESHARD_S = 0.2
 """How soon a wish for another number of servers is seen."""
-LINGER_S = 2.0
-"""How long servers whose rows have moved go on saying so."""
 STDOUT, STDERR = 1, 2
 
 
@@ -91,10 +89,6 @@ class Attempt:
         self._guard = watchman
         self._chaos = chaos or Calm()
         self._reshards = reshards
-        self._past: dict[int, float] = {}
-        """Layouts whose servers were told to stop, and when they are killed if they do not."""
-        self._to_stop: dict[int, float] = {}
-        """Layouts whose servers will be, and when."""
         self._events = plan.layout.round.news
         self._was_signalled = False
         self._children: list[Child] = []
@@ -180,10 +174,9 @@ class Attempt:
                         log.info("the workers have finished; waiting for %s to be back", ", ".join(away))
                 case Forsaken(text):
                     return self._end_in_vain(text)
-                case Child() if event.plan.role == "server" and event.plan.layout in (*self._past, *self._to_stop):
+                case Child() if self._reshards is not None and self._reshards.is_past(event):
                     self._release(event)
-                    if not self._servers_of(event.plan.layout) and self._reshards is not None:
-                        self._reshards.clean(event.plan.layout)
+                    self._reshards.ended(event, self._children)
                 case Child(status=0) if event.plan.role == "server" and not lives.is_stopped_early(event):
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
                 case Child(status=0) if event.plan.role == "worker":
@@ -250,28 +243,7 @@ class Attempt:
                 self._drop_unstarted()
             else:
                 reshards.begun(made)
-        if (over := reshards.over()) is not None:
-            decided, gone = over
-            if decided.endpoints:
-                log.warning("servers: %d from now on (layout %d)", len(decided.endpoints), decided.number)
-            else:
-                log.warning("the servers stay as they are: %s", decided.abandoned)
-            self._to_stop[gone] = time.monotonic() + (LINGER_S if decided.endpoints else 0.0)
-            for child in self._children:
-                if child.plan.role == "server" and child.plan.layout == gone:
-                    self.lives.forget(child)
-        for layout in [one for one, at in self._to_stop.items() if time.monotonic() > at]:
-            del self._to_stop[layout]
-            self._past[layout] = time.monotonic() + GRACE_S
-            for child in self._servers_of(layout):
-                child.signal(signal.SIGTERM)
-        for layout in [one for one, at in self._past.items() if time.monotonic() > at]:
-            for child in self._servers_of(layout):
-                child.signal(signal.SIGKILL)
-
-    def _servers_of(self, layout: int) -> list[Child]:
-        """Those that still run."""
-        return [child for child in self._running() if child.plan.role == "server" and child.plan.layout == layout]
+        reshards.stop_past(self._children, self.lives.forget)
 
     def _drop_unstarted(self) -> None:
         """Forget the processes of a layout that could not be started."""

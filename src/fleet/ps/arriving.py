@@ -26,7 +26,7 @@ from fleet.ps.durability import SNAPSHOT_BYTES
 from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.journal.records import JournalError, Kind, Part, Record
 from fleet.ps.journal.snapshots import newest_snapshot, read_snapshot
-from fleet.ps.moving import only
+from fleet.ps.noted import only
 from fleet.ps.proto import ps_pb2
 from fleet.ps.recovery import adopt, exported, rows_part
 from fleet.ps.spec import JobSpec

@@ -21,7 +21,7 @@ from fleet.ps.waiting import forsaken, too_late
 if TYPE_CHECKING:
     from fleet.ps.durability import Durability
     from fleet.ps.holdings import Holdings
-    from fleet.ps.moving import NotedKeys
+    from fleet.ps.noted import NotedKeys
     from fleet.ps.proto import ps_pb2
     from fleet.ps.update import PushedUpdate
 

@@ -12,12 +12,9 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from fleet import _native
 from fleet.errors import CommunicationError, FleetError, UsageError
@@ -28,6 +25,7 @@ from fleet.ps.durability import portions
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.snapshots import SnapshotWriter
 from fleet.ps.ledger import Taken
+from fleet.ps.noted import NotedKeys, among, only
 from fleet.ps.proto import ps_pb2
 from fleet.ps.recovery import dense_part, rows_part, state_part
 
@@ -36,43 +34,16 @@ if TYPE_CHECKING:
     from fleet.ps.cut import Cuts
     from fleet.ps.holdings import Holdings
     from fleet.ps.saves import Saves
-    from fleet.ps.update import PushedUpdate
 
 SILENCE_S = 30.0
 """How long a server waits for the next word of worker 0, which says how it goes on."""
 _GATE_S = 5.0
 _LOOK_S = 0.5
-_NOTED_AT_ONCE = 1 << 20
 
 Phase = ps_pb2.ReshardRequest.Phase
 Reply = ps_pb2.ReshardReply.Header
 
 _log = logging.getLogger(__name__)
-
-
-class NotedKeys:
-    """The keys whose rows have changed since a copy of them began, by table."""
-
-    def __init__(self, num_tables: int) -> None:
-        self._lock = threading.Lock()
-        self._keys: list[list[NDArray[np.int64]]] = [[] for _ in range(num_tables)]
-        self._sizes = [0] * num_tables
-        self.is_spoiled = False
-        """Whether rows were deleted or replaced: then a copy is worth nothing."""
-
-    def add(self, updates: Sequence[PushedUpdate]) -> None:
-        """Note what some pushes have changed."""
-        with self._lock:
-            for part in (part for update in updates for part in update.tables):
-                self._keys[part.table].append(np.array(part.keys))  # not a view: it would keep the whole message
-                self._sizes[part.table] += len(part.keys)
-                if self._sizes[part.table] > _NOTED_AT_ONCE and len(self._keys[part.table]) > 1:
-                    self._keys[part.table] = [np.unique(np.concatenate(self._keys[part.table]))]
-                    self._sizes[part.table] = -len(self._keys[part.table][0])  # as many again before the next time
-
-    def of(self, table: int) -> NDArray[np.int64]:
-        """The noted keys of a table, ascending."""
-        return np.unique(np.concatenate([np.zeros(0, np.int64), *self._keys[table]]))
 
 
 class _Departure:
@@ -273,7 +244,7 @@ class Moving:
                 for shards in portions(holdings, index):
                     found = holdings.tables[index].export(*shards)
                     if not (is_spoiled or spec.max_bytes):
-                        found = only(found, lambda own, keys=keys: _among(own, keys))  # type: ignore[misc]
+                        found = only(found, lambda own, keys=keys: among(own, keys))  # type: ignore[misc]
                     rows += len(found["keys"])
                     writer.write(Kind.ROWS, 1, [rows_part(index, (0, num_shards), found)])
             writer.finish()
@@ -349,26 +320,11 @@ def is_moved_on(layouts: Layouts, *, is_new: bool) -> bool:
     return layouts.later(own_layout()) is not None
 
 
-def only(rows: dict[str, Any], chosen: Callable[[NDArray[np.int64]], NDArray[np.bool_]]) -> dict[str, Any]:
-    """Those of exported rows, and of keys that wait for one, that are chosen by their keys."""
-    masks = {False: chosen(rows["keys"]), True: chosen(rows["waiting_keys"]) if "waiting_keys" in rows else None}
-    return {name: array[masks[name.startswith("waiting_")]] for name, array in rows.items()}
-
-
 def _without(taken: Taken, sequence: int) -> Taken:
     """Pushes but for one, which is the last if it is among them."""
     upto = sequence - 1 if 0 < sequence <= taken.upto else taken.upto
     later = {*taken.later, *range(upto + 1, taken.upto + 1)} - {sequence}
     return Taken(taken.incarnation, upto, frozenset(later))
-
-
-def _among(own: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of `own` are among `keys`, which are ascending."""
-    if not len(keys):
-        return np.zeros(len(own), bool)
-    at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
-    found: NDArray[np.bool_] = keys[at] == own
-    return found
 
 
 def _writer(folder: Path) -> SnapshotWriter:

@@ -72,6 +72,8 @@ class CommunicationError(FleetError, RuntimeError):
 
     retryable: bool = False
     """Whether the same call may succeed a moment later."""
+    is_answer: bool = False
+    """Whether the peer itself has said so: it can be reached."""
 
 
 class MovedError(CommunicationError):

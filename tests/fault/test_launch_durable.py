@@ -262,8 +262,8 @@ def test_a_folder_belongs_to_one_job(tmp_path: Path) -> None:
     [
         (
             ["--nproc_per_node", 2, "--durable", "kept"],
-            "--durable kept: a collective job has no servers that could keep a journal; leave it out, and use "
-            "fleet.Checkpoint with --max_restart",
+            "--durable kept: a collective job has no servers that could keep a journal; leave it out (or unset "
+            "FLEET_DURABLE), and use fleet.Checkpoint with --max_restart",
         ),
         (
             ["--server_num", 1, "--worker_num", 1, "--journal", "os"],
@@ -288,6 +288,23 @@ def test_a_journal_that_is_off_is_refused(tmp_path: Path) -> None:
     result = fleetrun(*JOB, train, cwd=tmp_path, environ={"FLEET_JOURNAL": "off"})
     assert result.code == 2
     assert "FLEET_JOURNAL=off: a durable job has a journal; unset it, or leave out --durable" in result.err
+
+
+def test_a_time_that_is_none_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    train = script(tmp_path, WORK)
+    result = fleetrun(*JOB, train, cwd=tmp_path, environ={"FLEET_RECOVERY_TIMEOUT_S": "soon"})
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert result.err.startswith("fleetrun: FLEET_RECOVERY_TIMEOUT_S must be ")
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_a_job_that_goes_on_from_an_earlier_run_says_so(tmp_path: Path) -> None:
+    train = script(tmp_path, "print('started')")
+    line = "going on with what servers of an earlier run kept in kept; to begin anew, delete it"
+    assert line not in fleetrun(*JOB, train, cwd=tmp_path).err
+    (tmp_path / "kept" / "server-9").mkdir(parents=True)
+    (tmp_path / "kept" / "server-9" / "journal-00000000000000000001.log").write_bytes(b"")
+    assert line in fleetrun(*JOB, train, cwd=tmp_path).err
 
 
 def test_the_variables_that_processes_find(tmp_path: Path) -> None:

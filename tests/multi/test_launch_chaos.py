@@ -101,7 +101,9 @@ def test_a_report_is_shown_quietly_only_if_something_is_broken(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--chaos", "kil server"], "--chaos: in 'kil server' stands 'kil' where kill or stop"),
+        (["--chaos", "kil server"], "--chaos: in 'kil server' 'kil' stands where kill or stop"),
+        (["--chaos", "kill server"], "--chaos: 'kill server' ends where every or at was expected"),
+        (["--server_num", "1", "--chaos", "disk-full at 1s"], "--chaos: disk-full at 1s for 5s: there is no journal"),
         (["--nproc_per_node", "1", "--chaos", "kill both at 1s"], "--chaos: kill both at 1s: a collective job has no"),
         (["--nproc_per_node", "1", "--chaos", "drop 1% rpc"], "--chaos: drop 1% rpc: a collective job has no servers"),
         (["--seed", "3"], "--seed 3 goes with --chaos; leave it out, or write it after the script to pass it on"),

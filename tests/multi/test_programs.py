@@ -77,7 +77,7 @@ if fleet.is_server():
     fleet.init_server()
     fleet.run_server()
     with open(f"server.{fleet.server_index()}", "w") as out:
-        out.write(str(noted[0]._stats._counts["pushes"]))
+        out.write(str(noted[0].state.stats.counts()["pushes"]))
 
 elif fleet.is_worker():
     place = static.CPUPlace()

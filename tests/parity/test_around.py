@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 import fleet
-from fleet.ps.transport import Transport
 from fleet.runtime import saving
 from support.parity import CTR, RULES, Batch, batches, loss_of, worst_error
 from support.parity_fleet import Member, Recipe, run, train
@@ -109,19 +105,16 @@ class TablesOnly(nn.Module):
 
 
 class Telling:
-    """A transport that sets an event as soon as its worker waits for something, or has saved."""
+    """A transport that sets an event as soon as its worker pushes."""
 
     def __init__(self, transport: Transport, event: threading.Event) -> None:
         self._transport, self._event = transport, event
         self.endpoint = transport.endpoint
 
     def call(self, method: str, *rest: Any) -> Any:
-        if method == "Pull":
+        if method == "Push":
             self._event.set()
-        answer = self._transport.call(method, *rest)
-        if method == "Save":
-            self._event.set()
-        return answer
+        return self._transport.call(method, *rest)
 
     def close(self) -> None:
         self._transport.close()
@@ -146,8 +139,8 @@ def test_a_checkpoint_holds_the_whole_last_step(tmp_path: Path) -> None:
         own = [batch.share(member.index, 2) for batch in data]
         member.train(own[:-1])
         if member.index == 0:
-            member.train(own[-1:])
             with telling(member, is_saving):
+                member.train(own[-1:])
                 saving.save(member.worker, tmp_path / "early")
         else:
             member.learn(own[-1])

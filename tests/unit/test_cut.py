@@ -192,6 +192,20 @@ def test_of_two_cuts_one_waits(service: Service, tmp_path: Path) -> None:
     assert waiting.result(20).is_done
 
 
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_a_hold_that_comes_late_shuts_no_door(is_dropped: bool, service: Service, tmp_path: Path) -> None:
+    held = hold(service)
+    if is_dropped:
+        ask(service, Phase.DROP)
+    else:
+        assert ask(service, Phase.TAKE, held).is_done
+        saved(service, tmp_path)
+    reply = ask(service, Phase.HOLD)
+    assert (reply.is_done, bool(reply.busy)) == (False, True)
+    assert not service.core.door.is_shut
+    hold(service, name=NAME + 1)
+
+
 def test_a_new_life_in_between_ends_the_cut(service: Service) -> None:
     push(service, 1, 1)
     taken = hold(service)

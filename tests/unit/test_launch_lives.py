@@ -52,6 +52,18 @@ def test_deaths_are_counted_within_ten_minutes(clock: Clock) -> None:
     assert found.given_up[child].startswith("server 1 is not started again: it has died 3 times within 10 minutes")
 
 
+def test_errors_that_take_minutes_come_to_an_end(clock: Clock) -> None:
+    found = Lives(3)
+    for status, lived_s in ((1, 290.0), (1, 290.0), (1, 700.0), (1, 290.0), (1, 290.0), (1, 290.0)):
+        assert found.died(dead(clock, status, "worker", lived_s)), "one that lived long begins a new count"
+    child = dead(clock, 1, "worker", 290.0)
+    assert not found.died(child)
+    assert found.given_up[child] == (
+        "worker 1 is not started again: 4 times in a row it has ended with an error within 10 minutes of its start "
+        "(--max_restart 3)"
+    )
+
+
 def test_processes_are_counted_each_by_itself(clock: Clock) -> None:
     found = Lives(1)
     assert found.died(dead(clock, -9, "server"))

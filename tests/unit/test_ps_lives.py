@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import torch
 from fleet.errors import CommunicationError
 from fleet.ps.client import Client
 from fleet.ps.entries import AlwaysEntry
+from fleet.ps.gate import Gate
 from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.initializers import Constant
 from fleet.ps.keys import route
@@ -24,6 +26,7 @@ from fleet.ps.rules import SGD
 from fleet.ps.service import Service
 from fleet.ps.spec import DenseSpec, JobSpec, TableSpec
 from fleet.ps.transport import LocalTransport
+from support.processes import wait_until
 
 pytestmark = pytest.mark.timeout(60)
 WIDTH = 2
@@ -135,6 +138,52 @@ def test_a_declaration_that_is_sent_again_is_the_same_life() -> None:
     header.life = 78
     other: Any = service.handle("Declare", header, ())[0]
     assert other.incarnation == 2
+
+
+@pytest.mark.parametrize("is_recovered", [False, True])
+def test_a_declaration_of_a_former_life_comes_too_late(is_recovered: bool, tmp_path: Path) -> None:
+    """It must not be taken for a third life, which would put an end to the second."""
+    service, spec = Service(journal=(tmp_path, "OS")), job()
+    with client([service], spec) as first, client([service], spec) as second:
+        if is_recovered:
+            service.close()
+            service = Service(journal=(tmp_path, "OS"))
+            second.transports[:] = [LocalTransport(service)]
+        late = ps_pb2.DeclareRequest.Header(caller=ps_pb2.Caller(), job=spec.to_json(), life=first._life)
+        with pytest.raises(CommunicationError, match="former life"):
+            service.handle("Declare", late, ())
+        push(second, 0, [1])
+    service.close()
+
+
+def test_a_leave_that_waits_while_the_next_life_begins_is_not_for_it() -> None:
+    service, spec = Service(), job()
+    errors: list[Exception] = []
+    with client([service], spec) as first:
+        header = ps_pb2.LeaveRequest.Header(caller=first.caller(0))
+
+        def leave() -> None:
+            try:
+                service.handle("Leave", header, ())
+            except CommunicationError as error:
+                errors.append(error)
+
+        with service.core.gate.closed:
+            late = threading.Thread(target=leave)
+            late.start()
+            wait_until(lambda: _is_at_the_gate(late), 10, "the Leave")
+            with service.core.changed:
+                service.state.greet(0, 2, life=5)
+        late.join(10)
+    assert "former life" in str(errors)
+    assert not service.finished.is_set()
+
+
+def _is_at_the_gate(thread: threading.Thread) -> bool:
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None and frame.f_code is not Gate.open.__wrapped__.__code__:  # type: ignore[attr-defined]
+        frame = frame.f_back
+    return frame is not None
 
 
 def test_a_new_life_is_told_what_the_former_one_did() -> None:

@@ -6,7 +6,9 @@ The death is a copy of the folder as it lies there at that moment, which is what
 from __future__ import annotations
 
 import errno
+import re
 import shutil
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 import torch
 
 from fleet.errors import CheckpointError, CommunicationError, UsageError
-from fleet.ps import durability
+from fleet.ps import durability, storage
 from fleet.ps.entries import CountFilterEntry
 from fleet.ps.journal import writer
 from fleet.ps.journal.files import segments_in, snapshots_in, write_all
@@ -23,6 +25,8 @@ from fleet.ps.journal.records import JournalError
 from fleet.ps.proto import ps_pb2
 from fleet.ps.server import make_service
 from fleet.ps.service import Service
+from fleet.ps.transport import LocalTransport
+from fleet.runtime.server_writes import ServerWrites
 from support.processes import wait_until
 from support.server_state import everything
 from support.training import first_model, in_threads, joined, served, strategy
@@ -91,6 +95,18 @@ def test_a_job_goes_on_with_the_recovered_server(tmp_path: Path) -> None:
     assert once.state.rounds.version == twice.state.rounds.version == 20
 
 
+def test_a_folder_of_another_job_is_named(tmp_path: Path) -> None:
+    for mode in ("async", "sync"):
+        with served([Service(journal=(tmp_path / "server-0", "OS"))]) as (endpoints, _):
+            if mode == "async":
+                with joined(endpoints, strategy=strategy(mode)) as one:
+                    one.train(3)
+                continue
+            text = f"{tmp_path}/server-0 holds that job: run its command again, or choose another --durable"
+            with pytest.raises(UsageError, match=text), joined(endpoints, strategy=strategy(mode)):
+                pass
+
+
 def test_a_job_that_ends_in_order_leaves_nothing(tmp_path: Path) -> None:
     service = Service(journal=(tmp_path / "server-0", "INTERVAL"))
     with served([service]) as (endpoints, _), joined(endpoints) as one:
@@ -144,8 +160,11 @@ def test_a_server_that_begins_with_a_checkpoint_keeps_it(tmp_path: Path) -> None
     assert service.state.rounds.version == 8
 
 
-def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "1")
+def test_a_full_disk_stops_pushes_and_not_pulls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "2")
+    monkeypatch.setenv("FLEET_WAIT_NOTICE_S", "0.1")
     service = Service(journal=(tmp_path / "server-0", "OS"))
     with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
         one.train(3)
@@ -154,6 +173,9 @@ def test_a_full_disk_stops_pushes_and_not_pulls(tmp_path: Path, monkeypatch: pyt
         with pytest.raises(Exception, match=r"still answers pulls.*No space left on device.*make room on that disk"):
             one.train(3, 4)
         monkeypatch.undo()
+        assert re.search("waits for server .*: nothing can be changed on this server.*No space left", caplog.text)
+        assert "cannot be reached" not in caplog.text
+        assert [one.levelname for one in caplog.records if one.name == writer.__name__] == ["ERROR"]
         assert everything(service) == before
         one.model.eval()
         one.model(torch.arange(6).reshape(2, 3))
@@ -218,6 +240,14 @@ def test_two_servers_cannot_share_a_folder(tmp_path: Path) -> None:
     service.close()
 
 
+def test_a_folder_that_is_gone_is_not_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_LIFE", "1")
+    with pytest.raises(UsageError, match="server-0, where this server kept its journal, is gone"):
+        Service(journal=(tmp_path / "server-0", "OS"))
+    (tmp_path / "server-0").mkdir()  # killed before it had written anything
+    recovered(tmp_path / "server-0")
+
+
 def test_a_damaged_journal_is_refused(tmp_path: Path) -> None:
     service = Service(journal=(tmp_path / "server-0", "OS"))
     with served([service]) as (endpoints, _), joined(endpoints) as one:
@@ -257,3 +287,34 @@ def test_a_journal_that_is_refused_is_one_line_and_exit_code_2(
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"server: {tmp_path}/server-0/journal-00000000000000000001.log is damaged at offset 0: ")
+
+
+def test_a_server_that_comes_back_during_a_save_does_not_mix_two_moments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has forgotten the save and would copy anew, which is later than the other servers did."""
+    is_over, write, calls = threading.Event(), storage.write, []
+
+    def late(*arguments: Any) -> str:
+        calls.append(arguments)
+        if len(calls) > 1:
+            return write(*arguments)
+        is_over.wait(60)
+        raise OSError("this server is dead")
+
+    monkeypatch.setattr(storage, "write", late)
+    service = Service(journal=(tmp_path / "server-0", "OS"))
+    with served([service]) as (endpoints, _), joined(endpoints, strategy=strategy("half")) as one:
+        one.train(3)
+        (tmp_path / "saved").mkdir()
+        writes = ServerWrites(one.worker.client, tmp_path / "saved", background=True)
+        one.train(3, 6)
+        again = Service(journal=(died(tmp_path / "server-0", tmp_path), "OS"))
+        one.worker.client.transports[0].close()
+        one.worker.client.transports[0] = LocalTransport(again)
+        try:
+            with pytest.raises(CheckpointError, match="server 0 was started again while it wrote, and has gone on"):
+                writes.wait()
+        finally:
+            is_over.set()
+            again.close()

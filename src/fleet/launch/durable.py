@@ -36,10 +36,11 @@ def refuse_mistakes(options: Options) -> None:
         raise UsageError("--durable needs a folder, such as --durable kept")
     if not options.is_server_job:
         raise UsageError(
-            f"--durable {options.durable}: a collective job has no servers that could keep a journal; leave it out, "
-            "and use fleet.Checkpoint with --max_restart"
+            f"--durable {options.durable}: a collective job has no servers that could keep a journal; leave it out "
+            "(or unset FLEET_DURABLE), and use fleet.Checkpoint with --max_restart"
         )
     _journal(options)
+    recovery_s()
     check_folder(Path(options.durable), "--durable")
 
 
@@ -118,6 +119,8 @@ def lock(options: Options, name: str, resources: ExitStack) -> int | None:
     deadline = time.monotonic() + _LOCK_TIMEOUT_S
     while True:
         try:
+            if role == "server":  # a later life knows by its folder whether its files are gone
+                path.with_suffix("").mkdir(exist_ok=True)
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise UsageError(
@@ -133,6 +136,13 @@ def lock(options: Options, name: str, resources: ExitStack) -> int | None:
                 "its own there; choose another folder"
             )
         time.sleep(_LOOK_S)
+
+
+def what_is_there(options: Options) -> str | None:
+    """One line about what an earlier run has left for this one; None if there is nothing."""
+    if options.durable is None or not has_journal(options.durable, "server-*"):
+        return None
+    return f"going on with what servers of an earlier run kept in {options.durable}; to begin anew, delete it"
 
 
 def what_is_left(options: Options) -> str | None:

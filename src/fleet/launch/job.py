@@ -148,6 +148,8 @@ class Job:
             joined = "joined a running job, " if this.restart else ""
             machine = f", machine {this.node_index} of {this.num_nodes}" if this.num_nodes > 1 else ""
             log.info("%sstarting %s%s; logs in %s", joined, plan.summary, machine, self._options.log_dir)
+            if kept := durable.what_is_there(self._options):
+                log.info("%s", kept)
             return
         machines = f"{this.num_nodes} machine{'s' if this.num_nodes > 1 else ''}"
         if this.num_failures > self._plan.layout.round.num_failures:

@@ -3,7 +3,8 @@
 A process that a signal killed had bad luck, and is started again at once. One that ended with an exit code of its own
 has more often a mistake: a worker waits a moment before its next life, and the third end in a row within `EARLY_S` of
 the start is the end of the job. So is a server that cannot read its journal (exit code 2), and a process that has died
-more than `--max_restart` times within `WINDOW_S`.
+more than `--max_restart` times within `WINDOW_S`, or has ended with an error more often than that in a row, each time
+within `WINDOW_S` of its start.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class Lives:
         """When each process died, within the last `WINDOW_S`."""
         self._num_early: defaultdict[str, int] = defaultdict(int)
         """How many lives in a row ended early by an exit code."""
+        self._num_errors: defaultdict[str, int] = defaultdict(int)
+        """How many lives in a row ended by an exit code, none of them long: slow mistakes come to an end, too."""
         self._due: dict[Child, float] = {}
         """Dead children and the moment their place is to be taken, by the monotonic clock."""
         self._away: dict[Child, Return] = {}
@@ -139,7 +142,9 @@ class Lives:
         assert child.status is not None
         assert child.exited_at is not None
         name, now = child.plan.name, time.monotonic()
-        is_early = child.exited_at - child.started_at < EARLY_S
+        lived_s = child.exited_at - child.started_at
+        is_early = lived_s < EARLY_S
+        self._num_errors[name] = self._num_errors[name] + 1 if lived_s < WINDOW_S and child.status > 0 else 0
         self._num_early[name] = self._num_early[name] + 1 if is_early and child.status > 0 else 0
         if self._num_early[name] >= NUM_EARLY:
             return (
@@ -152,6 +157,11 @@ class Lives:
             return (
                 f"{name} is not started again: it has died {times} within {WINDOW_S / 60:.0f} minutes "
                 f"(--max_restart {self._max_restart})"
+            )
+        if self._num_errors[name] > self._max_restart:
+            return (
+                f"{name} is not started again: {self._num_errors[name]} times in a row it has ended with an error "
+                f"within {WINDOW_S / 60:.0f} minutes of its start (--max_restart {self._max_restart})"
             )
         return None
 

@@ -170,6 +170,8 @@ def _refuse_chaos(options: Options) -> None:
     ]
     if needs_servers and not options.is_server_job:
         raise UsageError(f"--chaos: {needs_servers[0]}: a collective job has no servers; kill and stop workers only")
+    if options.chaos.disk_faults and options.durable is None:
+        raise UsageError(f"--chaos: {options.chaos.disk_faults[0]}: there is no journal to harm without --durable DIR")
 
 
 def _refuse_range(options: Options) -> None:

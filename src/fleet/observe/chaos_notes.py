@@ -54,7 +54,11 @@ class Notes:
                 lines = file.read().split("\n")
         except OSError:
             return []
-        return [json.loads(line) for line in lines[:-1]]
+        events = []
+        for line in lines[:-1]:
+            with contextlib.suppress(ValueError):  # a part of one, from a full disk
+                events.append(json.loads(line))
+        return events
 
     def read_acks(self) -> list[Ack]:
         """Every acknowledgement so far; a push that was acknowledged twice is there twice."""

@@ -220,10 +220,8 @@ class _Reader:
         return self._words.pop(0) if self._words else ""
 
     def _refuse(self, word: str, wanted: str) -> NoReturn:
-        what = repr(word) if word else "the end"
-        raise UsageError(
-            f"{self._where}: in {self._text!r} stands {what} where {wanted} was expected; the grammar: {GRAMMAR}"
-        )
+        what = f"in {self._text!r} {word!r} stands where" if word else f"{self._text!r} ends where"
+        raise UsageError(f"{self._where}: {what} {wanted} was expected; the grammar: {GRAMMAR}")
 
 
 def _time_text(seconds: float) -> str:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fleet.errors import CommunicationError
+from fleet.errors import FleetError, MovedError
 from fleet.observe.waiting import workers_text
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.proto import ps_pb2
@@ -58,15 +58,18 @@ class Absence:
         while not self._is_closed.wait(min(LOOK_S, limit_s / 5)):
             with self._core.changed:
                 rounds = self._core.state.rounds
-                waits = bool(rounds.pushed() and rounds.missing())
+                waits = bool(rounds.pushed())
                 now = time.monotonic()
                 if not waits or rounds.version != version:
                     version, since = rounds.version if waits else -1, now
             if version >= 0 and now - since >= limit_s:
                 try:
                     self._go_on(version, limit_s)
-                except CommunicationError:  # rows move to other servers, or have moved
-                    continue
+                except MovedError:
+                    return
+                except FleetError as error:  # such as a full disk: the step still waits, and is looked at again
+                    _log.warning("step %d cannot go on without those it waits for: %s", version, error)
+                    since = time.monotonic()
 
     def _go_on(self, version: int, limit_s: float) -> None:
         """Do a step without those who are missing, if it still waits."""
@@ -76,7 +79,9 @@ class Absence:
                 return
             with core.changed:
                 rounds = core.state.rounds
-                missing = rounds.missing() if rounds.version == version else []
+                if rounds.version != version:
+                    return
+                missing = rounds.missing()
                 for worker in missing:
                     left = ps_pb2.LeaveRequest.Header(caller=ps_pb2.Caller(worker=worker), is_absent=True)
                     core.record(Kind.LEAVE, [Part(left.SerializeToString())])
@@ -87,4 +92,4 @@ class Absence:
                     "step %d has waited %g s for %s, and goes on without; it is let in again when it comes back",
                     *(version, limit_s, workers_text(missing)),
                 )
-                core.state.stats.count(skipped=self._apply())
+            self._apply()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from fleet.errors import UsageError
+from fleet.ps.journal.files import write_all
 
 
 class Answers:
@@ -32,10 +34,20 @@ class Answers:
         return self._known.get(name)
 
     def put(self, name: str, value: Any) -> None:
-        """Keep a value, of JSON's kinds, for this life and the next."""
-        self._known[name] = value
+        """Keep a value, of JSON's kinds, for this life and the next; UsageError, and nothing is kept, if it cannot."""
         text = json.dumps([name, value]).encode()
-        os.write(self._open(), b"%08x %s\n" % (zlib.crc32(text), text))
+        file = self._open()
+        end = os.fstat(file).st_size
+        try:
+            write_all(file, [b"%08x %s\n" % (zlib.crc32(text), text)])
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(file, end)  # or the next line would be lost with this one
+            raise UsageError(
+                f"a worker of a durable job writes down what it is told, and cannot in {self.path}: "
+                f"{error.strerror or error}; make room on that disk"
+            ) from None
+        self._known[name] = value
 
     def remove(self) -> None:
         """Delete the file: the job is over for this worker."""

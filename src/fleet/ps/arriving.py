@@ -164,6 +164,8 @@ def _merged(states: list[dict[str, Any]]) -> dict[str, Any]:
     """What server 0 knows, with the largest of what servers count each for itself."""
     merged = dict(states[0])
     merged["rounds"] = {**merged["rounds"], "version": max(int(state["rounds"]["version"]) for state in states)}
+    known = set.intersection(*({name for name, _, _ in state["loads"]} for state in states))
+    merged["loads"] = [load for load in merged["loads"] if load[0] in known]  # the others are not done on all
     clocks = [state["clock"] for state in states]
     merged["clock"] = {
         "now": max(int(clock["now"]) for clock in clocks),

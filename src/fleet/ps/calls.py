@@ -91,9 +91,10 @@ class Call:
                         )
                         given_up.retryable = True
                         raise given_up from None
+                    refused = error
                 time.sleep(pause_s * random.uniform(0.5, 1.0))  # not all workers at once
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-                self._send_again(wait)
+                self._send_again(wait, refused)
 
     def _answered(self, wait: LongWait) -> tuple[Message, Tensors]:
         """Wait for the answer to this attempt."""
@@ -116,8 +117,8 @@ class Call:
             wait.tell(self._being_saved())
         self._answer = self._transport.call(self._method, self._header, self._tensors, self._timeout_s)
 
-    def _send_again(self, wait: LongWait) -> None:
-        """Make another attempt, with what is left of the time."""
+    def _send_again(self, wait: LongWait, refused: CommunicationError) -> None:
+        """Make another attempt, with what is left of the time, after one that came to nothing."""
         self._num_lost += 1
         waited_s = wait.waited_s - self._held_s
         if waited_s > self._timeout_s:
@@ -126,7 +127,8 @@ class Call:
                 f"{self._losses(waited_s)}"
             )
         if self._voice is not None and wait.is_due:
-            wait.tell(Awaited(f"server {self._transport.endpoint}, which cannot be reached ({self._method})"))
+            away = f"server {self._transport.endpoint}, which cannot be reached ({self._method})"
+            wait.tell(Awaited(str(refused) if refused.is_answer else away))
         if self._server_ms:
             self._header.timeout_ms = max(1, self._server_ms - int(waited_s * 1000))  # type: ignore[attr-defined]
         self._answer = self._transport.call(

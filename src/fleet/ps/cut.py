@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 DOOR_S = 30.0
 """How long a server waits for the next word of whoever makes a cut, and for pushes that are in it."""
+NUM_OVER = 64
 _POLL_S = 0.05
 
 Phase = ps_pb2.CutRequest.Phase
@@ -71,6 +73,8 @@ class Cuts:
         self._cut: _Cut | None = None
         self._lost = (0, "")
         """The last cut that was dropped, and why."""
+        self._over: deque[int] = deque(maxlen=NUM_OVER)
+        """The names of the last cuts that have ended: a call about one of them is late, and shuts no door."""
         self._timer: threading.Timer | None = None
         core.door.entered = self._notice
 
@@ -135,6 +139,8 @@ class Cuts:
             while self._cut is None or self._cut.name != header.cut:
                 if core.is_closed:
                     raise CommunicationError("the server is stopping")
+                if header.cut in self._over:
+                    return Reply(lost=self._why_lost(header.cut), busy="one that is over")
                 unfinished = self._saves.unfinished
                 if self._cut is None and unfinished is None and not core.door.is_moving:
                     self._cut = _Cut(header.cut, header.caller.worker)
@@ -251,6 +257,7 @@ class Cuts:
     def _end(self, cut: _Cut) -> None:
         """Let everything in."""
         assert self._cut is cut
+        self._over.append(cut.name)
         self._cut, cut.contents = None, None
         if self._timer is not None:
             self._timer.cancel()

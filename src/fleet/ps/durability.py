@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from fleet import _native, env
-from fleet.errors import CheckpointError, CommunicationError, UsageError
+from fleet.errors import CheckpointError, UsageError
 from fleet.ps import faults
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
@@ -52,6 +52,11 @@ class Durability:
         """Recover the state that the folder holds, if it holds one, and go on from there."""
         self._core = core
         self._folder = folder
+        if env.FLEET_LIFE.get() and not folder.exists():  # fleetrun has made it for the first life
+            raise UsageError(
+                f"{folder}, where this server kept its journal, is gone, and with it what the server knew; bring it "
+                "back, or begin anew from the last checkpoint"
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -71,6 +76,8 @@ class Durability:
         except BaseException:
             os.close(self._lock)
             raise
+        self.resumed_from = None if core.state.holdings is None else folder
+        """The folder whose job this server goes on with; None if it held none."""
         self.snapshotting = threading.Lock()
         self._next_at = SNAPSHOT_BYTES - found.num_bytes
         self._is_due = threading.Event()
@@ -89,16 +96,23 @@ class Durability:
         """What was written in this life."""
         return {"bytes": self._journal.num_bytes, "record": self._journal.lsn, "snapshots": self._num_snapshots}
 
-    def load(self, load: Callable[[], None]) -> None:
-        """Replace everything by a checkpoint, and keep that as a snapshot before anybody is told."""
+    def load(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
+        """Replace everything by a checkpoint, and keep that as a snapshot before anybody is told.
+
+        If it cannot be kept, `undo` is called; without one nothing is taken any more until a checkpoint is loaded.
+        """
         with self.snapshotting, self._core.gate.closed:
             load()
             try:
                 self._journal.append(Kind.LOAD, [Part(b"")])
                 self._write_snapshot(is_alone=True)
             except (OSError, JournalWriteError) as error:
-                self._core.failure = f"a checkpoint was loaded, but could not be kept: {_why(error)}"
-                raise CheckpointError(f"{self._core.failure}; make room in {self._folder}, and load it again") from None
+                failure = f"a checkpoint was loaded, but could not be kept: {_why(error)}"
+                if undo is None:
+                    self._core.failure = failure
+                else:
+                    undo()
+                raise CheckpointError(f"{failure}; make room in {self._folder}, and load it again") from None
 
     def close(self, *, is_finished: bool) -> None:
         """Stop; where the job is finished, nothing is left of it."""
@@ -120,8 +134,9 @@ class Durability:
                 continue
             try:
                 with self.snapshotting:
-                    self._write_snapshot()
-            except (OSError, CommunicationError) as error:
+                    if self._core.failure is None:  # else tables may have a part of what the journal says
+                        self._write_snapshot()
+            except Exception as error:  # of whatever kind, such as no memory: the next may succeed
                 if self._core.is_moved:
                     return
                 _log.warning("no snapshot could be taken in %s: %s", self._folder, _why(error))
@@ -169,8 +184,8 @@ def _open(folder: Path, policy: Policy, last_lsn: int, owner_text: bytes) -> Jou
             time.sleep(ROOM_PAUSE_S)
 
 
-def _why(error: OSError | CommunicationError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
 
 
 def portions(holdings: Holdings, table: int) -> Iterator[tuple[int, int]]:

@@ -13,6 +13,8 @@ from fleet.errors import CommunicationError, NotReadyError
 
 # How many pushes of one worker may be taken ahead of one that is still missing.
 WINDOW = 1000
+# How many lives of one worker are remembered, so that what they said comes too late.
+NUM_FORMER = 64
 
 
 @dataclass
@@ -22,6 +24,8 @@ class _Worker:
     incarnation: int = 0
     life: int = 0
     """What it drew when it started."""
+    former: list[int] = field(default_factory=list)
+    """What its lives before had drawn, the newest last."""
     steps: int = 0
     """How many of its steps were taken, in all its lives."""
     position: bytes = b""
@@ -74,8 +78,13 @@ class Ledger:
         self._refuse_others(worker, self._workers[worker], incarnation)
 
     def incarnation_of(self, worker: int, life: int) -> int:
-        """The incarnation of a life: the present one, or, for a life that is new, the next."""
+        """The incarnation of a life: the present one, or, for a life that is new, the next.
+
+        CommunicationError if it is one that is over: its declaration was under way for longer than it lived.
+        """
         entry = self._workers[worker]
+        if life in entry.former:
+            self._refuse_others(worker, entry, entry.incarnation - 1)
         return entry.incarnation if entry.life == life and entry.incarnation else entry.incarnation + 1
 
     def is_new(self, worker: int, incarnation: int) -> bool:
@@ -91,6 +100,8 @@ class Ledger:
         with entry.lock:
             if not self.is_new(worker, incarnation):
                 return False
+            if entry.life:
+                entry.former = [*entry.former, entry.life][-NUM_FORMER:]
             entry.incarnation, entry.life, entry.upto, entry.later = incarnation, life, 0, set()
             return True
 
@@ -135,6 +146,7 @@ class Ledger:
                 {
                     "incarnation": entry.incarnation,
                     "life": entry.life,
+                    "former": entry.former,
                     "steps": entry.steps,
                     "position": base64.b64encode(entry.position).decode(),
                     "upto": upto,
@@ -147,6 +159,7 @@ class Ledger:
         """Go on as a snapshot says."""
         for entry, one in zip(self._workers, saved, strict=True):
             entry.incarnation, entry.life, entry.steps = int(one["incarnation"]), int(one["life"]), int(one["steps"])
+            entry.former = list(one["former"])
             entry.position = base64.b64decode(one["position"])
             entry.upto, entry.later = int(one["upto"]), set(one["later"])
 

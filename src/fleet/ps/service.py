@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet import env
-from fleet.errors import CommunicationError, UsageError
+from fleet.errors import CommunicationError, NotReadyError, UsageError
 from fleet.observe.layouts import own_layouts
 from fleet.ps import storage
 from fleet.ps.absence import Absence
@@ -131,6 +131,8 @@ class Service:
         holdings = state.held
         self._check_declared(holdings, job, header)
         with self.core.gate.closed, self.core.changed:
+            if state.holdings is not holdings:  # another worker was told why
+                raise NotReadyError("the server could not keep the checkpoint that it was to begin with; see its log")
             if header.life and not caller.incarnation:
                 caller.incarnation = state.ledger.incarnation_of(caller.worker, header.life)
             if state.ledger.is_new(caller.worker, caller.incarnation):
@@ -158,7 +160,10 @@ class Service:
         """UsageError if a worker means another job, or another server."""
         worker = header.caller.worker
         if (what := difference(job, holdings.job)) is not None:
-            raise UsageError(f"worker {worker} does not agree with the job: {what}")
+            durability = self.core.durability
+            folder = None if durability is None else durability.resumed_from
+            kept = f"; {folder} holds that job: run its command again, or choose another --durable" if folder else ""
+            raise UsageError(f"worker {worker} does not agree with the job: {what}{kept}")
         if header.server_index != holdings.server:
             raise UsageError(
                 f"worker {worker} takes this server for server {header.server_index}, others for "
@@ -173,10 +178,15 @@ class Service:
     def _begin(self, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
         """Make what the first worker declares."""
         if self._model_dir is not None:  # a snapshot has both what is declared and what is loaded, or nothing is there
-            self._keep_loaded(lambda: self._make(job, header))
+            self._keep_loaded(lambda: self._make(job, header), self._unmake)
             return
         with self.core.gate.closed:
             self._make(job, header)
+
+    def _unmake(self) -> None:
+        """Under the closed gate: the journal has nothing of what was made, and must not go on from there."""
+        with self.core.changed:
+            self.state.holdings = None
 
     def _make(self, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
         """Under the closed gate."""
@@ -223,6 +233,7 @@ class Service:
         while holdings.job.mode == "sync" and core.door.is_shut and not core.door.wait_open():
             core.known(header.caller)  # a step may be complete without it, and must not be on one server alone
         with core.gate.open():
+            self.state.ledger.check(header.caller.worker, header.caller.incarnation)  # its next life may have come
             with core.changed:
                 core.record(Kind.LEAVE, [Part(header.SerializeToString())])
                 self.state.leave(header.caller.worker, is_unfinished=header.is_unfinished)
@@ -250,20 +261,30 @@ class Service:
         found: list[storage.Loaded] = []
 
         def load() -> None:
-            found.append(storage.load(holdings, Path(header.folder)))
+            known = self.state.loads.get(header.load)
+            if known is not None and self.core.failure is None:
+                found.append(storage.Loaded(*known))
+                return
+            try:
+                found.append(storage.load(holdings, Path(header.folder)))
+            except storage.HalfLoadedError as error:
+                with self.core.changed:
+                    self.core.failure = str(error)
+                    self.core.changed.notify_all()
+                raise
             with self.core.changed:
                 self.core.failure = None
-                self.state.loaded(found[0].version)
+                self.state.loaded(found[0].version, header.load, found[0].rows)
                 self.core.changed.notify_all()
             self._moving.spoil()
 
         self._keep_loaded(load)
         return ps_pb2.LoadReply.Header(rows=found[0].rows, version=found[0].version), ()
 
-    def _keep_loaded(self, load: Callable[[], None]) -> None:
+    def _keep_loaded(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
         """Load a checkpoint while nothing else happens, and let the journal have it."""
         if self.core.durability is not None:
-            self.core.durability.load(load)
+            self.core.durability.load(load, undo)
             return
         with self.core.gate.closed:
             load()

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from fleet.ps.proto import ps_pb2
     from fleet.ps.update import PushedUpdate
 
+# How many loads are remembered.
+NUM_LOADS = 16
+
 
 class State:
     """Of one server."""
@@ -40,6 +43,8 @@ class State:
         self.stats = Stats()
         self.absent_after_ms = 0
         """How long a step waits for a worker before it is done without; 0: until the wait itself ends."""
+        self.loads: dict[int, tuple[int, int]] = {}
+        """The last loads by their names, with rows and version: one that comes again must not undo what followed it."""
         self._time_lock = threading.Lock()
 
     @property
@@ -88,8 +93,11 @@ class State:
         """Delete rows; how many, and how many stay."""
         return self.held.shrink(asked, self.clock.now, skip)
 
-    def loaded(self, version: int) -> None:
+    def loaded(self, version: int, name: int = 0, rows: int = 0) -> None:
         """A checkpoint has replaced what the server holds; what was collected of a step is not for it."""
+        if name:
+            self.loads[name] = rows, version
+            self.loads = dict(list(self.loads.items())[-NUM_LOADS:])
         self.rounds.drop()
         self.rounds.version = version
         newest = max((table.newest_step for table in self.held.tables), default=0)
@@ -102,6 +110,7 @@ class State:
             "instance": self.instance,
             "run": self.run,
             "absent_after_ms": self.absent_after_ms,
+            "loads": [(name, *loaded) for name, loaded in self.loads.items()],
             "server": holdings.server,
             "job": holdings.job.to_json(),
             "is_started": holdings.is_started,
@@ -117,6 +126,7 @@ class State:
         """Go on as a snapshot says; its tables and dense parameters are for the caller to fill."""
         self.instance = int(saved["instance"])
         self.absent_after_ms = int(saved["absent_after_ms"])
+        self.loads = {int(name): (int(rows), int(version)) for name, rows, version in saved["loads"]}
         holdings = make_holdings(JobSpec.from_json(saved["job"]), int(saved["server"]), device)
         holdings.skipped = int(saved["skipped"])
         self.begin(holdings, int(saved["run"]))
@@ -131,6 +141,7 @@ class State:
         """Go on as other servers have left it; what this one holds stays, and so does its name for itself."""
         self.run, self.held.skipped = int(saved["run"]), int(saved["skipped"])
         self.absent_after_ms = int(saved["absent_after_ms"])
+        self.loads = {int(name): (int(rows), int(version)) for name, rows, version in saved["loads"]}
         self.ledger.restore(saved["ledger"])
         self.rounds.restore(saved["rounds"])
         self.clock.restore(saved["clock"])

@@ -71,11 +71,12 @@ def error_of(failed: grpc.RpcError, endpoint: str, method: str, timeout_s: float
     """The exception for a call that failed; `failed` is what gRPC raised, which is the call itself."""
     assert isinstance(failed, grpc.Call)
     code, text = failed.code(), failed.details() or ""
-    if not _is_marked(failed.trailing_metadata()):
+    is_answer = _is_marked(failed.trailing_metadata())
+    if not is_answer:
         text = _said_anew(code, text, method, timeout_s)
     error = _CLASSES.get(code, CommunicationError)(f"server {endpoint}: {text}")
     if isinstance(error, CommunicationError):
-        error.retryable = code in _PASSING
+        error.retryable, error.is_answer = code in _PASSING, is_answer
     return error
 
 

@@ -158,6 +158,10 @@ def check(holdings: Holdings, folder: Path) -> int:
     return manifest.version
 
 
+class HalfLoadedError(CheckpointError):
+    """A checkpoint that could not be read to its end, after its first rows had taken the place of others."""
+
+
 def load(holdings: Holdings, folder: Path) -> Loaded:
     """Replace everything by this server's part of a checkpoint, which any number of servers may have written.
 
@@ -168,10 +172,16 @@ def load(holdings: Holdings, folder: Path) -> Loaded:
     where, manifest = _opened(holdings, folder)
     dense = _load_dense(holdings, manifest, where)  # before anything is replaced
     kept = checkpoint.load_kept(manifest, where, _kept(holdings), _passing(holdings))
-    rows = 0
-    for part in _table_parts(holdings, manifest, where):
-        rows += part.load()
-    holdings.restore(dense, kept)
+    parts, rows = _table_parts(holdings, manifest, where), 0
+    try:
+        for part in parts:
+            rows += part.load()
+        holdings.restore(dense, kept)
+    except Exception as error:
+        raise HalfLoadedError(
+            f"{error}; server {holdings.server} now has a part of this checkpoint and takes nothing: load one that is "
+            "whole"
+        ) from error
     took_s = time.monotonic() - began_at
     _log.info("loaded %d rows of step %d from %s in %.1f s", rows, manifest.version, where, took_s)
     return Loaded(rows, manifest.version)

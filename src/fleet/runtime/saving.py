@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -89,12 +90,13 @@ def load(worker: Worker, folder: Folder) -> int:
     """
     path = checkpoint.find(folder)
     worker.policy.flush()
+    name = secrets.randbits(63) + 1
 
     def ask(*, check_only: bool) -> list[tuple[Any, Any]]:
         return worker.client.ask(
             "Load",
             lambda server: ps_pb2.LoadRequest.Header(
-                caller=worker.client.caller(server), folder=str(path.absolute()), check_only=check_only
+                caller=worker.client.caller(server), folder=str(path.absolute()), check_only=check_only, load=name
             ),
             timeout_s=SAVE_TIMEOUT_S,
         )
@@ -157,7 +159,7 @@ def shrink(
     """Delete rows that nobody needs any more; returns how many."""
     progress = worker.progress
     turn = 0 if progress is None else progress.turns.take("shrink")
-    if progress is not None and progress.is_past("shrink", turn):
+    if progress is not None and (f"shrink/{turn}" in progress.answers or progress.is_past("shrink", turn)):
         return int(progress.answers.get(f"shrink/{turn}") or 0)
     replies = worker.client.ask(
         "Shrink",
@@ -173,7 +175,7 @@ def shrink(
         is_repeatable=decay == 0,
     )
     deleted: int = sum(reply.deleted for reply, _ in replies)
-    if progress is not None and not progress.is_in_loop:
+    if progress is not None:
         progress.answers.put(f"shrink/{turn}", deleted)
     return deleted
 

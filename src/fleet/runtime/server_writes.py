@@ -19,6 +19,9 @@ SAVE_TIMEOUT_S = 3600.0
 # How long a server is asked to wait for its end before it says how far it is.
 _ASK_S = 1.0
 
+WAS_STARTED_AGAIN = "was started again while it wrote"
+"""What the error says if a process of a durable job was: the job goes on without that checkpoint."""
+
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
@@ -63,7 +66,8 @@ class ServerWrites:
         self._values_only = values_only
         self._cut = cut
         self._replies = self._ask(background, 0.0)
-        versions = {reply.version for reply in self._replies}
+        self._versions = [reply.version for reply in self._replies]
+        versions = set(self._versions)
         if len(versions) > 1 and client.job.mode == "sync":
             raise CheckpointError(f"the servers were at different steps when they were saved: {sorted(versions)}")
 
@@ -96,6 +100,7 @@ class ServerWrites:
         while not all(reply.is_written for reply in self._replies):
             known = [reply.num_files for reply in self._replies]
             self._replies = self._ask(True, _ASK_S)
+            self._refuse_later()
             if [reply.num_files for reply in self._replies] != known:
                 since = time.monotonic()
                 moved()
@@ -109,6 +114,15 @@ class ServerWrites:
             tuple(max(each) for each in zip(*(reply.steps for reply in self._replies), strict=True)),
             self._cut,
         )
+
+    def _refuse_later(self) -> None:
+        """CheckpointError if a server has copied again, which is later than the others did."""
+        for server, (reply, version) in enumerate(zip(self._replies, self._versions, strict=True)):
+            if reply.version != version:
+                raise CheckpointError(
+                    f"server {server} {WAS_STARTED_AGAIN}, and has gone on since: what it would write is not of the "
+                    "moment of the others"
+                )
 
 
 def write_one_moment(client: Client, writing: Path, *, values_only: bool) -> Written:

@@ -120,7 +120,8 @@ class Agent:
             now_s = time.time() - self.began_at
             for child in [child for child, until_s in self._stopped.items() if until_s <= now_s]:
                 del self._stopped[child]
-                _signal(child, signal.SIGCONT)
+                if child.is_running:  # or its id may be somebody else's
+                    _signal(child, signal.SIGCONT)
             for one in sorted((one for one in self._plans if one.due_s <= now_s), key=lambda one: one.due_s):
                 children = self._strike(one.strike, one.rng)
                 one.number += 1

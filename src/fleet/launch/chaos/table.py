@@ -78,9 +78,13 @@ def _put_together(recoveries: Sequence[Recovery]) -> Table:
         back = _median_and_most(one.back_s for one in mine)
         step = _median_and_most(one.step_s for one in mine)
         notes = sorted({one.note for one in mine if one.note})
-        said = ", ".join(f"{sum(one.note == note for one in mine)} times: {note}" for note in notes)
+        said = ", ".join(f"{_times(sum(one.note == note for one in mine))}: {note}" for note in notes)
         table.add_row(process, what, str(len(mine)), *back, *step, said)
     return table
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _median_and_most(values: Iterable[float | None]) -> tuple[str, str]:

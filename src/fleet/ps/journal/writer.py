@@ -64,6 +64,8 @@ class Journal:
         self.num_bytes = 0
         """Written since the journal was opened."""
         self._failure: str | None = None
+        self._is_told = True
+        """Whether it is known that nothing can be written now; whoever opens the journal says that himself."""
         self._is_closed = threading.Event()
         with self._writing:
             self._begin_segment()
@@ -134,15 +136,20 @@ class Journal:
             except OSError as worse:
                 self._failure = f"{worse.strerror or worse}, after {error.strerror or error}"
             raise self._cannot(error.strerror or str(error)) from None
+        self._is_told = False
         self._lsn += 1
         self._size += size
         self.num_bytes += size
 
     def _cannot(self, why: str) -> JournalWriteError:
-        return JournalWriteError(
+        text = (
             f"nothing can be changed on this server, which still answers pulls: its journal in {self.folder} cannot be "
             f"written ({why}); make room on that disk"
         )
+        if not self._is_told:
+            self._is_told = True
+            _log.error("%s", text)
+        return JournalWriteError(text)
 
     def _begin_segment(self) -> None:
         """Under the lock of writing."""

@@ -477,14 +477,16 @@ class ReshardReply(_message.Message):
 class LoadRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "folder", "check_only")
+        __slots__ = ("caller", "folder", "check_only", "load")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         FOLDER_FIELD_NUMBER: _ClassVar[int]
         CHECK_ONLY_FIELD_NUMBER: _ClassVar[int]
+        LOAD_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         folder: str
         check_only: bool
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., folder: _Optional[str] = ..., check_only: _Optional[bool] = ...) -> None: ...
+        load: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., folder: _Optional[str] = ..., check_only: _Optional[bool] = ..., load: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

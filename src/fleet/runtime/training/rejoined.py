@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fleet.errors import FleetError
+from fleet.runtime.server_writes import WAS_STARTED_AGAIN
 from fleet.runtime.training.objects import Stateful
 from fleet.runtime.training.trees import decode, encode
 
@@ -26,8 +27,6 @@ log = logging.getLogger(__name__)
 
 # An object whose state takes more is not stored with every push.
 MAX_CHARS = 4096
-
-WAS_STARTED_AGAIN = "was started again while it wrote"
 
 
 class _NoTensorsError(Exception):

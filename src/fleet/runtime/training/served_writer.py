@@ -17,8 +17,7 @@ from fleet.checkpoint import Account, Manifest, StepFolders, TrainingManifest, a
 from fleet.errors import CheckpointError, FleetError
 from fleet.ps.gathering import Gathering
 from fleet.ps.worker import Worker
-from fleet.runtime.server_writes import ServerWrites, Written
-from fleet.runtime.training.rejoined import WAS_STARTED_AGAIN
+from fleet.runtime.server_writes import WAS_STARTED_AGAIN, ServerWrites, Written
 from fleet.runtime.training.writer import Captured, Keep, text_of
 
 log = logging.getLogger(__name__)

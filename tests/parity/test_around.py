@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 import fleet
+from fleet.ps.transport import Transport
 from fleet.runtime import saving
 from support.parity import CTR, RULES, Batch, batches, loss_of, worst_error
 from support.parity_fleet import Member, Recipe, run, train

@@ -119,7 +119,7 @@ def lock(options: Options, name: str, resources: ExitStack) -> int | None:
     deadline = time.monotonic() + _LOCK_TIMEOUT_S
     while True:
         try:
-            if role == "server":  # a later life knows by its folder whether its files are gone
+            if name.startswith("server-"):  # a later life knows by its folder whether its files are gone
                 path.with_suffix("").mkdir(exist_ok=True)
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:

@@ -327,6 +327,7 @@ load_model = fleet.load_model
 save_inference_model = fleet.save_inference_model
 gather_state_dict = fleet.gather_state_dict
 shrink = fleet.shrink
+reshard = fleet.reshard
 steps_done = fleet.steps_done
 server_stats = fleet.server_stats
 flush = fleet.flush

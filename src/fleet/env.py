@@ -180,7 +180,7 @@ _ROLE_NAMES = (
     ),
     *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH", "FLEET_JOB_TOKEN"),
     *("FLEET_CHAOS", "FLEET_CHAOS_SEED", "FLEET_CHAOS_BEGAN"),
-    *("FLEET_DURABLE", "FLEET_JOURNAL", "FLEET_LIFE"),
+    *("FLEET_DURABLE", "FLEET_JOURNAL", "FLEET_LIFE", "FLEET_LAYOUT"),
 )
 
 
@@ -196,6 +196,9 @@ FLEET_DEVICE = _choice(
 )
 FLEET_RESTART = _count("FLEET_RESTART", "How often `fleetrun` has restarted the job so far.")
 FLEET_LIFE = _count("FLEET_LIFE", "How often `fleetrun` has started this process again in its place.")
+FLEET_LAYOUT = _count(
+    "FLEET_LAYOUT", "Which layout of servers this process was started for; grows when `fleet.reshard()` changes it."
+)
 FLEET_NOTE_FILE = _text(
     "FLEET_NOTE_FILE", "Where a child notes the moment it begins to end, so that the report names the cause."
 )

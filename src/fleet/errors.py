@@ -11,6 +11,7 @@
     ├── NotSupportedError NotImplementedError   valid, but not built yet
     ├── NotReadyError   RuntimeError            a call that came before fleet.init()
     ├── CommunicationError RuntimeError         a peer went away or refused
+    │   └── MovedError                          other servers have taken the place of the one that was called
     ├── CheckpointError OSError                 a checkpoint that cannot be written, found, trusted or used here
     ├── DivergedError   ArithmeticError         a loss that is no number any more
     └── DeadlineError   TimeoutError            a wait that ran out; says what it waited for
@@ -73,6 +74,10 @@ class CommunicationError(FleetError, RuntimeError):
     """Whether the same call may succeed a moment later."""
     is_answer: bool = False
     """Whether the peer itself has said so: it can be reached."""
+
+
+class MovedError(CommunicationError):
+    """Other servers have taken the place of the one that was called; who called looks for them."""
 
 
 class CheckpointError(FleetError, OSError):

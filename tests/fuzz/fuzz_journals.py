@@ -120,7 +120,7 @@ def _small_files(snapshot_bytes: int) -> Iterator[None]:
     with (
         mock.patch.object(writer, "SEGMENT_BYTES", 3_000),
         mock.patch.object(durability, "SNAPSHOT_BYTES", snapshot_bytes),
-        mock.patch.object(durability, "_portions", _slow_portions),
+        mock.patch.object(durability, "portions", _slow_portions),
     ):
         yield
 

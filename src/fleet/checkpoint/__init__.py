@@ -13,7 +13,7 @@ run without servers are `StepFolders`: tensors in spans (`write_spans`, `map_spa
 made of the `Account` of each worker.
 """
 
-from fleet.checkpoint.buffers import BlockData, join_buffer, split_buffer, state_form
+from fleet.checkpoint.buffers import BlockData, join_buffer, recut, split_buffer, state_form
 from fleet.checkpoint.contents import Contents
 from fleet.checkpoint.dense import load_dense, save_dense
 from fleet.checkpoint.export import export_dense, export_table
@@ -96,6 +96,7 @@ __all__ = [
     "read_inference",
     "read_manifest",
     "read_piece",
+    "recut",
     "save_dense",
     "save_kept",
     "save_table",

@@ -59,3 +59,33 @@ def join_buffer(blocks: Sequence[BlockData]) -> tuple[Floats, Floats]:
     columns = [np.concatenate(parts) for parts in zip(*(data.arrays for data in blocks), strict=True)]
     scalars = max(blocks, key=lambda data: len(data.block)).scalars
     return values, np.concatenate([*columns, scalars])
+
+
+def recut(found: Sequence[BlockData], wanted: Sequence[BlockForm]) -> list[BlockData]:
+    """The same elements in other blocks; of unequal scalars of its parts, a block takes the longest's."""
+    result = []
+    for block in wanted:
+        parts = [
+            (min(data.block.end, block.end) - max(data.block.begin, block.begin), data)
+            for data in sorted(found, key=lambda data: data.block.begin)
+            if data.block.parameter == block.parameter
+        ]
+        own = [(length, data) for length, data in parts if length > 0]
+        assert sum(length for length, _ in own) == len(block), f"parts of {block.parameter!r} are missing"
+        spans = [
+            (
+                data,
+                slice(
+                    max(data.block.begin, block.begin) - data.block.begin,
+                    min(data.block.end, block.end) - data.block.begin,
+                ),
+            )
+            for _, data in own
+        ]
+        arrays = tuple(
+            np.concatenate([data.arrays[number][span] for data, span in spans]) for number in range(block.arrays)
+        )
+        values = np.concatenate([data.values[span] for data, span in spans])
+        scalars = max(own, key=lambda part: part[0])[1].scalars
+        result.append(BlockData(block, values, arrays, scalars))
+    return result

@@ -32,6 +32,7 @@ Examples:
   fleetrun --master 10.0.0.1:6000 --nnodes 1:4 --max_restart 3 train.py    machines may come, fail and go
   fleetrun --server_num 2 --worker_num 2 train.py                 parameter servers, all on this machine
   fleetrun --server_num 2 --worker_num 2 --durable kept train.py  a process that dies costs seconds, and nothing else
+  fleetrun reshard 3 --durable kept                               that job goes on with three servers
   fleetrun --servers 10.0.0.1:6170 --workers 10.0.0.2,10.0.0.3 train.py    parameter servers, several machines
   fleetrun --nproc_per_node 2 --selfcheck                         does this machine work?
 
@@ -254,6 +255,10 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
     try:
         if sys.platform != "linux":
             raise NotSupportedError(f"fleetrun needs Linux, this is {sys.platform}")
+        if arguments[:1] == ["reshard"]:
+            from fleet.launch.reshard_command import command
+
+            return int(command.main(arguments[1:], prog_name=f"{name} reshard", standalone_mode=False) or 0)
         options = parse.main(arguments, prog_name=name, standalone_mode=False)
         if not isinstance(options, Options):  # --help or --version has been shown
             return int(options or 0)

@@ -18,6 +18,7 @@ from fleet import env
 from fleet.errors import UsageError
 from fleet.launch.logs import check_folder
 from fleet.launch.options import Options
+from fleet.observe.layouts import Decided, Layouts
 
 DEFAULT_RECOVERY_S = 300.0
 _LOCK_TIMEOUT_S = 2.0
@@ -71,18 +72,54 @@ def recovery_s() -> float:
     return env.FLEET_RECOVERY_TIMEOUT_S.get() or DEFAULT_RECOVERY_S
 
 
-def lock(options: Options, role: str, index: int, resources: ExitStack) -> int | None:
-    """Lock what a process keeps until `resources` close; a descriptor for it to inherit, or None if it keeps nothing.
+def present_layout(options: Options) -> Decided | None:
+    """The layout of servers that a job has left in its folder, if their number was changed.
+
+    A change that was not decided when the job ended is given up, and what lies there of others is removed.
+    """
+    if options.durable is None or options.dry_run:
+        return None
+    layouts = Layouts(options.durable)
+    if not layouts.folder.exists():
+        return None
+    if (undecided := layouts.undecided) is not None:
+        layouts.decide(undecided, abandoned="the job ended")
+        layouts.clear_moving(undecided)
+    layouts.take_wish()
+    present = layouts.present()
+    if present is not None and not has_journal(options.durable, f"server-*-{present.number}"):
+        layouts.remove()  # of a job that has ended in order
+        return None
+    kept = 0 if present is None else present.number
+    layouts.clear_servers(lambda number: number != kept)
+    if present is not None and (options.servers is not None or options.master is not None):
+        raise UsageError(
+            f"--durable {options.durable}: the job there has changed its number of servers to "
+            f"{len(present.endpoints)}, on one machine; go on with --server_num and --worker_num"
+        )
+    return present
+
+
+def remove_layouts(options: Options) -> None:
+    """The job has ended in order: nothing is left of its layouts."""
+    if options.durable is not None:
+        Layouts(options.durable).remove()
+
+
+def lock(options: Options, name: str, resources: ExitStack) -> int | None:
+    """Lock what a process keeps, by its name in the folder, until `resources` close.
+
+    Returns a descriptor for it to inherit, or None if it keeps nothing.
 
     UsageError if a process of another job has it.
     """
     if options.durable is None:
         return None
-    path = Path(options.durable) / f"{role}-{index}.lock"
+    path = Path(options.durable) / f"{name}.lock"
     deadline = time.monotonic() + _LOCK_TIMEOUT_S
     while True:
         try:
-            if role == "server":  # a later life knows by its folder whether its files are gone
+            if name.startswith("server-"):  # a later life knows by its folder whether its files are gone
                 path.with_suffix("").mkdir(exist_ok=True)
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -95,8 +132,8 @@ def lock(options: Options, role: str, index: int, resources: ExitStack) -> int |
         os.close(file)
         if time.monotonic() > deadline:
             raise UsageError(
-                f"--durable {options.durable}: {role} {index} of another job that is still running keeps its own "
-                "there; choose another folder"
+                f"--durable {options.durable}: {name.replace('-', ' ')} of another job that is still running keeps "
+                "its own there; choose another folder"
             )
         time.sleep(_LOOK_S)
 

@@ -24,6 +24,7 @@ from fleet.launch.options import Options
 from fleet.launch.outcome import RoundOutcome, stopped_by
 from fleet.launch.output import say
 from fleet.launch.plan import LaunchPlan, make_plan, sharing_note
+from fleet.launch.reshards import Reshards
 from fleet.launch.team import Team
 from fleet.launch.watch import Attempt
 from fleet.observe.duration import in_words
@@ -89,11 +90,12 @@ class Job:
             # What lies in the folder of a machine that has just come is of another job.
             is_continued = plan.layout.round.restart > 0 and self._plan is not None
             logs = [open_log(process.log_path, holds, is_continued=is_continued) for process in plan.processes]
-            locks = [durable.lock(self._options, process.role, process.index, holds) for process in plan.processes]
+            locks = [durable.lock(self._options, process.folder, holds) for process in plan.processes]
             self._tell_of(plan)
             plan = self._plan = self._with_chaos(plan)
             kept = [lock for lock in locks if lock is not None] or None
-            self._attempt = Attempt(plan, logs, self._job_id, self._guard, kept, self._agent)
+            reshards = None if kept is None else Reshards(self._options, plan, holds)
+            self._attempt = Attempt(plan, logs, self._job_id, self._guard, kept, self._agent, reshards)
             if self._signalled is not None:
                 self._attempt.signalled(self._signalled)
             try:
@@ -159,6 +161,7 @@ class Job:
     def _tell_the_end(self, code: int) -> None:
         took = in_words(time.monotonic() - self._began_at)
         if code == 0:
+            durable.remove_layouts(self._options)
             log.info("finished in %s", took)
         elif self._signalled is not None:
             log.warning("stopped after %s, exit code %d", took, code)

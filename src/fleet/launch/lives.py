@@ -103,6 +103,11 @@ class Lives:
             del self._due[child]
         return due
 
+    def forget(self, child: Child) -> None:
+        """It is needed no more: nobody waits for it, and nobody takes its place."""
+        self._due.pop(child, None)
+        self._away.pop(child, None)
+
     def put_off(self, child: Child, seconds: float) -> None:
         """Take its place later: it could not be done now."""
         self._due[child] = time.monotonic() + seconds
@@ -171,7 +176,7 @@ class Lives:
 def is_stopped_early(server: Child) -> bool:
     """Whether somebody else has told a server of a durable job to stop, while it was needed."""
     folder = server.plan.variables.get(env.FLEET_DURABLE.name)
-    return folder is not None and has_journal(folder, f"server-{server.plan.index}")
+    return folder is not None and has_journal(folder, server.plan.folder)
 
 
 def how_it_died(status: int) -> str:

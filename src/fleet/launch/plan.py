@@ -7,7 +7,7 @@ import os
 import sys
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet import env, net
@@ -21,6 +21,7 @@ from fleet.launch.server_layout import refuse_counts, roles_here, server_layout
 from fleet.launch.team import Team
 from fleet.launch.tls import refuse_tls
 from fleet.observe.chaos_spec import Strike
+from fleet.observe.layouts import server_folder
 
 SELFCHECK_MODULE = "fleet.selfcheck"
 
@@ -38,11 +39,18 @@ class ProcessPlan:
     variables: dict[str, str]
     """What fleetrun adds to the environment; the distributed ones are shown in the banner."""
     log_path: Path
+    layout: int = 0
+    """Of servers: which layout of them it belongs to (fleet.observe.layouts)."""
 
     @property
     def name(self) -> str:
         """`worker 0`, `server 3`: as logs and reports call it."""
-        return f"{self.role} {self.index}"
+        return f"{self.role} {self.index}" if not self.layout else f"{self.role} {self.index} of layout {self.layout}"
+
+    @property
+    def folder(self) -> str:
+        """The name of what it keeps in the folder of a durable job."""
+        return f"worker-{self.index}" if self.role == "worker" else server_folder(self.index, self.layout)
 
 
 @dataclass(frozen=True)
@@ -235,6 +243,10 @@ def _collective_plan(options: Options, command: tuple[str, ...], team: Team, hol
 def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: ExitStack) -> LaunchPlan:
     gpus, server_gpus = _server_job_gpus(options)
     check_given(options, has_gpus=bool(gpus))
+    present = durable.present_layout(options)
+    if present is not None:
+        options = replace(options, server_num=len(present.endpoints))
+    number = 0 if present is None else present.number
     layout = server_layout(options, team, holds)
     num_local = len(layout.local_servers) + len(layout.local_workers)
     common = _common_variables(layout, num_local, has_gpus=bool(gpus)) | durable.variables(options)
@@ -243,6 +255,8 @@ def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: 
         "PADDLE_TRAINER_ENDPOINTS": _join(layout.workers),
         "PADDLE_TRAINERS_NUM": str(len(layout.workers)),
     }
+    if number:
+        common[env.FLEET_LAYOUT.name] = str(number)
     processes = []
     for local_index, index in enumerate(layout.local_servers):
         endpoint = layout.servers[index]
@@ -258,7 +272,7 @@ def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: 
             own["CUDA_VISIBLE_DEVICES"] = server_gpus[local_index % len(server_gpus)]
             device = f"gpu {own['CUDA_VISIBLE_DEVICES']}"
         log_path = Path(options.log_dir) / f"serverlog.{index}"
-        processes.append(ProcessPlan("server", index, str(endpoint), device, command, own | common, log_path))
+        processes.append(ProcessPlan("server", index, str(endpoint), device, command, own | common, log_path, number))
     for local_rank, index in enumerate(layout.local_workers):
         endpoint = layout.workers[index]
         own = {

@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty
 
 from fleet.errors import UsageError
@@ -29,6 +29,7 @@ from fleet.launch.messages import AllDone, NodeFailed, Regroup
 from fleet.launch.outcome import RoundOutcome, failed_elsewhere, is_any_final, is_before, stopped_by
 from fleet.launch.output import is_one_place, write_within
 from fleet.launch.plan import LaunchPlan
+from fleet.launch.reshards import Reshards
 from fleet.launch.waits import Forsaken, Waits
 from fleet.observe.ending import unstopped_text
 from fleet.observe.waiting import workers_text
@@ -50,6 +51,8 @@ LOOK_EVERY_S = 1.0
 """How soon a wait that a process has noted is told."""
 REAP_EVERY_S = 30.0
 """How long an orphan that we adopted may stay a zombie."""
+RESHARD_S = 0.2
+"""How soon a wish for another number of servers is seen."""
 STDOUT, STDERR = 1, 2
 
 
@@ -74,6 +77,7 @@ class Attempt:
         watchman: Guard,
         locks: list[int] | None = None,
         chaos: Agent | Calm | None = None,
+        reshards: Reshards | None = None,
     ) -> None:
         self._plan = plan
         self._logs = logs
@@ -84,6 +88,7 @@ class Attempt:
         self._job_id = job_id
         self._guard = watchman
         self._chaos = chaos or Calm()
+        self._reshards = reshards
         self._events = plan.layout.round.news
         self._was_signalled = False
         self._children: list[Child] = []
@@ -169,6 +174,9 @@ class Attempt:
                         log.info("the workers have finished; waiting for %s to be back", ", ".join(away))
                 case Forsaken(text):
                     return self._end_in_vain(text)
+                case Child() if self._reshards is not None and self._reshards.is_past(event):
+                    self._release(event)
+                    self._reshards.ended(event, self._children)
                 case Child(status=0) if event.plan.role == "server" and not lives.is_stopped_early(event):
                     pass  # every worker has left it; if not, a worker will fail, and the report says this too
                 case Child(status=0) if event.plan.role == "worker":
@@ -199,7 +207,11 @@ class Attempt:
         """What happened next, or None if nothing did for a while."""
         for child in self.lives.take_due():
             self._start_again(child)
+        if self._reshards is not None:
+            self._change_servers(self._reshards)
         look_s = min(LOOK_EVERY_S if self._all_done_at is None else TICK_S, self.lives.look())
+        if self._reshards is not None:
+            look_s = min(look_s, RESHARD_S)
         try:
             event: Event = self._events.get(timeout=look_s)
             return event
@@ -211,6 +223,34 @@ class Attempt:
         for line in lines:
             log.warning("%s", line)
         return in_vain
+
+    def _change_servers(self, reshards: Reshards) -> None:
+        """Start the servers of a layout that the job asks for; stop those of one that has had its time."""
+        if made := reshards.asked():
+            first = len(self._children)
+            self._plan = replace(self._plan, processes=(*self._plan.processes, *(one.plan for one in made)))
+            self._logs += [one.log_file for one in made]
+            self._logs_from += [0] * len(made)
+            assert self._locks is not None
+            self._locks += [one.lock for one in made]
+            try:
+                for place in range(first, first + len(made)):
+                    child = self._start_one(place, life=0)
+                    self._children.append(child)
+                    child.when_it_exits(self._events.put)
+            except OSError as error:
+                reshards.failed(f"fleetrun cannot start servers: {error.strerror or error}")
+                self._drop_unstarted()
+            else:
+                reshards.begun(made)
+        reshards.stop_past(self._children, self.lives.forget)
+
+    def _drop_unstarted(self) -> None:
+        """Forget the processes of a layout that could not be started."""
+        number = len(self._children)
+        self._plan = replace(self._plan, processes=self._plan.processes[:number])
+        for listed in (self._logs, self._logs_from, self._locks or []):
+            del listed[number:]
 
     def _not_orphans(self) -> set[int]:
         return {self._guard.pid, *self._guard.elders}

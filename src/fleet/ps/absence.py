@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fleet.errors import FleetError
+from fleet.errors import FleetError, MovedError
 from fleet.observe.waiting import workers_text
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.proto import ps_pb2
@@ -65,6 +65,8 @@ class Absence:
             if version >= 0 and now - since >= limit_s:
                 try:
                     self._go_on(version, limit_s)
+                except MovedError:
+                    return
                 except FleetError as error:  # such as a full disk: the step still waits, and is looked at again
                     _log.warning("step %d cannot go on without those it waits for: %s", version, error)
                     since = time.monotonic()
@@ -73,6 +75,8 @@ class Absence:
         """Do a step without those who are missing, if it still waits."""
         core = self._core
         with core.gate.open():
+            if core.door.is_shut:  # all servers are to be at the same step just now
+                return
             with core.changed:
                 rounds = core.state.rounds
                 if rounds.version != version:

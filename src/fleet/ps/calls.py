@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fleet.errors import CommunicationError, DeadlineError
+from fleet.errors import CommunicationError, DeadlineError, MovedError
 from fleet.observe.waiting import Awaited, LongWait
 from fleet.ps.patience import rpc_timeout_name
 
@@ -47,14 +47,19 @@ class Call:
         timeout_s: float,
         patience_s: float,
         voice: Voice | None = None,
+        moved: Callable[[], bool] | None = None,
     ) -> None:
-        """`timeout_s` is for the answer, `patience_s` for reaching the server at all; without a voice it is silent."""
+        """`timeout_s` is for the answer, `patience_s` for reaching the server at all; without a voice it is silent.
+
+        `moved` says whether other servers have taken the place of one that cannot be reached.
+        """
         self._transport = transport
         self._method, self._header, self._tensors = method, header, tensors
         self._timeout_s = timeout_s
         self._server_ms: int = getattr(header, "timeout_ms", 0)  # how long the server may wait for others
         self._patience_s = patience_s
         self._voice = voice
+        self._moved = moved
         self._num_lost = 0
         self._held_s = 0.0
         self._answer = transport.call(method, header, tensors, timeout_s)
@@ -75,6 +80,8 @@ class Call:
                 except CommunicationError as error:
                     if not error.retryable:
                         raise
+                    if self._moved is not None and self._moved():
+                        raise MovedError(str(error)) from None
                     now = time.monotonic()
                     if deadline is None or now - started > self._patience_s:  # the server was there in between
                         deadline, pause_s = now + self._patience_s, FIRST_PAUSE_S

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import secrets
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fleet import env
-from fleet.errors import CommunicationError, UsageError
+from fleet.errors import CommunicationError, MovedError, UsageError
 from fleet.ps.calls import Call, Voice, results
 from fleet.ps.gradients import Gradients
 from fleet.ps.meters import measured
 from fleet.ps.outbox import own_outbox
 from fleet.ps.patience import is_durable, rpc_timeout_s, start_timeout_s, step_timeout_s
-from fleet.ps.pending import Answers, Pending, PendingPull
+from fleet.ps.pending import Answers, Pending, PendingPull, Sent
+from fleet.ps.place import Place, following
 from fleet.ps.proto import ps_pb2
 from fleet.ps.waiting import voice_of
 
@@ -39,13 +41,22 @@ _log = logging.getLogger(__name__)
 class Client:
     """One worker's connections to all servers of a job. Pushes come from one thread at a time."""
 
-    def __init__(self, transports: Sequence[Transport], worker: int, job: JobSpec) -> None:
-        self.transports = list(transports)
+    def __init__(self, transports: Sequence[Transport], worker: int, job: JobSpec, layout: int = 0) -> None:
+        self.place = Place(list(transports), job, job, layout, [0] * len(transports))
+        """The servers that there are."""
         self.job = job
+        """As it was declared; `place.job` is what the servers hold."""
+        self.plan: Callable[[int], JobSpec] | None = None
+        """The job for another number of servers."""
+        self.connect: Callable[[Sequence[str]], Sequence[Transport]] | None = None
+        """What reaches other servers, by their endpoints."""
+        self._swapping = threading.RLock()
+        self._following = threading.Lock()
+        self._former: list[Transport] = []
+        """To servers that are no more; somebody may still wait for their last word."""
         self.worker = worker
         self._life = secrets.randbits(63) + 1
         self._incarnation = 0
-        self._instances = [0] * len(transports)
         self._sequence = 0
         self.model_dir = ""
         """The checkpoint that the servers began with; empty if they began anew."""
@@ -59,11 +70,16 @@ class Client:
         """How long a synchronous step waits for a worker before it is done without; 0: until the wait itself ends."""
         self.position: Callable[[], bytes] | None = None
         """Asked when a step is made: where the worker's data is."""
-        self._outbox = None if len(transports) < 2 else own_outbox(worker)
+        self._outbox = own_outbox(worker)
         self._limited = [spec for spec in job.tables if spec.max_rows]
         self._num_rows = [0] * len(self._limited)
         self.has_refused_rows = False
         """Whether `check_rows` has raised."""
+
+    @property
+    def transports(self) -> list[Transport]:
+        """One for each server."""
+        return self.place.transports
 
     @property
     def num_servers(self) -> int:
@@ -81,7 +97,12 @@ class Client:
             self._outbox.send_again(self.transports)
         deadline = time.monotonic() + rpc_timeout_s()
         while True:
-            replies = self._declare_once()
+            place = self.place
+            try:
+                replies = self._declare_once()
+            except MovedError:
+                self.follow(place)
+                continue
             if (apart := self._apart(replies)) is None:
                 break
             # Another worker may be loading a checkpoint into the servers right now, or one of its pushes is under way.
@@ -94,7 +115,7 @@ class Client:
 
     def _declare_once(self) -> list[ps_pb2.DeclareReply.Header]:
         """Server 0 comes first: it says which life of this worker it is, and which run of the job."""
-        text, self._incarnation = self.job.to_json(), 0
+        text, self._incarnation = self.place.job.to_json(), 0
 
         def declare(servers: Sequence[int], run: int = 0) -> list[ps_pb2.DeclareReply.Header]:
             def header(server: int) -> ps_pb2.DeclareRequest.Header:
@@ -113,8 +134,38 @@ class Client:
         replies = declare([0])
         self._incarnation, self.run = replies[0].incarnation, replies[0].run
         replies += declare(range(1, self.num_servers), replies[0].run)
-        self._instances = [reply.instance for reply in replies]
+        self.place.instances[:] = [reply.instance for reply in replies]
         return replies
+
+    def follow(self, place: Place) -> None:
+        """Find the servers that have taken the place of some, and join them, unless this has happened."""
+        with self._following:
+            while self.place is place:
+                other = following(place, self.plan, self.connect)
+                if self._incarnation:
+                    try:
+                        self._join(other)
+                    except MovedError:
+                        place = other
+                with self._swapping:
+                    self._former += self.place.transports
+                    self.place = other
+        _log.info("worker %d goes on with %d servers", self.worker, self.num_servers)
+
+    def _join(self, place: Place) -> None:
+        """Tell servers who have the ledger of those before that this worker is here; it is no new life."""
+        for server, transport in enumerate(place.transports):
+            header = ps_pb2.DeclareRequest.Header(
+                caller=ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation),
+                job=place.job.to_json(),
+                server_index=server,
+                life=self._life,
+                absent_after_ms=int(1000 * self.absent_after_s),
+            )
+            limit_s = start_timeout_s()
+            reply, _ = Call(transport, "Declare", header, (), limit_s, rpc_timeout_s(), moved=place.moved).result()
+            assert isinstance(reply, ps_pb2.DeclareReply.Header)
+            place.instances[server] = reply.instance
 
     def _apart(self, replies: Sequence[ps_pb2.DeclareReply.Header]) -> str | None:
         """Why the servers do not belong together; None if they do."""
@@ -134,18 +185,20 @@ class Client:
 
     def start(self, values: Sequence[Tensors]) -> None:
         """Send first values: for each server, one buffer per group of dense parameters, then the tensors it keeps."""
-        self.ask(
-            "Start",
-            lambda server: ps_pb2.StartRequest.Header(caller=self.caller(server)),
-            lambda server: values[server],
-        )
+        groups = range(len(self.job.dense.groups))
+
+        def tensors(server: int) -> Tensors:
+            dense = self.place.dense([one[: len(groups)] for one in values], groups)
+            return [*dense[server], *self.place.kept([one[len(groups) :] for one in values])[server]]
+
+        self.ask("Start", lambda server: ps_pb2.StartRequest.Header(caller=self.caller(server)), tensors)
 
     def keep(self, values: Sequence[Tensors]) -> None:
         """Send what each server shall keep from now on."""
         self.ask(
             "Keep",
             lambda server: ps_pb2.KeepRequest.Header(caller=self.caller(server)),
-            lambda server: values[server],
+            lambda server: self.place.kept(values)[server],
         )
 
     def pull(
@@ -155,14 +208,16 @@ class Client:
         # Only these may have to wait for other workers.
         timeout_s = step_timeout_s() if version or dense or kept else rpc_timeout_s()
         tables = [lookup.table for lookup in lookups]
-        with measured("pull"):
-            pieces = [lookup.route.pieces() for lookup in lookups]
+
+        def send(place: Place) -> Sent:
+            keys = [place.keys(lookup.route) for lookup in lookups]
             calls = [
                 self._call(
+                    place,
                     server,
                     "Pull",
                     ps_pb2.PullRequest.Header(
-                        caller=self.caller(server),
+                        caller=self.caller_at(place, server),
                         version=version,
                         tables=tables,
                         dense=dense,
@@ -170,13 +225,16 @@ class Client:
                         timeout_ms=int(timeout_s * 1000),
                         only_read=_only_read(lookups),
                     ),
-                    [piece[server].numpy() for piece in pieces],
+                    [pieces[server].numpy() for pieces, _ in keys],
                     timeout_s + GRACE_S,
                     waits_for_others=bool(version or dense),
                 )
-                for server in range(self.num_servers)
+                for server in range(len(place.transports))
             ]
-        return PendingPull(Pending(calls).results, lookups)
+            return Sent(place, calls, [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)])
+
+        with measured("pull"):
+            return PendingPull(Pending(self, send, dense=dense, kept=kept).results, lookups)
 
     def push(
         self,
@@ -193,15 +251,20 @@ class Client:
         `is_awaited`: servers answer when the step is complete, that is when every worker has pushed it.
         """
         self._sequence += 1
+        sequence = self._sequence
         timeout_s = step_timeout_s() if is_awaited else 0.0
-        keys = [lookup.route.pieces() for lookup in lookups]
         is_partial = bool(gradients.dense) and len(gradients.lrs) < len(self.job.dense.groups)
-        with measured("push"):
+        limit_s = timeout_s + max(GRACE_S, rpc_timeout_s()) if is_awaited else rpc_timeout_s()
+
+        def send(place: Place) -> Sent:
+            keys = [place.keys(lookup.route) for lookup in lookups]
+            tables = [place.push(part) for part in gradients.tables]
+            dense = place.dense(gradients.dense, list(gradients.lrs))
             messages = []
-            for server in range(self.num_servers):
+            for server in range(len(place.transports)):
                 header = ps_pb2.PushRequest.Header(
-                    caller=self.caller(server),
-                    sequence=self._sequence,
+                    caller=self.caller_at(place, server),
+                    sequence=sequence,
                     step=gradients.step,
                     pulled_version=gradients.pulled_version,
                     tables=[
@@ -224,27 +287,32 @@ class Client:
                     position=gradients.position if server == 0 else b"",
                     steps=gradients.steps,
                 )
-                tensors: list[Tensor] = [tensor for part in gradients.tables for tensor in part.part(server)]
+                tensors: list[Tensor] = [tensor for parts, _ in tables for tensor in parts[server]]
                 if gradients.dense:
-                    tensors += gradients.dense[server]
-                tensors += [pieces[server].numpy() for pieces in keys]
+                    tensors += dense[server]
+                tensors += [pieces[server].numpy() for pieces, _ in keys]
                 messages.append((header, tensors))
-            if self._outbox is not None:
+            if self._outbox is not None and len(messages) > 1:
                 self._outbox.put(messages)
-            limit_s = timeout_s + max(GRACE_S, rpc_timeout_s()) if is_awaited else rpc_timeout_s()
+            rows = [(order, part.grads.shape[1]) for part, (_, order) in zip(gradients.tables, tables, strict=True)]
+            rows = rows if want_rows else []
+            rows += [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)]
 
-            def send(servers: Sequence[int], participants: Sequence[int] = ()) -> list[Call]:
+            def call(servers: Sequence[int], participants: Sequence[int] = ()) -> list[Call]:
                 for server in servers:
                     messages[server][0].participants[:] = participants
                 return [
-                    self._call(server, "Push", *messages[server], limit_s, waits_for_others=is_awaited)
+                    self._call(place, server, "Push", *messages[server], limit_s, waits_for_others=is_awaited)
                     for server in servers
                 ]
 
-            note, others = self._note_rows if self._limited else None, range(1, self.num_servers)
             if is_awaited and self.absent_after_s:  # server 0 says with whose pushes the step is done
-                return Pending(send([0]), note, lambda reply: send(others, reply.participants))
-            return Pending(send(range(self.num_servers)), note)
+                others = range(1, len(messages))
+                return Sent(place, call([0]), rows, lambda reply: call(others, reply.participants))
+            return Sent(place, call(range(len(messages))), rows)
+
+        with measured("push"):
+            return Pending(self, send, self._note_rows if self._limited else None, dense=want_dense)
 
     def _note_rows(self, answers: Answers) -> None:
         self._num_rows = [sum(header.rows[index] for header, _ in answers) for index in range(len(self._limited))]
@@ -270,10 +338,15 @@ class Client:
         # Servers that fleetrun looks after in a durable job come back, and stay until it ends them.
         are_kept = is_durable() and env.FLEET_JOB_ID.text() is not None
         patience_s = rpc_timeout_s() if are_kept else min(LEAVE_S, rpc_timeout_s())
-        for server, transport in enumerate(self.transports):
-            header = ps_pb2.LeaveRequest.Header(caller=self.caller(server), is_unfinished=is_unfinished)
+        place = self.place
+        for server, transport in enumerate(place.transports):
+            header = ps_pb2.LeaveRequest.Header(caller=self.caller_at(place, server), is_unfinished=is_unfinished)
             try:
-                Call(transport, "Leave", header, (), rpc_timeout_s(), patience_s).result()
+                Call(transport, "Leave", header, (), rpc_timeout_s(), patience_s, moved=place.moved).result()
+            except MovedError:
+                self.follow(place)
+                self.leave(is_unfinished=is_unfinished)
+                return
             except CommunicationError as error:
                 if not error.retryable:
                     raise
@@ -293,37 +366,73 @@ class Client:
         """Call every server and wait for all; a call that may not be repeated fails when its connection does."""
         limit_s = rpc_timeout_s() if timeout_s is None else timeout_s
         patience_s = rpc_timeout_s() if is_repeatable else 0.0
-        calls = [
-            Call(
-                self.transports[server],
-                method,
-                header(server),
-                tensors(server),
-                limit_s,
-                patience_s,
-                self._voice(server, method),
-            )
-            for server in (range(self.num_servers) if servers is None else servers)
-        ]
-        return results(calls)
+        while True:
+            with self._swapping:  # headers and tensors are those for one place
+                place = self.place
+                calls = [
+                    Call(
+                        place.transports[server],
+                        method,
+                        header(server),
+                        tensors(server),
+                        limit_s,
+                        patience_s,
+                        self._voice(place, server, method),
+                        place.moved,
+                    )
+                    for server in (range(len(place.transports)) if servers is None else servers)
+                ]
+            try:
+                return results(calls)
+            except MovedError:
+                if servers is not None:
+                    raise
+                self.follow(place)
+
+    def ask_first(
+        self, method: str, header: Callable[[], Message], timeout_s: float, patience_s: float
+    ) -> tuple[Any, Tensors]:
+        """Call server 0 alone."""
+        while True:
+            with self._swapping:
+                place = self.place
+                call = Call(place.transports[0], method, header(), (), timeout_s, patience_s, moved=place.moved)
+            try:
+                return call.result()
+            except MovedError:
+                self.follow(place)
 
     def caller(self, server: int) -> ps_pb2.Caller:
         """Who calls, for a request to one server."""
-        return ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation, instance=self._instances[server])
+        return self.caller_at(self.place, server)
+
+    def caller_at(self, place: Place, server: int) -> ps_pb2.Caller:
+        """Who calls, for a request to a server of some place."""
+        return ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation, instance=place.instances[server])
 
     def close(self) -> None:
         """Let the connections go."""
-        for transport in self.transports:
+        for transport in (*self.place.transports, *self._former):
             transport.close()
 
     def _call(
-        self, server: int, method: str, header: Message, tensors: Tensors, timeout_s: float, *, waits_for_others: bool
+        self,
+        place: Place,
+        server: int,
+        method: str,
+        header: Message,
+        tensors: Tensors,
+        timeout_s: float,
+        *,
+        waits_for_others: bool,
     ) -> Call:
-        voice = self._voice(server, method, waits_for_others=waits_for_others)
-        return Call(self.transports[server], method, header, tensors, timeout_s, rpc_timeout_s(), voice)
+        voice = self._voice(place, server, method, waits_for_others=waits_for_others)
+        transport = place.transports[server]
+        return Call(transport, method, header, tensors, timeout_s, rpc_timeout_s(), voice, place.moved)
 
-    def _voice(self, server: int, method: str, *, waits_for_others: bool = False) -> Voice:
-        return voice_of(self.transports[server], self.caller(server), method, waits_for_others=waits_for_others)
+    def _voice(self, place: Place, server: int, method: str, *, waits_for_others: bool = False) -> Voice:
+        caller = self.caller_at(place, server)
+        return voice_of(place.transports[server], caller, method, waits_for_others=waits_for_others)
 
 
 def _only_read(lookups: Sequence[Lookup]) -> list[bool]:

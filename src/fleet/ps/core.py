@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleet.errors import CommunicationError, DeadlineError, NotReadyError, UsageError
+from fleet.errors import CommunicationError, DeadlineError, MovedError, NotReadyError, UsageError
 from fleet.ps import presence
 from fleet.ps.door import Door
 from fleet.ps.gate import Gate
@@ -21,7 +21,9 @@ from fleet.ps.waiting import forsaken, too_late
 if TYPE_CHECKING:
     from fleet.ps.durability import Durability
     from fleet.ps.holdings import Holdings
+    from fleet.ps.noted import NotedKeys
     from fleet.ps.proto import ps_pb2
+    from fleet.ps.update import PushedUpdate
 
 
 class Core:
@@ -41,16 +43,38 @@ class Core:
         self.is_closed = False
         self.failure: str | None = None
         """Why no step can be completed any more."""
+        self.noted: NotedKeys | None = None
+        """While rows are copied to other servers: the keys of those that change."""
+        self.is_moved = False
+        """Whether other servers have taken the place of this one and its like."""
 
     def record(self, kind: Kind, parts: Sequence[Part]) -> None:
         """Put a change that is about to be made into the journal, if there is one."""
         if self.durability is not None:
             self.durability.append(kind, parts)
 
+    def note(self, updates: Sequence[PushedUpdate]) -> None:
+        """Note the keys of pushes that were applied, if somebody wants to know."""
+        if self.noted is not None:
+            self.noted.add(updates)
+
+    def move(self) -> None:
+        """Other servers have taken the place of this one: nothing changes here any more, and callers are told."""
+        with self.changed:
+            self.is_moved = True
+            self.gate.refusal = self.refuse_moved
+            self.changed.notify_all()
+
+    def refuse_moved(self) -> None:
+        """MovedError if other servers have taken the place of this one."""
+        if self.is_moved:
+            raise MovedError("the rows have moved to other servers")
+
     def known(self, caller: ps_pb2.Caller) -> Holdings:
         """The holdings, if the caller belongs to the job they were made for."""
         if self.is_closed:
             raise CommunicationError("the server is stopping")
+        self.refuse_moved()
         holdings = self.state.holdings
         if holdings is None or caller.instance not in (0, self.state.instance):
             lost = "it was started again and has lost its tables; start the job again from a checkpoint"
@@ -83,7 +107,7 @@ class Core:
             return (holdings.is_started or not wants_dense) and rounds.version >= version
 
         def is_over() -> bool:
-            is_refused = self.is_closed or self.failure is not None or is_dropped()
+            is_refused = self.is_closed or self.is_moved or self.failure is not None or is_dropped()
             is_past = not ledger.is_present(caller.worker, caller.incarnation)
             return is_refused or is_past or is_reached() or forsaken(holdings, rounds) is not None
 
@@ -92,6 +116,7 @@ class Core:
                 raise DeadlineError(too_late(holdings, rounds, timeout_ms))
             if self.is_closed:
                 raise CommunicationError("the server is stopping")
+            self.refuse_moved()
             self.refuse_failed()
             ledger.check(caller.worker, caller.incarnation)
             if is_dropped():

@@ -117,6 +117,16 @@ class Cuts:
             if self._cut is not None:
                 self._drop(self._cut, why)
 
+    @property
+    def changed(self) -> threading.Condition:
+        """Guards what these tell."""
+        return self._changed
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a cut is being made; the caller locks."""
+        return self._cut is not None
+
     def close(self) -> None:
         """The server stops: nobody waits any more."""
         self.forget("the server is stopping")
@@ -132,7 +142,7 @@ class Cuts:
                 if header.cut in self._over:
                     return Reply(lost=self._why_lost(header.cut), busy="one that is over")
                 unfinished = self._saves.unfinished
-                if self._cut is None and unfinished is None:
+                if self._cut is None and unfinished is None and not core.door.is_moving:
                     self._cut = _Cut(header.cut, header.caller.worker)
                     self._expect(self._cut, DOOR_S)
                 elif time.monotonic() >= deadline:
@@ -230,6 +240,8 @@ class Cuts:
         return [worker for worker, (taken, wanted) in enumerate(pairs) if taken.incarnation > wanted.incarnation]
 
     def _busy(self, unfinished: Write | None) -> str:
+        if self._core.door.is_moving:
+            return "rows move to other servers"
         if self._cut is None:
             return "" if unfinished is None else f"the one into {unfinished.folder}"
         return f"that of worker {self._cut.worker}, which began {time.monotonic() - self._cut.began_at:.1f} s ago"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from fleet.errors import CheckpointError, FleetError
+from fleet.errors import CheckpointError, FleetError, MovedError
 from fleet.observe.waiting import Awaited, LongWait, workers_text
 from fleet.ps.calls import Call
 from fleet.ps.client import GRACE_S, Client
@@ -55,8 +55,11 @@ class Cut:
 def cut(client: Client, *, want_dense: bool = False) -> Cut:
     """Have all servers keep what they hold at one moment: each push is there on all of them, or on none."""
     for attempt in range(1, NUM_ATTEMPTS + 1):
+        place = client.place
         try:
             return _Cutting(client, want_dense).make()
+        except MovedError:
+            client.follow(place)
         except CutLostError as error:
             if attempt == NUM_ATTEMPTS:
                 raise CheckpointError(f"there was no moment for a save, {NUM_ATTEMPTS} times: {error}") from None

@@ -21,6 +21,10 @@ class Door:
         self._allowed: Sequence[Taken] = ()
         self.entered: Callable[[], None] = lambda: None
         """Called when a push that was let in though the door is shut has been taken."""
+        self.entered_too: Callable[[], None] = lambda: None
+        """The same, for moves to other servers."""
+        self.is_moving = False
+        """Whether it is shut for such a move."""
 
     def admits(self, worker: int, incarnation: int, sequence: int) -> bool:
         """Whether a push may come in all the same: it was taken before, or by another server."""

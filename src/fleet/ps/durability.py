@@ -137,6 +137,8 @@ class Durability:
                     if self._core.failure is None:  # else tables may have a part of what the journal says
                         self._write_snapshot()
             except Exception as error:  # of whatever kind, such as no memory: the next may succeed
+                if self._core.is_moved:
+                    return
                 _log.warning("no snapshot could be taken in %s: %s", self._folder, _why(error))
                 self._next_at = self._journal.num_bytes + SNAPSHOT_BYTES // 4
 
@@ -151,7 +153,7 @@ class Durability:
             writer.write(Kind.STATE, lsn, [parts[0]])
             writer.write(Kind.DENSE, lsn, [parts[1]])
             for index in range(len(holdings.tables)):
-                for shards in _portions(holdings, index):
+                for shards in portions(holdings, index):
                     if self._is_closed:
                         return
                     with closed:
@@ -186,7 +188,7 @@ def _why(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or repr(error)
 
 
-def _portions(holdings: Holdings, table: int) -> Iterator[tuple[int, int]]:
+def portions(holdings: Holdings, table: int) -> Iterator[tuple[int, int]]:
     """Ranges of shards that together have few enough rows to be copied at once."""
     num_shards = _native.Table.num_shards
     each = max(1, num_shards * ROWS_AT_ONCE // max(1, len(holdings.tables[table])))

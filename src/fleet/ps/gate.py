@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from fleet.errors import CommunicationError
 
 
 class Gate:
@@ -18,6 +20,10 @@ class Gate:
         self._num_inside = 0
         self._num_closing = 0
         self._is_closed = False
+        self.patience_s: float | None = None
+        """While the gate stays closed for long: how long one waits there before it is told to come again."""
+        self.refusal: Callable[[], None] | None = None
+        """Called by whoever comes in; raises if nobody may any more."""
         self.closed = _Closed(self)
         """`with gate.closed:` waits until everybody is out, and lets nobody in."""
 
@@ -26,7 +32,10 @@ class Gate:
         """Be one of many; waits while somebody has closed the gate, or is about to."""
         with self._change:
             while self._num_closing:
-                self._change.wait()
+                if not self._change.wait(self.patience_s) and self.patience_s is not None:
+                    raise _held_up()
+            if self.refusal is not None:
+                self.refusal()
             self._num_inside += 1
         try:
             yield
@@ -39,7 +48,11 @@ class Gate:
     def _close(self) -> None:
         with self._change:
             self._num_closing += 1
-            self._change.wait_for(lambda: not self._num_inside and not self._is_closed)
+            while self._num_inside or self._is_closed:
+                if not self._change.wait(self.patience_s) and self._is_closed and self.patience_s is not None:
+                    self._num_closing -= 1
+                    self._change.notify_all()
+                    raise _held_up()
             self._is_closed = True
 
     def _reopen(self) -> None:
@@ -47,6 +60,12 @@ class Gate:
             self._num_closing -= 1
             self._is_closed = False
             self._change.notify_all()
+
+
+def _held_up() -> CommunicationError:
+    error = CommunicationError("its rows move to other servers; it answers when they have")
+    error.retryable = True
+    return error
 
 
 class _Closed:
@@ -57,6 +76,12 @@ class _Closed:
 
     def __enter__(self) -> None:
         self._gate._close()
+        if self._gate.refusal is not None:
+            try:
+                self._gate.refusal()
+            except BaseException:
+                self._gate._reopen()
+                raise
 
     def __exit__(self, *_: object) -> None:
         self._gate._reopen()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet.errors import CommunicationError, DeadlineError
 from fleet.observe.waiting import Awaited, LongWait, workers_text
-from fleet.ps.calls import Call
 from fleet.ps.client import GRACE_S
 from fleet.ps.patience import rpc_timeout_s, start_timeout_s
 from fleet.ps.progress import Progress, Turns
 from fleet.ps.proto import ps_pb2
-from fleet.ps.transport import Transport
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from fleet.ps.wire import Tensors
 
 # How long one call waits on the server, and how often somebody who is at work says so.
 _WAIT_S = 5.0
@@ -30,15 +33,16 @@ class Attendee(Protocol):
         """Its index."""
 
     @property
-    def transports(self) -> Sequence[Transport]:
-        """One for each server."""
-
-    @property
     def num_workers(self) -> int:
         """How many workers the job has."""
 
     def caller(self, server: int) -> ps_pb2.Caller:
         """Who calls, for a request to one server."""
+
+    def ask_first(
+        self, method: str, header: Callable[[], Message], timeout_s: float, patience_s: float
+    ) -> tuple[Any, Tensors]:
+        """Call server 0, whichever that is when the call is made."""
 
 
 class Gathering:
@@ -166,17 +170,18 @@ class Gathering:
     def _call(
         self, topic: str, text: str | None, others: Sequence[int], wait_s: float, is_between_steps: bool
     ) -> ps_pb2.MeetReply.Header:
-        header = ps_pb2.MeetRequest.Header(
-            caller=self._client.caller(0),
-            name=f"{self._name}/{topic}",
-            is_here=text is not None,
-            text=text or "",
-            others=others or self._everybody,
-            timeout_ms=int(wait_s * 1000),
-            is_between_steps=is_between_steps,
-        )
+        def header() -> ps_pb2.MeetRequest.Header:
+            return ps_pb2.MeetRequest.Header(
+                caller=self._client.caller(0),
+                name=f"{self._name}/{topic}",
+                is_here=text is not None,
+                text=text or "",
+                others=others or self._everybody,
+                timeout_ms=int(wait_s * 1000),
+                is_between_steps=is_between_steps,
+            )
+
         patience_s = start_timeout_s() if self._everybody else rpc_timeout_s()  # servers may not be there yet
-        call = Call(self._client.transports[0], "Meet", header, (), wait_s + max(GRACE_S, patience_s), patience_s)
-        reply, _ = call.result()
+        reply, _ = self._client.ask_first("Meet", header, wait_s + max(GRACE_S, patience_s), patience_s)
         assert isinstance(reply, ps_pb2.MeetReply.Header)
         return reply

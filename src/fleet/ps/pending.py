@@ -3,46 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 
-from fleet.errors import CommunicationError
+from fleet.errors import CommunicationError, MovedError
 from fleet.ps.calls import Call, results
 from fleet.ps.meters import measured
 from fleet.ps.staging import host_buffer
 
 if TYPE_CHECKING:
     from fleet.ps.lookup import Lookup
+    from fleet.ps.place import Place
     from fleet.ps.wire import Tensor, Tensors
 
 Answers = list[tuple[Any, "Tensors"]]
 
 
+class Follower(Protocol):
+    """A worker's client, which goes where the servers are."""
+
+    place: Place
+
+    def follow(self, place: Place) -> None:
+        """Find the servers that have taken the place of some."""
+
+
+@dataclass
+class Sent:
+    """Calls to the servers of one place."""
+
+    place: Place
+    calls: Sequence[Call]
+    rows: Sequence[tuple[torch.Tensor | None, int]] = ()
+    """Of each tensor of rows in the answers, their order if it is not the one they were wanted in, and their width."""
+    rest: Callable[[Any], Sequence[Call]] | None = None
+    """Makes those calls that wait for the first."""
+
+    def results(self) -> Answers:
+        """One answer per server of the place."""
+        answers = results(self.calls)
+        if self.rest is not None:
+            answers += results(self.rest(answers[0][0]))
+        return answers
+
+
 class Pending:
-    """A call to every server, under way."""
+    """A call to every server, under way; where other servers have taken their place, it is made again."""
 
     def __init__(
         self,
-        calls: Sequence[Call],
+        client: Follower,
+        send: Callable[[Place], Sent],
         note: Callable[[Answers], None] | None = None,
-        rest: Callable[[Any], Sequence[Call]] | None = None,
+        *,
+        dense: bool = False,
+        kept: bool = False,
     ) -> None:
-        """`note` looks at the answers of all servers together; `rest` makes those calls that wait for the first."""
-        self._calls = calls
+        """`note` looks at the answers of all servers together. `dense`, `kept`: what the answers have after rows."""
+        self._client = client
+        self._send = send
         self._note = note
-        self._rest = rest
+        self._dense, self._kept = dense, kept
+        self._sent = send(client.place)
 
     def results(self) -> Answers:
-        """One answer per server."""
+        """One answer per server that this worker has declared its job to."""
         with measured("wait"):
-            answers = results(self._calls)
-            if self._rest is not None:
-                answers += results(self._rest(answers[0][0]))
+            while True:
+                try:
+                    answers = self._sent.results()
+                    break
+                except MovedError:
+                    self._client.follow(self._sent.place)
+                    self._sent = self._send(self._client.place)
         if self._note is not None:
             self._note(answers)
-        return answers
+        return self._sent.place.answers(answers, self._sent.rows, dense=self._dense, kept=self._kept)
 
 
 class PendingPull:

@@ -89,6 +89,7 @@ class Pushes:
                 core.state.held.check(updates)
                 core.record(Kind.STEP, [update.record for update in updates if update.record is not None])
                 skipped = core.state.step(updates)
+                core.note(updates)
             except JournalWriteError:  # nothing has happened
                 raise
             except Exception as error:
@@ -120,6 +121,7 @@ class Pushes:
                     break
         if is_shut:
             core.door.entered()
+            core.door.entered_too()
         return taken
 
     def _take_inside(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken:
@@ -144,7 +146,9 @@ class Pushes:
         if update.record is not None:
             core.record(Kind.PUSH, [update.record])
         try:
-            return core.state.push(update)
+            skipped = core.state.push(update)
+            core.note([update])
+            return skipped
         except Exception as error:
             if update.record is not None:  # what the journal says has not happened here
                 core.failure = f"a push of worker {update.worker} failed on this server: {error}; start it again"

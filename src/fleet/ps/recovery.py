@@ -94,6 +94,7 @@ class Replay:
             Kind.LOAD: self._load,
             Kind.SHRINK: self._shrink,
             Kind.MEET: self._meet,
+            Kind.ADOPT: self._adopt,
         }
 
     def take(self, record: Record) -> None:
@@ -157,6 +158,23 @@ class Replay:
         header = ps_pb2.MeetRequest.Header.FromString(record.parts[0].header)
         self._state.meetings.come(header.name, header.caller.worker, header.text)
 
+    def _adopt(self, record: Record) -> None:
+        adopt(self._state, record.parts)
+
+
+def adopt(state: State, parts: Sequence[Part]) -> None:
+    """Take over what the servers of the layout before knew; the rows that they had written before are there."""
+    holdings, head = state.held, json.loads(parts[0].header)
+    state.adopt(head["state"])
+    if head["is_started"]:
+        _restore_dense(holdings, Part(parts[0].header, parts[1].tensors))
+    if head["is_spoiled"]:
+        for table in holdings.tables:
+            table.clear()
+    for part in parts[2:]:
+        index, _, rows = exported(part)
+        holdings.tables[index].import_(rows, holdings.server, holdings.job.num_servers)
+
 
 # Snapshots.
 
@@ -203,17 +221,27 @@ def _restore_dense(holdings: Holdings, part: Part) -> None:
     if not json.loads(part.header)["is_started"]:
         return
     num_buffers = 2 * len(holdings.groups)
-    arrays = [np.frombuffer(tensor, np.float32) for tensor in part.tensors[:num_buffers]]
+    arrays = [_array(tensor, np.dtype(np.float32)) for tensor in part.tensors[:num_buffers]]
     kept = read_kept(part.tensors[num_buffers:], holdings.job, holdings.server, "kept")
     holdings.restore(list(zip(arrays[::2], arrays[1::2], strict=True)), kept)
 
 
-def _restore_rows(holdings: Holdings, record: Record) -> tuple[int, int, int, int]:
-    header = json.loads(record.parts[0].header)
+def exported(part: Part) -> tuple[int, tuple[int, int], dict[str, Any]]:
+    """What `rows_part` made a part of: the table, its shards, their rows."""
+    header = json.loads(part.header)
     rows = {
-        name: np.frombuffer(tensor, np.dtype(kind)).reshape(shape)
-        for (name, kind, shape), tensor in zip(header["columns"], record.parts[0].tensors, strict=True)
+        name: _array(tensor, np.dtype(kind)).reshape(shape)
+        for (name, kind, shape), tensor in zip(header["columns"], part.tensors, strict=True)
     }
-    table, (begin, end) = int(header["table"]), header["shards"]
+    begin, end = header["shards"]
+    return int(header["table"]), (begin, end), rows
+
+
+def _array(tensor: Any, kind: np.dtype[Any]) -> Any:
+    return tensor.reshape(-1) if isinstance(tensor, np.ndarray) else np.frombuffer(tensor, kind)
+
+
+def _restore_rows(holdings: Holdings, record: Record) -> tuple[int, int, int, int]:
+    table, (begin, end), rows = exported(record.parts[0])
     holdings.tables[table].import_(rows, holdings.server, holdings.job.num_servers)
     return begin, end, table, record.lsn

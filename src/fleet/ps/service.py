@@ -13,15 +13,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet import env
 from fleet.errors import CommunicationError, NotReadyError, UsageError
+from fleet.observe.layouts import own_layouts
 from fleet.ps import storage
 from fleet.ps.absence import Absence
+from fleet.ps.arriving import Arriving
 from fleet.ps.core import Core
 from fleet.ps.cut import Cuts
 from fleet.ps.durability import Durability
 from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import Policy
+from fleet.ps.moving import Moving, is_moved_on
 from fleet.ps.patience import is_durable
 from fleet.ps.proto import ps_pb2
 from fleet.ps.pushes import Pushes
@@ -65,11 +69,17 @@ class Service:
             self.core.durability = Durability(self.core, *journal, device)
             if self.state.holdings is not None and self.state.rounds.is_deserted:
                 self.finished.set()
+            layouts = own_layouts()
+            is_new = self.state.holdings is None and not env.FLEET_LIFE.get()
+            if layouts is not None and layouts.folder.exists() and is_moved_on(layouts, is_new=is_new):
+                self.core.move()
         self._pushes = Pushes(self.core)
         self._absence = Absence(self.core, self._pushes.apply_if_complete)
         self._absence.begin()
         self._saves = Saves(self.core.gate.closed)
         self._cuts = Cuts(self.core, self._saves)
+        self._moving = Moving(self.core, self._saves, self._cuts)
+        self._arriving = Arriving(self.core, device)
         self._methods: dict[str, Callable[[Any, Tensors], Answered]] = {
             "Declare": self._declare,
             "Start": self._start,
@@ -79,6 +89,7 @@ class Service:
             "Leave": self._leave,
             "Save": self._save,
             "Cut": self._cuts.answer,
+            "Reshard": self._reshard,
             "Load": self._load,
             "Meet": self._meet,
             "Shrink": self._shrink,
@@ -94,11 +105,12 @@ class Service:
 
     def close(self) -> None:
         """Let calls that wait end with an error, and the journal go; where every worker has left, it is removed."""
+        self._moving.close()
         self.core.close()
         self._absence.close()
         self._cuts.close()
         if self.core.durability is not None:
-            self.core.durability.close(is_finished=self.finished.is_set())
+            self.core.durability.close(is_finished=self.finished.is_set() or self.core.is_moved)
 
     # Declaration.
 
@@ -113,6 +125,7 @@ class Service:
             raise UsageError(f"server {header.server_index} does not exist in a job of {job.num_servers} servers")
         if self.core.is_closed:
             raise CommunicationError("the server is stopping")
+        self.core.refuse_moved()
         if state.holdings is None:
             self._begin(job, header)
         holdings = state.held
@@ -217,6 +230,8 @@ class Service:
 
     def _leave(self, header: ps_pb2.LeaveRequest.Header, _: Tensors) -> Answered:
         core, holdings = self.core, self.core.known(header.caller)
+        while holdings.job.mode == "sync" and core.door.is_shut and not core.door.wait_open():
+            core.known(header.caller)  # a step may be complete without it, and must not be on one server alone
         with core.gate.open():
             self.state.ledger.check(header.caller.worker, header.caller.incarnation)  # its next life may have come
             with core.changed:
@@ -261,6 +276,7 @@ class Service:
                 self.core.failure = None
                 self.state.loaded(found[0].version, header.load, found[0].rows)
                 self.core.changed.notify_all()
+            self._moving.spoil()
 
         self._keep_loaded(load)
         return ps_pb2.LoadReply.Header(rows=found[0].rows, version=found[0].version), ()
@@ -300,8 +316,14 @@ class Service:
         """Workers of a durable job may meet before one has declared it."""
         if self.core.is_closed:
             raise CommunicationError("the server is stopping")
+        self.core.refuse_moved()
         self._record_meeting(header)
         return self.state.meetings.answer(header, len(header.others), lambda _: [])
+
+    def _reshard(self, header: ps_pb2.ReshardRequest.Header, _: Tensors) -> Answered:
+        if header.phase in (ps_pb2.ReshardRequest.FILL, ps_pb2.ReshardRequest.ADOPT):
+            return self._arriving.answer(header), ()
+        return self._moving.answer(header), ()
 
     def _shrink(self, header: ps_pb2.ShrinkRequest.Header, _: Tensors) -> Answered:
         core = self.core
@@ -314,6 +336,7 @@ class Service:
                     continue
                 core.record(Kind.SHRINK, [Part(header.SerializeToString())])
                 deleted, rows = self.state.shrink(header)
+                self._moving.spoil()
             return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=rows), ()
 
     def _report(self, header: ps_pb2.StatsRequest.Header, _: Tensors) -> Answered:

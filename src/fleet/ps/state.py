@@ -137,6 +137,17 @@ class State:
         self.stats.restore(saved["stats"])
         return holdings
 
+    def adopt(self, saved: dict[str, Any]) -> None:
+        """Go on as other servers have left it; what this one holds stays, and so does its name for itself."""
+        self.run, self.held.skipped = int(saved["run"]), int(saved["skipped"])
+        self.absent_after_ms = int(saved["absent_after_ms"])
+        self.loads = {int(name): (int(rows), int(version)) for name, rows, version in saved["loads"]}
+        self.ledger.restore(saved["ledger"])
+        self.rounds.restore(saved["rounds"])
+        self.clock.restore(saved["clock"])
+        self.meetings.restore(saved["meetings"])
+        self.stats.restore(saved["stats"])
+
     def _time_of(self, update: PushedUpdate) -> int:
         with self._time_lock:
             return self.clock.time_of(update.worker, update.step)

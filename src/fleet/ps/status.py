@@ -15,6 +15,7 @@ from fleet.errors import (
     CommunicationError,
     DeadlineError,
     FleetError,
+    MovedError,
     NotReadyError,
     NotSupportedError,
     UsageError,
@@ -37,6 +38,7 @@ _CODES: tuple[tuple[type[FleetError], grpc.StatusCode], ...] = (
     (DeadlineError, Code.DEADLINE_EXCEEDED),
     (NotSupportedError, Code.UNIMPLEMENTED),
     (CheckpointError, Code.DATA_LOSS),
+    (MovedError, Code.OUT_OF_RANGE),
     (CommunicationError, Code.ABORTED),
 )
 _CLASSES: dict[grpc.StatusCode, type[FleetError]] = {
@@ -45,6 +47,7 @@ _CLASSES: dict[grpc.StatusCode, type[FleetError]] = {
     Code.DEADLINE_EXCEEDED: DeadlineError,
     Code.UNIMPLEMENTED: NotSupportedError,
     Code.DATA_LOSS: CheckpointError,
+    Code.OUT_OF_RANGE: MovedError,
 }
 # What passes: the server starts, restarts or has too many calls.
 _PASSING = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)

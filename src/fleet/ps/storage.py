@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,18 @@ from fleet.ps.unseen import unseen_of
 Floats = NDArray[np.float32]
 
 _log = logging.getLogger(__name__)
+
+
+class Placed(Protocol):
+    """A server's place in a job."""
+
+    @property
+    def job(self) -> JobSpec:
+        """The whole of it."""
+
+    @property
+    def server(self) -> int:
+        """The index of the server."""
 
 
 class Loaded(NamedTuple):
@@ -232,13 +244,26 @@ def _load_dense(holdings: Holdings, manifest: checkpoint.Manifest, where: Path) 
     return [checkpoint.join_buffer([found[block] for block in blocks]) for blocks in by_group]
 
 
+def blocks_of(place: Placed, groups: Sequence[tuple[Floats, Floats]]) -> Sequence[checkpoint.BlockData]:
+    """The dense blocks of a server, given values and state of each of its groups."""
+    return _blocks_with_data(place, groups)
+
+
+def groups_of(place: Placed, found: Sequence[checkpoint.BlockData]) -> list[tuple[Floats, Floats]]:
+    """Values and state of each dense group of a server, made of blocks of other servers that cover them."""
+    return [
+        checkpoint.join_buffer(checkpoint.recut(found, [_block(place, block) for block in blocks]))
+        for blocks in _by_group(place)
+    ]
+
+
 def _passing(holdings: Holdings) -> dict[str, NDArray[Any]]:
     """What stays of kept tensors that a checkpoint may lack."""
     own = holdings.job.kept_on(holdings.server)
     return {spec.name: bits for spec, bits in zip(own, holdings.kept, strict=False) if spec.passing}
 
 
-def _kept(holdings: Holdings) -> list[tuple[str, checkpoint.Form]]:
+def _kept(holdings: Placed) -> list[tuple[str, checkpoint.Form]]:
     """Name and form of each tensor that this server keeps."""
     return [(spec.name, checkpoint.Form(spec.dtype, spec.shape)) for spec in holdings.job.kept_on(holdings.server)]
 
@@ -251,11 +276,11 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _rule(holdings: Holdings, name: str) -> str:
+def _rule(holdings: Placed, name: str) -> str:
     return "sum" if holdings.job.mode == "geo" else name
 
 
-def _by_group(holdings: Holdings) -> list[list[DenseBlock]]:
+def _by_group(holdings: Placed) -> list[list[DenseBlock]]:
     """This server's blocks, group after group."""
     dense = holdings.job.dense
     return [
@@ -264,7 +289,7 @@ def _by_group(holdings: Holdings) -> list[list[DenseBlock]]:
     ]
 
 
-def _block(holdings: Holdings, block: DenseBlock) -> checkpoint.BlockForm:
+def _block(holdings: Placed, block: DenseBlock) -> checkpoint.BlockForm:
     dense = holdings.job.dense
     rule = _rule(holdings, dense.groups[block.group].name)
     arrays, scalars = checkpoint.state_form(_native_rule(holdings, block).state_width)
@@ -272,13 +297,13 @@ def _block(holdings: Holdings, block: DenseBlock) -> checkpoint.BlockForm:
     return checkpoint.BlockForm(block.parameter, block.begin, block.end, size, rule, arrays, scalars)
 
 
-def _native_rule(holdings: Holdings, block: DenseBlock) -> _native.Rule:
+def _native_rule(holdings: Placed, block: DenseBlock) -> _native.Rule:
     spec = holdings.job.dense.groups[block.group]
     rule = _rule(holdings, spec.name)
     return _native.Rule(rule, {} if rule != spec.name else dict(spec.args))
 
 
-def _blocks_with_data(holdings: Holdings, groups: Sequence[tuple[Floats, Floats]]) -> Sequence[checkpoint.BlockData]:
+def _blocks_with_data(holdings: Placed, groups: Sequence[tuple[Floats, Floats]]) -> Sequence[checkpoint.BlockData]:
     found: list[checkpoint.BlockData] = []
     for blocks, (values, state) in zip(_by_group(holdings), groups, strict=True):
         found += checkpoint.split_buffer([_block(holdings, block) for block in blocks], values, state)

@@ -7,7 +7,7 @@ to them; without any, one service in this process takes their place.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,8 @@ class Worker:
     """Where this worker is, for its next life; None if it will have none."""
     steps_done: int = field(default=0, init=False)
     """How many steps of this worker, of all its lives, are behind its script."""
+    look_for_wishes: Callable[[], None] | None = field(default=None, init=False)
+    """Called at every step, where somebody outside may want another number of servers."""
 
     def __post_init__(self) -> None:
         # Keys need their number of occurrences where the entry policy counts.
@@ -131,7 +133,7 @@ class Worker:
                 self._refuse_nonfinite("dense parameters", part)
             dense = [
                 [b"".join(self.flat.pieces(server, group)) for group in lrs]
-                for server in range(self.client.num_servers)
+                for server in range(self.client.job.num_servers)
             ]
         wait_for(self.device)
         tables = [self._push_of(lookup, grads, table_lrs) for lookup, grads in sparse]
@@ -146,6 +148,8 @@ class Worker:
 
     def _send(self, gradients: Gradients, waiting: Sequence[Lookup]) -> None:
         """Have the gradients of a step sent, unless the servers have them from a former life of this worker."""
+        if self.look_for_wishes is not None:
+            self.look_for_wishes()
         gradients.steps = self.steps_done + 1
         if self.client.position is not None:
             gradients.position = self.client.position()
@@ -185,7 +189,7 @@ class Worker:
     def send_kept(self) -> None:
         """Give the servers this worker's values of what they keep, for the save that follows."""
         if self.kept:
-            self.client.keep([self.kept.values(server) for server in range(self.client.num_servers)])
+            self.client.keep([self.kept.values(server) for server in range(self.client.job.num_servers)])
 
     def take_kept(self) -> None:
         """Take over what the servers keep."""

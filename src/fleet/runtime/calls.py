@@ -108,7 +108,7 @@ class ServerCalls(Questions):
             return job.worker("fleet.util").client if job.has_joined else None
 
         servers = self._server_side()
-        return lambda: MeetingWorld(servers.who, progress, client, servers.connect)
+        return lambda: MeetingWorld(servers.who, progress, client, servers.connect_anew)
 
     def steps_done(self) -> int:
         """How many steps this worker has made in all its lives: 0 in a new job.
@@ -224,6 +224,15 @@ class ServerCalls(Questions):
 
         worker = self._server_job().worker("fleet.shrink()")
         return saving.shrink(worker, table, unseen_steps=unseen_steps, score_below=score_below, decay=decay)
+
+    def reshard(self, *, servers: int, wait: bool = False) -> None:
+        """Go on with another number of servers: rows move to them while training goes on.
+
+        For durable jobs on one machine (`fleetrun --durable DIR`). Every worker may call it; worker 0 sees to it, in
+        the background. `wait`: it returns when the new servers have taken over, or raises if they did not; worker 0
+        only. Training stands still for a moment at the end, and nothing is lost.
+        """
+        self._module_job().reshard(servers, wait=wait)
 
     def server_stats(self) -> list[dict[str, Any]]:
         """What each server holds and has done: rows and bytes of each table, pulls, pushes, staleness."""

@@ -178,10 +178,17 @@ def _add_table(found: Declared, request: TableRequest, group: int | None, has_op
 
 
 def job_of(
-    found: Declared, who: Identity, strategy: DistributedStrategy, dispatcher: Dispatcher | Dispatch | None
+    found: Declared,
+    who: Identity,
+    strategy: DistributedStrategy,
+    dispatcher: Dispatcher | Dispatch | None,
+    num_servers: int | None = None,
 ) -> tuple[JobSpec, KeptTensors]:
-    """The declaration that goes to the servers, and the tensors they keep. A job without a mode is synchronous."""
-    num_servers = max(1, who.num_servers)
+    """The declaration that goes to the servers, and the tensors they keep. A job without a mode is synchronous.
+
+    `num_servers`: where it is not as many as there are now.
+    """
+    num_servers = num_servers or max(1, who.num_servers)
     mode = Mode.SYNC if strategy.mode is Mode.OFF else strategy.mode
     dense, kept = DenseSpec(), list(found.kept)
     flat = [(name, tuple(tensor.shape), group) for name, tensor, group in found.flat()]

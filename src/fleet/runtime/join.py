@@ -38,12 +38,15 @@ def start_worker(
     strategy: DistributedStrategy,
     *,
     connect: Callable[[], Sequence[Transport]],
+    reach: Callable[[Sequence[str]], Sequence[Transport]] | None = None,
+    layout: int = 0,
     dispatcher: Dispatcher | Dispatch | None = None,
     average: Callable[[torch.Tensor], None] | None = None,
     progress: Progress | None = None,
 ) -> Worker:
     """Declare the job, agree on the first values of the model, and bind model and optimizers to the servers.
 
+    `layout` is that of the servers which `connect` reaches; `reach` those of another, by their endpoints.
     Worker 0's values are everybody's, unless the servers were started from a checkpoint: then theirs are.
     """
     found = declare(model, optimizers)
@@ -65,7 +68,9 @@ def start_worker(
         flats.append(_flat(found, job))
         return flats[0] if job.dense.groups else None
 
-    client = Client(connect(), who.index, job)
+    client = Client(connect(), who.index, job, layout)
+    client.plan = lambda num_servers: job_of(found, who, strategy, dispatcher, num_servers)[0]
+    client.connect = reach
     client.absent_after_s = _absent_after_s(strategy, job, progress)
     worker = enter(client, take, device, strategy.a_sync_configs, kept, progress)
     worker.flat = flats[0]
@@ -102,7 +107,7 @@ def enter(
             client.start(
                 [
                     [*(flat.values(server, group) for group in groups if flat is not None), *kept.values(server)]
-                    for server in range(client.num_servers)
+                    for server in range(job.num_servers)
                 ]
             )
         policy = make_push_policy(

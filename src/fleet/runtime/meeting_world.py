@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
 from fleet.collective.worlds import World
-from fleet.errors import NotSupportedError, UsageError
+from fleet.errors import MovedError, NotSupportedError, UsageError
+from fleet.ps.calls import Call
 from fleet.ps.gathering import Gathering
 from fleet.ps.proto import ps_pb2
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from fleet.ps.client import Client
     from fleet.ps.progress import Progress
     from fleet.ps.transport import Transport
+    from fleet.ps.wire import Tensors
     from fleet.roles import Identity
 
 # How much is said at one meeting; more takes several.
@@ -40,14 +44,32 @@ _FUNCTIONS: dict[dist.ReduceOp.RedOpType, Callable[[torch.Tensor, torch.Tensor],
 class EarlyWorker:
     """A worker that meets others before `fleet.init_worker()`."""
 
-    def __init__(self, who: Identity, transports: Sequence[Transport]) -> None:
+    def __init__(self, who: Identity, connect: Callable[[], Sequence[Transport]]) -> None:
         self.worker = who.index
         self.num_workers = who.num_workers
-        self.transports = transports
+        self._connect = connect
+        self.transports = connect()
 
     def caller(self, server: int) -> ps_pb2.Caller:  # noqa: ARG002 - it knows nothing of any of them
         """Who calls: somebody without a life on the servers."""
         return ps_pb2.Caller(worker=self.worker)
+
+    def ask_first(
+        self, method: str, header: Callable[[], Message], timeout_s: float, patience_s: float
+    ) -> tuple[Any, Tensors]:
+        """Call server 0, whichever that is now."""
+        while True:
+            call = Call(self.transports[0], method, header(), (), timeout_s, patience_s)
+            try:
+                return call.result()
+            except MovedError:
+                self.close()
+                self.transports = self._connect()
+
+    def close(self) -> None:
+        """Let the connections go."""
+        for transport in self.transports:
+            transport.close()
 
 
 class MeetingWorld(World):
@@ -105,14 +127,13 @@ class MeetingWorld(World):
 
     def close(self) -> None:
         if self._early is not None:
-            for transport in self._early.transports:
-                transport.close()
+            self._early.close()
             self._early = None
 
     def _gathering(self) -> Gathering:
         client = self._client()
         if client is None and self._early is None:
-            self._early = EarlyWorker(self._who, self._connect())
+            self._early = EarlyWorker(self._who, self._connect)
         gathering = Gathering(client or self._early_worker(), "util", TIMEOUT_S, self._progress)
         gathering.purpose = "what all workers do together (fleet.util)"
         return gathering

@@ -15,6 +15,7 @@ from fleet.collective.sync_batch_norm import synchronise
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.nn.sparse import SparseModule
 from fleet.ps.optimizer import ServerOptimizer
+from fleet.ps.resharding import Background, check_reshard, give_up_former, wish_taker
 from fleet.ps.worker import has_left
 from fleet.runtime import saving, unstopped
 from fleet.runtime.join import start_worker
@@ -46,6 +47,7 @@ class ModuleJob:
         self.before_leaving: list[Callable[[], None]] = []
         """What is to be done before this worker takes leave of the servers."""
         self._num_meetings = 0
+        self._resharding: Background | None = None
         self._writer = OneWriter()
 
     def add_model(self, model: nn.Module) -> None:
@@ -95,17 +97,22 @@ class ModuleJob:
         if strategy.sync_batch_norm and servers.who.num_workers > 1 and self._model is not None:
             synchronise(self._model, torch.device("cpu"), self._add_up)
         self._has_left = False
+        give_up_former(servers.who.index)
+        servers.refresh()
         self._worker = start_worker(
             self._model,
             self._optimizers,
             servers.who,
             strategy,
             connect=servers.connect,
+            reach=servers.reach if servers.who.server_endpoints else None,
+            layout=servers.layout,
             dispatcher=dispatcher,
             average=self._average,
             progress=servers.progress,
         )
         unstopped.joined(self._worker)
+        self._worker.look_for_wishes = wish_taker(self._worker.client, self._begin_reshard)
 
     @property
     def has_joined(self) -> bool:
@@ -165,6 +172,28 @@ class ModuleJob:
         for module in () if self._model is None else self._model.modules():
             if isinstance(module, SparseModule):
                 module.bind(None)
+
+    def reshard(self, num_servers: int, *, wait: bool) -> None:
+        """Change the number of servers; worker 0 does, while all train on. `wait`: until it is done, on worker 0."""
+        worker = self.worker("fleet.reshard()")
+        layouts = check_reshard(worker.client, num_servers)
+        progress = worker.progress
+        turn = 0 if progress is None else progress.turns.take("reshard")
+        if worker.client.worker != 0 or (progress is not None and progress.is_past("reshard", turn)):
+            return
+        if layouts.undecided is not None or (self._resharding is not None and self._resharding.is_alive()):
+            raise UsageError("fleet.reshard(): the number of servers is being changed already; wait until that is over")
+        self._begin_reshard(num_servers)
+        if wait and self._resharding is not None:
+            self._resharding.join()
+            if self._resharding.failure is not None:
+                raise self._resharding.failure
+
+    def _begin_reshard(self, num_servers: int) -> None:
+        if self._worker is None or (self._resharding is not None and self._resharding.is_alive()):
+            return
+        self._resharding = Background(self._worker.client, num_servers)
+        self._resharding.start()
 
     def save_persistables(self, dirname: Folder, *others: Any) -> Path:
         """Write a checkpoint of everything on the servers."""

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -45,7 +45,7 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
             written.version,
             worker.client.num_servers,
             written.read(checkpoint.pieces_from_text),
-            job=json.loads(worker.client.job.to_json()),
+            job=json.loads(worker.client.place.job.to_json()),
             others=() if beside is None else tuple(beside(writing)),
             steps=written.steps,
             versions=written.versions,
@@ -196,11 +196,18 @@ def _dense_values(worker: Worker, written: Written) -> dict[str, Any]:
     if written.cut is None:
         worker.policy.refresh()
     else:
-        worker.policy.take_over(written.cut.dense, written.version)
+        answers = worker.client.place.answers(
+            [(_Version(written.version), one) for one in written.cut.dense], (), dense=True
+        )
+        worker.policy.take_over([tensors for _, tensors in answers], written.version)
     values = {} if worker.flat is None else dict(worker.flat.parameters())
     values |= {spec.name: tensor for spec, tensor in worker.kept.tensors}
     values |= worker.other_names
     return {name: _array(tensor) for name, tensor in values.items()}
+
+
+class _Version(NamedTuple):
+    version: int
 
 
 def _array(tensor: torch.Tensor) -> Any:

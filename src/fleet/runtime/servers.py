@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fleet import env
 from fleet.errors import RoleError, UsageError
 from fleet.net import Endpoint
+from fleet.observe.layouts import own_layout, own_layouts, server_folder
 from fleet.ps.progress import Progress
 from fleet.ps.transport import LocalTransport, Transport
 from fleet.roles import Role
@@ -89,6 +91,9 @@ class Servers:
 
     def __init__(self, who: Identity) -> None:
         self.who = who
+        self.layout = own_layout()
+        """Which servers these are: their number may change, see fleet.observe.layouts."""
+        self.refresh()
         self.model_dir: str | None = None
         """The checkpoint that a server of this process begins with."""
         self.progress: Progress | None = None
@@ -109,13 +114,33 @@ class Servers:
         from fleet.ps.own_token import token_for
         from fleet.ps.server import make_service, serve
 
-        service = make_service(f"server-{self.who.index}", device=server_device(), model_dir=self.model_dir)
+        name = server_folder(self.who.index, own_layout())
+        service = make_service(name, device=server_device(), model_dir=self.model_dir)
         endpoint = self.who.server_endpoints[self.who.index]
         serve(service, endpoint, token_for(endpoint), is_held=self.who.holds_port)
 
     def connect(self) -> Sequence[Transport]:
         """One transport per server. Nothing is sent yet."""
         return transports([str(one) for one in self.who.server_endpoints], self.who.num_workers, self.model_dir)
+
+    def connect_anew(self) -> Sequence[Transport]:
+        """The same, to the servers that there are now."""
+        self.refresh()
+        return self.connect()
+
+    def refresh(self) -> None:
+        """See whether a worker was started with servers that are not those of today."""
+        layouts = own_layouts()
+        if layouts is None or self.who.role is not Role.WORKER or not self.who.server_endpoints:
+            return
+        if (present := layouts.later(self.layout)) is not None:
+            endpoints = tuple(Endpoint.parse(one) for one in present.endpoints)
+            self.who, self.layout = replace(self.who, server_endpoints=endpoints), present.number
+
+    @staticmethod
+    def reach(endpoints: Sequence[str]) -> Sequence[Transport]:
+        """One transport per server of another layout."""
+        return transports(endpoints, 1, None)
 
     def _require_server(self, call: str) -> None:
         if self.who.role is not Role.SERVER:

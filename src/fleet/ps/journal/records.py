@@ -48,6 +48,8 @@ class Kind(IntEnum):
     """A checkpoint was loaded: the snapshot that follows has it."""
     SHRINK = 9
     MEET = 10
+    ADOPT = 11
+    """What this server has taken over from those of the layout before."""
     # Of snapshots only.
     STATE = 20
     DENSE = 21

@@ -190,7 +190,7 @@ class Geo(PushPolicy):
         self._flat.to_host()
         return [
             [b"".join(self._flat.pieces(server, group)) for group in range(self.num_groups)]
-            for server in range(self._client.num_servers)
+            for server in range(self._client.job.num_servers)
         ]
 
     def _merge_dense(self, answers: Sequence[Tensors], version: int) -> None:

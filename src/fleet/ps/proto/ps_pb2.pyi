@@ -406,6 +406,74 @@ class CutReply(_message.Message):
     padding: bytes
     def __init__(self, header: _Optional[_Union[CutReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
+class ReshardRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        COPY: _ClassVar[ReshardRequest.Phase]
+        FILL: _ClassVar[ReshardRequest.Phase]
+        HOLD: _ClassVar[ReshardRequest.Phase]
+        TAKE: _ClassVar[ReshardRequest.Phase]
+        ADOPT: _ClassVar[ReshardRequest.Phase]
+        END: _ClassVar[ReshardRequest.Phase]
+    COPY: ReshardRequest.Phase
+    FILL: ReshardRequest.Phase
+    HOLD: ReshardRequest.Phase
+    TAKE: ReshardRequest.Phase
+    ADOPT: ReshardRequest.Phase
+    END: ReshardRequest.Phase
+    class Header(_message.Message):
+        __slots__ = ("caller", "layout", "phase", "job", "server_index", "num_sources", "taken", "timeout_ms")
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        LAYOUT_FIELD_NUMBER: _ClassVar[int]
+        PHASE_FIELD_NUMBER: _ClassVar[int]
+        JOB_FIELD_NUMBER: _ClassVar[int]
+        SERVER_INDEX_FIELD_NUMBER: _ClassVar[int]
+        NUM_SOURCES_FIELD_NUMBER: _ClassVar[int]
+        TAKEN_FIELD_NUMBER: _ClassVar[int]
+        TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        layout: int
+        phase: ReshardRequest.Phase
+        job: str
+        server_index: int
+        num_sources: int
+        taken: _containers.RepeatedCompositeFieldContainer[Taken]
+        timeout_ms: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., layout: _Optional[int] = ..., phase: _Optional[_Union[ReshardRequest.Phase, str]] = ..., job: _Optional[str] = ..., server_index: _Optional[int] = ..., num_sources: _Optional[int] = ..., taken: _Optional[_Iterable[_Union[Taken, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: ReshardRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[ReshardRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class ReshardReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("is_done", "taken", "missing", "busy", "lost", "rows")
+        IS_DONE_FIELD_NUMBER: _ClassVar[int]
+        TAKEN_FIELD_NUMBER: _ClassVar[int]
+        MISSING_FIELD_NUMBER: _ClassVar[int]
+        BUSY_FIELD_NUMBER: _ClassVar[int]
+        LOST_FIELD_NUMBER: _ClassVar[int]
+        ROWS_FIELD_NUMBER: _ClassVar[int]
+        is_done: bool
+        taken: _containers.RepeatedCompositeFieldContainer[Taken]
+        missing: _containers.RepeatedScalarFieldContainer[int]
+        busy: str
+        lost: str
+        rows: int
+        def __init__(self, is_done: _Optional[bool] = ..., taken: _Optional[_Iterable[_Union[Taken, _Mapping]]] = ..., missing: _Optional[_Iterable[int]] = ..., busy: _Optional[str] = ..., lost: _Optional[str] = ..., rows: _Optional[int] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: ReshardReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[ReshardReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
 class LoadRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):

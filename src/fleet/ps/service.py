@@ -298,7 +298,9 @@ class Service:
 
         def elsewhere(missing: Sequence[int]) -> list[int]:
             core.known(header.caller)  # also while it waits
-            pushed = rounds.pushed() if job.mode == "sync" and header.is_between_steps else set()
+            # In a durable job a push may be a former life's, whose next one has yet to come here.
+            is_telling = job.mode == "sync" and header.is_between_steps and not is_durable()
+            pushed = rounds.pushed() if is_telling else set()
             ahead = pushed if caller not in pushed else set()
             return [one for one in missing if rounds.is_away(one) or one in ahead]
 

@@ -88,6 +88,7 @@ def test_a_synchronous_run_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(held.kept, moved.kept, strict=True))
 
 
+@pytest.mark.exhaustive
 def test_an_asynchronous_job_grows_and_shrinks_and_counts_each_push_once(tmp_path: Path) -> None:
     with RunningJob(command(2, "async", 400, "30:3", "--paced"), tmp_path, warm=True) as job:
         layouts = Layouts(tmp_path / "kept")
@@ -118,6 +119,7 @@ def interrupt(job: RunningJob, number: int, victim: str) -> None:
     assert not decided.endpoints
 
 
+@pytest.mark.exhaustive
 def test_the_death_of_a_server_in_the_middle_begins_it_again(tmp_path: Path) -> None:
     with RunningJob(command(2, "async", 300, "30:3", "--paced"), tmp_path, warm=True) as job:
         interrupt(job, 1, "server-0-1")
@@ -146,6 +148,7 @@ def test_a_death_while_pushes_are_held_loses_nothing(tmp_path: Path, who: str) -
     assert_counted(tmp_path, 300, 2, 3)
 
 
+@pytest.mark.exhaustive
 def test_the_same_command_goes_on_with_as_many_servers_as_there_were(tmp_path: Path) -> None:
     with RunningJob(command(2, "async", 300, "30:3", "--paced"), tmp_path, warm=True) as job:
         layouts = Layouts(tmp_path / "kept")

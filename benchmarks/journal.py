@@ -44,9 +44,11 @@ def train(mode: str, policy: str, folder: Path) -> Result:
 @click.command()
 @click.option("--rounds", default=7, show_default=True, help="How often each policy is run, in each mode.")
 @click.option("--mode", "modes", type=click.Choice(MODES), multiple=True, help="Only this mode. May be repeated.")
+@click.option("--only", "chosen", type=click.Choice(POLICIES[1:]), multiple=True, help="Only this policy, and none.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
-def main(rounds: int, modes: tuple[str, ...], path: Path | None) -> None:
-    names = {f"{mode} {policy}": (mode, policy) for mode in modes or MODES for policy in POLICIES}
+def main(rounds: int, modes: tuple[str, ...], chosen: tuple[str, ...], path: Path | None) -> None:
+    policies = ("off", *chosen) if chosen else POLICIES
+    names = {f"{mode} {policy}": (mode, policy) for mode in modes or MODES for policy in policies}
     found, failures = take_turns({name: partial(train, *one) for name, one in names.items()}, rounds)
     medians = {name: statistics.median(rate for rate, _ in rates) for name, rates in found.items() if rates}
     cases: list[dict[str, Any]] = [

@@ -78,7 +78,7 @@ def request_of(method: str, caller: ps_pb2.Caller) -> bytes:
     return wire.encode("MeetRequest", meet, ())
 
 
-@pytest.mark.parametrize("method", ["Pull", "Meet"])
+@pytest.mark.parametrize("method", ["Pull", pytest.param("Meet", marks=pytest.mark.exhaustive)])
 def test_training_goes_on_at_once_after_a_thousand_callers_have_given_up(server: GrpcServer, method: str) -> None:
     with ExitStack() as stack:
         transport = stack.enter_context(reached(server.endpoint))

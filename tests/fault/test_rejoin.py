@@ -201,7 +201,7 @@ def told_in(folder: Path, what: str) -> list[str]:
     ("style", "deaths"),
     [
         ("steps", ["1:stepped:9", "0:handed:15", "1:read:18"]),
-        ("epochs", ["0:stepped:6", "1:saved:10", "0:measured:18"]),
+        pytest.param("epochs", ["0:stepped:6", "1:saved:10", "0:measured:18"], marks=pytest.mark.exhaustive),
         ("ready", ["0:saved:12", "1:measured:12", "1:handed:20"]),
     ],
 )

@@ -119,15 +119,7 @@ class Client:
 
         def declare(servers: Sequence[int], run: int = 0) -> list[ps_pb2.DeclareReply.Header]:
             def header(server: int) -> ps_pb2.DeclareRequest.Header:
-                caller = self.caller(server)
-                return ps_pb2.DeclareRequest.Header(
-                    caller=caller,
-                    job=text,
-                    server_index=server,
-                    life=self._life,
-                    run=run,
-                    absent_after_ms=int(1000 * self.absent_after_s),
-                )
+                return self._declaration(text, server, self.caller(server), run)
 
             return [reply for reply, _ in self.ask("Declare", header, timeout_s=start_timeout_s(), servers=servers)]
 
@@ -154,18 +146,23 @@ class Client:
 
     def _join(self, place: Place) -> None:
         """Tell servers who have the ledger of those before that this worker is here; it is no new life."""
+        text, caller = place.job.to_json(), ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation)
         for server, transport in enumerate(place.transports):
-            header = ps_pb2.DeclareRequest.Header(
-                caller=ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation),
-                job=place.job.to_json(),
-                server_index=server,
-                life=self._life,
-                absent_after_ms=int(1000 * self.absent_after_s),
-            )
+            header = self._declaration(text, server, caller)
             limit_s = start_timeout_s()
             reply, _ = Call(transport, "Declare", header, (), limit_s, rpc_timeout_s(), moved=place.moved).result()
             assert isinstance(reply, ps_pb2.DeclareReply.Header)
             place.instances[server] = reply.instance
+
+    def _declaration(self, job: str, server: int, caller: ps_pb2.Caller, run: int = 0) -> ps_pb2.DeclareRequest.Header:
+        return ps_pb2.DeclareRequest.Header(
+            caller=caller,
+            job=job,
+            server_index=server,
+            life=self._life,
+            run=run,
+            absent_after_ms=int(1000 * self.absent_after_s),
+        )
 
     def _apart(self, replies: Sequence[ps_pb2.DeclareReply.Header]) -> str | None:
         """Why the servers do not belong together; None if they do."""

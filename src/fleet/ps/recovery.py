@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +33,6 @@ class Recovered(NamedTuple):
 
     lsn: int
     """The last record that it has."""
-    num_replayed: int
     num_bytes: int
     """Of the records after the snapshot."""
 
@@ -54,7 +53,7 @@ def recover(state: State, folder: Path, device: str) -> Recovered:
             "recovered %d rows at version %d from %s in %.2f s: %d records after the snapshot",
             *(rows, state.rounds.version, folder, time.monotonic() - began_at, last - after),
         )
-    return Recovered(last, last - after, num_bytes)
+    return Recovered(last, num_bytes)
 
 
 def owner(instance: int) -> bytes:
@@ -207,14 +206,9 @@ def _restore(state: State, path: Path, device: str) -> tuple[int, Positions]:
     _restore_dense(holdings, dense.parts[0])
     positions = [[first.lsn] * _native.Table.num_shards for _ in holdings.tables]
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1), "fleet-restore") as pool:
-        for begin, end, table, lsn in pool.map(lambda record: _restore_rows(holdings, record), _bounded(records)):
+        for begin, end, table, lsn in pool.map(lambda record: _restore_rows(holdings, record), records):
             positions[table][begin:end] = [lsn] * (end - begin)
     return first.lsn, Positions(positions)
-
-
-def _bounded(records: Iterator[Record]) -> list[Record]:
-    """All records: they are views of the file, and take no memory."""
-    return list(records)
 
 
 def _restore_dense(holdings: Holdings, part: Part) -> None:

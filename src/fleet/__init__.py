@@ -19,7 +19,7 @@ from fleet._version import __version__ as __version__
 from fleet.static.remote import provide
 
 if TYPE_CHECKING:
-    from fleet import checkpoint, data, metrics, nn, optim, static, transpiler
+    from fleet import checkpoint, data, metrics, models, nn, optim, static, transpiler
     from fleet.api import (
         Fleet,
         barrier_worker,
@@ -137,6 +137,7 @@ _MODULES = {
     "entries": "ps.entries",
     "initializers": "ps.initializers",
     "metrics": "metrics",
+    "models": "models",
     "nn": "nn",
     "optim": "optim",
     "rules": "ps.rules",
@@ -186,6 +187,7 @@ __all__ = [
     "local_rank",
     "main_program",
     "metrics",
+    "models",
     "nn",
     "node_num",
     "optim",

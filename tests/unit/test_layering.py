@@ -21,7 +21,7 @@ LAYERS = [
     {"checkpoint", "metrics", "optim", "roles"},
     {"collective", "ps", "static", "launch"},
     {"transpiler", "nn"},
-    {"runtime"},
+    {"runtime", "models"},
     {"api"},
     {"data"},
     {"__init__", "selfcheck"},

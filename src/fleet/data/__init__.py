@@ -11,34 +11,46 @@ from fleet._lazy import lazily
 
 if TYPE_CHECKING:
     from fleet.data.base import Shard
+    from fleet.data.batch import Batch
     from fleet.data.dataset_factory import DatasetFactory
     from fleet.data.dataset_memory import InMemoryDataset
     from fleet.data.dataset_queue import QueueDataset
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
     from fleet.data.ragged import Ragged
+    from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
 
 _HOMES = {
+    "Batch": "batch",
+    "Category": "schema",
     "DataGenerator": "generator",
     "DatasetFactory": "dataset_factory",
     "InMemoryDataset": "dataset_memory",
     "MultiSlotDataGenerator": "generator",
     "MultiSlotStringDataGenerator": "generator",
+    "Number": "schema",
     "QueueDataset": "dataset_queue",
     "Ragged": "ragged",
+    "Schema": "schema",
     "Shard": "base",
+    "criteo": "schema",
     "shard": "sharding",
 }
 
 __all__ = [
+    "Batch",
+    "Category",
     "DataGenerator",
     "DatasetFactory",
     "InMemoryDataset",
     "MultiSlotDataGenerator",
     "MultiSlotStringDataGenerator",
+    "Number",
     "QueueDataset",
     "Ragged",
+    "Schema",
     "Shard",
+    "criteo",
     "shard",
 ]
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fleet.data.dataset_factory import DatasetFactory
     from fleet.data.dataset_memory import InMemoryDataset
     from fleet.data.dataset_queue import QueueDataset
+    from fleet.data.from_files import files
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
     from fleet.data.ragged import Ragged
     from fleet.data.schema import Category, Number, Schema, criteo
@@ -34,6 +35,7 @@ _HOMES = {
     "Schema": "schema",
     "Shard": "base",
     "criteo": "schema",
+    "files": "from_files",
     "shard": "sharding",
 }
 
@@ -51,6 +53,7 @@ __all__ = [
     "Schema",
     "Shard",
     "criteo",
+    "files",
     "shard",
 ]
 

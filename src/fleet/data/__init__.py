@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fleet.data.dataset_queue import QueueDataset
     from fleet.data.from_files import files
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
+    from fleet.data.hashing import hash_ids
     from fleet.data.ragged import Ragged
     from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
@@ -35,7 +36,11 @@ _HOMES = {
     "Schema": "schema",
     "Shard": "base",
     "criteo": "schema",
+<<<<<<< HEAD
     "files": "from_files",
+=======
+    "hash_ids": "hashing",
+>>>>>>> text
     "shard": "sharding",
 }
 
@@ -53,7 +58,11 @@ __all__ = [
     "Schema",
     "Shard",
     "criteo",
+<<<<<<< HEAD
     "files",
+=======
+    "hash_ids",
+>>>>>>> text
     "shard",
 ]
 

@@ -1,8 +1,9 @@
 """Pieces of an epoch's data, handed out by server 0: each to one worker, once.
 
 A worker numbers its takes of an epoch, in all its lives alike. What take n was answered is remembered. So one that is
-sent again gets the same piece: the answer was lost, or a next life begins at the position of the former. Nothing is handed to anybody else, also if a worker does not come back: a server does not know which rows of a
-piece were trained on.
+sent again gets the same piece: the answer was lost, or a next life begins at the position of the former. Nothing is
+handed to anybody else, also if a worker does not come back: a server does not know which rows of a piece were trained
+on.
 
 The newest epochs are remembered. Of those before, only how many pieces each worker had: it may still be told that there
 are no more.

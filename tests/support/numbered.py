@@ -30,7 +30,7 @@ class Lines:
         data = Path(block.path).read_bytes()
         first = 0 if block.first == 0 else data.find(b"\n", block.first - 1) + 1
         last = len(data) if block.last == len(data) else data.find(b"\n", block.last - 1) + 1
-        lines = data[first:last].splitlines() if 0 < last and first <= last else []
+        lines = data[first:last].splitlines() if last > 0 and first <= last else []
         good = [int(line) for line in lines if line.isdigit()]
         bad = [(block.path, -first, f"{line!r} is no number") for line in lines if not line.isdigit()]
         problems.note(len(lines), bad)

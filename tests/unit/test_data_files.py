@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +44,15 @@ def read(
     states: list[dict[str, Any]] | None = None,
     stop_after: Sequence[int] | None = None,
     num_epochs: int = 1,
+    until: int | None = None,
     batch_size: int = 7,
     block: int = 60,
     **given: Any,
 ) -> tuple[list[list[int]], list[dict[str, Any]]]:
-    """The rows that each worker of a job got, and their states: at the end, or each after so many batches."""
+    """The rows that each worker of a job got, and their states: at the end, or each after so many batches.
+
+    Each reads so many epochs, or all that are `until` one.
+    """
 
     def work(index: int) -> tuple[list[int], dict[str, Any]]:
         batches = fleet.data.files(paths, SCHEMA, batch_size, format=Lines(block), **given)
@@ -56,7 +60,7 @@ def read(
             batches.load_state_dict(json.loads(json.dumps(states)))
         rows: list[int] = []
         left = None if stop_after is None else stop_after[index]
-        for _ in range(num_epochs):
+        for _ in range(num_epochs if until is None else max(0, until - batches.epoch)):
             for batch in batches if left is None else islice(batches, left):
                 assert batch.size <= batch_size
                 rows += ids(batch)
@@ -109,8 +113,7 @@ def test_a_chain_of_other_numbers_of_workers(
         seen += flat(parts)
     assert states is not None
     epochs = [state["epoch"] for state in states] + [int(epoch) for state in states for epoch in state["later"]]
-    num_left = max(epochs) + 1 - min(epochs)
-    parts, _ = read(paths, chain[-1], states=states, num_epochs=num_left, batch_size=11, shuffle=shuffle)
+    parts, _ = read(paths, chain[-1], states=states, until=max(epochs) + 1, batch_size=11, shuffle=shuffle)
     assert sorted(seen + flat(parts)) == sorted([*range(sum(sizes))] * (max(epochs) + 1))
 
 
@@ -121,7 +124,9 @@ def test_workers_in_different_epochs(tmp_path: Path, shuffle: bool) -> None:
     first, states = read(paths, 2, stop_after=[3, 50], num_epochs=3, shuffle=shuffle)
     assert [state["epoch"] for state in states] == [0, 2]
     second, states = read(paths, 3, states=states, stop_after=[9, 9, 9], num_epochs=2, shuffle=shuffle)
-    rest, states = read(paths, 1, states=states, num_epochs=3 - min(state["epoch"] for state in states), shuffle=shuffle)
+    rest, states = read(
+        paths, 1, states=states, num_epochs=3 - min(state["epoch"] for state in states), shuffle=shuffle
+    )
     counts = [0] * 300
     for row in flat(first) + flat(second) + flat(rest):
         counts[row] += 1
@@ -148,7 +153,7 @@ def test_orders(tmp_path: Path) -> None:
     assert rows[:1000] != rows[1000:]
     assert rows[:1000] != other
     assert sorted(rows[:1000]) == sorted(rows[1000:]) == sorted(other) == list(range(1000))
-    neighbours = sum(abs(one - after) == 1 for one, after in zip(rows, rows[1:], strict=False))
+    neighbours = sum(abs(one - after) == 1 for one, after in pairwise(rows))
     assert neighbours < 400  # rows of a block that come as they stand would make it 1900
 
 
@@ -265,16 +270,17 @@ def test_what_is_refused(tmp_path: Path, alone: None) -> None:
     assert batches.state_dict() == state
     with pytest.raises(UsageTypeError, match="takes what state_dict gave"):
         batches.load_state_dict(3)
-    for given, line in [
+    wrong_settings: list[tuple[dict[str, Any], str]] = [
         ({"batch_size": 0}, "batch_size must be at least 1"),
         ({"uneven": "fair"}, "uneven must be"),
         ({"threads": 0}, "threads must be at least 1"),
         ({"bad": 2.0}, "must lie in"),
         ({"queue": True, "uneven": "pad"}, "use uneven='join'"),
         ({"paths": str(tmp_path / "none")}, "no file or folder"),
-    ]:
+    ]
+    for setting, line in wrong_settings:
         with pytest.raises(UsageError, match=line):
-            files(**given)
+            files(**setting)
     empty = tmp_path / "empty"
     empty.touch()
     with pytest.raises(UsageError, match="the files have no samples"):
@@ -289,7 +295,7 @@ def test_workers_with_other_files_are_told(tmp_path: Path) -> None:
     def work(index: int) -> None:
         fleet.data.files(paths[: index + 1], SCHEMA, 10, format=Lines())
 
-    with pytest.raises(UsageError, match=r"fleet.data.files: data is not the same on all workers: 1 files of .* worker 0"):
+    with pytest.raises(UsageError, match="fleet.data.files: data is not the same on all workers: 1 files .* worker 0"):
         ThreadJob(2).run(work)
 
 

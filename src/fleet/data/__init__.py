@@ -36,11 +36,8 @@ _HOMES = {
     "Schema": "schema",
     "Shard": "base",
     "criteo": "schema",
-<<<<<<< HEAD
     "files": "from_files",
-=======
     "hash_ids": "hashing",
->>>>>>> text
     "shard": "sharding",
 }
 
@@ -58,11 +55,8 @@ __all__ = [
     "Schema",
     "Shard",
     "criteo",
-<<<<<<< HEAD
     "files",
-=======
     "hash_ids",
->>>>>>> text
     "shard",
 ]
 

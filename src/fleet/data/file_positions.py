@@ -139,7 +139,9 @@ def _left_of(epoch: int, positions: Sequence[Position], files: FileSet) -> list[
             if one.epoch >= epoch:
                 _take_handed(left, one, epoch)
     if any(piece >= len(pieces) for piece in left):
-        raise UsageError(f"the state speaks of piece {max(left)} of epoch {epoch}, which has {len(pieces)}; it is damaged")
+        raise UsageError(
+            f"the state speaks of piece {max(left)} of epoch {epoch}, which has {len(pieces)}; it is damaged"
+        )
     return spans_of(left)
 
 
@@ -163,5 +165,7 @@ def checked_states(given: Any) -> list[Mapping[str, Any]]:
     states = list(given) if isinstance(given, list | tuple) else [given]
     for one in states:
         if not isinstance(one, Mapping):
-            raise UsageTypeError(f"load_state_dict takes what state_dict gave, or a list of it, got {type(one).__name__}")
+            raise UsageTypeError(
+                f"load_state_dict takes what state_dict gave, or a list of it, got {type(one).__name__}"
+            )
     return states

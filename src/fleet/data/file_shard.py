@@ -12,7 +12,8 @@ from fleet.data.file_positions import Handed, Position, checked_states, in_order
 from fleet.data.piece_batches import PieceReader, Reading, SpanWork, Taken
 from fleet.data.piece_order import EpochPieces
 from fleet.data.pieces import Span, divide, whole
-from fleet.data.queue_work import PieceSource, QueueWork
+from fleet.data.queue import PieceSource
+from fleet.data.queue_work import QueueWork
 from fleet.data.stream import StreamShard
 from fleet.data.workers import Workers
 from fleet.errors import UsageError, UsageTypeError
@@ -56,10 +57,10 @@ class FileShard(StreamShard):
         Every row of an epoch that no worker had taken is read once. Other files, a state that is missing, and the state
         of another worker are refused.
         """
-        if isinstance(state, list | tuple):
-            self.load_state_dicts(state)
-        else:
+        if isinstance(state, Mapping):
             super().load_state_dict(state)
+        else:
+            self.load_state_dicts(state)
 
     def load_state_dicts(self, states: Sequence[Mapping[str, Any]]) -> None:
         """`load_state_dict` with the states of all workers of a run."""
@@ -98,7 +99,9 @@ class FileShard(StreamShard):
         own = self.state_dict()
         if state.get("kind") != self._kind or not own.keys() <= state.keys():
             found = ", ".join(f"{name} {value!r}" for name, value in state.items()) or "nothing"
-            raise UsageError(f"this is no state of a reader of files: it has {found[:200]}; load what state_dict() gave")
+            raise UsageError(
+                f"this is no state of a reader of files, it has {found[:200]}; load what state_dict() gave"
+            )
         for name, value in self._settings().items():
             if state[name] != value:
                 raise UsageError(f"{name} was {state[name]!r} when saved and is {value!r} now; {self._same_again}")

@@ -11,10 +11,11 @@ from fleet.data.base import Uneven
 from fleet.data.blocks import FileFormat, Problems
 from fleet.data.checks import count_of, flag_of
 from fleet.data.file_shard import FileShard
+from fleet.data.formats import format_of, name_of
 from fleet.data.listing import Paths, list_files
 from fleet.data.piece_batches import PieceReader
 from fleet.data.piece_order import FileSet
-from fleet.data.queue_work import PieceSource
+from fleet.data.queue import PieceSource, piece_source
 from fleet.data.schema import Schema
 from fleet.data.workers import Workers
 from fleet.errors import UsageError, UsageTypeError
@@ -57,7 +58,7 @@ def files(
     if uneven not in get_args(Uneven):
         raise UsageError(f"uneven must be 'pad', 'drop' or 'join', got {uneven!r}")
     if queue and uneven != "join":
-        raise UsageError(f"with queue=True workers have different numbers of batches: use uneven='join', not {uneven!r}")
+        raise UsageError(f"queue=True gives workers different numbers of batches; use uneven='join', not {uneven!r}")
     num_threads = default_threads() if threads is None else count_of("threads", threads)
     found = file_set(paths, schema, format, shuffle, seed)
     reader = PieceReader(found, schema, batch_size, num_threads, Problems(bad))
@@ -66,22 +67,20 @@ def files(
 
 def file_set(paths: Paths, schema: Schema, format: FileFormat | str | None, shuffle: bool, seed: int) -> FileSet:
     """The files that are meant, each with its format."""
-    if not isinstance(schema, Schema):
+    if not callable(getattr(schema, "batch", None)):
         raise UsageTypeError(f"schema must be a fleet.data.Schema, such as fleet.data.criteo(), got {schema!r}")
     sizes = dict(list_files(paths))
-    formats = {path: _format_of(path, schema, format) for path in sizes}
+    of_name: dict[str, FileFormat] = {}
+    formats = {}
+    for path in sizes:
+        name = name_of(path, schema)
+        if name not in of_name:
+            of_name[name] = format_of(path, schema, format)
+        formats[path] = of_name[name]
     made = FileSet(sizes, formats, shuffle, seed)
     if not made.blocks:
         raise UsageError(f"the files have no samples: {', '.join(list(sizes)[:3])}{', ...' * (len(sizes) > 3)}")
     return made
-
-
-def _format_of(path: str, schema: Schema, format: FileFormat | str | None) -> FileFormat:
-    if format is not None and not isinstance(format, str):
-        return format
-    from fleet.data.formats import format_of
-
-    return format_of(path, schema, format)
 
 
 def default_threads() -> int:
@@ -90,7 +89,5 @@ def default_threads() -> int:
 
 
 def _source() -> PieceSource:
-    from fleet.data.queue import piece_source
-
     number = _num_made[fleet] = _num_made.get(fleet, 0) + 1
     return piece_source(fleet, f"files/{number}")

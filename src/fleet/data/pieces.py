@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,9 +45,7 @@ def spans_of(rows_taken: dict[int, int]) -> list[Span]:
 
 def rows_taken_of(spans: Iterable[Span]) -> dict[int, int]:
     """The other way: every piece, with the rows that were taken of it."""
-    return {
-        piece: span.taken if piece == span.first else 0 for span in spans for piece in range(span.first, span.last)
-    }
+    return {piece: span.taken if piece == span.first else 0 for span in spans for piece in range(span.first, span.last)}
 
 
 def num_pieces_of(spans: Iterable[Span]) -> int:
@@ -99,7 +98,7 @@ def spans_from(stored: Any, what: str) -> list[Span]:
     try:
         spans = [Span(*map(_count, one)) for one in stored]
         ordered = all(one.first < one.last for one in spans)
-        ordered &= all(one.last <= other.first for one, other in zip(spans, spans[1:], strict=False))
+        ordered &= all(one.last <= other.first for one, other in pairwise(spans))
     except (TypeError, ValueError):
         ordered = False
     if not ordered:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from fleet.data.file_positions import Handed
 from fleet.data.piece_batches import Piece, Work
 from fleet.data.pieces import Span, rows_taken_of
+from fleet.data.queue import PieceSource
 
 EPOCHS_KEPT = 3
 """Of how many epochs it is remembered which pieces this worker has read: others may still be in one before."""
-
-
-class PieceSource(Protocol):
-    """The part of `fleet.data.queue.PieceSource` that is used here."""
-
-    def begin(self, epoch: int, first: int, total: int, extra: Sequence[int], taken: int = 0) -> None:
-        """Say what there is to hand out, and how many takes of this worker lie behind it."""
-
-    def take(self, epoch: int) -> int | None:
-        """The next piece; None when there is none."""
 
 
 class QueueWork(Work):

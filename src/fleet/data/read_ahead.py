@@ -22,7 +22,7 @@ TELL_AFTER_S = 60.0
 class ReadAhead(Generic[T, R]):
     """Iterate: each item with what `read` makes of it, in order. An error is raised in its place and ends the rest.
 
-    At most `most_ahead` items, and of these no more than some bytes by `size_of`, are read and not handed over; one item
+    At most `most_ahead` items, and of these no more than `most_bytes` by `size_of`, are read and not handed over; one
     may be as large as it likes. Threads start with the first item that is asked for, in the process that asks. `close`
     ends them, and so does the end of the interpreter, which a thread inside native code would not survive.
     """

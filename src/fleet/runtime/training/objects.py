@@ -31,7 +31,8 @@ class Stateful(Protocol):
 class OfAllWorkers(Protocol):
     """Data that goes on from the positions of all workers of a run, and so with another number of them."""
 
-    def load_state_dicts(self, state_dicts: Sequence[Any], /) -> Any: ...
+    def load_state_dicts(self, state_dicts: Sequence[Any], /) -> Any:
+        """Go on from what `state_dict` gave on every worker of the run that was saved."""
 
 
 class Workers(Protocol):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fleet.data.from_files import files
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
     from fleet.data.hashing import hash_ids
+    from fleet.data.memory import Examples, load
     from fleet.data.ragged import Ragged
     from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
@@ -27,6 +28,7 @@ _HOMES = {
     "Category": "schema",
     "DataGenerator": "generator",
     "DatasetFactory": "dataset_factory",
+    "Examples": "memory",
     "InMemoryDataset": "dataset_memory",
     "MultiSlotDataGenerator": "generator",
     "MultiSlotStringDataGenerator": "generator",
@@ -38,6 +40,7 @@ _HOMES = {
     "criteo": "schema",
     "files": "from_files",
     "hash_ids": "hashing",
+    "load": "memory",
     "shard": "sharding",
 }
 
@@ -46,6 +49,7 @@ __all__ = [
     "Category",
     "DataGenerator",
     "DatasetFactory",
+    "Examples",
     "InMemoryDataset",
     "MultiSlotDataGenerator",
     "MultiSlotStringDataGenerator",
@@ -57,6 +61,7 @@ __all__ = [
     "criteo",
     "files",
     "hash_ids",
+    "load",
     "shard",
 ]
 

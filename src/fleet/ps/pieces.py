@@ -5,13 +5,14 @@ sent again gets the same piece: the answer was lost, or a next life begins at th
 handed to anybody else, also if a worker does not come back: a server does not know which rows of a piece were trained
 on.
 
-The newest epochs are remembered. Of those before, only how many pieces each worker had: it may still be told that there
-are no more.
+Memory is bounded. Where there is much to remember, only the newest epochs of a queue are; of those before, how many
+pieces each worker had: it may still be told that there are no more.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -22,9 +23,11 @@ from fleet.errors import CommunicationError, NotReadyError, UsageError
 if TYPE_CHECKING:
     from fleet.ps.proto import ps_pb2
 
-# How many epochs of a queue, and of all queues, are remembered; and how many of which only counts are.
+# The newest epochs of a queue that are always remembered; how many of all queues, and how many pieces, are as long as
+# there is room; and of how many epochs only counts are.
 NUM_EPOCHS = 4
-NUM_KEPT = 64
+NUM_KEPT = 1024
+PIECES_KEPT = 200_000
 NUM_FORGOTTEN = 4096
 MAX_NAME = 200
 MAX_PIECES = 10_000_000
@@ -122,7 +125,7 @@ class PieceQueues:
                 return []
             if known is None:
                 known = self._epochs[key] = _Epoch(extent)
-                self._forget_old(key.queue)
+                self._make_room()
             return list(known.taken.get(worker, ()))
         if known is None:
             return []
@@ -165,15 +168,26 @@ class PieceQueues:
         if counts is None or number <= counts.get(worker, 0):
             raise _too_late(worker, key)
 
-    def _forget_old(self, queue: str) -> None:
-        of_queue = [key for key in self._epochs if key.queue == queue]
-        old = of_queue[:-NUM_EPOCHS] or list(self._epochs)[:-NUM_KEPT]
-        for key in old:
-            gone = self._epochs.pop(key)
-            counts = {worker: len(own) for worker, own in gone.taken.items()}
-            self._forgotten[key] = counts if gone.is_over else None
+    def _make_room(self) -> None:
+        num_pieces = sum(known.num_out for known in self._epochs.values())
+        num_epochs = Counter(key.queue for key in self._epochs)
+        for key in list(self._epochs):  # the oldest first
+            if num_pieces <= PIECES_KEPT and len(self._epochs) <= NUM_KEPT:
+                break
+            if num_epochs[key.queue] > NUM_EPOCHS:
+                num_epochs[key.queue] -= 1
+                num_pieces -= self._forget(key)
+        while len(self._epochs) > NUM_KEPT:  # of many readers
+            self._forget(next(iter(self._epochs)))
         while len(self._forgotten) > NUM_FORGOTTEN:
             del self._forgotten[next(iter(self._forgotten))]
+
+    def _forget(self, key: Key) -> int:
+        """Keep only counts of an epoch; how many pieces were forgotten."""
+        gone = self._epochs.pop(key)
+        counts = {worker: len(own) for worker, own in gone.taken.items()}
+        self._forgotten[key] = counts if gone.is_over else None
+        return gone.num_out
 
     def to_json(self) -> dict[str, Any]:
         """For a snapshot."""
@@ -213,6 +227,6 @@ def _pairs(by_worker: dict[int, Any]) -> Sequence[tuple[int, Any]]:
 
 def _too_late(worker: int, key: Key) -> CommunicationError:
     return CommunicationError(
-        f"worker {worker} comes to {key}, which the others have left {NUM_EPOCHS} epochs behind; start the job again "
-        "from its last checkpoint"
+        f"worker {worker} comes to {key}, which the others have left far behind and which is forgotten; start the job "
+        "again from its last checkpoint"
     )

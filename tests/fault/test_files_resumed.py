@@ -80,5 +80,3 @@ def test_a_script_that_ends_inside_a_loop(tmp_path: Path) -> None:
         print(next(batches).size)
     """
     assert python(script(tmp_path, program), cwd=tmp_path, warm=True) == "100\n"
-
-

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fleet.data.dataset_queue import QueueDataset
     from fleet.data.from_files import files
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
+    from fleet.data.growing import Follow
     from fleet.data.hashing import hash_ids
     from fleet.data.memory import Examples, load
     from fleet.data.ragged import Ragged
@@ -29,6 +30,7 @@ _HOMES = {
     "DataGenerator": "generator",
     "DatasetFactory": "dataset_factory",
     "Examples": "memory",
+    "Follow": "growing",
     "InMemoryDataset": "dataset_memory",
     "MultiSlotDataGenerator": "generator",
     "MultiSlotStringDataGenerator": "generator",
@@ -50,6 +52,7 @@ __all__ = [
     "DataGenerator",
     "DatasetFactory",
     "Examples",
+    "Follow",
     "InMemoryDataset",
     "MultiSlotDataGenerator",
     "MultiSlotStringDataGenerator",

@@ -78,6 +78,7 @@ nb::object to_numpy(fleet::Array<T> array, std::size_t rows, std::size_t width) 
 void add_checksum(nb::module_& m);
 void add_compress(nb::module_& m);
 void add_data(nb::module_& m);
+void add_delimited(nb::module_& m);
 void add_keys(nb::module_& m);
 void add_math(nb::module_& m);
 void add_pool(nb::module_& m);

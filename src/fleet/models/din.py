@@ -15,7 +15,10 @@ from fleet.ps.spec import RuleSpec
 
 
 class DIN(Recommender):
-    """Column `item` of a batch's ids is the target; slot `history` has ids of the same kind, [B, L], 0 is padding; slots `bags` are pooled."""
+    """Column `item` of a batch's ids is the target; slot `history` has ids of the same kind, [B, L], 0 is padding.
+
+    Slots `bags` are pooled, and go beside the ids.
+    """
 
     def __init__(
         self,

@@ -56,7 +56,8 @@ class Block(nn.Module):
         scores = query @ key.transpose(2, 3) + self.bias(length, times).unsqueeze(1)
         weights = functional.silu(scores) / length * seen.unsqueeze(1)
         found = (weights @ value).transpose(1, 2).reshape(size, length, dim)
-        return x + self.out(self.drop(self.between(found) * gate))
+        out: torch.Tensor = x + self.out(self.drop(self.between(found) * gate))
+        return out
 
 
 class HSTU(NextItem):

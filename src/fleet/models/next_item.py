@@ -18,8 +18,8 @@ class NextItem(Recommender):
     """Slot `history` [B, L] and behind it column `item` of the ids are a sequence; each place predicts what follows it.
 
     With `items`, int64 [N], the loss is a softmax over all of them. Without, slot `negatives` [B, n] has items to tell
-    the right one from: by `objective` "softmax" over the 1 + n, or "bce", a yes or no for each. `every_place=False` trains
-    the newest place only: for data with one sample for each prefix of a sequence.
+    the right one from: by `objective` "softmax" over the 1 + n, or "bce", a yes or no for each. `every_place=False`
+    trains the newest place only: for data with one sample for each prefix of a sequence.
 
     `forward` gives logits [B, L, N] or [B, L, 1 + n], the right item first. The loss is a mean over samples and places
     in which padding counts as 0, so that two workers with half a batch each do what one does with the whole.
@@ -63,7 +63,8 @@ class NextItem(Recommender):
         if not self.every_place:
             states = at_place(states, last_place(mask)).unsqueeze(1)
         if self.items is not None:
-            return states @ rows["items"].T
+            logits: torch.Tensor = states @ rows["items"].T
+            return logits
         right = self._following(rows["history"], rows["ids"][:, self.item], mask)
         wrong = torch.einsum("bld,bnd->bln", states, rows["negatives"])
         return torch.cat([(states * right).sum(2, keepdim=True), wrong], dim=2)
@@ -97,7 +98,7 @@ class NextItem(Recommender):
         """The number of the right logit at each place, in one row."""
         if self.items is None:
             return torch.zeros(outputs.shape[:2], dtype=torch.int64, device=outputs.device).flatten()
-        wanted = self._following(history, batch.ids[:, self.item], history != PADDING).flatten()
+        wanted = self._following(history, batch.ids[:, self.item], history != PADDING).flatten().contiguous()
         found = torch.searchsorted(self.items, wanted).clamp(max=len(self.items) - 1)
         unknown = (self.items[found] != wanted) & (wanted != PADDING)
         if bool(unknown.any()):

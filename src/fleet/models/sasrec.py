@@ -33,7 +33,8 @@ class Block(nn.Module):
             query, key, value, attn_mask=seen.unsqueeze(1), dropout_p=self.dropout if self.training else 0.0
         )
         x = x + self.drop(self.out(found.transpose(1, 2).reshape(size, length, dim)))
-        return x + self.drop(self.layers(self.between(x)))
+        out: torch.Tensor = x + self.drop(self.layers(self.between(x)))
+        return out
 
 
 class SASRec(NextItem):

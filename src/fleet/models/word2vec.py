@@ -34,7 +34,8 @@ class Word2Vec(Recommender):
     def forward(self, batch: Examples) -> Outputs:
         rows = self.rows(self.keys(batch))
         word, around = rows["word"], rows["around"]  # [B, 1, dim], [B, 1 + n, dim + 1]
-        return torch.bmm(around[:, :, :-1], word.transpose(1, 2)).squeeze(2) + around[:, :, -1]
+        logits: torch.Tensor = torch.bmm(around[:, :, :-1], word.transpose(1, 2)).squeeze(2) + around[:, :, -1]
+        return logits
 
     def loss(self, outputs: Outputs, batch: Examples) -> torch.Tensor:
         """Is it a neighbour, yes or no, of each of the 1 + n: their sum, a mean over the batch."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fleet.data.dataset_memory import InMemoryDataset
     from fleet.data.dataset_queue import QueueDataset
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
+    from fleet.data.hashing import hash_ids
     from fleet.data.ragged import Ragged
     from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
@@ -35,6 +36,7 @@ _HOMES = {
     "Schema": "schema",
     "Shard": "base",
     "criteo": "schema",
+    "hash_ids": "hashing",
     "shard": "sharding",
 }
 
@@ -52,6 +54,7 @@ __all__ = [
     "Schema",
     "Shard",
     "criteo",
+    "hash_ids",
     "shard",
     "synthetic",
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fleet._lazy import lazily
 
 if TYPE_CHECKING:
+    from fleet.data import synthetic
     from fleet.data.base import Shard
     from fleet.data.batch import Batch
     from fleet.data.dataset_factory import DatasetFactory
@@ -66,6 +67,7 @@ __all__ = [
     "hash_ids",
     "load",
     "shard",
+    "synthetic",
 ]
 
-__getattr__, __dir__ = lazily(__name__, __all__, _HOMES)
+__getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules={"synthetic": "synthetic"})

@@ -14,6 +14,15 @@ PAGES = {
     "checkpoints.md": ["saved at step 100 in epoch 3 and best at step "],
     "collective.md": ["loss 0."],
     "data.md": ["loss 0.0000 after 3 epochs of 32 batches\n", "epoch 3 from sample 160\n"],
+    "files.md": [
+        "torch.float32 [32, 13] torch.int64 and next is epoch 1\n",
+        "tags of each sample: [2, 0, 1]\n",
+        "Parquet and text agree: True\n",
+        "18000 to train on, 2000 to validate with, batches of 512\n",
+        "rows left: 14880\n",
+        "rows of both files: 6\n",
+        "refused: 1 of 4 lines cannot be read, the first: ",
+    ],
     "metrics.md": ["{'auc': 0.", "\nTrue\nmean error 0.", "AUC 0.75\n"],
     "static.md": ["loss 0.0", "sgd(Param=", "# fused_fc", "AUC 1.00\n", "goes on at loss 0.0", "listen_and_serv"],
 }

@@ -63,7 +63,7 @@ def main(kind: str, folder: str, out: str, *how: str) -> None:
     fleet.init(is_collective=not is_served, strategy=strategy)
     if fleet.is_server():
         sys.exit(fleet.run_server())
-    model = fleet.distributed_model(Counts() if is_served else Mean())
+    model: Any = fleet.distributed_model(Counts() if is_served else Mean())
     optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=1.0 if is_served else 0.01))
     batches = fleet.data.files(folder, SCHEMA, BATCH_SIZE, shuffle=True, queue="queue" in how)
     if is_served:

@@ -136,6 +136,9 @@ class SpanWork(Work):
     def note(self, finished: list[int], begun: Piece | None) -> None:
         pass_over(self.spans, finished, begun)
 
+    def stop(self) -> None:
+        """Nobody waits for a piece: all are known."""
+
 
 class Reading(Iterator[Taken]):
     """The batches of some work. It can be closed when a loop is left, and goes on when the next one asks."""

@@ -67,15 +67,16 @@ class FileSet:
         if not self.shuffle:
             return self._in_order
         order = permutation(len(self.blocks), self.seed, epoch).tolist()
-        return EpochPieces(grouped([self.blocks[place] for place in order], self.total_bytes), (self.seed, epoch))
+        return EpochPieces(grouped([self.blocks[place] for place in order]), (self.seed, epoch))
 
     @cached_property
     def _in_order(self) -> EpochPieces:
         return EpochPieces([[block] for block in self.blocks], None)
 
 
-def grouped(blocks: Sequence[Block], total_bytes: int) -> list[list[Block]]:
+def grouped(blocks: Sequence[Block]) -> list[list[Block]]:
     """Blocks in groups of a size that can be held in memory, and so many that workers get even shares."""
+    total_bytes = sum(block.size for block in blocks)
     most = min(max(total_bytes // SHUFFLED_WANTED, LEAST_BLOCK_BYTES), MOST_SHUFFLED_BYTES)
     groups: list[list[Block]] = []
     size = most

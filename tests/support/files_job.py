@@ -85,8 +85,9 @@ def main(kind: str, folder: str, out: str, *how: str) -> None:
                 if "stop" in how and step == STOP_AT:
                     Path(f"ready.{fleet.worker_index()}").write_text(f"{os.getpid()}\n")
                     time.sleep(120)  # until this process is killed
+    checkpoint.save(10**6)  # every worker's pushes have arrived when it is written
+    checkpoint.close()
     if is_served:
-        fleet.barrier_worker()
         if fleet.is_first_worker():
             counted = model.rows(torch.arange(NUM_ROWS)).flatten().tolist()
             Path(out, "counts.json").write_text(json.dumps(counted))

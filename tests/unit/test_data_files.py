@@ -299,6 +299,22 @@ def test_workers_with_other_files_are_told(tmp_path: Path) -> None:
         ThreadJob(2).run(work)
 
 
+def test_files_are_known_by_name_and_size(tmp_path: Path, alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever they lie: the folder may be mounted elsewhere, or named from another place."""
+
+    def state(paths: list[str]) -> Any:
+        return fleet.data.files(paths, SCHEMA, 10, format=Lines()).state_dict()
+
+    for folder in ("here", "there", "other"):
+        (tmp_path / folder).mkdir()
+    here, there = write(tmp_path / "here", [30, 40]), write(tmp_path / "there", [30, 40])
+    other = write(tmp_path / "other", [40, 30])
+    assert state(here) == state(there) != state(other)
+    monkeypatch.chdir(tmp_path / "here")
+    assert state([Path(one).name for one in here]) == state(here)
+    assert state([Path(here[0]).name, there[1]])["data"].startswith("2 files of 200 bytes")
+
+
 def test_sizes_of_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     assert piece_order.block_bytes(100) == 4 << 10

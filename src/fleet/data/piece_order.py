@@ -56,8 +56,7 @@ class FileSet:
     def fingerprint(self) -> str:
         """What files these are, by name and size; the folder they lie in may be another one."""
         names = list(self.sizes)
-        folder = os.path.commonpath([os.path.dirname(name) for name in names]) if len(names) > 1 else None
-        start = len(folder) if folder is not None else len(os.path.dirname(names[0]))
+        start = len(os.path.commonprefix(names).rpartition("/")[0])  # noqa: RUF071 - cut at a slash, also of URLs
         told = [(name[start:].lstrip("/"), size) for name, size in self.sizes.items()]
         digest = hashlib.blake2b(repr(told).encode(), digest_size=8).hexdigest()
         return f"{len(names)} files of {self.total_bytes:,} bytes ({digest})"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fleet.data.dataset_queue import QueueDataset
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
     from fleet.data.hashing import hash_ids
+    from fleet.data.multislot_schema import MultiSlot, Slot
     from fleet.data.ragged import Ragged
     from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
@@ -27,6 +28,7 @@ _HOMES = {
     "DataGenerator": "generator",
     "DatasetFactory": "dataset_factory",
     "InMemoryDataset": "dataset_memory",
+    "MultiSlot": "multislot_schema",
     "MultiSlotDataGenerator": "generator",
     "MultiSlotStringDataGenerator": "generator",
     "Number": "schema",
@@ -34,6 +36,7 @@ _HOMES = {
     "Ragged": "ragged",
     "Schema": "schema",
     "Shard": "base",
+    "Slot": "multislot_schema",
     "criteo": "schema",
     "hash_ids": "hashing",
     "shard": "sharding",
@@ -45,6 +48,7 @@ __all__ = [
     "DataGenerator",
     "DatasetFactory",
     "InMemoryDataset",
+    "MultiSlot",
     "MultiSlotDataGenerator",
     "MultiSlotStringDataGenerator",
     "Number",
@@ -52,6 +56,7 @@ __all__ = [
     "Ragged",
     "Schema",
     "Shard",
+    "Slot",
     "criteo",
     "hash_ids",
     "shard",

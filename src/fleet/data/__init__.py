@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
     from fleet.data.hashing import hash_ids
     from fleet.data.multislot_schema import MultiSlot, Slot
+    from fleet.data.negatives import Negatives
     from fleet.data.ragged import Ragged
     from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
@@ -31,6 +32,7 @@ _HOMES = {
     "MultiSlot": "multislot_schema",
     "MultiSlotDataGenerator": "generator",
     "MultiSlotStringDataGenerator": "generator",
+    "Negatives": "negatives",
     "Number": "schema",
     "QueueDataset": "dataset_queue",
     "Ragged": "ragged",
@@ -51,6 +53,7 @@ __all__ = [
     "MultiSlot",
     "MultiSlotDataGenerator",
     "MultiSlotStringDataGenerator",
+    "Negatives",
     "Number",
     "QueueDataset",
     "Ragged",

@@ -368,3 +368,38 @@ class Table:
 
     def clear(self) -> None:
         """Delete every row."""
+
+class Clicks:
+    """Click logs that are made up; sample i is a function of the settings and i (csrc/data/clicks.h).
+
+    `vocabularies` are 26, `gaps` 39. Ranges are first to last, of at most 2**28 samples.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        vocabularies: Sequence[int],
+        gaps: Sequence[float],
+        exponent: float,
+        click_rate: float,
+        signal: float,
+    ) -> None: ...
+    def batch(
+        self, first: int, last: int
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """Return (label [n], dense [n, 13] with the logarithm taken, ids [n, 26])."""
+
+    def probabilities(self, first: int, last: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32]]:
+        """Return (the probability of a click, label)."""
+
+    def text(self, first: int, last: int) -> npt.NDArray[np.uint8]:
+        """Return the samples as lines, tabs between columns, nothing for a gap."""
+
+    def columns(
+        self, first: int, last: int
+    ) -> tuple[
+        npt.NDArray[np.int32],
+        list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]],
+        list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], npt.NDArray[np.uint8]]],
+    ]:
+        """Return (label, 13 numbers as (valid, values), 26 categories as (valid, offsets, text)), as Arrow has them."""

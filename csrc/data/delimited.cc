@@ -36,7 +36,8 @@ class Parser {
  public:
   Parser(const char* text, std::size_t size, const Plan& plan)
       : text_(text), size_(size), plan_(plan), rows_(text, plan.num_columns, plan.delimiter), failed_(Rows::kMost) {
-    const std::size_t most = count_lines(text, size);
+    // A record has a byte for each column at least, and two if there is but one: lines of nothing take no memory.
+    const std::size_t most = std::min(count_lines(text, size), size / std::max<std::size_t>(plan.num_columns, 2) + 1);
     for (const Reading& reading : plan.readings) {
       std::size_t& count = counts_[static_cast<std::size_t>(reading.kind)];
       steps_.push_back(

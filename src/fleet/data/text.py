@@ -43,6 +43,12 @@ class TextFormat:
                 "text files need the names of their columns: give columns=[...] to the schema, or header=True if their "
                 "first line has them"
             )
+        names = schema.columns or ()
+        if twice := [name for name in schema.names if names.count(name) > 1]:
+            raise UsageError(f"columns of the schema has {twice[0]!r} more than once; rename all but one")
+        for one in schema.several:
+            if one.separator == schema.delimiter and not schema.has_quotes:
+                raise UsageError(f"the separator of column {one.name!r} is the delimiter of the columns, too")
         self.schema = schema
         self._heads: dict[str, Head] = {}
         self._plans: dict[tuple[str, ...], TextPlan] = {}

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from fleet.data.from_files import files
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
     from fleet.data.hashing import hash_ids
+    from fleet.data.multislot_schema import MultiSlot, Slot
+    from fleet.data.negatives import Negatives
     from fleet.data.ragged import Ragged
     from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
@@ -29,13 +31,16 @@ _HOMES = {
     "DataGenerator": "generator",
     "DatasetFactory": "dataset_factory",
     "InMemoryDataset": "dataset_memory",
+    "MultiSlot": "multislot_schema",
     "MultiSlotDataGenerator": "generator",
     "MultiSlotStringDataGenerator": "generator",
+    "Negatives": "negatives",
     "Number": "schema",
     "QueueDataset": "dataset_queue",
     "Ragged": "ragged",
     "Schema": "schema",
     "Shard": "base",
+    "Slot": "multislot_schema",
     "criteo": "schema",
     "files": "from_files",
     "hash_ids": "hashing",
@@ -48,13 +53,16 @@ __all__ = [
     "DataGenerator",
     "DatasetFactory",
     "InMemoryDataset",
+    "MultiSlot",
     "MultiSlotDataGenerator",
     "MultiSlotStringDataGenerator",
+    "Negatives",
     "Number",
     "QueueDataset",
     "Ragged",
     "Schema",
     "Shard",
+    "Slot",
     "criteo",
     "files",
     "hash_ids",

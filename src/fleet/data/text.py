@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
@@ -25,6 +25,13 @@ MOST_LINE_BYTES = 64 << 20
 MOST_COUNTED_BYTES = 4 << 30
 """A bad line further back than this is told by its byte: counting the lines before it would take seconds."""
 _TAIL_BYTES = 4 << 10
+
+
+class Parser(Protocol):
+    """What makes records of whole lines. Used from several threads at once."""
+
+    def parse(self, text: Text) -> tuple[Records, int, Bad]:
+        """The records, how many lines there were without those of nothing, and some of the bad ones."""
 
 
 class TextFormat:
@@ -99,7 +106,7 @@ class TextFormat:
         self._heads[path] = head
         return head, start
 
-    def _plan(self, head: Head) -> TextPlan:
+    def _plan(self, head: Head) -> Parser:
         plan = self._plans.get(head.columns)
         if plan is None:
             plan = self._plans[head.columns] = TextPlan(self.schema, head.columns)

@@ -1,6 +1,6 @@
 """Does one slow worker hold an epoch up? Four workers, one of them four times slower, with a queue and without.
 
-    python benchmarks/queue.py --json benchmarks/results/queue.json
+    python benchmarks/work_queue.py --json benchmarks/results/queue.json
 
 Work is sleeping: a fixed time for each row. The ideal is all work over the speed of all workers together. Quoted is the
 time of an epoch, from the moment that all workers begin to the end of the last, over the ideal.

@@ -3,10 +3,10 @@
     make data
     python benchmarks/movielens.py --peers-python recbole=VENV/bin/python --json benchmarks/results/movielens.json
 
-Clicks are ratings of 4 and 5, split 80/10/10 at random: AUC. Sequences leave out the last item of each user, which is to
-be found among all items that the user has not seen: HR@10 and NDCG@10. Both sides stop by the validation set. Ours train
-in one process, with the tables in it. `--scores DIR` has scores that scripts/movielens_recbole.py left on another
-machine, with a GPU for example; `--prepare DIR` writes the files that it reads.
+Clicks are ratings of 4 and 5, split 80/10/10 at random: AUC. Sequences leave out the last item of each user, which is
+to be found among all items that the user has not seen: HR@10 and NDCG@10. Both sides stop by the validation set. Ours
+train in one process, with the tables in it. `--scores DIR` has scores that scripts/movielens_recbole.py left there, on
+another machine for example; `--prepare DIR` writes the files that it reads.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def measure(scores: Mapping[str, Any], data: Data) -> dict[str, float]:
 def run(command: Sequence[str | Path], folder: Path) -> None:
     """Run one side's script; what it prints is shown if it fails."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*map(str, command)], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*map(str, command)], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise click.ClickException(f"{' '.join(map(str, command))}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
     Console(stderr=True).print(done.stdout.strip().splitlines()[-1], markup=False)
@@ -80,9 +82,7 @@ def scores_of(
         runs.append(loaded(out))
     case: dict[str, Any] = {"case": name, "ours": [measure(one, data) for one in runs]}
     case["ours_s"] = [float(one["seconds"]) for one in runs]
-    case["ours_median"] = {
-        what: statistics.median(one[what] for one in case["ours"]) for what in case["ours"][0]
-    }
+    case["ours_median"] = {what: statistics.median(one[what] for one in case["ours"]) for what in case["ours"][0]}
     theirs = files / f"{PAIRS[name]}.npz"
     if python is not None:
         run([python, SCRIPTS / "movielens_recbole.py", PAIRS[name], folder, theirs, "--epochs", epochs], folder)

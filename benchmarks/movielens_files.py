@@ -80,7 +80,7 @@ def prepare(data: Data, folder: Path) -> None:
     users, items = ratings.users["user"], ratings.items["item"]
     clicks.mkdir(parents=True, exist_ok=True)
     sequences.mkdir(parents=True, exist_ok=True)
-    by_id = {int(one): name for one, name in zip(movielens.item_ids(np.arange(len(items))), items, strict=True)}
+    by_id = {int(one): name for one, name in zip(ratings.item_ids, items, strict=True)}
     parts = zip(("train", "valid", "test"), data.clicks.rows, _batches(data.clicks), strict=True)
     for name, rows, batch in parts:
         lines = ["user_id:token\titem_id:token\tlabel:float\titem_id_list:token_seq"]

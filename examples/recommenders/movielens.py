@@ -7,6 +7,7 @@ RecBole, does as well.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fleet.data import Batch
+from fleet.data import Batch, hash_ids
 from fleet.errors import UsageError
 
 LENGTH = 50
@@ -49,6 +50,11 @@ class MovieLens:
     @property
     def num_items(self) -> int:
         return len(self.items["item"])
+
+    @cached_property
+    def item_ids(self) -> Ints:
+        """The id of every item."""
+        return hash_ids("item", self.items["item"])
 
 
 def read(folder: Path) -> MovieLens:
@@ -108,19 +114,6 @@ def _original(folder: Path) -> list[dict[str, list[str]]]:
     return [table("ratings.dat", ["user", "item", "rating", "time"]), users, items]
 
 
-def item_ids(numbers: Ints) -> Ints:
-    """The ids of items; 0 is none's."""
-    return _ids(ITEM, numbers)
-
-
-def _ids(field: int, numbers: Ints) -> Ints:
-    return ((field + 1) << 32) + numbers
-
-
-def _numbers(column: list[str]) -> Ints:
-    return np.unique(np.array(column), return_inverse=True)[1]
-
-
 def batch_of(
     data: MovieLens, rows: Ints, history: Ints, label: npt.NDArray[np.float32], trained: Ints | None = None
 ) -> Batch:
@@ -129,9 +122,9 @@ def batch_of(
     With `trained`, the ratings that are trained on, `dense` has the logarithm of each item's share of those.
     """
     user, item = data.user[rows], data.item[rows]
-    columns = [_ids(USER, user), _ids(ITEM, item)]
-    columns += [_ids(field, _numbers(data.users[FIELDS[field]])[user]) for field in range(2, 6)]
-    columns.append(_ids(6, _numbers(data.items["year"])[item]))
+    of_users = {name: hash_ids(name, data.users[name])[user] for name in FIELDS if name in data.users}
+    of_items = {name: hash_ids(name, data.items[name])[item] for name in FIELDS if name in data.items}
+    columns = of_users | of_items
     dense = np.zeros((len(rows), 0), dtype=np.float32)
     if trained is not None:
         share = np.bincount(data.item[trained], minlength=data.num_items) / len(trained)
@@ -139,7 +132,7 @@ def batch_of(
     return Batch(
         label=torch.from_numpy(label),
         dense=torch.from_numpy(dense),
-        ids=torch.from_numpy(np.stack(columns, axis=1)),
+        ids=torch.from_numpy(np.stack([columns[name] for name in FIELDS], axis=1)),
         slots={"history": torch.from_numpy(history), "genres": torch.from_numpy(_genres(data)[item])},
         weight=None,
     )
@@ -148,10 +141,9 @@ def batch_of(
 def _genres(data: MovieLens) -> Ints:
     """[items, most genres of any] ids, 0 where there is none."""
     words = [text.split() for text in data.items["genres"]]
-    known = {word: number for number, word in enumerate(sorted({word for one in words for word in one}))}
     ids = np.zeros((data.num_items, max(map(len, words))), dtype=np.int64)
     for number, one in enumerate(words):
-        ids[number, : len(one)] = [((len(FIELDS) + 1) << 32) + known[word] for word in one]
+        ids[number, : len(one)] = hash_ids("genres", one)
     return ids
 
 
@@ -163,7 +155,7 @@ def histories(data: MovieLens, rows: Ints, among: Ints, length: int = LENGTH) ->
     end = np.searchsorted(known, wanted)  # the ratings before this belong to the user, or to another
     first = np.searchsorted(known, data.user[rows] * most)
     places = end[:, None] - length + np.arange(length)
-    items = item_ids(data.item[among])[places.clip(0, max(len(among) - 1, 0))]
+    items = data.item_ids[data.item[among]][places.clip(0, max(len(among) - 1, 0))]
     return np.where(places >= first[:, None], items, 0)
 
 

@@ -24,6 +24,7 @@ from fleet.ps.client import Client
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Constant
 from fleet.ps.journal.files import snapshots_in
+from fleet.ps.pace import Pace
 from fleet.ps.pieces import Extent, Key, PieceQueues
 from fleet.ps.proto import ps_pb2
 from fleet.ps.rules import SGD
@@ -145,8 +146,8 @@ def test_a_snapshot_has_all_that_a_queue_knows(takes: list[tuple[int, int, int, 
         copy.restore(json.loads(json.dumps(queues.to_json())))
         for one in (queues, copy):
             try:
-                one.changes(*asked)
-                outcomes.append(str(one.answer(*asked)))
+                found = one.change(*asked) if one.changes(*asked) else one.answer(*asked)
+                outcomes.append(str(found))
             except (CommunicationError, NotReadyError, UsageError) as error:
                 outcomes.append(str(error))
         assert outcomes[0] == outcomes[1]
@@ -269,7 +270,7 @@ def test_queues_of_many_readers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(pieces, "NUM_FORGOTTEN", 20)
     queues = PieceQueues()
     for number in range(pieces.NUM_FORGOTTEN + 2 * pieces.NUM_KEPT):
-        queues.answer(0, Key(f"files/{number}", 0, 0), 0, Extent(0, 1))
+        queues.change(0, Key(f"files/{number}", 0, 0), 0, Extent(0, 1))
     assert (len(queues._epochs), len(queues._forgotten)) == (pieces.NUM_KEPT, pieces.NUM_FORGOTTEN)
 
 
@@ -372,12 +373,12 @@ def test_what_is_being_read_stays_where_another_reader_begins_many_epochs(monkey
     monkeypatch.setattr(pieces, "PIECES_KEPT", 10)
     queues = PieceQueues()
     large = Key("large", 0, 0)
-    queues.answer(0, large, 0, Extent(0, 100))
+    queues.change(0, large, 0, Extent(0, 100))
     for number in range(1, 51):
-        queues.answer(0, large, number, Extent(0, 0))
+        queues.change(0, large, number, Extent(0, 0))
     for epoch in range(20):
-        queues.answer(0, Key("small", epoch, 0), 0, Extent(0, 1))
-    assert queues.answer(0, large, 51, Extent(0, 0)) == [50]
+        queues.change(0, Key("small", epoch, 0), 0, Extent(0, 1))
+    assert queues.change(0, large, 51, Extent(0, 0)) == [50]
 
 
 def test_a_server_that_is_gone_is_named_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,3 +395,44 @@ def test_a_server_that_is_gone_is_named_in_time(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(CommunicationError, match=wanted) as caught:
             queue.take(0)
         assert caught.value.retryable
+
+
+class Race:
+    """Workers that take pieces of an epoch, each at its own speed, one piece ahead, in a time of its own."""
+
+    def __init__(self, piece_s: list[float], num_pieces: int) -> None:
+        self.now = 0.0
+        self._piece_s = piece_s
+        self.ends = [0.0] * len(piece_s)
+        self.done = [0] * len(piece_s)
+        pace, num_left = Pace(lambda: self.now), num_pieces
+        calls = [(0.0, worker, 0) for worker in range(len(piece_s))]
+        while calls:  # of a worker, when it begins with one piece it asks for the next
+            calls.sort()
+            self.now, worker, num_held = calls.pop(0)
+            if num_left:
+                pace.note(worker)
+            if not num_left or pace.holds_up(worker, num_left):
+                self.ends[worker] = max(self.ends[worker], self.now + self._piece_s[worker] * (num_held > 0))
+                continue
+            num_left -= 1
+            self.done[worker] += 1
+            calls.append((self.now + self._piece_s[worker] * (num_held > 0), worker, 1))
+        assert num_left == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(0.001, 10.0), min_size=1, max_size=6), st.integers(0, 60))
+def test_whatever_their_speed_workers_do_everything(piece_s: list[float], num_pieces: int) -> None:
+    assert sum(Race(piece_s, num_pieces).done) == num_pieces
+
+
+@pytest.mark.parametrize("num_pieces", [64, 256])
+def test_the_slowest_does_not_take_what_others_end_sooner(num_pieces: int) -> None:
+    race = Race([1.0, 1.0, 1.0, 4.0], num_pieces)
+    assert max(race.ends) < 1.12 * num_pieces / 3.25
+    assert race.done[3] > 0.6 * num_pieces / 13
+
+
+def test_workers_of_one_speed_are_handed_all_alike() -> None:
+    assert Race([1.0] * 4, 40).done == [10] * 4

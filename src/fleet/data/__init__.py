@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fleet.data.growing import Follow
     from fleet.data.hashing import hash_ids
     from fleet.data.memory import Examples, load
+    from fleet.data.multislot_schema import MultiSlot, Slot
+    from fleet.data.negatives import Negatives
     from fleet.data.ragged import Ragged
     from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
@@ -33,13 +35,16 @@ _HOMES = {
     "Examples": "memory",
     "Follow": "growing",
     "InMemoryDataset": "dataset_memory",
+    "MultiSlot": "multislot_schema",
     "MultiSlotDataGenerator": "generator",
     "MultiSlotStringDataGenerator": "generator",
+    "Negatives": "negatives",
     "Number": "schema",
     "QueueDataset": "dataset_queue",
     "Ragged": "ragged",
     "Schema": "schema",
     "Shard": "base",
+    "Slot": "multislot_schema",
     "criteo": "schema",
     "files": "from_files",
     "hash_ids": "hashing",
@@ -55,13 +60,16 @@ __all__ = [
     "Examples",
     "Follow",
     "InMemoryDataset",
+    "MultiSlot",
     "MultiSlotDataGenerator",
     "MultiSlotStringDataGenerator",
+    "Negatives",
     "Number",
     "QueueDataset",
     "Ragged",
     "Schema",
     "Shard",
+    "Slot",
     "criteo",
     "files",
     "hash_ids",

@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.errors import CommunicationError, NotReadyError, UsageError
+from fleet.ps.pace import Pace
 
 if TYPE_CHECKING:
     from fleet.ps.proto import ps_pb2
@@ -86,6 +87,7 @@ class _Epoch:
     """How many pieces were handed out."""
     taken: dict[int, list[int]] = field(default_factory=dict)
     """By worker, in the order of its takes."""
+    pace: Pace = field(default_factory=Pace)
 
     @property
     def is_over(self) -> bool:
@@ -93,7 +95,7 @@ class _Epoch:
 
 
 class PieceQueues:
-    """The queues of a job. `lock` is held around `changes`, the record of the change in the journal, and `answer`."""
+    """The queues of a job. `lock` is held around `changes`, the record of the change in the journal, and `change`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -102,7 +104,10 @@ class PieceQueues:
         """How many pieces each worker had; None if not all had been handed out."""
 
     def changes(self, worker: int, key: Key, number: int, extent: Extent) -> bool:
-        """Whether `answer` would change anything; an error, before anything is written, if it would raise one."""
+        """Whether a request is to change anything; if so, `change` answers it, and else `answer`.
+
+        An error, before anything is written, if it is refused.
+        """
         known = self._epochs.get(key)
         if number == 0:
             return self._check_begin(worker, key, extent, known)
@@ -115,27 +120,27 @@ class PieceQueues:
                 f"worker {worker} asks for take {number} of {key}, but has made {num_taken}; give each process an "
                 "index (trainer_id) of its own"
             )
-        return number > num_taken and not known.is_over
+        if number <= num_taken or known.is_over:
+            return False
+        known.pace.note(worker)
+        return not known.pace.holds_up(worker, len(known.extent) - known.num_out)
 
-    def answer(self, worker: int, key: Key, number: int, extent: Extent) -> list[int]:
-        """The piece of a take, or none if all are handed out; for number 0 all pieces that the worker was handed."""
+    def answer(self, worker: int, key: Key, number: int, _: Extent) -> list[int]:
+        """The piece of a take, or none if there is none for it; for number 0 all that the worker was handed."""
         known = self._epochs.get(key)
+        own = [] if known is None else known.taken.get(worker, [])
+        return list(own) if number == 0 else own[number - 1 : number]
+
+    def change(self, worker: int, key: Key, number: int, extent: Extent) -> list[int]:
+        """Begin an epoch, or hand out the next piece; then the same as `answer`."""
         if number == 0:
-            if key in self._forgotten:
-                return []
-            if known is None:
-                known = self._epochs[key] = _Epoch(extent)
-                self._make_room()
-            return list(known.taken.get(worker, ()))
-        if known is None:
-            return []
-        own = known.taken.setdefault(worker, [])
-        if number > len(own):
-            if known.is_over:
-                return []
-            own.append(known.extent.piece(known.num_out))
+            self._epochs[key] = _Epoch(extent)
+            self._make_room()
+        else:
+            known = self._epochs[key]
+            known.taken.setdefault(worker, []).append(known.extent.piece(known.num_out))
             known.num_out += 1
-        return [own[number - 1]]
+        return self.answer(worker, key, number, extent)
 
     def _check_begin(self, worker: int, key: Key, extent: Extent, known: _Epoch | None) -> bool:
         if any(worker in one.taken for other, one in self._epochs.items() if other.is_after(key)):
@@ -216,7 +221,7 @@ class PieceQueues:
 
 
 def read_take(header: ps_pb2.TakeRequest.Header) -> tuple[int, Key, int, Extent]:
-    """Who asks, for what, its number, and what there is: the arguments of `PieceQueues.answer`."""
+    """Who asks, for what, its number, and what there is: the arguments of `PieceQueues`."""
     extent = Extent(header.first, header.total, tuple(header.extra))
     return header.caller.worker, Key(header.queue, header.epoch, header.round), header.number, extent
 

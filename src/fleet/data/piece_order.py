@@ -107,11 +107,11 @@ class EpochPieces:
         """Bytes of a piece."""
         return sum(block.size for block in self.blocks(piece))
 
-    def row_order(self, piece: int, num_rows: int) -> Index | None:
-        """In which order the rows of a piece come; None: as they stand."""
+    def row_order(self, piece: int, num_rows: int, part: int = 0) -> Index | None:
+        """In which order the rows of a piece come, or of a part of it that is read alone; None: as they stand."""
         if self._shuffled_by is None:
             return None
-        return random_order(num_rows, *self._shuffled_by, piece)
+        return random_order(num_rows, *self._shuffled_by, piece, *([part] if part else []))
 
 
 def random_order(num_rows: int, *numbers: int) -> Index:

@@ -129,11 +129,12 @@ def train() -> tuple[Zoo, dict[str, list[float]]]:
 
 
 def _losses(zoo: Zoo, step: tuple[Any, ...]) -> list[torch.Tensor]:
-    parts = [zoo.losses([share(batch, worker, 2) for batch in step]) for worker in (0, 1)]
-    return [
-        (a + b) / 2 if case.by_parts else whole
-        for case, a, b, whole in zip(zoo.cases, *parts, zoo.losses(list(step)), strict=True)
-    ]
+    found = []
+    nets: Any = zoo.nets.values()
+    for case, net, batch in zip(zoo.cases, nets, step, strict=True):
+        parts = [share(batch, worker, 2) for worker in (0, 1)] if case.by_parts else [batch]
+        found.append(torch.stack([net.loss(net(part), part) for part in parts]).mean())
+    return found
 
 
 assert BATCH % 2 == 0

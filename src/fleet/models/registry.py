@@ -22,9 +22,16 @@ _MODELS = {
     "dcn": ("dcn", "DCN", "DCNv2: cross layers and a DNN"),
     "dlrm": ("dlrm", "DLRM", "dot products of all pairs of rows"),
     "finalnet": ("finalnet", "FinalNet", "factorised layers in two streams"),
+    "din": ("din", "DIN", "of a user's history, what matters for the item"),
+    "dien": ("dien", "DIEN", "how a user's interests move towards the item"),
     "mmoe": ("mmoe", "MMoE", "several tasks: shared experts, a gate for each task"),
     "ple": ("ple", "PLE", "several tasks: shared experts and experts of each task, in levels"),
     "esmm": ("esmm", "ESMM", "clicks and conversions over everything that was shown"),
+    "two_tower": ("two_tower", "TwoTower", "users and items meet in a dot product: retrieval"),
+    "sasrec": ("sasrec", "SASRec", "the next item, by self-attention"),
+    "hstu": ("hstu", "HSTU", "the next item, by gated attention that knows the time"),
+    "simnet_bow": ("simnet_bow", "SimNetBOW", "queries and titles as bags of words"),
+    "word2vec": ("word2vec", "Word2Vec", "vectors of words, from those that stand around them"),
 }
 
 NAMES = {name: about for name, (_, _, about) in _MODELS.items()}

@@ -121,7 +121,7 @@ def test_a_line_that_is_longer_than_blocks(tmp_path: Path) -> None:
     path.write_bytes(b"1,1," + b"x" * 50_000 + b",,\n" + LINES)
     records = read(path, most_bytes=1000)
     assert records.num == 4
-    assert records.batch()["ids"][0] == fleet.data.hash_ids("user", ["x" * 50_000])
+    assert SCHEMA.batch(records).ids[0].numpy() == fleet.data.hash_ids("user", ["x" * 50_000])
 
 
 def test_a_header_names_the_columns_in_any_order(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_ids_beyond_int64_are_bad_lines(tmp_path: Path) -> None:
     schema = fleet.data.Schema(categories=[fleet.data.Category("id", hash=False)], columns=["id"])
     path = tmp_path / "ids"
     path.write_text(f"{2**63 - 1}\n{2**63}\n-{2**63}\n-{2**63 + 1}\n\n5\n")
-    assert read(path, schema, bad=0.5).batch()["ids"].tolist() == [[2**63 - 1], [-(2**63)], [5]]
+    assert schema.batch(read(path, schema, bad=0.5)).ids.tolist() == [[2**63 - 1], [-(2**63)], [5]]
     with pytest.raises(UsageError, match=r"2 of 5 lines .* column 'id' has '9223372036854775808', which int64 cannot"):
         read(path, schema)
 

@@ -25,6 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import torch
+from data_parquet import parquet_case
 from harness import OURS, Timing, measure, versions, write_results
 from rich.console import Console
 from rich.table import Table
@@ -169,7 +170,13 @@ def result(case: str, rows: int, timings: dict[str, Timing], **more: Any) -> dic
     }
 
 
-CASES: dict[str, Callable[[Path, int, int], dict[str, Any]]] = {"text": criteo_text}
+def criteo_columns(folder: Path, rows: int, repeats: int) -> dict[str, Any]:
+    """The same data in Parquet and Arrow."""
+    write_criteo(folder / "criteo.tsv", rows)
+    return parquet_case(folder / "criteo.tsv", repeats)
+
+
+CASES: dict[str, Callable[[Path, int, int], dict[str, Any]]] = {"text": criteo_text, "parquet": criteo_columns}
 """One function a case; it is given an empty folder, a number of rows and one of repetitions."""
 
 

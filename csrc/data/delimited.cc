@@ -17,11 +17,6 @@ using Kind = Reading::Kind;
 
 constexpr std::size_t kMostDescribed = 8;
 
-const Logarithm& logarithm() {
-  static const Logarithm made;
-  return made;
-}
-
 // Ids of the parts between bounds: the hash of the part's place, as text.
 std::vector<std::int64_t> part_ids(const IdRule& rule) {
   std::vector<std::int64_t> places(rule.bounds.size() + 1), ids(places.size());
@@ -158,7 +153,7 @@ class Parser {
     if (!reading.has_log) return read_floats(step, made_.numbers, gap);
     const std::size_t width = count(Kind::kNumber);
     float* const out = made_.numbers.data() + made_.num_records * width + steps_[step].place;
-    const Logarithm& log = logarithm();
+    const Logarithm& log = Logarithm::shared();
     each(step, [=, &log](std::size_t row, Field field) {
       float& value = out[row * width];
       std::uint64_t size = 0;

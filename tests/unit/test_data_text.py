@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -114,6 +115,13 @@ def test_threads_share_a_format(tmp_path: Path) -> None:
         parts = list(threads.map(lambda block: form.read(block, problems), form.cut(str(path), 1000)))
     assert (len(parts) > 50, problems.num_lines, problems.num_bad) == (True, 5000, 0)
     assert columns(join(parts)) == columns(read(path))
+
+
+def test_a_format_goes_to_another_process(file: Path) -> None:
+    form = TextFormat(SCHEMA)
+    (block,) = form.cut(str(file), 100)
+    records = form.read(block, Problems())
+    assert columns(pickle.loads(pickle.dumps(form)).read(block, Problems())) == columns(records)
 
 
 def test_a_line_that_is_longer_than_blocks(tmp_path: Path) -> None:

@@ -19,11 +19,13 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fleet
 from fleet.data import Category, Number, Schema, criteo, hash_ids
 from fleet.data.blocks import FileFormat, Problems
 from fleet.data.formats import format_of
 from fleet.data.records import Records, join
 from fleet.errors import UsageError
+from support.readers import ThreadJob
 
 SCHEMA = Schema(
     label="click",
@@ -371,3 +373,18 @@ def test_a_stream_is_one_block(tmp_path: Path) -> None:
     path = write(pa.table({"x": [f"{value}" for value in range(1000)]}), tmp_path / "a.ipc", 10)
     assert len(format_of(path, ONE).cut(path, 1)) == 1
     assert read(path, ONE).num == 1000
+
+
+def test_workers_divide_a_folder_of_both(tmp_path: Path) -> None:
+    """Parquet and Arrow beside each other, for two workers: every row once."""
+    schema = Schema(categories=[Category("x", hash=False)])
+    for place, name in enumerate(("a.parquet", "b.arrow", "c.parquet")):
+        write(pa.table({"x": [*range(place * 100, place * 100 + 100)]}), tmp_path / name, 10)
+
+    def work(worker: int) -> list[int]:
+        batches = fleet.data.files(tmp_path, schema, 7, shuffle=True)
+        return [int(value) for batch in batches for value in batch.ids[:, 0]]
+
+    parts = ThreadJob(2).run(work)
+    assert sorted(parts[0] + parts[1]) == [*range(300)]
+    assert all(len(part) > 50 for part in parts)

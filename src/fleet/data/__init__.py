@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from fleet.data.dataset_queue import QueueDataset
     from fleet.data.from_files import files
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
+    from fleet.data.growing import Follow
     from fleet.data.hashing import hash_ids
+    from fleet.data.memory import Examples, load
     from fleet.data.multislot_schema import MultiSlot, Slot
     from fleet.data.negatives import Negatives
     from fleet.data.ragged import Ragged
@@ -30,6 +32,8 @@ _HOMES = {
     "Category": "schema",
     "DataGenerator": "generator",
     "DatasetFactory": "dataset_factory",
+    "Examples": "memory",
+    "Follow": "growing",
     "InMemoryDataset": "dataset_memory",
     "MultiSlot": "multislot_schema",
     "MultiSlotDataGenerator": "generator",
@@ -44,6 +48,7 @@ _HOMES = {
     "criteo": "schema",
     "files": "from_files",
     "hash_ids": "hashing",
+    "load": "memory",
     "shard": "sharding",
 }
 
@@ -52,6 +57,8 @@ __all__ = [
     "Category",
     "DataGenerator",
     "DatasetFactory",
+    "Examples",
+    "Follow",
     "InMemoryDataset",
     "MultiSlot",
     "MultiSlotDataGenerator",
@@ -66,6 +73,7 @@ __all__ = [
     "criteo",
     "files",
     "hash_ids",
+    "load",
     "shard",
     "synthetic",
 ]

@@ -53,6 +53,10 @@ class TextFormat:
         self._heads: dict[str, Head] = {}
         self._plans: dict[tuple[str, ...], TextPlan] = {}
 
+    def __reduce__(self) -> tuple[type[TextFormat], tuple[Schema]]:
+        """For a process of a DataLoader that is not forked: what is known of files is found out again."""
+        return TextFormat, (self.schema,)
+
     def cut(self, path: str, most_bytes: int) -> list[Block]:
         """Blocks of equal size, whatever lines they cut; a packed file is one block."""
         if most_bytes < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import gzip
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -388,3 +389,23 @@ def test_workers_divide_a_folder_of_both(tmp_path: Path) -> None:
     parts = ThreadJob(2).run(work)
     assert sorted(parts[0] + parts[1]) == [*range(300)]
     assert all(len(part) > 50 for part in parts)
+
+
+def test_another_file_in_the_place_of_one_is_not_read_by_the_old_footer(tmp_path: Path) -> None:
+    path = write(pa.table({"x": ["a"] * 10}), tmp_path / "a.parquet", 2)
+    files = format_of(path, ONE)
+    block = files.cut(path, 1)[1]
+    write(pa.table({"x": [f"other {number}" for number in range(10)]}), tmp_path / "a.parquet", 2)
+    with pytest.raises(UsageError, match="a.parquet has changed since the job began"):
+        files.read(block, Problems())
+    assert files.read(files.cut(path, 1)[1], Problems()).num == 2
+
+
+def test_threads_read_one_file_at_once(tmp_path: Path) -> None:
+    table = pa.table({"x": [f"{number % 977}" for number in range(20_000)]})
+    for name in ("a.parquet", "a.arrow"):
+        path = write(table, tmp_path / name, 500)
+        files = format_of(path, ONE)
+        with ThreadPoolExecutor(4) as threads:
+            parts = list(threads.map(lambda block, files=files: files.read(block, Problems()), files.cut(path, 1)))
+        assert_equal(join(parts), read(path, ONE))

@@ -13,7 +13,11 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
     "checkpoints.md": ["saved at step 100 in epoch 3 and best at step "],
     "collective.md": ["loss 0."],
-    "data.md": ["loss 0.0000 after 3 epochs of 32 batches\n", "epoch 3 from sample 160\n"],
+    "data.md": [
+        "loss 0.0000 after 3 epochs of 32 batches\n",
+        "epoch 3 from sample 160\n",
+        "nobody does better than 0.",
+    ],
     "files.md": [
         "torch.float32 [32, 13] torch.int64 and next is epoch 1\n",
         "tags of each sample: [2, 0, 1]\n",
@@ -23,7 +27,8 @@ PAGES = {
         "rows of both files: 6\n",
         "refused: 1 of 4 lines cannot be read, the first: ",
     ],
-    "metrics.md": ["{'auc': 0.", "\nTrue\nmean error 0.", "AUC 0.75\n"],
+    "formats.md": ["torch.Size([2, 4])"],
+    "metrics.md": ["{'auc': 0.", "\nTrue\n{'gauc': 0.", "\nmean error 0.", "AUC 0.75\nof all workers 0.75\n"],
     "models.md": ["AUC 0.", "served (500,)\n", " parameters beside the rows\n"],
     "static.md": ["loss 0.0", "sgd(Param=", "# fused_fc", "AUC 1.00\n", "goes on at loss 0.0", "listen_and_serv"],
 }

@@ -125,6 +125,15 @@ def files() -> list[tuple[str, str]]:
     ]
 
 
+def queue() -> list[tuple[str, str]]:
+    over = {case["case"]: f"{case['over_ideal']:.2f}" for case in cases("queue")}
+    page = "docs/data.md"
+    return [
+        (page, f"took {over['queue']} of the ideal time with a queue, {over['queue, shuffled']} if rows are shuffled"),
+        (page, f"and {over['fixed parts']} with fixed parts"),
+    ]
+
+
 def others() -> list[tuple[str, str]]:
     static, start = medians("static"), medians("launch")
     return [
@@ -135,7 +144,7 @@ def others() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("page", "text"), [*clicks(), *collective(), *tables(), *tls(), *journal(), *files(), *others()]
+    ("page", "text"), [*clicks(), *collective(), *tables(), *tls(), *journal(), *files(), *queue(), *others()]
 )
 def test_a_figure_is_that_of_its_file(page: str, text: str) -> None:
     assert text in re.sub(r"\s+", " ", (ROOT / page).read_text())

@@ -62,9 +62,9 @@ def share(batch: Batch, worker: int, num_workers: int) -> Batch:
         ends = torch.tensor([0, *(len(bag) for bag in bags)]).cumsum(0)
         return torch.cat(bags), ends
 
-    part: Any = [one[worker::num_workers].contiguous() for one in batch[:3]]
+    label, dense, ids = (one[worker::num_workers].contiguous() for one in batch[:3])
     weight = None if batch.weight is None else batch.weight[worker::num_workers].contiguous()
-    return Batch(*part, {name: values(given) for name, given in batch.slots.items()}, weight)
+    return Batch(label, dense, ids, {name: values(given) for name, given in batch.slots.items()}, weight)
 
 
 def tabular(name: str, label: str | None = None, num_tasks: int = 1, has_weight: bool = False, **settings: Any) -> Case:

@@ -38,19 +38,24 @@ NAMES = {name: about for name, (_, _, about) in _MODELS.items()}
 """What `build` knows, with a line about each."""
 
 
-def build(name: str, **settings: Any) -> Recommender:
-    """The model of that name, made with `settings`: the arguments of its class."""
+def class_of(name: str) -> type[Recommender]:
+    """The class of the model of that name; UsageError if there is none."""
     if name not in _MODELS:
         near = get_close_matches(str(name), _MODELS, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_MODELS)}"
         raise UsageError(f"no model is called {name!r}; {hint}")
     file, title, _ = _MODELS[name]
-    cls = getattr(import_module(f"fleet.models.{file}"), title)
+    found: type[Recommender] = getattr(import_module(f"fleet.models.{file}"), title)
+    return found
+
+
+def build(name: str, **settings: Any) -> Recommender:
+    """The model of that name, made with `settings`: the arguments of its class."""
+    cls = class_of(name)
     known = signature(cls).parameters
     if wrong := [one for one in settings if one not in known]:
         raise UsageTypeError(f"model {name!r} has no setting {wrong[0]!r}; it has {', '.join(known)}")
     needed = [one for one, its in known.items() if its.default is its.empty and one not in settings]
     if needed:
         raise UsageTypeError(f"model {name!r} needs {', '.join(needed)}")
-    model: Recommender = cls(**settings)
-    return model
+    return cls(**settings)

@@ -53,7 +53,7 @@ def measure(scores: Mapping[str, Any], data: Data) -> dict[str, float]:
     return {"HR@10": float(found.mean()), "NDCG@10": float((found / np.log2(rank + 2)).mean())}
 
 
-def run(command: Sequence[str | Path], folder: Path) -> None:
+def run(command: Sequence[object], folder: Path) -> None:
     """Run one side's script; what it prints is shown if it fails."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

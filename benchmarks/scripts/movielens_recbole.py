@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,9 @@ def main(args: argparse.Namespace) -> None:
     print(f"{args.model}: RecBole itself says {dict(own)}, {seconds:.0f} s", flush=True)
     model.eval()
     found = clicks(model, test, dataset, config) if kind == "clicks" else rankings(model, test, dataset, config)
-    np.savez(args.out, seconds=seconds, **found)
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    used = f"recbole {version('recbole')}, torch {torch.__version__}, {device}"
+    np.savez(args.out, seconds=seconds, used=used, **found)
 
 
 def clicks(model: Any, test: Any, dataset: Any, config: Any) -> dict[str, Any]:

@@ -66,8 +66,9 @@ def test_the_same_bits_on_every_machine() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 3000), st.integers(0, 300))
 def test_any_range_is_a_part_of_the_whole(first: int, count: int) -> None:
-    whole = CLICKS.batch(0, 3300)
-    for part, all_of_it in zip(CLICKS.batch(first, first + count), whole, strict=True):
+    whole: Any = CLICKS.batch(0, 3300)
+    parts: Any = CLICKS.batch(first, first + count)
+    for part, all_of_it in zip(parts, whole, strict=True):
         assert np.array_equal(part, all_of_it[first : first + count])
     lines = bytes(CLICKS.text(0, 3300)).splitlines()
     assert bytes(CLICKS.text(first, first + count)).splitlines() == lines[first : first + count]

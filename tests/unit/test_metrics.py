@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import doctest
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise, permutations
 from typing import Any
 
@@ -145,7 +145,7 @@ def test_grouped_auc_stays_within_its_memory() -> None:
         value(metrics.GroupedAUC(max_entries=16), scores, labels, torch.arange(12_000))
 
 
-def over_orders(scores: list[float], measure: Callable[[list[int]], float]) -> float:
+def over_orders(scores: Sequence[float], measure: Callable[[list[int]], float]) -> float:
     """The mean of a measure over all orders of the items in which higher scores come first."""
     orders = [
         order for order in permutations(range(len(scores))) if all(scores[a] >= scores[b] for a, b in pairwise(order))
@@ -236,8 +236,9 @@ def test_all_of_them_are_tested_here() -> None:
 
 @pytest.mark.parametrize("name", sorted(everything()))
 def test_parts_merged_are_the_whole(name: str) -> None:
+    metric: Any
     metric, given = everything()[name]
-    assert isinstance(metric, metrics.Metric)
+    assert all(hasattr(metric, name) for name in ("update", "state", "merge", "compute", "reset"))
     assert math.isnan(metric.compute())
     metric.update(*given)
     whole, state = metric.compute(), metric.state()
@@ -296,6 +297,7 @@ def test_what_is_no_number_is_refused_and_not_counted(name: str) -> None:
             UsageError,
             "scores must be numbers .lists, items",
         ),
+        (lambda: metrics.GroupedAUC().update(torch.rand(2), torch.ones(2)), UsageTypeError, "groups must be a tensor"),
         (
             lambda: metrics.GroupedAUC().update(torch.rand(2), torch.ones(2), torch.rand(2)),
             UsageTypeError,

@@ -28,9 +28,10 @@ def gather(metrics: Mapping[str, Metric], util: Gathers) -> dict[str, float]:
     Every worker calls it with the same names: `fleet.metrics.gather({"auc": auc, "loss": loss}, fleet.util)`. The
     metrics stay as they are, and may be updated further.
     """
-    if not isinstance(metrics, Mapping) or not metrics:
-        raise UsageTypeError(f'gather takes metrics by name, {{"auc": auc}}, got {metrics!r}')
-    for name, metric in metrics.items():
+    given: Any = metrics
+    if not isinstance(given, Mapping) or not given:
+        raise UsageTypeError(f'gather takes metrics by name, {{"auc": auc}}, got {given!r}')
+    for name, metric in given.items():
         if not isinstance(metric, Metric):
             raise UsageTypeError(
                 f"gather: {name!r} is a {type(metric).__name__}, no metric of fleet.metrics or like one"

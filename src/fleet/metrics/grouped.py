@@ -37,9 +37,10 @@ class GroupedAUC:
         self._doubts = Doubts()
         self._counts = GroupCounts(self._max_entries)
 
-    def update(self, scores: torch.Tensor, labels: torch.Tensor, groups: torch.Tensor) -> None:
+    def update(self, scores: torch.Tensor, labels: torch.Tensor, groups: torch.Tensor | None = None) -> None:
         """Count a batch: scores, labels 0 or 1 and the group of each sample, an integer; all of one shape."""
-        inputs.tensors(groups=groups)
+        if not isinstance(groups, torch.Tensor):
+            raise UsageTypeError(f"groups must be a tensor with the group of each sample, got {type(groups).__name__}")
         scores, labels = inputs.pair(scores, labels, ("scores", "labels"))
         if groups.is_floating_point() or groups.dtype is torch.bool or groups.is_complex():
             raise UsageTypeError(f"groups must be integers, such as ids of users, got {groups.dtype}")

@@ -154,7 +154,7 @@ def _update(metrics: Sequence[Metric], given: Any) -> None:
         if not getattr(metric, "needs_groups", False):
             metric.update(outputs, targets)
         elif len(groups) == 1:
-            metric.update(outputs, targets, *groups)  # type: ignore[call-arg]  # as it says itself
+            metric.update(outputs, targets, *groups)  # which it says it takes
         else:
             raise UsageError(
                 f"fleet.evaluate: {type(metric).__name__} is by group; give step=lambda model, batch: "

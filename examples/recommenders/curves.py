@@ -1,0 +1,68 @@
+"""What a run has shown so far: a line of CSV, a point of TensorBoard and of a plot for every look at it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+FIELDS = ("step", "samples", "seconds", "loss", "auc", "samples_per_s", "test_auc", "test_log_loss")
+
+
+class Curves:
+    """The curves of a run, kept by the first worker. A run that goes on at `step` forgets what came after it."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.csv, self.png, self.log = folder / "curves.csv", folder / "curves.png", folder / "tensorboard"
+        self._points: list[dict[str, float]] = []
+        if step and self.csv.exists():
+            with self.csv.open(newline="") as file:
+                rows = [{name: float(text) for name, text in row.items() if text} for row in csv.DictReader(file)]
+            self._points = [row for row in rows if row["step"] <= step]
+        with self.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS)
+            writer.writeheader()
+            writer.writerows(self._points)
+        self._board = _board(self.log, step)
+        self.has_board = self._board is not None
+
+    def add(self, step: int, **values: float) -> None:
+        """Note what there is to see at a step; the names are those of FIELDS."""
+        self._points.append({"step": step, **values})
+        with self.csv.open("a", newline="") as file:
+            csv.DictWriter(file, FIELDS).writerow(self._points[-1])
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(name, value, step)
+
+    def close(self) -> Path | None:
+        """Draw the plot, if matplotlib is installed; where it is."""
+        if self._board is not None:
+            self._board.close()
+        try:
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
+        except ImportError:
+            print("no plot: pip install matplotlib")
+            return None
+        figure = Figure(figsize=(10, 4), layout="constrained")
+        FigureCanvasAgg(figure)
+        for axes, names in zip(figure.subplots(1, 2), (("loss", "test_log_loss"), ("auc", "test_auc")), strict=True):
+            for name in names:
+                points = [(one["samples"], one[name]) for one in self._points if name in one]
+                axes.plot(*zip(*points, strict=True), label=name, marker="o" if name.startswith("test") else None)
+            axes.set_xlabel("samples")
+            axes.legend()
+        figure.savefig(self.png)
+        return self.png
+
+
+def _board(folder: Path, step: int) -> Any:
+    """A writer of TensorBoard's, or None where that is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        print("no TensorBoard log: pip install tensorboard")
+        return None
+    return SummaryWriter(folder, purge_step=step or None)  # type: ignore[no-untyped-call]

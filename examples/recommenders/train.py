@@ -1,0 +1,104 @@
+"""Trains a recommender: from files to AUC, in one process or with parameter servers, on CPUs or GPUs.
+
+    python examples/recommenders/train.py --model dnn --data synthetic:200000
+    fleetrun --server_num 2 --worker_num 2 examples/recommenders/train.py --model dnn --data synthetic:200000
+    python examples/recommenders/train.py --help
+
+The loop is in `main`. Beside this file: options.py, sources.py (--data), zoo.py (--model), watch.py (bar, curves).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import torch
+from options import parse, strategy_of
+from sources import Source, open_data
+from summary import show
+from torch import nn
+from watch import Watch
+from zoo import MODELS
+
+import fleet
+from fleet.errors import UsageError
+from fleet.metrics import AUC
+
+
+def main(args: argparse.Namespace) -> None:
+    fleet.init(strategy=strategy_of(args))
+    if fleet.is_server():
+        return fleet.run_server()
+    check(args)
+    torch.manual_seed(args.seed)
+    source = open_data(args)
+    net = MODELS[args.model](args, source).to(fleet.device)
+    model = fleet.distributed_model(net)
+    optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=args.lr))
+    fleet.init_worker()
+    watch = Watch(args)
+    whole_run = {"model": model, "optimizer": optimizer, "data": source.train, "extras": {"watch": watch}}
+    with fleet.Checkpoint(args.save, **whole_run, best="max", resume=args.resume) as saved:
+        for _ in range(source.train.epoch, args.epochs):
+            for batch in watch.over(fleet.prefetch(source.train, model, keys=net.keys), source.train):
+                batch = batch.to(fleet.device)
+                with torch.autocast(fleet.device.type, torch.bfloat16, enabled=args.amp):
+                    outputs = model(batch)
+                    loss = net.loss(outputs, batch)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                watch.note(loss, net.scores(outputs), batch.label)
+                if watch.is_time():
+                    evaluate(model, net, source, watch, saved)
+                    if watch.is_over():
+                        break
+                    watch.go_on()
+            if not watch.is_evaluated():
+                evaluate(model, net, source, watch, saved)
+            if watch.is_over():
+                break
+        if not watch.is_evaluated():  # a run that was over when it was resumed
+            evaluate(model, net, source, watch, None)
+        if args.early_stop:
+            saved.load(best=True)
+    fleet.save_inference_model(args.out / "model")
+    if fleet.is_first_worker():
+        show(args, source, watch)
+    fleet.stop_worker()
+
+
+def evaluate(model: nn.Module, net: Any, source: Source, watch: Watch, saved: fleet.Checkpoint | None) -> None:
+    """Measure on all workers' share of the test data, and save: every worker comes here at the same step."""
+
+    def step(model: nn.Module, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        batch = batch.to(fleet.device)
+        return net.scores(model(batch)).float(), batch.label
+
+    watch.pause()
+    found = fleet.evaluate(model, source.test, {"auc": AUC(), "log loss": log_loss}, step=step)
+    watch.evaluated(found)
+    if saved is not None:
+        saved.save(watch.step, metric=found["auc"])
+
+
+def log_loss(scores: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+    return nn.functional.binary_cross_entropy(scores.clamp(1e-7, 1 - 1e-7), label)
+
+
+def check(args: argparse.Namespace) -> None:
+    """What only a job can tell of the options."""
+    if args.mode == "local" and fleet.server_num():
+        raise UsageError("--mode local is one process: start it with python, or choose another mode")
+    if not args.resume and any(args.save.glob("step-*")):
+        raise UsageError(
+            f"{args.save} has the checkpoints of an earlier run: go on with --resume, or give another --out"
+        )
+
+
+if __name__ == "__main__":
+    try:
+        main(parse())
+    except fleet.FleetError as error:
+        sys.exit(f"train.py: {error}")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-FIELDS = ("step", "samples", "seconds", "loss", "auc", "samples_per_s", "test_auc", "test_log_loss")
+FIELDS = ("step", "samples", "seconds", "loss", "AUC")
+"""Of training; those of an evaluation begin with `test`."""
 
 
 class Curves:
     """The curves of a run, kept by the first worker. A run that goes on at `step` forgets what came after it."""
 
-    def __init__(self, folder: Path, step: int) -> None:
+    def __init__(self, folder: Path, step: int, metrics: Sequence[str]) -> None:
+        self._fields = [*FIELDS, *(f"test {name}" for name in metrics)]
         folder.mkdir(parents=True, exist_ok=True)
         self.csv, self.png, self.log = folder / "curves.csv", folder / "curves.png", folder / "tensorboard"
         self._points: list[dict[str, float]] = []
@@ -21,17 +24,17 @@ class Curves:
                 rows = [{name: float(text) for name, text in row.items() if text} for row in csv.DictReader(file)]
             self._points = [row for row in rows if row["step"] <= step]
         with self.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, FIELDS)
+            writer = csv.DictWriter(file, self._fields)
             writer.writeheader()
             writer.writerows(self._points)
         self._board = _board(self.log, step)
         self.has_board = self._board is not None
 
     def add(self, step: int, **values: float) -> None:
-        """Note what there is to see at a step; the names are those of FIELDS."""
+        """Note what there is to see at a step; `test` in front of a name is of an evaluation."""
         self._points.append({"step": step, **values})
         with self.csv.open("a", newline="") as file:
-            csv.DictWriter(file, FIELDS).writerow(self._points[-1])
+            csv.DictWriter(file, self._fields).writerow(self._points[-1])
         if self._board is not None:
             for name, value in values.items():
                 self._board.add_scalar(name, value, step)
@@ -46,14 +49,13 @@ class Curves:
         except ImportError:
             print("no plot: pip install matplotlib")
             return None
-        figure = Figure(figsize=(10, 4), layout="constrained")
+        names = [name for name in self._fields[3:] if any(name in one for one in self._points)]
+        figure = Figure(figsize=(5 * len(names), 4), layout="constrained")
         FigureCanvasAgg(figure)
-        for axes, names in zip(figure.subplots(1, 2), (("loss", "test_log_loss"), ("auc", "test_auc")), strict=True):
-            for name in names:
-                points = [(one["samples"], one[name]) for one in self._points if name in one]
-                axes.plot(*zip(*points, strict=True), label=name, marker="o" if name.startswith("test") else None)
-            axes.set_xlabel("samples")
-            axes.legend()
+        for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+            points = [(one["samples"], one[name]) for one in self._points if name in one]
+            axes.plot(*zip(*points, strict=True), marker="o" if name.startswith("test") else None)
+            axes.set(xlabel="samples", title=name)
         figure.savefig(self.png)
         return self.png
 

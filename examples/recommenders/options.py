@@ -15,7 +15,8 @@ MODES = ("local", "sync", "async", "half_async", "geo", "allreduce")
 
 TEACHES = """
 data
-  synthetic:2000000        clicks made up on the spot, with a known best AUC; nothing is read or written
+  synthetic:2000000        clicks in Criteo's columns, made up on the spot, with a known best AUC
+  sessions:200000          visits to a shop, made up: users, items, histories, clicks and purchases
   criteo:DIR               train*, valid* and test* in DIR: tab-separated as Criteo has them, or .csv with a header,
                            each also as .gz or .zst, or the same columns as .parquet
 
@@ -58,9 +59,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--epochs", type=_count, default=1, metavar="N", help="passes over the data [1]")
     add("--lr", type=_rate, default=1e-3, metavar="RATE", help="of the layers, which Adam trains [0.001]")
     add("--row-lr", type=_rate, default=0.05, metavar="RATE", help="of the rows, which Adagrad trains [0.05]")
-    add("--dim", type=_count, default=16, metavar="N", help="values in a row [16]")
-    add("--hidden", type=_sizes, default=(400, 400, 400), metavar="N,N", help="widths of the layers [400,400,400]")
-    add("--dropout", type=_share, default=0.0, metavar="SHARE", help="of hidden values left out in training [0]")
+    add("--dim", type=_count, metavar="N", help="values in a row [the model's own]")
+    add("--hidden", type=_sizes, metavar="N,N", help="widths of the layers [the model's own]")
+    add("--dropout", type=_share, metavar="SHARE", help="of hidden values left out in training [the model's own]")
     add("--geo-steps", type=_count, default=20, metavar="N", help="steps between exchanges in geo mode [20]")
     add("--eval-every", type=_count, metavar="STEPS", help="evaluate so often, and at the end of an epoch")
     add("--early-stop", type=_count, metavar="N", help="stop after N evaluations without a better AUC")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-import torch
+from held import Held
+from sessions import Sessions
 
 import fleet
-from fleet.data import Batch, Shard
+from fleet.data import Shard
 from fleet.errors import UsageError
+
+EVALUATED = 4096
+"""Samples in a batch of evaluation, which needs less memory than training."""
 
 
 @dataclass(frozen=True)
@@ -21,59 +25,40 @@ class Source:
     num_dense: int
     num_slots: int
     ceiling: float | None = None
+    item: int = 0
+    """The column of ids that histories are of."""
 
 
-def open_data(args: argparse.Namespace) -> Source:
-    """Open what `--data KIND:WHERE` names."""
+def open_data(args: argparse.Namespace, task: str) -> Source:
+    """Open what `--data KIND:WHERE` names, for a task of tasks.py."""
     kind, _, where = args.data.partition(":")
     if kind not in KINDS:
         raise UsageError(f"--data {args.data}: {kind!r} is none of {', '.join(KINDS)}")
-    return KINDS[kind](where, args)
+    return KINDS[kind](where, args, task)
 
 
-def _synthetic(where: str, args: argparse.Namespace) -> Source:
-    if not where.isdigit() or int(where) < 1:
-        raise UsageError(f"--data synthetic:{where}: give the number of samples, as in synthetic:200000")
-    num = int(where)
-    held_out = max(1000, min(num // 10, 200_000))
-    made = _Made(num + held_out, args.seed)
+def _sessions(where: str, args: argparse.Namespace, task: str) -> Source:
+    num, held_out = _sizes("sessions", where)
+    made = Sessions.make(num + held_out, args.seed, first_unseen=num)
+    batch = made.batch
+    if task == "click":
+        batch = batch._replace(label=batch.label[:, 0].contiguous())
+    examples = Held(batch)
     return Source(
-        train=fleet.data.shard(made.part(0, num), args.batch_size, shuffle=True, seed=args.seed, collate=_whole),
-        test=fleet.data.shard(made.part(num, num + held_out), 4096, uneven="join", collate=_whole),
-        num_dense=13,
-        num_slots=26,
-        ceiling=None,
+        train=fleet.data.shard(examples[:num], args.batch_size, shuffle=True, seed=args.seed, collate=Held.collate),
+        test=fleet.data.shard(examples[num:], EVALUATED, uneven="join", collate=Held.collate),
+        num_dense=0,
+        num_slots=2,
+        ceiling=made.ceiling,
+        item=1,
     )
 
 
-def _whole(batch: list[Batch]) -> Batch:
-    return batch[0]
+def _sizes(kind: str, where: str) -> tuple[int, int]:
+    """How many samples to train on, and how many to keep for evaluation."""
+    if not where.isdigit() or int(where) < 1:
+        raise UsageError(f"--data {kind}:{where}: give the number of samples, as in {kind}:200000")
+    return int(where), max(1000, min(int(where) // 10, 200_000))
 
 
-class _Made:
-    """Stands in until there is a generator."""
-
-    def __init__(self, num: int, seed: int) -> None:
-        rng = torch.Generator().manual_seed(seed)
-        self.ids = (torch.rand(num, 26, generator=rng) ** 4 * 10_000).long() + torch.arange(26) * 10_000
-        self.dense = torch.rand(num, 13, generator=rng)
-        weights = torch.randn(260_000, generator=rng) * 0.5
-        logit = weights[self.ids].sum(1) + self.dense[:, 0] - 1
-        self.label = (torch.rand(num, generator=rng) < torch.sigmoid(logit)).float()
-
-    def part(self, first: int, last: int) -> _Made:
-        made = object.__new__(_Made)
-        made.ids, made.dense, made.label = self.ids[first:last], self.dense[first:last], self.label[first:last]
-        return made
-
-    def __len__(self) -> int:
-        return len(self.label)
-
-    def __getitem__(self, index: int) -> Batch:
-        return self.__getitems__([index])[0]
-
-    def __getitems__(self, places: list[int]) -> list[Batch]:
-        return [Batch(self.label[places], self.dense[places], self.ids[places], {}, None)]
-
-
-KINDS = {"synthetic": _synthetic}
+KINDS = {"sessions": _sessions}

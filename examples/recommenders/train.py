@@ -4,26 +4,26 @@
     fleetrun --server_num 2 --worker_num 2 examples/recommenders/train.py --model dnn --data synthetic:200000
     python examples/recommenders/train.py --help
 
-The loop is in `main`. Beside this file: options.py, sources.py (--data), zoo.py (--model), watch.py (bar, curves).
+The loop is in `main`. Beside this file: options.py; zoo.py (--model), sources.py (--data),
+tasks.py (what is measured); watch.py (the bar), curves.py, summary.py (the table at the end).
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 import torch
 from options import parse, strategy_of
 from sources import Source, open_data
 from summary import show
+from tasks import TASKS, Task
 from torch import nn
 from watch import Watch
 from zoo import MODELS
 
 import fleet
 from fleet.errors import UsageError
-from fleet.metrics import AUC
 
 
 def main(args: argparse.Namespace) -> None:
@@ -32,12 +32,14 @@ def main(args: argparse.Namespace) -> None:
         return fleet.run_server()
     check(args)
     torch.manual_seed(args.seed)
-    source = open_data(args)
-    net = MODELS[args.model](args, source).to(fleet.device)
+    kind = MODELS[args.model]
+    source = open_data(args, kind.task)
+    net = kind.make(args, source).to(fleet.device)
+    task = TASKS[kind.task](net)
     model = fleet.distributed_model(net)
     optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=args.lr))
     fleet.init_worker()
-    watch = Watch(args)
+    watch = Watch(args, task)
     whole_run = {"model": model, "optimizer": optimizer, "data": source.train, "extras": {"watch": watch}}
     with fleet.Checkpoint(args.save, **whole_run, best="max", resume=args.resume) as saved:
         for _ in range(source.train.epoch, args.epochs):
@@ -49,18 +51,18 @@ def main(args: argparse.Namespace) -> None:
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                watch.note(loss, net.scores(outputs), batch.label)
+                watch.note(loss, outputs, batch)
                 if watch.is_time():
-                    evaluate(model, net, source, watch, saved)
+                    evaluate(model, source, task, watch, saved)
                     if watch.is_over():
                         break
                     watch.go_on()
             if not watch.is_evaluated():
-                evaluate(model, net, source, watch, saved)
+                evaluate(model, source, task, watch, saved)
             if watch.is_over():
                 break
         if not watch.is_evaluated():  # a run that was over when it was resumed
-            evaluate(model, net, source, watch, None)
+            evaluate(model, source, task, watch, None)
         if args.early_stop:
             saved.load(best=True)
     fleet.save_inference_model(args.out / "model")
@@ -69,22 +71,13 @@ def main(args: argparse.Namespace) -> None:
     fleet.stop_worker()
 
 
-def evaluate(model: nn.Module, net: Any, source: Source, watch: Watch, saved: fleet.Checkpoint | None) -> None:
+def evaluate(model: nn.Module, source: Source, task: Task, watch: Watch, saved: fleet.Checkpoint | None) -> None:
     """Measure on all workers' share of the test data, and save: every worker comes here at the same step."""
-
-    def step(model: nn.Module, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        batch = batch.to(fleet.device)
-        return net.scores(model(batch)).float(), batch.label
-
     watch.pause()
-    found = fleet.evaluate(model, source.test, {"auc": AUC(), "log loss": log_loss}, step=step)
+    found = fleet.evaluate(model, source.test, task.metrics, step=task.step)
     watch.evaluated(found)
     if saved is not None:
-        saved.save(watch.step, metric=found["auc"])
-
-
-def log_loss(scores: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-    return nn.functional.binary_cross_entropy(scores.clamp(1e-7, 1 - 1e-7), label)
+        saved.save(watch.step, metric=found[task.first])
 
 
 def check(args: argparse.Namespace) -> None:

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 
 import torch
 from curves import Curves
+from tasks import Task
 
 import fleet
+from fleet.data import Batch
 from fleet.metrics import AUC
 
 EVERY = 10
@@ -23,12 +25,12 @@ T = TypeVar("T")
 class Watch:
     """Counts steps and samples, keeps the curves, and knows when nothing gets better any more."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, args: argparse.Namespace, task: Task) -> None:
         self.step = self.samples = self.misses = 0
         self.seconds, self.best = 0.0, float("-inf")
         self._began_at = 0.0
         self.found: dict[str, float] = {}
-        self._args = args
+        self._args, self._task = args, task
         self._evaluated_at = -1
         self._recent = AUC()
         self._curves: Curves | None = None
@@ -50,7 +52,7 @@ class Watch:
     def curves(self) -> Curves:
         """Of the first worker."""
         if self._curves is None:
-            self._curves = Curves(self._args.out, self.step)
+            self._curves = Curves(self._args.out, self.step, list(self._task.metrics))
         return self._curves
 
     def over(self, batches: Iterable[T], shard: fleet.data.Shard) -> Iterator[T]:
@@ -61,17 +63,20 @@ class Watch:
         self._bar = fleet.progress(batches, label, total=_length(shard), initial=shard.num_done, enabled=is_first)
         yield from self._bar
 
-    def note(self, loss: torch.Tensor, scores: torch.Tensor, label: torch.Tensor) -> None:
+    def note(self, loss: torch.Tensor, outputs: torch.Tensor, batch: Batch) -> None:
         """A batch was trained on."""
         self.step += 1
-        self.samples += len(label) * fleet.worker_num()
+        self.samples += batch.size * fleet.worker_num()
         if not fleet.is_first_worker():
             return
-        self._recent.update(scores.detach().float(), label)
+        if self._task.seen is not None:
+            self._recent.update(*self._task.seen(outputs, batch))
         if self.step % EVERY == 0:
-            values = {"loss": loss.item(), "auc": self._recent.compute()}
-            self._bar.show(loss=values["loss"], AUC=values["auc"], **{"samples/s": f"{self.rate:,.0f}"})
-            self.curves.add(self.step, samples=self.samples, seconds=self._elapsed(), samples_per_s=self.rate, **values)
+            values = {"loss": loss.item()}
+            if self._task.seen is not None:
+                values["AUC"] = self._recent.compute()
+            self._bar.show(**values, **{"samples/s": f"{self.rate:,.0f}"})
+            self.curves.add(self.step, samples=self.samples, seconds=self._elapsed(), **values)
         if self.step % WINDOW == 0:
             self._recent.reset()
 
@@ -95,12 +100,14 @@ class Watch:
     def evaluated(self, found: dict[str, float]) -> None:
         """Note how good the model is on what it was not trained on."""
         self.found, self._evaluated_at = found, self.step
-        self.misses = 0 if found["auc"] > self.best else self.misses + 1
-        self.best = max(self.best, found["auc"])
+        value = found[self._task.first]
+        self.misses = 0 if value > self.best else self.misses + 1
+        self.best = max(self.best, value)
         if fleet.is_first_worker():
-            values = {"test_auc": found["auc"], "test_log_loss": found["log loss"]}
+            values = {f"test {name}": one for name, one in found.items()}
             self.curves.add(self.step, samples=self.samples, seconds=self.seconds, **values)
-            print(f"step {self.step}: AUC {found['auc']:.4f}, log loss {found['log loss']:.4f} on unseen samples")
+            text = ", ".join(f"{name} {one:.4f}" for name, one in found.items())
+            print(f"step {self.step}: {text} on unseen samples")
 
     def is_over(self) -> bool:
         """Whether `--early-stop` evaluations in a row were no better than the best."""

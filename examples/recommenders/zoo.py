@@ -1,35 +1,37 @@
-"""The models that train.py knows by name."""
+"""The models that train.py knows by name, and what each is for."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from sources import Source
 
 import fleet
 from fleet.models import Recommender
 
-Make = Callable[[argparse.Namespace, Source], Recommender]
 
+@dataclass(frozen=True)
+class Model:
+    """A class of fleet.models; `task` is what it predicts, as tasks.py has it."""
 
-def _clicks(kind: str) -> Make:
-    """A model of one click: numbers, and one id for each category."""
+    title: str
+    task: str = "click"
+    has_history: bool = False
 
-    def make(args: argparse.Namespace, source: Source) -> Recommender:
-        made: Recommender = getattr(fleet.models, kind)(
-            num_dense=source.num_dense,
-            num_slots=source.num_slots,
-            dim=args.dim,
-            hidden=args.hidden,
-            dropout=args.dropout,
-            rule=fleet.rules.Adagrad(lr=args.row_lr),
-        )
+    def make(self, args: argparse.Namespace, source: Source) -> Recommender:
+        """The model for this data; what was not given is as its class has it."""
+        given = {"dim": args.dim, "hidden": args.hidden, "dropout": args.dropout}
+        settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        settings["rule"] = fleet.rules.Adagrad(lr=args.row_lr)
+        settings |= {"num_dense": source.num_dense, "num_slots": source.num_slots}
+        if self.has_history:
+            settings["item"] = source.item
+        made: Recommender = getattr(fleet.models, self.title)(**settings)
         return made
 
-    return make
 
-
-MODELS: dict[str, Make] = {
-    "dnn": _clicks("DNN"),
+MODELS = {
+    "dnn": Model("DNN"),
 }

@@ -34,4 +34,6 @@ class Model:
 
 MODELS = {
     "dnn": Model("DNN"),
+    "din": Model("DIN", has_history=True),
+    "dien": Model("DIEN", has_history=True),
 }

@@ -4,8 +4,10 @@
 NB_MODULE(_native, m) {
   m.doc() = "The C++ core of Fleet. Works on plain buffers with the GIL released; see _native.pyi.";
   fleet::bind::add_checksum(m);
+  fleet::bind::add_clicks(m);
   fleet::bind::add_compress(m);
   fleet::bind::add_data(m);
+  fleet::bind::add_delimited(m);
   fleet::bind::add_keys(m);
   fleet::bind::add_math(m);
   fleet::bind::add_pool(m);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "data/number.h"
+#include "data/quoted.h"
 #include "keys/hash.h"
 
 namespace fleet {
@@ -27,15 +28,7 @@ Token next(const char*& p, const char* end) {
   return token;
 }
 
-// A token for a person: short, and without what a terminal would obey.
-std::string quoted(Token token) {
-  constexpr std::ptrdiff_t kMost = 32;
-  std::string text = "'";
-  for (const char* p = token.first; p != token.last && p - token.first < kMost; ++p) {
-    text += *p >= ' ' && *p <= '~' ? *p : '?';
-  }
-  return text + (token.last - token.first > kMost ? "..'" : "'");
-}
+std::string quoted(Token token) { return fleet::quoted(token.first, token.last); }
 
 // FNV-1a, then mixed: ids that differ in the last character only must not lie together.
 std::int64_t hash_text(Token token) {

@@ -150,6 +150,62 @@ def take_ragged(
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """Return (values, offsets) of the records `index` names; a record r is values[offsets[r]:offsets[r + 1]]."""
 
+def slot_seed(slot: str) -> int:
+    """Return what goes into the hash of a slot's texts; never changes (csrc/data/hash_text.h)."""
+
+def hash_text(
+    seed: int, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the id of each text[offsets[i]:offsets[i + 1]] of a slot: 63 bits, the same on every machine."""
+
+def hash_numbers(seed: int, numbers: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Return the id of each integer of a slot: that of its decimal text."""
+
+def count_lines(text: npt.NDArray[np.uint8]) -> int:
+    """Return how many lines a text has; the last one needs no newline."""
+
+class DelimitedText:
+    """How lines of delimited text become columns (csrc/data/delimited.h). Made once, then used by any threads.
+
+    Readings of one kind fill their matrix in the order of their calls. `kind` of ids: h for the hash of the slot that
+    `seed` stands for, p for plain integers, b for the part between two `bounds`; `gap` is the id of a gap, or what
+    fills up a row of a bag with a `length`.
+    """
+
+    def __init__(self, num_columns: int, delimiter: str, quotes: bool) -> None: ...
+    def add_label(self, column: int, name: str) -> None: ...
+    def add_weight(self, column: int, name: str) -> None: ...
+    def add_number(self, column: int, name: str, log: bool, missing: float) -> None: ...
+    def add_id(self, column: int, name: str, kind: str, seed: int, bounds: Sequence[float], gap: int) -> None: ...
+    def add_bag(
+        self,
+        column: int,
+        name: str,
+        kind: str,
+        seed: int,
+        bounds: Sequence[float],
+        gap: int,
+        separator: str,
+        length: int,
+    ) -> None: ...
+    def parse(
+        self, text: npt.NDArray[np.uint8]
+    ) -> tuple[
+        int,
+        int,
+        npt.NDArray[np.float32],
+        npt.NDArray[np.float32],
+        npt.NDArray[np.int64],
+        npt.NDArray[np.float32],
+        list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None]],
+        list[tuple[int, int, str]],
+    ]:
+        """Return (lines, records, labels, numbers, ids, weights, bags, bad) of whole lines.
+
+        A bag is (values [n], offsets [records + 1]), or (matrix [records, length], None). A bad line, which is no
+        record, is (line from 0, first byte, what); only some of them are there.
+        """
+
 def crc32c(data: Buffer | npt.NDArray[Any], start: int = 0) -> int:
     """Return the CRC-32C of bytes that follow bytes whose CRC-32C is `start`.
 
@@ -309,3 +365,38 @@ class Table:
 
     def clear(self) -> None:
         """Delete every row."""
+
+class Clicks:
+    """Click logs that are made up; sample i is a function of the settings and i (csrc/data/clicks.h).
+
+    `vocabularies` are 26, `gaps` 39. Ranges are first to last, of at most 2**28 samples.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        vocabularies: Sequence[int],
+        gaps: Sequence[float],
+        exponent: float,
+        click_rate: float,
+        signal: float,
+    ) -> None: ...
+    def batch(
+        self, first: int, last: int
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """Return (label [n], dense [n, 13] with the logarithm taken, ids [n, 26])."""
+
+    def probabilities(self, first: int, last: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32]]:
+        """Return (the probability of a click, label)."""
+
+    def text(self, first: int, last: int) -> npt.NDArray[np.uint8]:
+        """Return the samples as lines, tabs between columns, nothing for a gap."""
+
+    def columns(
+        self, first: int, last: int
+    ) -> tuple[
+        npt.NDArray[np.int32],
+        list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]],
+        list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], npt.NDArray[np.uint8]]],
+    ]:
+        """Return (label, 13 numbers as (valid, values), 26 categories as (valid, offsets, text)), as Arrow has them."""

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from fleet._lazy import lazily
 
 if TYPE_CHECKING:
+    from fleet.data import synthetic
     from fleet.data.base import Shard
     from fleet.data.batch import Batch
     from fleet.data.dataset_factory import DatasetFactory
     from fleet.data.dataset_memory import InMemoryDataset
     from fleet.data.dataset_queue import QueueDataset
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
+    from fleet.data.hashing import hash_ids
     from fleet.data.ragged import Ragged
     from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
@@ -34,6 +36,7 @@ _HOMES = {
     "Schema": "schema",
     "Shard": "base",
     "criteo": "schema",
+    "hash_ids": "hashing",
     "shard": "sharding",
 }
 
@@ -51,7 +54,9 @@ __all__ = [
     "Schema",
     "Shard",
     "criteo",
+    "hash_ids",
     "shard",
+    "synthetic",
 ]
 
-__getattr__, __dir__ = lazily(__name__, __all__, _HOMES)
+__getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules={"synthetic": "synthetic"})

@@ -26,7 +26,7 @@ from fleet.errors import UsageError, UsageTypeError
 
 @dataclass(frozen=True)
 class Number:
-    """A column of numbers. A gap becomes `missing`; with `log`, x becomes sign(x) * log(1 + |x|)."""
+    """A column of numbers. With `log`, x becomes sign(x) * log(1 + |x|); a gap becomes `missing`, as it is."""
 
     name: str
     log: bool = False
@@ -41,10 +41,11 @@ class Number:
 class Category:
     """A column of categories. The id of a value is a hash of the slot and the value's text; a gap is a value too.
 
-    `hash=False`: values are whole numbers, and ids as they are. `bounds`: values are numbers, and the id is that of the
-    part between two bounds (ascending) that a number lies in. `slot`: hash as that slot does, so that two columns name
-    the same things. With `separator` a sample has any number of values: a bag, or with `length` a matrix whose rows are
-    filled up with `padding`, and keep the last `length` values of those that are longer.
+    `hash=False`: values are whole numbers, and ids as they are; a gap is `padding`. `bounds`: values are numbers, and
+    the id is that of the part between two bounds (ascending) that a number lies in: of the place of the part as text,
+    which is the number of bounds that are not above the number. `slot`: hash as that slot does, so that two columns
+    name the same things. With `separator` a sample has any number of values, gaps not counted: a bag, or with `length`
+    a matrix whose rows are filled up with `padding`, and keep the last `length` values of those that are longer.
     """
 
     name: str
@@ -90,7 +91,8 @@ class Schema:
     """The columns that are read, by name. Files may have others, which are passed over.
 
     `columns` are the names of a text file's columns, in order; None: its first line has them (`header`), or the format
-    knows them, as Parquet does. Names stand in a batch in the order of this schema.
+    knows them, as Parquet does. Names stand in a batch in the order of this schema. `quotes`: fields of text may stand
+    in double quotes; None: where the delimiter is a comma.
     """
 
     label: str | Sequence[str] | None = None
@@ -100,6 +102,7 @@ class Schema:
     columns: Sequence[str] | None = None
     delimiter: str = "\t"
     header: bool = False
+    quotes: bool | None = None
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,6 +113,8 @@ class Schema:
         object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
         if len(self.delimiter.encode()) != 1:
             raise UsageError(f"delimiter must be one byte, got {self.delimiter!r}")
+        if self.delimiter in ("\n", "\r") or (self.has_quotes and self.delimiter == '"'):
+            raise UsageError(f"delimiter must not be {self.delimiter!r}, which ends lines or quotes fields")
         slots = [one.name for one in self.all_categories if one.has_several]
         if wrong := {"label", "dense", "ids", "weight"} & set(slots):
             raise UsageError(f"a slot cannot be called {min(wrong)!r}, which is a part of every batch")
@@ -120,6 +125,11 @@ class Schema:
             raise UsageError("the schema has no columns; name a label, numbers or categories")
         if self.columns is not None and (missing := [name for name in self.names if name not in self.columns]):
             raise UsageError(f"the schema reads column {missing[0]!r}, which is not among columns={list(self.columns)}")
+
+    @property
+    def has_quotes(self) -> bool:
+        """Whether fields of text may stand in quotes."""
+        return self.delimiter == "," if self.quotes is None else self.quotes
 
     @property
     def all_numbers(self) -> tuple[Number, ...]:

@@ -1,0 +1,295 @@
+#include "data/delimited.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "data/field.h"
+#include "data/lines.h"
+#include "data/quoted.h"
+#include "data/rows.h"
+
+namespace fleet {
+
+namespace {
+
+using Kind = Reading::Kind;
+
+constexpr std::size_t kMostDescribed = 8;
+
+const Logarithm& logarithm() {
+  static const Logarithm made;
+  return made;
+}
+
+// Ids of the parts between bounds: the hash of the part's place, as text.
+std::vector<std::int64_t> part_ids(const IdRule& rule) {
+  std::vector<std::int64_t> places(rule.bounds.size() + 1), ids(places.size());
+  for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int64_t>(i);
+  hash_numbers(rule.seed, places.data(), places.size(), ids.data());
+  return ids;
+}
+
+// A reading and where it writes.
+struct Step {
+  const Reading* reading;
+  std::size_t place;  // among the readings of its kind
+  std::vector<std::int64_t> part_ids;
+};
+
+class Parser {
+ public:
+  Parser(const char* text, std::size_t size, const Plan& plan)
+      : text_(text), size_(size), plan_(plan), rows_(text, plan.num_columns, plan.delimiter), failed_(Rows::kMost) {
+    const std::size_t most = count_lines(text, size);
+    for (const Reading& reading : plan.readings) {
+      std::size_t& count = counts_[static_cast<std::size_t>(reading.kind)];
+      steps_.push_back(
+          {&reading, count++, reading.id.kind == IdKind::kBounds ? part_ids(reading.id) : std::vector<std::int64_t>{}});
+      if (reading.kind == Kind::kBag) {
+        BagColumn& bag = made_.bags.emplace_back();
+        if (reading.length != 0) {
+          bag.matrix = Array<std::int64_t>(most * reading.length);
+        } else {
+          bag.offsets.reserve(most + 1);
+          bag.offsets.push_back(0);
+        }
+      }
+    }
+    // In the order of the columns: a line's memory is walked through once, and its first bad field is the one told of.
+    std::stable_sort(steps_.begin(), steps_.end(),
+                     [](const Step& a, const Step& b) { return a.reading->column < b.reading->column; });
+    made_.labels = Array<float>(most * count(Kind::kLabel));
+    made_.numbers = Array<float>(most * count(Kind::kNumber));
+    made_.weights = Array<float>(most * count(Kind::kWeight));
+    made_.ids = Array<std::int64_t>(most * count(Kind::kId));
+  }
+
+  Delimited run() {
+    LineScanner scanner(text_, size_, plan_.delimiter, plan_.has_quotes ? '"' : '\n');
+    Line line;
+    std::string what;
+    for (std::size_t number = 0; scanner.next(line, rows_.room(), plan_.num_columns); ++number) {
+      if (line.first == line.last) continue;
+      ++made_.num_lines;
+      if (!rows_.add(line, number, what)) describe(line, number, what);
+      if (rows_.is_full()) flush();
+    }
+    flush();
+    std::sort(made_.bad.begin(), made_.bad.end(), [](const BadLine& a, const BadLine& b) { return a.line < b.line; });
+    return std::move(made_);
+  }
+
+ private:
+  std::size_t count(Kind kind) const { return counts_[static_cast<std::size_t>(kind)]; }
+
+  // Writes the rows. Where some fail, what they have written is written over by those that do not.
+  void flush() {
+    std::fill(failed_.begin(), failed_.end(), 0);
+    has_failed_ = false;
+    for (std::size_t step = 0; step < steps_.size(); ++step) read(step);
+    if (has_failed_) {
+      for (std::size_t row = 0; row < rows_.size(); ++row) {
+        if (failed_[row] != 0) describe(rows_.line(row), rows_.number(row), reason(row));
+      }
+      rows_.keep(failed_);
+      for (BagColumn& bag : made_.bags) {
+        if (bag.offsets.empty()) continue;
+        bag.offsets.resize(made_.num_records + 1);
+        bag.values.resize(static_cast<std::size_t>(bag.offsets.back()));
+      }
+      std::fill(failed_.begin(), failed_.end(), 0);
+      for (std::size_t step = 0; step < steps_.size(); ++step) read(step);
+    }
+    made_.num_records += rows_.size();
+    rows_.clear();
+  }
+
+  // `read_field(row, field)` for every row; a row for which it is false has failed.
+  template <class ReadField>
+  void each(std::size_t step, ReadField read_field) {
+    const std::size_t column = steps_[step].reading->column, size = rows_.size();
+    for (std::size_t row = 0; row < size; ++row) {
+      if (read_field(row, rows_.field(row, column))) continue;
+      if (failed_[row] == 0) failed_[row] = step + 1;
+      has_failed_ = true;
+    }
+  }
+
+  void read(std::size_t step) {
+    const Reading& reading = *steps_[step].reading;
+    switch (reading.kind) {
+      case Kind::kLabel: return read_floats(step, made_.labels, [](Field, float&) { return false; });
+      case Kind::kWeight: return read_floats(step, made_.weights, [](Field, float&) { return false; });
+      case Kind::kNumber: return read_numbers(step, reading);
+      case Kind::kId: return read_ids(step, reading);
+      case Kind::kBag: return read_bags(step, reading);
+    }
+  }
+
+  template <class Gap>
+  void read_floats(std::size_t step, Array<float>& matrix, Gap gap) {
+    const std::size_t width = count(steps_[step].reading->kind);
+    float* const out = matrix.data() + made_.num_records * width + steps_[step].place;
+    each(step, [=](std::size_t row, Field field) {
+      float& value = out[row * width];
+      if (field.is_gap()) return gap(field, value);
+      double wide = 0;
+      const bool is_read = read_number(field, wide) == Number::kOk;
+      value = static_cast<float>(wide);
+      return is_read && std::isfinite(value);
+    });
+  }
+
+  void read_numbers(std::size_t step, const Reading& reading) {
+    const float missing = reading.missing;
+    const auto gap = [missing](Field, float& value) {
+      value = missing;
+      return true;
+    };
+    if (!reading.has_log) return read_floats(step, made_.numbers, gap);
+    const std::size_t width = count(Kind::kNumber);
+    float* const out = made_.numbers.data() + made_.num_records * width + steps_[step].place;
+    const Logarithm& log = logarithm();
+    each(step, [=, &log](std::size_t row, Field field) {
+      float& value = out[row * width];
+      std::uint64_t size = 0;
+      bool is_negative = false;
+      if (read_short(field, size, is_negative)) {
+        value = log.of_integer(size, is_negative);
+        return true;
+      }
+      if (field.is_gap()) return gap(field, value);
+      double wide = 0;
+      const bool is_read = read_number(field, wide) == Number::kOk;
+      value = Logarithm::of(wide);
+      return is_read;
+    });
+  }
+
+  void read_ids(std::size_t step, const Reading& reading) {
+    const std::size_t width = count(Kind::kId);
+    std::int64_t* const out = made_.ids.data() + made_.num_records * width + steps_[step].place;
+    if (reading.id.kind == IdKind::kHash) {
+      const std::uint64_t seed = reading.id.seed;
+      return each(step, [=](std::size_t row, Field field) {
+        out[row * width] = hash_text_with_room(seed, field.first, field.size());
+        return true;
+      });
+    }
+    each(step, [&](std::size_t row, Field field) {
+      if (!field.is_gap()) return read_id(steps_[step], field, out[row * width]);
+      out[row * width] = reading.id.gap;
+      return true;
+    });
+  }
+
+  static bool read_id(const Step& step, Field field, std::int64_t& id) {
+    const IdRule& rule = step.reading->id;
+    switch (rule.kind) {
+      case IdKind::kHash: id = hash_text_with_room(rule.seed, field.first, field.size()); return true;
+      case IdKind::kPlain: return read_plain_id(field, id) == Number::kOk;
+      case IdKind::kBounds: break;
+    }
+    double number = 0;
+    if (read_number(field, number) != Number::kOk) return false;
+    const auto above = std::upper_bound(rule.bounds.begin(), rule.bounds.end(), number);
+    id = step.part_ids[static_cast<std::size_t>(above - rule.bounds.begin())];
+    return true;
+  }
+
+  void read_bags(std::size_t step, const Reading& reading) {
+    BagColumn& bag = made_.bags[steps_[step].place];
+    each(step, [&](std::size_t row, Field field) {
+      std::vector<std::int64_t>& values = reading.length != 0 ? row_values_ : bag.values;
+      if (reading.length != 0) values.clear();
+      const bool is_read = read_items(steps_[step], field, values);
+      if (reading.length == 0) {
+        bag.offsets.push_back(static_cast<std::int64_t>(values.size()));
+      } else {
+        const std::size_t kept = std::min(values.size(), reading.length);
+        std::int64_t* const out = bag.matrix.data() + (made_.num_records + row) * reading.length;
+        std::fill(std::copy(values.end() - static_cast<std::ptrdiff_t>(kept), values.end(), out), out + reading.length,
+                  reading.id.gap);
+      }
+      return is_read;
+    });
+  }
+
+  // Moves the next item out of a field; false if there is none.
+  static bool next_item(const Reading& reading, Field& field, Field& item) {
+    if (field.is_gap()) return false;
+    const void* const found =
+        reading.has_separator ? std::memchr(field.first, reading.separator, field.size()) : nullptr;
+    item = {field.first, found == nullptr ? field.last : static_cast<const char*>(found)};
+    field.first = found == nullptr ? field.last : item.last + 1;
+    return true;
+  }
+
+  // The values of a field; gaps among them are none.
+  static bool read_items(const Step& step, Field field, std::vector<std::int64_t>& values) {
+    bool is_read = true;
+    for (Field item{}; next_item(*step.reading, field, item);) {
+      if (item.is_gap()) continue;
+      values.push_back(0);
+      is_read = read_id(step, item, values.back()) && is_read;
+    }
+    return is_read;
+  }
+
+  std::string reason(std::size_t row) const {
+    const Step& step = steps_[failed_[row] - 1];
+    const Reading& reading = *step.reading;
+    const bool is_id = reading.kind == Kind::kId || reading.kind == Kind::kBag;
+    const std::string role = reading.kind == Kind::kLabel    ? "label"
+                             : reading.kind == Kind::kWeight ? "weight"
+                                                             : "column";
+    const std::string name = role + " '" + reading.name + "'";
+    const Field whole = rows_.field(row, reading.column);
+    if (whole.is_gap()) return name + " is empty";
+    const Field field = reading.kind == Kind::kBag ? wrong_item(step, whole) : whole;
+    const bool is_plain = is_id && reading.id.kind == IdKind::kPlain;
+    std::int64_t id = 0;
+    double number = 0;
+    const Number how = is_plain ? read_plain_id(field, id) : read_number(field, number);
+    const std::string why = how == Number::kMalformed ? is_plain ? "is no integer" : "is no number"
+                            : is_plain                ? "int64 cannot hold"
+                                                      : "float32 cannot hold";
+    return name + " has " + quoted(field.first, field.last) + ", which " + why;
+  }
+
+  // The first value of a bag that cannot be read.
+  static Field wrong_item(const Step& step, Field field) {
+    Field item = field;
+    std::int64_t id = 0;
+    while (next_item(*step.reading, field, item)) {
+      if (!item.is_gap() && !read_id(step, item, id)) break;
+    }
+    return item;
+  }
+
+  void describe(const Line& line, std::size_t number, const std::string& what) {
+    if (made_.bad.size() < kMostDescribed) {
+      made_.bad.push_back({number, static_cast<std::size_t>(line.first - text_), what});
+    }
+  }
+
+  const char* const text_;
+  const std::size_t size_;
+  const Plan& plan_;
+  Rows rows_;
+  std::vector<Step> steps_;
+  std::size_t counts_[5] = {};
+  std::vector<std::size_t> failed_;  // of each row: the step, from 1, that could not read it; 0: none
+  bool has_failed_ = false;
+  std::vector<std::int64_t> row_values_;
+  Delimited made_;
+};
+
+}  // namespace
+
+Delimited parse_delimited(const char* text, std::size_t size, const Plan& plan) {
+  return Parser(text, size, plan).run();
+}
+
+}  // namespace fleet

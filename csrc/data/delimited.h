@@ -1,0 +1,75 @@
+// Lines of delimited text to columns, as a schema asks for them.
+//
+// A line is a record, and a line of nothing is none. Columns that nobody reads are passed over. A field without a byte
+// is a gap. The text may be anything: a line that cannot be read is left out, counted, and described if it is among the
+// first of its kind. Fields in quotes, where these are looked for, are as in RFC 4180, but end on their line.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "keys/array.h"
+
+namespace fleet {
+
+// What makes an id of a text.
+enum class IdKind : char {
+  kHash = 'h',    // the hash of the slot and the text (hash_text.h)
+  kPlain = 'p',   // a decimal integer is its own id
+  kBounds = 'b',  // that of the part between two bounds a number lies in
+};
+
+struct IdRule {
+  IdKind kind;
+  std::uint64_t seed;          // of the slot
+  std::vector<double> bounds;  // ascending; part i has the numbers x with bounds[i - 1] <= x < bounds[i]
+  std::int64_t gap;            // the id of a gap
+};
+
+struct Reading {
+  enum class Kind { kLabel, kNumber, kWeight, kId, kBag };
+
+  Kind kind;
+  std::size_t column;
+  std::string name;
+  bool has_log = false;  // a number x becomes sign(x) * log(1 + |x|)
+  float missing = 0;     // what a gap among numbers becomes
+  IdRule id{IdKind::kHash, 0, {}, 0};
+  bool has_separator = false;
+  char separator = 0;
+  std::size_t length = 0;  // of a matrix that keeps the last values and is filled up with gaps; 0: a bag of any length
+};
+
+struct Plan {
+  std::size_t num_columns;
+  char delimiter;
+  bool has_quotes;
+  std::vector<Reading> readings;  // those of one kind fill their matrix, or the list of bags, in this order
+};
+
+struct BagColumn {
+  Array<std::int64_t> matrix;  // [records, length] where a length is given, and otherwise:
+  std::vector<std::int64_t> values, offsets;
+};
+
+struct BadLine {
+  std::size_t line;   // from 0, in the text
+  std::size_t begin;  // its first byte
+  std::string what;
+};
+
+struct Delimited {
+  std::size_t num_lines = 0;  // all but those of nothing
+  std::size_t num_records = 0;
+  Array<float> labels, numbers, weights;  // [records, readings]; the arrays may be longer
+  Array<std::int64_t> ids;
+  std::vector<BagColumn> bags;
+  std::vector<BadLine> bad;  // some of those that were left out: num_lines - num_records
+};
+
+// Reads a text of whole lines; the last one needs no newline. A plan can be used by several threads.
+Delimited parse_delimited(const char* text, std::size_t size, const Plan& plan);
+
+}  // namespace fleet

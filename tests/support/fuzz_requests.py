@@ -93,6 +93,8 @@ def right(method: str, caller: ps_pb2.Caller) -> tuple[Any, list[NDArray[Any]]]:
         header.folder = "saved"
     elif method == "Cut":
         header.cut = CUT
+    elif method == "Take":
+        header.queue, header.total = "files", 100
     return header, tensors
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fleet.data.dataset_factory import DatasetFactory
     from fleet.data.dataset_memory import InMemoryDataset
     from fleet.data.dataset_queue import QueueDataset
+    from fleet.data.from_files import files
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
     from fleet.data.hashing import hash_ids
     from fleet.data.ragged import Ragged
@@ -36,6 +37,7 @@ _HOMES = {
     "Schema": "schema",
     "Shard": "base",
     "criteo": "schema",
+    "files": "from_files",
     "hash_ids": "hashing",
     "shard": "sharding",
 }
@@ -54,6 +56,7 @@ __all__ = [
     "Schema",
     "Shard",
     "criteo",
+    "files",
     "hash_ids",
     "shard",
     "synthetic",

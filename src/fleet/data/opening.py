@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import builtins
-import gzip
 import os
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
+from fleet.data.listing import Paths, list_files
+from fleet.data.unpacking import packing_of, unpacked
+from fleet.data.urls import is_url, local_path, open_url, size_of_url
 from fleet.errors import UsageError
 
-
-def packing_of(path: str) -> str | None:
-    """`.gz` if the name of a file ends so; None: it is plain. A packed file is read from its beginning."""
-    return ".gz" if path.lower().endswith(".gz") else None
+__all__ = ["Paths", "list_files", "open", "open_as_it_is", "packing_of", "size_of"]
 
 
 def open(path: str) -> BinaryIO:
-    """The plain bytes of a file, unpacked if its name ends with .gz."""
+    """The plain bytes of a file: local or behind a URL, unpacked if its name ends with .gz or .zst.
+
+    What is packed can only be read from its beginning to its end; the rest can be read at any place.
+    """
+    source = open_as_it_is(path)
+    if packing_of(path) is None:
+        return source
     try:
-        if packing_of(path) is not None:
-            return cast(BinaryIO, gzip.open(path, "rb"))
+        return unpacked(source, path)
+    except BaseException:
+        source.close()
+        raise
+
+
+def open_as_it_is(path: str) -> BinaryIO:
+    """The bytes that lie there, packed or not."""
+    path = local_path(path)
+    if is_url(path):
+        return open_url(path)
+    try:
         return builtins.open(path, "rb")
     except OSError as error:
         raise _unreadable(path, error) from error
@@ -27,6 +42,9 @@ def open(path: str) -> BinaryIO:
 
 def size_of(path: str) -> int:
     """Bytes of a file as it lies there: of a packed one, its packed bytes."""
+    path = local_path(path)
+    if is_url(path):
+        return size_of_url(path)
     try:
         return os.stat(path).st_size
     except OSError as error:

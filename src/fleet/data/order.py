@@ -13,11 +13,15 @@ def permutation(num_samples: int, seed: int, epoch: int) -> torch.Tensor:
     >>> sorted(permutation(5, seed=7, epoch=0).tolist())
     [0, 1, 2, 3, 4]
     """
-    # Hashed, since with seed + epoch the second epoch of one seed would be the first of the next.
-    digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=4).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(digest))
     dtype = torch.int32 if num_samples < 2**31 else torch.int64  # it is kept for the whole epoch
-    return torch.randperm(num_samples, generator=generator, dtype=dtype)
+    return torch.randperm(num_samples, generator=generator_of(seed, epoch), dtype=dtype)
+
+
+def generator_of(*numbers: int) -> torch.Generator:
+    """Random numbers of their own wherever one of these differs."""
+    # Hashed, since with seed + epoch the second epoch of one seed would be the first of the next.
+    digest = hashlib.blake2b(" ".join(map(str, numbers)).encode(), digest_size=4).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest))
 
 
 def block(num_samples: int, worker: int, num_workers: int) -> tuple[int, int]:

@@ -36,12 +36,17 @@ class StreamShard(Shard):
                 "once; give the function that makes it (batches, not batches()), or use 'drop' or 'join'"
             )
         workers.compare(
-            {"kind of data": self._kind, "uneven": uneven}, "give all of them the same kind of data and settings"
+            {"kind of data": self._kind, "uneven": uneven, **self._agreed()},
+            "give all of them the same kind of data and settings",
         )
         self._forget()
 
     def __len__(self) -> int:
         raise UsageTypeError("a stream of batches has no length; count the batches, or give samples that fleet divides")
+
+    def _agreed(self) -> dict[str, Any]:
+        """What else must be the same on all workers."""
+        return {}
 
     def _forget(self) -> None:
         self._iterator: Iterator[Any] | None = None

@@ -40,9 +40,11 @@ class Workers:
     In a job of one worker nothing is ever sent.
     """
 
-    def __init__(self, job: ReaderFleet) -> None:
+    def __init__(self, job: ReaderFleet, call: str = "fleet.data.shard") -> None:
+        """`call` is what the user has called, for errors."""
         if job.is_server():
-            raise RoleError("fleet.data.shard divides data among workers; this process is a server")
+            raise RoleError(f"{call} divides data among workers; this process is a server")
+        self._call = call
         self.index = job.worker_index()
         self.num = job.worker_num()
         self.is_collective = self.num > 1 and job.is_collective()
@@ -64,7 +66,7 @@ class Workers:
                 holders.setdefault(str(other.get(name, "missing")), []).append(worker)
             if len(holders) > 1:
                 listed = ", ".join(f"{value} on {name_workers(of)}" for value, of in holders.items())
-                raise UsageError(f"fleet.data.shard: {name} is not the same on all workers: {listed}; {remedy}")
+                raise UsageError(f"{self._call}: {name} is not the same on all workers: {listed}; {remedy}")
 
     def ask(self, state: int, topic: str) -> Callable[[], list[int]]:
         """Tell the others a small number; the function that comes back waits for theirs, by worker.

@@ -20,6 +20,7 @@ from fleet.ps.holdings import Holdings, Skip, make_holdings
 from fleet.ps.journal.records import JournalError, Kind, Part, Record
 from fleet.ps.journal.segments import read_segments
 from fleet.ps.journal.snapshots import newest_snapshot, read_snapshot
+from fleet.ps.pieces import read_take
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import JobSpec
 from fleet.ps.state import State
@@ -94,6 +95,7 @@ class Replay:
             Kind.SHRINK: self._shrink,
             Kind.MEET: self._meet,
             Kind.ADOPT: self._adopt,
+            Kind.TAKE: self._take,
         }
 
     def take(self, record: Record) -> None:
@@ -156,6 +158,10 @@ class Replay:
     def _meet(self, record: Record) -> None:
         header = ps_pb2.MeetRequest.Header.FromString(record.parts[0].header)
         self._state.meetings.come(header.name, header.caller.worker, header.text)
+
+    def _take(self, record: Record) -> None:
+        header = ps_pb2.TakeRequest.Header.FromString(record.parts[0].header)
+        self._state.pieces.answer(*read_take(header))
 
     def _adopt(self, record: Record) -> None:
         adopt(self._state, record.parts)

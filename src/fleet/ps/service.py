@@ -27,6 +27,7 @@ from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import Policy
 from fleet.ps.moving import Moving, is_moved_on
 from fleet.ps.patience import is_durable
+from fleet.ps.pieces import read_take
 from fleet.ps.proto import ps_pb2
 from fleet.ps.pushes import Pushes
 from fleet.ps.saves import Moment, Saves
@@ -92,6 +93,7 @@ class Service:
             "Reshard": self._reshard,
             "Load": self._load,
             "Meet": self._meet,
+            "Take": self._take,
             "Shrink": self._shrink,
             "Stats": self._report,
         }
@@ -321,6 +323,17 @@ class Service:
         self.core.refuse_moved()
         self._record_meeting(header)
         return self.state.meetings.answer(header, len(header.others), lambda _: [])
+
+    def _take(self, header: ps_pb2.TakeRequest.Header, _: Tensors) -> Answered:
+        core, caller, pieces = self.core, header.caller, self.state.pieces
+        if (server := core.known(caller).server) != 0:
+            raise UsageError(f"server 0 hands out pieces, and this is server {server}")
+        asked = read_take(header)
+        with core.gate.open(), pieces.lock:
+            self.state.ledger.check(caller.worker, caller.incarnation)  # its next life may have come
+            if pieces.changes(*asked):
+                core.record(Kind.TAKE, [Part(header.SerializeToString())])
+            return ps_pb2.TakeReply.Header(pieces=pieces.answer(*asked)), ()
 
     def _reshard(self, header: ps_pb2.ReshardRequest.Header, _: Tensors) -> Answered:
         if header.phase in (ps_pb2.ReshardRequest.FILL, ps_pb2.ReshardRequest.ADOPT):

@@ -15,6 +15,7 @@ from fleet.ps.holdings import Holdings, Skip, make_holdings, none
 from fleet.ps.ledger import Ledger
 from fleet.ps.meetings import Meetings
 from fleet.ps.patience import is_durable
+from fleet.ps.pieces import PieceQueues
 from fleet.ps.rounds import Rounds
 from fleet.ps.spec import JobSpec
 from fleet.ps.stats import Stats
@@ -40,6 +41,7 @@ class State:
         self.rounds = Rounds(0)
         self.clock = Clock(0, is_common=True)
         self.meetings = Meetings(changed, is_durable=is_durable())
+        self.pieces = PieceQueues()
         self.stats = Stats()
         self.absent_after_ms = 0
         """How long a step waits for a worker before it is done without; 0: until the wait itself ends."""
@@ -119,6 +121,7 @@ class State:
             "rounds": self.rounds.to_json(),
             "clock": self.clock.to_json(),
             "meetings": self.meetings.to_json(),
+            "pieces": self.pieces.to_json(),
             "stats": self.stats.counts(),
         }
 
@@ -134,6 +137,7 @@ class State:
         self.rounds.restore(saved["rounds"])
         self.clock.restore(saved["clock"])
         self.meetings.restore(saved["meetings"])
+        self.pieces.restore(saved["pieces"])
         self.stats.restore(saved["stats"])
         return holdings
 
@@ -146,6 +150,7 @@ class State:
         self.rounds.restore(saved["rounds"])
         self.clock.restore(saved["clock"])
         self.meetings.restore(saved["meetings"])
+        self.pieces.restore(saved["pieces"])
         self.stats.restore(saved["stats"])
 
     def _time_of(self, update: PushedUpdate) -> int:

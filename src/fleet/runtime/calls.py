@@ -118,6 +118,10 @@ class ServerCalls(Questions):
         """
         return self._server_job().worker("fleet.steps_done()").steps_done
 
+    def worker_client(self, what: str) -> Client:
+        """This worker's connections to the servers; NotReadyError, which names `what` needs them, if there are none."""
+        return self._server_job().worker(what).client
+
     def init_server(self, model_dir: str | PathLike[str] | None = None) -> None:
         """Prepare this server; with `model_dir` it begins with a checkpoint of `save_persistables`."""
         self._server_side().begin_with(model_dir)

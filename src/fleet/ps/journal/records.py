@@ -50,6 +50,8 @@ class Kind(IntEnum):
     MEET = 10
     ADOPT = 11
     """What this server has taken over from those of the layout before."""
+    TAKE = 12
+    """A queue was begun, or a piece of it handed to a worker."""
     # Of snapshots only.
     STATE = 20
     DENSE = 21

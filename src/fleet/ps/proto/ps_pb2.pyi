@@ -562,6 +562,50 @@ class MeetReply(_message.Message):
     padding: bytes
     def __init__(self, header: _Optional[_Union[MeetReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
 
+class TakeRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("caller", "queue", "epoch", "round", "number", "first", "total", "extra")
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        QUEUE_FIELD_NUMBER: _ClassVar[int]
+        EPOCH_FIELD_NUMBER: _ClassVar[int]
+        ROUND_FIELD_NUMBER: _ClassVar[int]
+        NUMBER_FIELD_NUMBER: _ClassVar[int]
+        FIRST_FIELD_NUMBER: _ClassVar[int]
+        TOTAL_FIELD_NUMBER: _ClassVar[int]
+        EXTRA_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        queue: str
+        epoch: int
+        round: int
+        number: int
+        first: int
+        total: int
+        extra: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., queue: _Optional[str] = ..., epoch: _Optional[int] = ..., round: _Optional[int] = ..., number: _Optional[int] = ..., first: _Optional[int] = ..., total: _Optional[int] = ..., extra: _Optional[_Iterable[int]] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: TakeRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[TakeRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class TakeReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("pieces",)
+        PIECES_FIELD_NUMBER: _ClassVar[int]
+        pieces: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, pieces: _Optional[_Iterable[int]] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: TakeReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[TakeReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
 class ShrinkRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from fleet.errors import CheckpointError, FleetError, UsageTypeError
@@ -24,6 +25,14 @@ class Stateful(Protocol):
 
     def state_dict(self) -> Any: ...
     def load_state_dict(self, state_dict: Any, /) -> Any: ...
+
+
+@runtime_checkable
+class OfAllWorkers(Protocol):
+    """Data that goes on from the positions of all workers of a run, and so with another number of them."""
+
+    def load_state_dicts(self, state_dicts: Sequence[Any], /) -> Any:
+        """Go on from what `state_dict` gave on every worker of the run that was saved."""
 
 
 class Workers(Protocol):
@@ -143,12 +152,11 @@ class RunObjects:
         def load() -> None:
             where = source.where
             with damage(where):
-                saved = self._saved(source.manifest.shared, own)
-                states = [(name, one, decode(tree, source.tensor, where)) for name, one, tree in saved]
-            for name, one, state in states:
+                loads = list(self._loads(source, own))
+            for name, one, load_one in loads:
                 try:
                     before.append((one, copy.deepcopy(one.state_dict())))
-                    one.load_state_dict(state)
+                    load_one()
                 except Exception as error:
                     raise CheckpointError(f"{where}: {name} does not take its state back: {error!r}") from error
 
@@ -160,11 +168,21 @@ class RunObjects:
                     one.load_state_dict(state)
             raise
 
-    def _saved(self, shared: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[tuple[str, Stateful, Any]]:
-        """Their names, themselves, and what was saved of them."""
+    def _loads(
+        self, source: CheckpointSource, own: Mapping[str, Any]
+    ) -> Iterator[tuple[str, Stateful, Callable[[], Any]]]:
+        """Their names, themselves, and how each is given what was saved of it."""
+        shared = source.manifest.shared
+
+        def state_of(tree: Any) -> Any:
+            return decode(tree, source.tensor, source.where)
+
         for one, tree in zip(self.schedulers, shared["schedulers"], strict=False):
-            yield f"the scheduler {type(one).__name__}", one, tree
-        if self.data is not None:
-            yield "data", self.data, own["data"]
+            yield f"the scheduler {type(one).__name__}", one, partial(one.load_state_dict, state_of(tree))
+        if isinstance(self.data, OfAllWorkers):
+            states = [state_of(worker["data"]) for worker in source.manifest.workers]
+            yield "data", self.data, partial(self.data.load_state_dicts, states)
+        elif self.data is not None:
+            yield "data", self.data, partial(self.data.load_state_dict, state_of(own["data"]))
         for name, one in self.extras.items():
-            yield f"extras[{name!r}]", one, shared["extras"][name]
+            yield f"extras[{name!r}]", one, partial(one.load_state_dict, state_of(shared["extras"][name]))

@@ -1,0 +1,243 @@
+"""Who reads which piece of an epoch, decided as it goes: whoever is free takes the next, so fast workers read more.
+
+A reader (`fleet.data.files(queue=True)`) cuts its files into pieces, and gives each a number: its place in the order of
+the epoch. A `PieceSource` hands out those numbers, each to one worker. `piece_source` chooses where they come from: the
+first server of a job with servers, the store of torch's process group in a collective job, a counter where there is one
+worker.
+
+`take` is called from the thread that reads ahead, so the thread that trains never waits for it. How late an epoch can
+end is bounded by what the slowest worker has in hand when the queue is empty: the piece it trains on and those it has
+read ahead. With pieces that take the slowest worker a hundredth of the epoch, one ahead, that is two hundredths.
+
+In sync mode and in collective jobs every step waits for the slowest worker anyway: there a queue evens out pieces of
+different sizes, and machines of different speed only with `uneven="join"`, at the end. It is for the other modes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fleet.errors import CommunicationError, NotReadyError, NotSupportedError
+from fleet.ps.patience import rpc_timeout_s
+from fleet.ps.pieces import Extent
+from fleet.ps.proto import ps_pb2
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
+
+    from fleet.ps.client import Client
+    from fleet.ps.progress import Progress
+
+NUM_EPOCHS = 4
+"""How many epochs a source remembers: a reader is in one, and may be ahead in the next."""
+WHAT = "fleet.data.files(queue=True)"
+
+
+class PieceSource(Protocol):
+    """Hands out the pieces of epochs, each to one worker. Safe to use from any thread.
+
+    The position of a worker needs, of each epoch it has begun, how many takes lie behind it and how far it has read the
+    pieces of those takes. Its next life begins the epoch with that number as `taken`, and gets what the former one took
+    after that, before anything new.
+
+    A checkpoint from which other workers go on needs more: which pieces each worker has read to their end. Workers note
+    their positions at different moments, and a piece that one takes between two of them is in nobody's position. So
+    what is left is everything but what is done, which of each worker is `own(epoch)` less what it still reads. It is
+    not everything beyond the highest piece that somebody knows.
+    """
+
+    def begin(self, epoch: int, first: int, total: int, extra: Sequence[int], taken: int = 0) -> None:
+        """Hand out the pieces of `extra` (before `first`, ascending), then `first` to `total` - 1.
+
+        All workers call it with the same values before they take, once for each time that they read the epoch: a second
+        time means that the script has gone back, and all pieces are handed out again. `taken`: how many takes of this
+        epoch a former life of this worker has behind its position; then the values of the first to begin it count.
+        """
+
+    def take(self, epoch: int) -> int | None:
+        """The next piece for this worker; None when all are handed out, and from then on."""
+
+    def own(self, epoch: int) -> list[int]:
+        """What this worker was handed of an epoch, in the order of its takes, those of former lives included."""
+
+
+class QueueFleet(Protocol):
+    """The part of `fleet.api.Fleet` that a queue asks."""
+
+    @property
+    def progress(self) -> Progress | None: ...
+    def worker_index(self) -> int: ...
+    def worker_num(self) -> int: ...
+    def is_collective(self) -> bool: ...
+    def worker_client(self, what: str) -> Client: ...
+
+
+def piece_source(job: QueueFleet, name: str) -> PieceSource:
+    """Where the pieces of one reader come from. Each reader has a name of its own, the same on all workers."""
+    if job.is_collective() and job.worker_num() > 1:
+        return StorePieces(_default_store(), name)
+    if job.worker_num() == 1 and job.progress is None:
+        return LocalPieces()
+    return ServerPieces(lambda: job.worker_client(WHAT), name)
+
+
+@dataclass
+class _Reading:
+    """One reading of an epoch by this worker."""
+
+    round: int
+    """How often it was begun before."""
+    extent: Extent
+    own: list[int] = field(default_factory=list)
+    """What this worker was handed."""
+    num_taken: int = 0
+    """How many of those were taken in this life, or lie behind its position."""
+    is_over: bool = False
+
+
+class _Pieces:
+    """What all sources have in common: takes one at a time, and a memory of what they were answered."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._readings: dict[int, _Reading] = {}
+        self._num_begun: dict[int, int] = {}
+
+    def begin(self, epoch: int, first: int, total: int, extra: Sequence[int], taken: int = 0) -> None:
+        """See `PieceSource`."""
+        extent = Extent(first, total, tuple(extra))
+        extent.check()
+        with self._lock:
+            reading = _Reading(self._num_begun.get(epoch, 0), extent, is_over=not taken and not len(extent))
+            if not reading.is_over:
+                reading.own = self._begun(epoch, reading, taken)
+            if taken > len(reading.own):
+                raise CommunicationError(
+                    f"this worker's position has {taken} pieces of epoch {epoch} behind it, but it was handed "
+                    f"{len(reading.own)}: the position is of another run of the job. Start it again from a checkpoint"
+                )
+            reading.num_taken = taken
+            self._readings[epoch] = reading
+            self._num_begun[epoch] = reading.round + 1
+            for old in sorted(self._readings)[:-NUM_EPOCHS]:
+                del self._readings[old]
+
+    def take(self, epoch: int) -> int | None:
+        """See `PieceSource`."""
+        with self._lock:
+            reading = self._reading(epoch)
+            if reading.num_taken == len(reading.own) and not reading.is_over:
+                piece = self._next(epoch, reading)
+                if piece is None:
+                    reading.is_over = True
+                else:
+                    reading.own.append(piece)
+            if reading.num_taken == len(reading.own):
+                return None
+            reading.num_taken += 1
+            return reading.own[reading.num_taken - 1]
+
+    def own(self, epoch: int) -> list[int]:
+        """See `PieceSource`."""
+        with self._lock:
+            return list(self._reading(epoch).own)
+
+    def _reading(self, epoch: int) -> _Reading:
+        if epoch not in self._readings:
+            raise NotReadyError(f"epoch {epoch} of a queue was not begun, or is long over")
+        return self._readings[epoch]
+
+    def _begun(self, epoch: int, reading: _Reading, taken: int) -> list[int]:
+        """What former lives of this worker were handed."""
+        raise NotImplementedError
+
+    def _next(self, epoch: int, reading: _Reading) -> int | None:
+        """A piece that was not handed out before."""
+        raise NotImplementedError
+
+
+class LocalPieces(_Pieces):
+    """For one worker, which takes them all, in order."""
+
+    def _begun(self, epoch: int, reading: _Reading, taken: int) -> list[int]:  # noqa: ARG002
+        return [reading.extent.piece(place) for place in range(min(taken, len(reading.extent)))]
+
+    def _next(self, epoch: int, reading: _Reading) -> int | None:  # noqa: ARG002
+        place = len(reading.own)
+        return reading.extent.piece(place) if place < len(reading.extent) else None
+
+
+class ServerPieces(_Pieces):
+    """From the first server of a job: see `fleet.ps.pieces`."""
+
+    def __init__(self, client: Callable[[], Client], name: str) -> None:
+        super().__init__()
+        self._client = client
+        self._name = name
+
+    def _begun(self, epoch: int, reading: _Reading, taken: int) -> list[int]:
+        return self._ask(epoch, reading, 0, Extent(0, 0) if taken else reading.extent)
+
+    def _next(self, epoch: int, reading: _Reading) -> int | None:
+        pieces = self._ask(epoch, reading, len(reading.own) + 1)
+        return pieces[0] if pieces else None
+
+    def _ask(self, epoch: int, reading: _Reading, number: int, extent: Extent = Extent(0, 0)) -> list[int]:  # noqa: B008
+        client = self._client()
+
+        def header() -> ps_pb2.TakeRequest.Header:
+            return ps_pb2.TakeRequest.Header(
+                caller=client.caller(0),
+                queue=self._name,
+                epoch=epoch,
+                round=reading.round,
+                number=number,
+                first=extent.first,
+                total=extent.total,
+                extra=extent.extra,
+            )
+
+        try:
+            reply, _ = client.ask_first("Take", header, rpc_timeout_s(), rpc_timeout_s())
+        except CommunicationError as error:
+            error.args = (f"worker {client.worker} asked for a piece of epoch {epoch}: {error}",)
+            raise
+        assert isinstance(reply, ps_pb2.TakeReply.Header)
+        return list(reply.pieces)
+
+
+class StorePieces(_Pieces):
+    """From a counter in the store of a collective job, whose workers begin and end together.
+
+    A worker that is lost ends the job, which goes on from a checkpoint: no take is ever repeated. The counter of an
+    epoch stays in the store as long as the job.
+    """
+
+    def __init__(self, store: dist.Store, name: str) -> None:
+        super().__init__()
+        self._store = store
+        self._name = name
+
+    def _begun(self, epoch: int, reading: _Reading, taken: int) -> list[int]:  # noqa: ARG002
+        if taken:
+            raise NotSupportedError("a worker of a collective job is not started again alone; load a checkpoint")
+        return []
+
+    def _next(self, epoch: int, reading: _Reading) -> int | None:
+        key = f"fleet-queue/{self._name}/{epoch}/{reading.round}"
+        try:
+            place = self._store.add(key, 1) - 1
+        except RuntimeError as error:  # torch's, whose first line says what happened
+            first = str(error).splitlines()[0]
+            raise CommunicationError(f"no piece of epoch {epoch} from the job's store: {first}") from error
+        return reading.extent.piece(place) if place < len(reading.extent) else None
+
+
+def _default_store() -> Any:
+    """The store of torch's default process group."""
+    import torch.distributed as dist
+
+    return dist.distributed_c10d._get_default_store()

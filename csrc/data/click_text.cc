@@ -1,10 +1,10 @@
 #include "data/click_text.h"
 
 #include <charconv>
-#include <cmath>
 #include <string>
 
 #include "data/clicks.h"
+#include "data/field.h"
 #include "data/hash_text.h"
 
 namespace fleet {
@@ -32,10 +32,7 @@ std::uint64_t click_slot_seed(std::size_t slot) {
   return slot_seed(name.data(), name.size());
 }
 
-float dense_number(std::int32_t number) {
-  const double size = std::log1p(std::fabs(static_cast<double>(number)));
-  return static_cast<float>(number < 0 ? -size : size);
-}
+float dense_number(std::int32_t number) { return Logarithm::of(number); }
 
 std::string Clicks::text(std::uint64_t first, std::size_t count) const {
   std::string made(count * kMostLine, '\0');

@@ -53,10 +53,10 @@ struct Pair {
   std::size_t left, right;
   double tells;
 };
-constexpr std::array<Pair, 4> kPairs = {{{5, 13, 0.35}, {8, 16, 0.35}, {19, 22, 0.35}, {4, 24, 0.35}}};
+constexpr std::array<Pair, 4> kPairs = {{{5, 13, 0.30}, {8, 16, 0.30}, {19, 22, 0.30}, {4, 24, 0.30}}};
 
-constexpr double kFrequent = 50, kFrequentTogether = 10;  // a weight is half of what it was at such a rank
-constexpr double kSumSpread = 1.5;                         // standard deviation of the sum, for a signal of 1
+constexpr double kFrequent = 30, kFrequentTogether = 10;  // a weight is half of what it was at such a rank
+constexpr double kSumSpread = 1.5;                        // standard deviation of the sum, for a signal of 1
 constexpr double kMostSum = 15;
 constexpr std::size_t kCalibration = 8192;  // samples that choose scale and constant
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,50 @@ def test_old_segments_go_and_the_present_one_stays(tmp_path: Path, monkeypatch: 
     assert [one[0] for one in read(tmp_path, after=lsns[7])] == lsns[8:]
     with pytest.raises(JournalError, match="a file between them is missing"):
         read(tmp_path, after=0)
+
+
+def test_an_interval_begins_early_with_every_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[int, int, int]] = []
+    told = threading.Condition()
+
+    def begin(file: int, first: int, size: int) -> None:
+        with told:
+            begun.append((os.fstat(file).st_ino, first, first + size))
+            told.notify_all()
+
+    def num_begun() -> int:
+        return sum(last - first for _, first, last in begun)
+
+    monkeypatch.setattr(writer_module, "begin_write_out", begin)
+    monkeypatch.setattr(writer_module, "WRITE_OUT_S", 0.001)
+    monkeypatch.setattr(writer_module, "SEGMENT_BYTES", 2000)
+    journal = Journal(tmp_path, "INTERVAL", 0, OWNER)
+    try:
+        for number in range(40):
+            journal.append(Kind.PUSH, [part(number)])
+            with told:
+                assert told.wait_for(lambda: num_begun() >= journal.num_bytes, 30), "the disk was not told to begin"
+    finally:
+        journal.close()
+    assert len({one for one, _, _ in begun}) == len(segments_in(tmp_path)) > 1
+    for _, path in segments_in(tmp_path):
+        ranges = [(first, last) for one, first, last in begun if one == path.stat().st_ino]
+        assert ranges[0][0] == 0
+        assert ranges[-1][1] == path.stat().st_size
+        assert all(before[1] == after[0] for before, after in pairwise(ranges))
+
+
+def test_an_interval_reserves_room_and_gives_back_what_it_did_not_need(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "INTERVAL", 0, OWNER)
+    journal.append(Kind.PUSH, [part(3)])
+    (_, path) = segments_in(tmp_path)[0]
+    reserved = path.stat()
+    journal.close()
+    if reserved.st_blocks * 512 < writer_module.SEGMENT_BYTES:
+        pytest.skip("this file system reserves nothing")
+    assert reserved.st_size < 1000
+    assert path.stat().st_blocks * 512 < 1 << 20
+    assert [one[0] for one in read(tmp_path)] == [2]
 
 
 def test_appends_from_many_threads_are_all_there(tmp_path: Path) -> None:

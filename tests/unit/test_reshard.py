@@ -73,6 +73,12 @@ def push(service: Service, sequence: int, keys: Any) -> Any:
     return service.handle("Push", header, [*one, *one])[0]
 
 
+def take(service: Service, number: int, **more: Any) -> list[int]:
+    header = ps_pb2.TakeRequest.Header(caller=caller(), queue="files", number=number, **more)
+    reply: Any = service.handle("Take", header, ())[0]
+    return list(reply.pieces)
+
+
 def ask(service: Service, phase: Phase, **more: Any) -> Any:
     header = ps_pb2.ReshardRequest.Header(caller=caller(), layout=1, phase=phase, timeout_ms=20_000, **more)
     reply: Any = service.handle("Reshard", header, ())[0]
@@ -113,8 +119,10 @@ def test_everything_moves_and_what_changed_meanwhile_moves_last(
     layouts: Layouts, old: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert layouts.ask(2) == 1
+    assert [take(old, number, total=3) for number in (0, 1)] == [[], [0]]
     new = new_servers(layouts, monkeypatch)
     assert ask(old, Phase.COPY).rows == 100
+    assert take(old, 2) == [1]
     push(old, 2, range(50, 150))  # training goes on
     fill(new)
     assert counts(new) == dict.fromkeys(range(100), 1.0)
@@ -133,6 +141,9 @@ def test_everything_moves_and_what_changed_meanwhile_moves_last(
     wanted = dict.fromkeys(range(150), 1.0) | dict.fromkeys(range(50, 100), 2.0) | {7: 2.0}
     for table in range(2):
         assert counts(new, table) == wanted
+    with pytest.raises(MovedError):
+        take(old, 2)
+    assert [take(new[0], number) for number in (2, 3, 4)] == [[1], [2], []]  # also the one whose answer may be lost
     # What a new server knows, it knows also if it dies now.
     for index, service in enumerate(new):
         assert service.state.ledger.taken(0) == Taken(1, 3, frozenset())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from fleet.data.urls import fixed_part, is_url, list_url, local_path
 from fleet.errors import UsageError, UsageTypeError
@@ -21,7 +22,7 @@ def list_files(paths: Paths) -> list[tuple[str, int]]:
     Of folders, and of what a glob matches, names are passed over that begin with `.` or `_`, as `_SUCCESS` does, or end
     as a file does that is still being written. A folder inside a folder is not entered; `folder/**` enters it.
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) else paths
+    given: Any = [paths] if isinstance(paths, str | os.PathLike) else paths
     if isinstance(given, bytes) or not isinstance(given, Sequence):
         raise UsageTypeError(f"files are named by a path, a glob, a folder, a URL or a list of those, got {given!r}")
     if not given:

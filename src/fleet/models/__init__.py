@@ -13,37 +13,74 @@ from fleet._lazy import lazily
 
 if TYPE_CHECKING:
     from fleet.models.base import Recommender
+    from fleet.models.dcn import DCN
+    from fleet.models.deepfm import DeepFM
     from fleet.models.dien import DIEN
     from fleet.models.din import DIN
+    from fleet.models.dlrm import DLRM
     from fleet.models.dnn import DNN
+    from fleet.models.esmm import ESMM
+    from fleet.models.features import Features, Tabular
+    from fleet.models.finalnet import FinalNet
     from fleet.models.hstu import HSTU
+    from fleet.models.mmoe import MMoE
+    from fleet.models.ple import PLE
+    from fleet.models.registry import NAMES, build
     from fleet.models.sasrec import SASRec
     from fleet.models.simnet_bow import SimNetBOW
     from fleet.models.two_tower import TwoTower
+    from fleet.models.wide_deep import WideDeep
     from fleet.models.word2vec import Word2Vec
+    from fleet.models.xdeepfm import XDeepFM
 
 _HOMES = {
-    "Word2Vec": "word2vec",
-    "TwoTower": "two_tower",
-    "SimNetBOW": "simnet_bow",
-    "SASRec": "sasrec",
-    "HSTU": "hstu",
-    "DIN": "din",
+    "DCN": "dcn",
     "DIEN": "dien",
+    "DIN": "din",
+    "DLRM": "dlrm",
     "DNN": "dnn",
+    "DeepFM": "deepfm",
+    "ESMM": "esmm",
+    "Features": "features",
+    "FinalNet": "finalnet",
+    "HSTU": "hstu",
+    "MMoE": "mmoe",
+    "NAMES": "registry",
+    "PLE": "ple",
     "Recommender": "base",
+    "SASRec": "sasrec",
+    "SimNetBOW": "simnet_bow",
+    "Tabular": "features",
+    "TwoTower": "two_tower",
+    "WideDeep": "wide_deep",
+    "Word2Vec": "word2vec",
+    "XDeepFM": "xdeepfm",
+    "build": "registry",
 }
 
 __all__ = [
+    "DCN",
     "DIEN",
     "DIN",
+    "DLRM",
     "DNN",
+    "ESMM",
     "HSTU",
+    "NAMES",
+    "PLE",
+    "DeepFM",
+    "Features",
+    "FinalNet",
+    "MMoE",
     "Recommender",
     "SASRec",
     "SimNetBOW",
+    "Tabular",
     "TwoTower",
+    "WideDeep",
     "Word2Vec",
+    "XDeepFM",
+    "build",
 ]
 
 __getattr__, __dir__ = lazily(__name__, __all__, _HOMES)

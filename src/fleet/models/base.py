@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from fleet.errors import UsageError
+
 Outputs = torch.Tensor
 """What `forward` gives: logits [B], or [B, labels] of a model with several."""
 
@@ -45,11 +47,27 @@ class Recommender(nn.Module):
         return batch.ids
 
     def loss(self, outputs: Outputs, batch: Examples) -> torch.Tensor:
-        """The loss of what `forward` gave, a mean over the batch."""
-        label = batch.label.to(outputs.device)
-        weight = None if batch.weight is None else batch.weight.to(outputs.device)
-        return functional.binary_cross_entropy_with_logits(outputs, label, weight)
+        """The loss of what `forward` gave: a mean over the batch, and with several labels their sum."""
+        return log_loss(outputs, batch)
 
     def scores(self, outputs: Outputs) -> torch.Tensor:
         """What metrics are computed of: probabilities."""
         return torch.sigmoid(outputs)
+
+
+def log_loss(logits: torch.Tensor, batch: Examples, target: torch.Tensor | None = None) -> torch.Tensor:
+    """Cross entropy of logits [B] or [B, labels] with the labels (or with `target`, of that shape), weighted.
+
+    Summed over labels and averaged over samples: the sum of the weights does not matter, so that the mean over equal
+    parts of a batch is that of the batch.
+    """
+    target = batch.label if target is None else target
+    if target.shape != logits.shape:
+        raise UsageError(
+            f"the batch has labels of shape {list(target.shape)}, and the model predicts {list(logits.shape)}; name as "
+            "many label columns in the schema as the model has tasks"
+        )
+    losses = functional.binary_cross_entropy_with_logits(logits, target.to(logits), reduction="none")
+    if losses.dim() == 2:
+        losses = losses.sum(1)
+    return (losses if batch.weight is None else losses * batch.weight.to(losses)).mean()

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from fleet.models.base import Examples, Outputs, Recommender
+from fleet.models.base import Examples, Outputs
+from fleet.models.features import Tabular, beside
 from fleet.models.layers import mlp
-from fleet.nn import Embedding
 from fleet.ps.spec import RuleSpec
 
 
-class DNN(Recommender):
+class DNN(Tabular):
     """One row of `dim` for each category, and `num_dense` numbers, through `hidden` layers."""
 
     def __init__(
@@ -23,13 +23,11 @@ class DNN(Recommender):
         hidden: Sequence[int] = (400, 400, 400),
         dropout: float = 0.0,
         rule: RuleSpec | None = None,
+        bags: Sequence[str] = (),
     ) -> None:
-        super().__init__()
-        self.rows = Embedding(dim, "rows", rule=rule)
-        self.layers = mlp(num_dense + num_slots * dim, hidden, 1, dropout=dropout)
+        super().__init__(num_dense, num_slots, dim, rule, bags)
+        self.layers = mlp(self.features.width, hidden, 1, dropout=dropout)
 
     def forward(self, batch: Examples) -> Outputs:
-        rows = self.rows(batch.ids)  # [B, slots, dim]
-        dense = batch.dense.to(rows.device)
-        logits: torch.Tensor = self.layers(torch.cat([dense, rows.flatten(1)], dim=1))
+        logits: torch.Tensor = self.layers(beside(*self.features(batch)))
         return logits.squeeze(1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,32 @@ def write_all(file: int, buffers: Sequence[Any]) -> None:
         left = left[done:]
         if written:
             left[0] = memoryview(left[0])[written:]
+
+
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
+_WRITE = 2  # SYNC_FILE_RANGE_WRITE
+
+
+def reserve(file: int, size: int) -> None:
+    """Have the file system find room for `size` bytes now, not write by write; where it cannot, nothing changes."""
+    if (allocate := _of_libc("fallocate", ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)) is not None:
+        allocate(file, _KEEP_SIZE, 0, size)
+
+
+def begin_write_out(file: int, first: int, size: int) -> None:
+    """Let the disk begin with bytes that were written, without waiting for it: a hint, and no promise."""
+    kinds = ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint
+    if (begin := _of_libc("sync_file_range", *kinds)) is not None:
+        begin(file, first, size, _WRITE)
+
+
+@cache
+def _of_libc(name: str, *kinds: Any) -> Any:
+    """A function of the C library that Python does not have; None where there is none of this name."""
+    function = getattr(ctypes.CDLL(None), name, None)
+    if function is not None:
+        function.argtypes = kinds
+    return function
 
 
 def view_of(path: Path) -> memoryview:

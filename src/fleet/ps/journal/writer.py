@@ -12,19 +12,22 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 from fleet.errors import CommunicationError
-from fleet.ps.journal.files import segment_path, segments_in, sync_folder, write_all
+from fleet.ps.journal.files import begin_write_out, reserve, segment_path, segments_in, sync_folder, write_all
 from fleet.ps.journal.records import Body, Kind, Part, encode_body, with_head
 
 Policy = Literal["OS", "INTERVAL", "ALWAYS"]
 
 SEGMENT_BYTES = 64 << 20
 INTERVAL_S = 1.0
+WRITE_OUT_S = 0.05
+"""How often the disk is told to begin with what is new, so that little is left when it must have everything."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +64,7 @@ class Journal:
         self._synced = last_lsn
         self._file = -1
         self._size = 0
+        self._num_segments = 0
         self.num_bytes = 0
         """Written since the journal was opened."""
         self._failure: str | None = None
@@ -117,6 +121,7 @@ class Journal:
         with self._syncing, self._writing:
             if self._file >= 0:
                 with contextlib.suppress(OSError):
+                    os.ftruncate(self._file, self._size)
                     os.fdatasync(self._file)
                 os.close(self._file)
                 self._file = -1
@@ -168,14 +173,19 @@ class Journal:
         former, size = self._file, self._size
         self._file, self._size = file, 0
         try:
+            if self._policy == "INTERVAL":
+                reserve(file, SEGMENT_BYTES)
             self._write(Kind.SEGMENT, encode_body([Part(self._owner)]))
         except CommunicationError:
             os.close(file)
             path.unlink(missing_ok=True)
             self._file, self._size = former, size
             raise
+        self._num_segments += 1
         if former >= 0:
             try:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(former, size)  # gives back the room that it did not need
                 if self._policy != "OS":
                     self._sync_file(former)
                     sync_folder(self.folder)
@@ -206,9 +216,29 @@ class Journal:
             raise self._cannot(self._failure) from None
 
     def _sync_now_and_then(self) -> None:
-        while not self._is_closed.wait(INTERVAL_S):
+        """Every second the disk must have everything; in between it begins early, or pushes would wait for a rush."""
+        begun, next_at = (0, 0), time.monotonic() + INTERVAL_S
+        while not self._is_closed.wait(WRITE_OUT_S):
+            begun = self._begin_write_out(*begun)
+            if time.monotonic() < next_at:
+                continue
             try:
                 self._sync(self._lsn)
             except CommunicationError as error:  # the next append says it too
                 _log.error("%s", error)
                 return
+            next_at = time.monotonic() + INTERVAL_S
+
+    def _begin_write_out(self, segment: int, done: int) -> tuple[int, int]:
+        """Begin with what was written after byte `done` of a segment; which segment it is now, and how far."""
+        with self._writing:
+            if self._file < 0:
+                return segment, done
+            file, size, current = os.dup(self._file), self._size, self._num_segments
+        try:
+            first = done if current == segment else 0
+            if size > first:
+                begin_write_out(file, first, size - first)
+        finally:
+            os.close(file)
+        return current, size

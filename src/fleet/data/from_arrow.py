@@ -1,0 +1,143 @@
+"""Tables of Arrow as records of a schema. Rows that cannot be used are left out and noted, as bad lines of text are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fleet.data.arrow_values import Values, bags, floats, ids
+from fleet.data.bad_rows import BadRows
+from fleet.data.blocks import Problems
+from fleet.data.records import Column, Records
+from fleet.data.schema import Category, Number, Schema
+
+FloatMatrix = npt.NDArray[np.float32]
+
+
+def records_of(table: Any, schema: Schema, path: str, first_row: Callable[[], int], problems: Problems) -> Records:
+    """The rows of a table, which has the columns of the schema. `first_row` is asked where a row must be named."""
+    num = table.num_rows
+    bad = BadRows(num)
+    columns = []
+    for slot in schema.layout:
+        if slot.name == "label":
+            columns.append(_dense([_required("label", name) for name in schema.labels], table, bad))
+        elif slot.name == "weight":
+            columns.append(_dense([_required("weight", str(schema.weight))], table, bad))
+        elif slot.name == "dense":
+            columns.append(_dense([_optional(one) for one in schema.all_numbers], table, bad))
+        elif slot.name == "ids":
+            columns.append(_ids(schema.single, table, bad))
+    columns += [_bag(one, table, bad) for one in schema.several]
+    records = Records(schema.layout, columns, num)
+    kept = bad.finish(path, first_row, problems)
+    return records if kept is None else records.take(kept)
+
+
+Fill = tuple[str, str, Callable[[npt.NDArray[Any], npt.NDArray[np.float32]], None]]
+"""What a column is, its name, and what writes its numbers, with NaN for gaps, into a column of a matrix."""
+
+
+def _required(role: str, name: str) -> Fill:
+    def fill(found: npt.NDArray[Any], out: npt.NDArray[np.float32]) -> None:
+        out[:] = found
+
+    return role, name, fill
+
+
+def _optional(one: Number) -> Fill:
+    def fill(found: npt.NDArray[Any], out: npt.NDArray[np.float32]) -> None:
+        gaps = np.isnan(found) if found.dtype.kind == "f" else None
+        if one.log:
+            wide = found.astype(np.float64)
+            found = np.copysign(np.log1p(np.abs(wide)), wide)
+        out[:] = found
+        if gaps is not None:
+            out[gaps] = one.missing
+
+    return "column", one.name, fill
+
+
+def _dense(fills: list[Fill], table: Any, bad: BadRows) -> Column:
+    matrix = np.empty((table.num_rows, len(fills)), dtype=np.float32)
+    for place, (role, name, fill) in enumerate(fills):
+        for first, array in _chunks(table, name):
+            found, out = floats(array), matrix[first : first + len(array), place]
+            with np.errstate(over="ignore"):
+                fill(found, out)
+            if not (is_good := np.isfinite(out)).all():
+                wrong = np.flatnonzero(~is_good)
+                bad.add(wrong + first, _no_float(role, name, found[wrong]))
+    return Column(matrix, None)
+
+
+def _no_float(role: str, name: str, found: npt.NDArray[Any]) -> Callable[[int], str]:
+    def what(place: int) -> str:
+        value = found[place]
+        if np.isnan(value):
+            return f"{role} {name!r} is empty"
+        return f"{role} {name!r} has {value}, which float32 cannot hold"
+
+    return what
+
+
+def _ids(categories: tuple[Category, ...], table: Any, bad: BadRows) -> Column:
+    matrix = np.empty((table.num_rows, len(categories)), dtype=np.int64)
+    for place, one in enumerate(categories):
+        for first, array in _chunks(table, one.name):
+            found = ids(array, one)
+            matrix[first : first + len(array), place] = found.ids
+            _note(found, None, one, array, first, bad)
+    return Column(matrix, None)
+
+
+def _bag(one: Category, table: Any, bad: BadRows) -> Column:
+    values, ends = [np.empty(0, dtype=np.int64)], [np.zeros(1, dtype=np.int64)]
+    count = 0
+    for first, array in _chunks(table, one.name):
+        found, offsets = bags(array, one)
+        _note(found, offsets, one, array, first, bad)
+        values.append(found.ids)
+        ends.append(offsets[1:] + count)
+        count += len(found.ids)
+    every, offsets = np.concatenate(values), np.concatenate(ends)
+    if one.length is None:
+        return Column(every, offsets)
+    return Column(_matrix(every, offsets, one.length, one.padding), None)
+
+
+def _matrix(values: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], length: int, padding: int) -> Any:
+    """The last `length` values of each bag, filled up."""
+    counts = np.minimum(np.diff(offsets), length)
+    matrix = np.full((len(counts), length), padding, dtype=np.int64)
+    steps = np.arange(length)
+    is_filled = steps < counts[:, None]
+    matrix[is_filled] = values[((offsets[1:] - counts)[:, None] + steps)[is_filled]]
+    return matrix
+
+
+def _note(found: Values, offsets: Any, one: Category, array: Any, first: int, bad: BadRows) -> None:
+    if found.wrong is None or not found.wrong.any():
+        return
+    places = np.flatnonzero(found.wrong)
+    rows = places if offsets is None else np.unique(np.searchsorted(offsets, places, side="right") - 1)
+    needs = "number" if one.bounds is not None else "int64"
+
+    def what(place: int) -> str:
+        value = array[int(rows[place])].as_py()
+        shown = str(value) if len(str(value)) <= 40 else f"{str(value)[:40]}.."
+        kind = f"which is no {needs}" if offsets is None else f"which are not all {needs}s"
+        return f"column {one.name!r} has {shown}, {kind}"
+
+    bad.add(rows + first, what)
+
+
+def _chunks(table: Any, name: str) -> Iterator[tuple[int, Any]]:
+    """The arrays of a column, each with its first row."""
+    first = 0
+    for array in table.column(name).chunks:
+        yield first, array
+        first += len(array)

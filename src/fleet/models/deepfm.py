@@ -1,0 +1,40 @@
+"""DeepFM (Guo et al., 2017): a factorisation machine and a DNN over the same rows, added up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from fleet.models.base import Examples, Outputs
+from fleet.models.features import Tabular
+from fleet.models.layers import NumberFields, mlp, sum_of_pairs
+from fleet.ps.spec import RuleSpec
+
+
+class DeepFM(Tabular):
+    """First order, pairs of fields, and a DNN; every number is a field too.
+
+    A row has `1 + dim` floats, and the first is the first-order weight: one lookup serves all three parts.
+    """
+
+    def __init__(
+        self,
+        num_dense: int,
+        num_slots: int,
+        dim: int = 16,
+        hidden: Sequence[int] = (400, 400, 400),
+        dropout: float = 0.0,
+        rule: RuleSpec | None = None,
+        bags: Sequence[str] = (),
+    ) -> None:
+        super().__init__(num_dense, num_slots, dim, rule, bags, first_order=True)
+        self.numbers = NumberFields(num_dense, 1 + dim)
+        self.deep = mlp((num_dense + self.features.num_fields) * dim, hidden, 1, dropout=dropout)
+
+    def forward(self, batch: Examples) -> Outputs:
+        dense, rows = self.features(batch)
+        both = torch.cat([self.numbers(dense), rows], dim=1)
+        weights, fields = both[..., 0], both[..., 1:]
+        deep: torch.Tensor = self.deep(fields.flatten(1))
+        return weights.sum(1) + sum_of_pairs(fields) + deep.squeeze(1)

@@ -1,0 +1,49 @@
+"""Models by name, for scripts that take one as an option.
+
+net = fleet.models.build("deepfm", num_dense=13, num_slots=26)
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+from inspect import signature
+from typing import Any
+
+from fleet.errors import UsageError, UsageTypeError
+from fleet.models.base import Recommender
+
+# name: (file, class, what it is)
+_MODELS = {
+    "dnn": ("dnn", "DNN", "rows and numbers through a few layers"),
+    "wide_deep": ("wide_deep", "WideDeep", "a linear model and a DNN"),
+    "deepfm": ("deepfm", "DeepFM", "a factorisation machine and a DNN"),
+    "xdeepfm": ("xdeepfm", "XDeepFM", "explicit interactions (CIN), a linear model and a DNN"),
+    "dcn": ("dcn", "DCN", "DCNv2: cross layers and a DNN"),
+    "dlrm": ("dlrm", "DLRM", "dot products of all pairs of rows"),
+    "finalnet": ("finalnet", "FinalNet", "factorised layers in two streams"),
+    "mmoe": ("mmoe", "MMoE", "several tasks: shared experts, a gate for each task"),
+    "ple": ("ple", "PLE", "several tasks: shared experts and experts of each task, in levels"),
+    "esmm": ("esmm", "ESMM", "clicks and conversions over everything that was shown"),
+}
+
+NAMES = {name: about for name, (_, _, about) in _MODELS.items()}
+"""What `build` knows, with a line about each."""
+
+
+def build(name: str, **settings: Any) -> Recommender:
+    """The model of that name, made with `settings`: the arguments of its class."""
+    if name not in _MODELS:
+        near = get_close_matches(str(name), _MODELS, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_MODELS)}"
+        raise UsageError(f"no model is called {name!r}; {hint}")
+    file, title, _ = _MODELS[name]
+    cls = getattr(import_module(f"fleet.models.{file}"), title)
+    known = signature(cls).parameters
+    if wrong := [one for one in settings if one not in known]:
+        raise UsageTypeError(f"model {name!r} has no setting {wrong[0]!r}; it has {', '.join(known)}")
+    needed = [one for one, its in known.items() if its.default is its.empty and one not in settings]
+    if needed:
+        raise UsageTypeError(f"model {name!r} needs {', '.join(needed)}")
+    model: Recommender = cls(**settings)
+    return model

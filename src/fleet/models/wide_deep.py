@@ -1,0 +1,41 @@
+"""Wide & Deep (Cheng et al., 2016): a linear model, which remembers, and a deep one, which generalises, added up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from fleet.models.base import Examples, Outputs
+from fleet.models.features import Tabular, beside
+from fleet.models.layers import NumberFields, mlp
+from fleet.ps.spec import RuleSpec
+
+
+class WideDeep(Tabular):
+    """A weight for each category and number, plus a DNN over rows of `dim`.
+
+    A row has `1 + dim` floats, and the first is the weight: one lookup serves both parts. Crossed columns, which the
+    wide part lives on, are categories of the schema like any other.
+    """
+
+    def __init__(
+        self,
+        num_dense: int,
+        num_slots: int,
+        dim: int = 16,
+        hidden: Sequence[int] = (400, 400, 400),
+        dropout: float = 0.0,
+        rule: RuleSpec | None = None,
+        bags: Sequence[str] = (),
+    ) -> None:
+        super().__init__(num_dense, num_slots, dim, rule, bags, first_order=True)
+        self.numbers = NumberFields(num_dense, 1)
+        self.deep = mlp(num_dense + self.features.num_fields * dim, hidden, 1, dropout=dropout)
+
+    def forward(self, batch: Examples) -> Outputs:
+        dense, rows = self.features(batch)
+        weights, rows = rows[..., :1], rows[..., 1:]
+        wide = torch.cat([self.numbers(dense), weights], dim=1).sum((1, 2))
+        deep: torch.Tensor = self.deep(beside(dense, rows))
+        return wide + deep.squeeze(1)

@@ -1,0 +1,90 @@
+"""The models of `fleet.models`, small, with data: a row here is all that a new model needs to be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from fleet import models
+from fleet.data.batch import Batch, SlotValues
+from fleet.models import Recommender
+
+NUM_IDS, BATCH, STEPS = 40, 12, 5
+"""Ids lie below NUM_IDS: the truth has a plain matrix for each table."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model that is trained by two workers and by plain torch."""
+
+    name: str
+    make: Callable[[], Recommender]
+    batches: Callable[[], list[Batch]]
+    by_parts: bool = False
+    """Whether the loss compares samples of a batch with each other: then the truth is the mean over workers' parts."""
+
+
+def clicks(num_tasks: int = 1, *, has_bags: bool = False, has_weight: bool = False) -> list[Batch]:
+    """STEPS batches that all workers see together: 3 numbers, 4 categories, labels that depend on a pair of ids."""
+    generator = torch.Generator().manual_seed(7)
+    batches = []
+    for _ in range(STEPS):
+        ids = torch.randint(NUM_IDS, (BATCH, 4), generator=generator)
+        dense = torch.rand(BATCH, 3, generator=generator)
+        labels = ((ids[:, :1] * ids[:, 1:2] + torch.arange(num_tasks)) % 3 == 0).float()
+        if num_tasks == 2:
+            labels[:, 1] *= labels[:, 0]  # no conversion without a click
+        weight = torch.rand(BATCH, generator=generator) + 0.5 if has_weight else None
+        slots = some_bags(generator) if has_bags else {}
+        batches.append(Batch(labels.squeeze(1) if num_tasks == 1 else labels, dense, ids, slots, weight))
+    return batches
+
+
+def some_bags(generator: torch.Generator) -> dict[str, SlotValues]:
+    """A bag of any length, some empty, and one of a fixed length, filled up with 0."""
+    lengths = torch.randint(4, (BATCH,), generator=generator)
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
+    fixed = torch.randint(NUM_IDS, (BATCH, 3), generator=generator) * (torch.arange(3) < lengths.unsqueeze(1))
+    return {"any": (torch.randint(1, NUM_IDS, (int(offsets[-1]),), generator=generator), offsets), "fixed": fixed}
+
+
+def share(batch: Batch, worker: int, num_workers: int) -> Batch:
+    """The samples of one worker."""
+
+    def values(given: SlotValues) -> SlotValues:
+        if isinstance(given, torch.Tensor):
+            return given[worker::num_workers].contiguous()
+        bags = list(given[0].split(given[1].diff().tolist()))[worker::num_workers]
+        ends = torch.tensor([0, *(len(bag) for bag in bags)]).cumsum(0)
+        return torch.cat(bags), ends
+
+    part: Any = [one[worker::num_workers].contiguous() for one in batch[:3]]
+    weight = None if batch.weight is None else batch.weight[worker::num_workers].contiguous()
+    return Batch(*part, {name: values(given) for name, given in batch.slots.items()}, weight)
+
+
+def tabular(name: str, label: str | None = None, num_tasks: int = 1, has_weight: bool = False, **settings: Any) -> Case:
+    """A model of `models.build` over numbers, categories and bags."""
+    make = partial(
+        models.build, name, num_dense=3, num_slots=4, dim=4, hidden=(8, 4), bags=("any", "fixed"), **settings
+    )
+    return Case(label or name, make, partial(clicks, num_tasks, has_bags=True, has_weight=has_weight))
+
+
+CASES = [
+    tabular("dnn"),
+    tabular("wide_deep", has_weight=True),
+    tabular("deepfm"),
+    tabular("xdeepfm", maps=(3, 2)),
+    tabular("dcn", cross_layers=2),
+    tabular("dcn", "dcn_mix", cross_layers=2, rank=2, num_experts=3, stacked=True),
+    tabular("dlrm", bottom=(5,)),
+    tabular("finalnet", has_weight=True),
+    tabular("mmoe", num_tasks=2, num_experts=3, experts=(6,)),
+    tabular("ple", num_tasks=2, experts=(6,)),
+    tabular("esmm", num_tasks=2, has_weight=True),
+]

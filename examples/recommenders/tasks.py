@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from sources import Source
 from torch import nn
 
 import fleet
@@ -32,7 +33,7 @@ class Task:
         return next(iter(self.metrics))
 
 
-def click(net: Recommender) -> Task:
+def click(net: Recommender, _source: Source) -> Task:
     """Whether there is a click."""
 
     def seen(outputs: torch.Tensor, batch: Batch) -> Pair:
@@ -41,7 +42,7 @@ def click(net: Recommender) -> Task:
     return Task({"AUC": AUC(), "log loss": log_loss}, _stepped(seen), seen)
 
 
-def several(net: Recommender) -> Task:
+def several(net: Recommender, _source: Source) -> Task:
     """A click, and a purchase behind it."""
 
     def seen(outputs: torch.Tensor, batch: Batch) -> Pair:
@@ -52,6 +53,45 @@ def several(net: Recommender) -> Task:
         return scores[:, 0], label[:, 0]
 
     return Task({"AUC": Column(0, AUC()), "AUC of purchases": Column(1, AUC())}, _stepped(seen), clicks)
+
+
+def next_item(net: Any, source: Source) -> Task:
+    """What comes next, out of all items."""
+    items = source.items
+    assert items is not None
+    # All items as a batch, for a model that makes a vector of each.
+    ids = torch.zeros(len(items), source.num_slots, dtype=torch.int64)
+    ids[:, source.item] = items
+    of_all = Batch(
+        torch.zeros(len(items)), torch.zeros(len(items), source.num_dense), ids, {"history": ids[:, :1] * 0}, None
+    )
+
+    def step(model: nn.Module, batch: Batch) -> Pair:
+        batch = batch.to(fleet.device)
+        if hasattr(net, "vectors"):
+            scores = net.vectors(batch)[0] @ net.vectors(of_all.to(fleet.device))[1].T
+        else:
+            scores = net.newest(model(batch), batch)
+        return scores, torch.searchsorted(items, batch.ids[:, source.item]).to(scores.device)
+
+    return Task({"HR@10": hit_rate, "NDCG@10": ndcg}, step)
+
+
+def rank(scores: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """How many items stand before the right one, [B], of scores [B, items]; of equal ones half."""
+    own = scores.gather(1, right.unsqueeze(1))
+    return (scores > own).sum(1) + ((scores == own).sum(1) - 1) / 2
+
+
+def hit_rate(scores: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """How often the right item is among the first ten."""
+    return (rank(scores, right) < 10).float().mean()
+
+
+def ndcg(scores: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """The same, where an item further back counts less."""
+    place = rank(scores, right)
+    return ((place < 10) / torch.log2(place + 2)).mean()
 
 
 class Column:
@@ -78,4 +118,9 @@ def _stepped(seen: Callable[[torch.Tensor, Batch], Pair]) -> Callable[[nn.Module
     return step
 
 
-TASKS: dict[str, Callable[[Any], Task]] = {"click": click, "several": several}
+TASKS: dict[str, Callable[[Any, Source], Task]] = {
+    "click": click,
+    "history": click,
+    "several": several,
+    "next": next_item,
+}

@@ -20,7 +20,7 @@ from summary import show
 from tasks import TASKS, Task
 from torch import nn
 from watch import Watch
-from zoo import MODELS
+from zoo import MODELS, make
 
 import fleet
 from fleet.errors import UsageError
@@ -32,10 +32,9 @@ def main(args: argparse.Namespace) -> None:
         return fleet.run_server()
     check(args)
     torch.manual_seed(args.seed)
-    kind = MODELS[args.model]
-    source = open_data(args, kind.task)
-    net = kind.make(args, source).to(fleet.device)
-    task = TASKS[kind.task](net)
+    source = open_data(args, MODELS[args.model])
+    net = make(args, source).to(fleet.device)
+    task = TASKS[MODELS[args.model]](net, source)
     model = fleet.distributed_model(net)
     optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=args.lr))
     fleet.init_worker()

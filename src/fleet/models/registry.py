@@ -25,6 +25,13 @@ _MODELS = {
     "mmoe": ("mmoe", "MMoE", "several tasks: shared experts, a gate for each task"),
     "ple": ("ple", "PLE", "several tasks: shared experts and experts of each task, in levels"),
     "esmm": ("esmm", "ESMM", "clicks and conversions over everything that was shown"),
+    "din": ("din", "DIN", "of a history, what matters for the item at hand"),
+    "dien": ("dien", "DIEN", "how the interests in a history have changed"),
+    "two_tower": ("two_tower", "TwoTower", "users and items that meet in a dot product"),
+    "sasrec": ("sasrec", "SASRec", "the next item, by self-attention"),
+    "hstu": ("hstu", "HSTU", "the next item, by gated attention without a softmax"),
+    "simnet_bow": ("simnet_bow", "SimNetBOW", "which of two titles a query is nearer to"),
+    "word2vec": ("word2vec", "Word2Vec", "words by those that stand around them"),
 }
 
 NAMES = {name: about for name, (_, _, about) in _MODELS.items()}

@@ -2,11 +2,11 @@
 
     python examples/distribute_ctr/train.py                                        one process, with the tables in it
     fleetrun --server_num 2 --worker_num 2 examples/distribute_ctr/train.py        two servers and two workers
-    fleetrun --server_num 2 --worker_num 2 examples/distribute_ctr/train.py --data DIR     with DIR/part-* and DIR/test-*
+    fleetrun --server_num 2 --worker_num 2 examples/distribute_ctr/train.py --data DIR     files of your own
 
 Each worker reads its share of the files through lines.py, all workers shuffle what they have among themselves, and
-`train_from_dataset` trains. Files are made here unless --data has some. examples/recommenders/train.py does the same
-job with modules, and needs no pipe.
+`train_from_dataset` trains. Files of your own are DIR/train/* and DIR/test/*, in Criteo's columns; without --data
+some are made up. examples/recommenders/train.py does the same job with modules, and needs no pipe.
 """
 
 import argparse
@@ -52,10 +52,11 @@ def main(args: argparse.Namespace) -> None:
     executor = static.Executor(static.CPUPlace())
     executor.run(fleet.startup_program)
 
-    if fleet.is_first_worker():
-        make(args.data)
+    folder = args.data or Path("build/distribute-ctr/data")
+    ceiling = make(folder, args.samples) if args.data is None and fleet.is_first_worker() else None
     fleet.barrier_worker()
-    training = dataset(record, sorted(args.data.glob("part-*")), args.batch_size)
+    training = dataset(record, folder / "train", args.batch_size)
+    unseen = dataset(record, folder / "test", args.batch_size)
     for epoch in range(args.epochs):
         training.global_shuffle(fleet)
         batches = fleet.data.shard(training)  # all workers make the same number of steps
@@ -63,21 +64,23 @@ def main(args: argparse.Namespace) -> None:
         executor.train_from_dataset(
             fleet.main_program, shown, fetch_list=[loss], fetch_info=[f"epoch {epoch} loss"], print_period=50
         )
-        auc = measure(executor, evaluation, chances, dataset(record, sorted(args.data.glob("test-*")), args.batch_size))
+        auc = measure(executor, evaluation, chances, unseen)
         if fleet.is_first_worker():
+            best = f" of at most {ceiling:.4f}" if ceiling else ""
+            print(f"epoch {epoch}: AUC {auc:.4f}{best} over {fleet.worker_num()} worker(s)")
             fleet.save_persistables(executor, args.save / f"epoch-{epoch}")
-            print(
-                f"epoch {epoch}: AUC {auc:.4f} over {fleet.worker_num()} worker(s), saved in {args.save}/epoch-{epoch}"
-            )
         fleet.barrier_worker()
+    if fleet.is_first_worker():
+        print(f"saved in {args.save}")
     fleet.stop_worker()
 
 
-def dataset(record: list[Variable], files: list[Path], batch_size: int) -> fleet.data.InMemoryDataset:
-    """This worker's share of some files, in memory."""
+def dataset(record: list[Variable], folder: Path, batch_size: int) -> fleet.data.InMemoryDataset:
+    """This worker's share of a folder's files, in memory."""
+    files = sorted(str(file) for file in folder.iterdir() if file.name[0] not in "._")
     made = fleet.data.InMemoryDataset()
     made.init(batch_size=batch_size, use_var=record, pipe_command=PIPE)
-    made.set_filelist(fleet.util.get_file_shard([str(file) for file in files]))
+    made.set_filelist(fleet.util.get_file_shard(files))
     made.load_into_memory()
     return made
 
@@ -102,31 +105,21 @@ def strategy_of(mode: str) -> fleet.DistributedStrategy:
     return strategy
 
 
-def make(folder: Path) -> None:
-    """Clicks in Criteo's columns, in files that the workers share out, unless there are some."""
-    if any(folder.glob("part-*")):
-        return
-    import numpy as np
-
-    folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(0)
-    weights = rng.normal(0, 0.7, (26, 500))
-    for name in ["part-0", "part-1", "part-2", "part-3", "test-0", "test-1"]:
-        ids = (rng.random((3000, 26)) ** 4 * 500).astype(int)
-        counts = rng.integers(0, 50, (3000, 13))
-        logit = weights[np.arange(26), ids].sum(1) + np.log1p(counts[:, 0]) - 3
-        label = rng.random(3000) < 1 / (1 + np.exp(-logit))
-        with open(folder / name, "w") as f:
-            for l, c, i in zip(label, counts, ids):
-                f.write("\t".join([str(int(l)), *map(str, c), *(f"{x:08x}" for x in i)]) + "\n")
+def make(folder: Path, samples: int) -> float:
+    """Clicks in Criteo's columns, in files that the workers share out; the AUC of whoever knows how they were made."""
+    clicks = fleet.data.synthetic.Clicks(samples + samples // 5)
+    clicks.write(folder / "train", files=8, last=samples)
+    clicks.write(folder / "test", files=2, first=samples)
+    return clicks.ceiling(first=samples)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="train a click model as a static program, over text files")
-    parser.add_argument("--data", type=Path, metavar="DIR", default=Path("build/distribute-ctr/data"))
+    parser.add_argument("--data", type=Path, metavar="DIR", help="files of your own")
+    parser.add_argument("--samples", type=int, default=60_000, help="to make if there are none [default: 60000]")
     parser.add_argument("--save", type=Path, metavar="DIR", default=Path("build/distribute-ctr/saved"))
     parser.add_argument("--mode", choices=["sync", "async", "half_async", "geo"], default="sync")
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--batch-size", type=int, default=200, help="of each worker [default: 200]")
     parser.add_argument("--lr", type=float, default=0.05, help="of Adagrad [default: 0.05]")
     parser.add_argument("--dim", type=int, default=10, help="of a row [default: 10]")

@@ -15,7 +15,7 @@ import torch
 
 from fleet.data import Batch
 
-USERS, ITEMS, KINDS, LENGTH = 5000, 2000, 20, 20
+USERS, ITEMS, KINDS, LENGTH = 2000, 500, 10, 20
 FIRST_USER = 1 << 32  # ids of users and items are in one table; 0 is padding
 Ints = npt.NDArray[np.int64]
 

@@ -21,7 +21,7 @@ class Curves:
         self._points: list[dict[str, float]] = []
         if step and self.csv.exists():
             with self.csv.open(newline="") as file:
-                rows = [{name: float(text) for name, text in row.items() if text} for row in csv.DictReader(file)]
+                rows = [{name: _number(text) for name, text in row.items() if text} for row in csv.DictReader(file)]
             self._points = [row for row in rows if row["step"] <= step]
         with self.csv.open("w", newline="") as file:
             writer = csv.DictWriter(file, self._fields)
@@ -68,3 +68,7 @@ def _board(folder: Path, step: int) -> Any:
         print("no TensorBoard log: pip install tensorboard")
         return None
     return SummaryWriter(folder, purge_step=step or None)  # type: ignore[no-untyped-call]
+
+
+def _number(text: str) -> float:
+    return int(text) if text.isdigit() else float(text)

@@ -15,7 +15,7 @@ import torch
 
 from fleet.data import Batch
 
-USERS, ITEMS, KINDS, LENGTH = 2000, 500, 10, 20
+USERS, ITEMS, KINDS, LENGTH = 500, 200, 8, 16
 FIRST_USER = 1 << 32  # ids of users and items are in one table; 0 is padding
 Ints = npt.NDArray[np.int64]
 
@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 class Sessions:
     """`num` visits; the same `seed` makes the same ones, and the same users and items whatever `num` is."""
 
-    batch: Batch  # ids: user, item shown; slot history: items looked at, oldest first; label: click, purchase
+    batch: Batch  # ids: user, item shown; slots: history, oldest first, and as many negatives; label: click, purchase
     following: torch.Tensor  # int64 [num]: the item that he looked at next
     ceiling: float  # the AUC of the true probability of a click, on the visits from `first_unseen` on
 
@@ -53,11 +53,12 @@ class Sessions:
 
         lengths = rng.integers(5, LENGTH + 1, size=num)  # of a visit that was shorter, only the end is there
         history = np.where(np.arange(LENGTH) >= LENGTH - lengths[:, None], history + 1, 0)
+        others = np.where(history > 0, rng.integers(1, ITEMS + 1, size=history.shape), 0)
         batch = Batch(
             label=torch.from_numpy(np.stack([click, buys], axis=1).astype(np.float32)),
             dense=torch.empty(num, 0),
             ids=torch.from_numpy(np.stack([user + FIRST_USER, shown + 1], axis=1)),
-            slots={"history": torch.from_numpy(history)},
+            slots={"history": torch.from_numpy(history), "negatives": torch.from_numpy(others)},
             weight=None,
         )
         best = _auc(chance[first_unseen:], click[first_unseen:])

@@ -121,6 +121,7 @@ fuzz: setup  ## Nonsense for FUZZ_S seconds (60), then FUZZ_MESSAGES mutated mes
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/mutated.py
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_checkpoints.py
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_text.py
 
 chaos: setup  ## Kill, tear and lose in 140 seeded runs of a job; none may come out differently (20 minutes)
 	PYTHONPATH=tests $(BIN)/python tests/chaos/sweep.py $(CHAOS)
@@ -138,6 +139,7 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/static.py --json benchmarks/results/static.json
 	$(BIN)/python benchmarks/calls.py --json benchmarks/results/calls.json
 	$(BIN)/python benchmarks/tls.py --json benchmarks/results/tls.json
+	$(BIN)/python benchmarks/data.py --json benchmarks/results/data.json
 
 # What runs in this process alone: of what a job's processes run, nothing would be counted.
 coverage: setup  ## Show which lines of src/fleet the tests in one process leave out

@@ -46,16 +46,16 @@ constexpr double kSquareWeight = 0.15, kProductWeight = 0.15;
 // How much the ids of a slot tell. Some tell nothing, as in life.
 constexpr std::array<double, kClickSlots> kTells = {0.50, 0.45, 0.60, 0.50, 0.30, 0.35, 0.50, 0.20, 0.25,
                                                     0.60, 0.55, 0.50, 0.40, 0.45, 0.45, 0.60, 0.40, 0.30,
-                                                    0.20, 0.25, 0.00, 0.15, 0.30, 0.00, 0.20, 0.30};
+                                                    0.20, 0.25, 0.00, 0.15, 0.30, 0.00, 0.20, 0.22};
 
 // Pairs of slots whose ids tell something together.
 struct Pair {
   std::size_t left, right;
   double tells;
 };
-constexpr std::array<Pair, 4> kPairs = {{{5, 13, 0.30}, {8, 16, 0.30}, {19, 22, 0.30}, {4, 24, 0.30}}};
+constexpr std::array<Pair, 4> kPairs = {{{5, 13, 0.22}, {8, 16, 0.22}, {19, 22, 0.22}, {4, 24, 0.22}}};
 
-constexpr double kFrequent = 30, kFrequentTogether = 10;  // a weight is half of what it was at such a rank
+constexpr double kFrequent = 20, kFrequentTogether = 10;  // a weight is half of what it was at such a rank
 constexpr double kSumSpread = 1.5;                        // standard deviation of the sum, for a signal of 1
 constexpr double kMostSum = 15;
 constexpr std::size_t kCalibration = 8192;  // samples that choose scale and constant

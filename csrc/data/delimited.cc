@@ -17,11 +17,6 @@ using Kind = Reading::Kind;
 
 constexpr std::size_t kMostDescribed = 8;
 
-const Logarithm& logarithm() {
-  static const Logarithm made;
-  return made;
-}
-
 // Ids of the parts between bounds: the hash of the part's place, as text.
 std::vector<std::int64_t> part_ids(const IdRule& rule) {
   std::vector<std::int64_t> places(rule.bounds.size() + 1), ids(places.size());
@@ -41,7 +36,8 @@ class Parser {
  public:
   Parser(const char* text, std::size_t size, const Plan& plan)
       : text_(text), size_(size), plan_(plan), rows_(text, plan.num_columns, plan.delimiter), failed_(Rows::kMost) {
-    const std::size_t most = count_lines(text, size);
+    // A record has a byte for each column at least, and two if there is but one: lines of nothing take no memory.
+    const std::size_t most = std::min(count_lines(text, size), size / std::max<std::size_t>(plan.num_columns, 2) + 1);
     for (const Reading& reading : plan.readings) {
       std::size_t& count = counts_[static_cast<std::size_t>(reading.kind)];
       steps_.push_back(
@@ -150,7 +146,7 @@ class Parser {
     if (!reading.has_log) return read_floats(step, made_.numbers, gap);
     const std::size_t width = count(Kind::kNumber);
     float* const out = made_.numbers.data() + made_.num_records * width + steps_[step].place;
-    const Logarithm& log = logarithm();
+    const Logarithm& log = Logarithm::shared();
     each(step, [=, &log](std::size_t row, Field field) {
       float& value = out[row * width];
       std::uint64_t size = 0;

@@ -76,7 +76,21 @@ class Logarithm {
     for (std::size_t i = 0; i < kSmall; ++i) table_[i] = static_cast<float>(std::log1p(static_cast<double>(i)));
   }
 
+  static const Logarithm& shared() {
+    static const Logarithm made;
+    return made;
+  }
+
   static float of(double x) { return static_cast<float>(std::copysign(std::log1p(std::fabs(x)), x)); }
+
+  // The same value as `of`, from the table where the number is a small count. NaN stays what it is.
+  float of_number(double x) const {
+    const double size = std::fabs(x);
+    if (!(size < kSmall)) return of(x);
+    const auto whole = static_cast<std::size_t>(size);
+    if (static_cast<double>(whole) != size) return of(x);
+    return std::signbit(x) ? -table_[whole] : table_[whole];
+  }
 
   float of_integer(std::uint64_t size, bool is_negative) const {
     const float value = size < kSmall ? table_[size] : static_cast<float>(std::log1p(static_cast<double>(size)));

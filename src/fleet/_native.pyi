@@ -161,6 +161,9 @@ def hash_text(
 def hash_numbers(seed: int, numbers: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """Return the id of each integer of a slot: that of its decimal text."""
 
+def signed_log(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Return sign(x) * log(1 + |x|) of each number, to the bit as numbers in text have it; NaN stays NaN."""
+
 def count_lines(text: npt.NDArray[np.uint8]) -> int:
     """Return how many lines a text has; the last one needs no newline."""
 

@@ -142,7 +142,7 @@ def run(arguments: Sequence[str], num_workers: int, seed: int, num_kills: int = 
         lives = [Path(f"{os.environ['FLEET_DURABLE']}/../lives-{index}").read_text() for index in range(num_workers)]
         told = [int(line) for text in lives for line in text.split()]
         assert any(told), f"nobody was killed in the middle: {told}"
-        assert pushes(services) == NUM_BATCHES
+        assert pushes(services) == NUM_BATCHES or "queued" in arguments  # where last batches may be smaller
         return counts(services, num_workers if arguments[0] in ("sync", "geo") else 1)
 
 
@@ -166,6 +166,23 @@ def test_each_sample_counts_once(mode: str, how: tuple[str, ...], seed: int) -> 
 @pytest.mark.parametrize("kind", sweep(["loader", "stream"], sample=lambda kind: kind == "loader"))
 def test_each_sample_of_other_data_counts_once(kind: str) -> None:
     assert run(["async", kind], 1, 5) == EVERY_SAMPLE
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "how", "num_workers"),
+    sweep(
+        ["async", "half"],
+        ["files", "queued"],
+        [(), ("ahead",)],
+        [1, 2],
+        sample=lambda mode, kind, how, num: (mode, how, num) == ("async", ("ahead",), 1 + (kind == "queued")),
+    ),
+)
+def test_each_sample_of_files_counts_once(
+    mode: str, kind: str, how: tuple[str, ...], num_workers: int, tmp_path: Path
+) -> None:
+    rejoin_job.write_files(tmp_path)
+    assert run([mode, kind, *how], num_workers, 2) == EVERY_SAMPLE
 
 
 @pytest.mark.parametrize("mode", sweep(MODES, sample=lambda mode: mode in ("sync", "async")))

@@ -11,6 +11,7 @@ from torch.nn.functional import mse_loss
 
 import fleet
 from fleet.errors import CommunicationError
+from fleet.metrics import AUC, MAE, GroupedAUC, LogLoss
 from fleet.net import Hold
 from support import evaluate_cases as cases
 from support.collective_job import run_cases
@@ -35,6 +36,15 @@ def test_a_worker_may_have_no_batch(got: dict[str, list[Any]]) -> None:
     first, second = got["uneven"]
     assert first == second
     assert first == pytest.approx(alone(*cases.batches(0, cases.SIZES[0])), abs=1e-6)
+
+
+def test_metrics_are_gathered_by_one_call(got: dict[str, list[Any]]) -> None:
+    first, second = got["by_hand"]
+    scores, labels, users = cases.clicks()
+    whole: dict[str, Any] = {"auc": AUC(), "gauc": GroupedAUC(), "loss": LogLoss(), "none": MAE()}
+    for name, metric in whole.items():
+        metric.update(scores, labels, *((users,) if name == "gauc" else ()))
+    assert first == second == pytest.approx({name: metric.compute() for name, metric in whole.items()}, rel=1e-9)
 
 
 def test_data_that_does_not_come_out_even_counts_once(got: dict[str, list[Any]]) -> None:

@@ -56,18 +56,19 @@ def test_the_same_bits_on_every_machine() -> None:
         "97bf41e3",
         "e484b228",
     ]
-    assert digest(CLICKS.text(0, 20_000)) == "a0ee90df34ba7ef7"
+    assert digest(CLICKS.text(0, 20_000)) == "c24efda18c2ddc74"
     probability, label = CLICKS.probabilities(10**15, 10**15 + 20_000)
-    assert digest(probability, label) == "59771c98651da195"
-    assert digest(made(seed=8).text(0, 20_000)) == "64bcaec3503ca02d"
-    assert digest(made(exponent=1.0).text(0, 20_000)) == "ee2c892e790e7ea3"
+    assert digest(probability, label) == "d8c019132cc68c54"
+    assert digest(made(seed=8).text(0, 20_000)) == "a50b6bef4821cdaa"
+    assert digest(made(exponent=1.0).text(0, 20_000)) == "f1477a650a8a0107"
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 3000), st.integers(0, 300))
 def test_any_range_is_a_part_of_the_whole(first: int, count: int) -> None:
-    whole = CLICKS.batch(0, 3300)
-    for part, all_of_it in zip(CLICKS.batch(first, first + count), whole, strict=True):
+    whole: Any = CLICKS.batch(0, 3300)
+    parts: Any = CLICKS.batch(first, first + count)
+    for part, all_of_it in zip(parts, whole, strict=True):
         assert np.array_equal(part, all_of_it[first : first + count])
     lines = bytes(CLICKS.text(0, 3300)).splitlines()
     assert bytes(CLICKS.text(first, first + count)).splitlines() == lines[first : first + count]

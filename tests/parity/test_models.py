@@ -14,13 +14,14 @@ import torch
 
 import fleet
 from fleet import models
+from fleet.models.registry import class_of
 from support import model_job
 from support.jobs import fleetrun
 from support.model_cases import CASES, NUM_IDS, STEPS, Case
 from support.model_truth import Zoo, sparse_of, train
 
 pytestmark = pytest.mark.timeout(120)
-CLOSE: dict[str, float] = {"atol": 1e-5, "rtol": 1e-5}
+CLOSE: dict[str, Any] = {"atol": 1e-5, "rtol": 1e-5}
 EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
@@ -48,9 +49,8 @@ def served(job: Path) -> Zoo:
 
 def test_every_model_is_here() -> None:
     tested = {type(net) for net in Zoo().nets.values()}
-    for name in models.NAMES:
-        cls = next(iter(cls for cls in tested if cls.__name__.lower().replace("_", "") == name.replace("_", "")), None)
-        assert cls is not None, f"{name} has no case in support.model_cases"
+    missing = [name for name in models.NAMES if class_of(name) not in tested]
+    assert not missing, f"no case in support.model_cases: {', '.join(missing)}"
 
 
 @EACH
@@ -67,13 +67,13 @@ def test_parameters_and_rows_too(case: Case, served: Zoo, truth: tuple[Zoo, dict
     rows_of = sparse_of(found)
     plain = {name: one for name, one in wanted.named_parameters() if ".tables." not in name}
     values = dict(found.named_parameters())
-    assert plain
+    assert plain or rows_of
     for name, one in plain.items():
-        torch.testing.assert_close(values[name].data, one.data, **CLOSE, msg=lambda said, name=name: f"{name}: {said}")
+        torch.testing.assert_close(values[name].data, one.data, **CLOSE, msg=name)
     for name, module in rows_of.items():
         for home, request in zip(module.home_names(), module.table_requests(), strict=True):  # type: ignore[operator]
             keys = module.get_submodule(home).get_buffer("keys")
-            table = wanted.get_submodule(name).tables[request.name.replace(".", "/")]  # type: ignore[index,union-attr]
+            table = wanted.get_submodule(name).tables[request.name.replace(".", "/")]  # type: ignore[index]
             assert 0 < len(keys) <= NUM_IDS
             torch.testing.assert_close(
                 module.get_submodule(home).get_parameter("weight").data, table[keys].data, **CLOSE
@@ -90,7 +90,8 @@ def test_it_learnt_something(case: Case, truth: tuple[Zoo, dict[str, list[float]
         for name, one in before.named_parameters()
         if one.numel() and not torch.equal(one, after.get_parameter(name))
     ]
-    assert len(moved) > sum(one.numel() > 0 for one in before.parameters()) / 2  # small layers may be dead
+    assert len(moved) >= sum(one.numel() > 0 for one in before.parameters()) / 2  # small layers may be dead
+    assert truth[1][case.name][0] != truth[1][case.name][-1]
 
 
 @EACH

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 import fleet
-from fleet.metrics import AUC
+from fleet.metrics import AUC, MAE, GroupedAUC, LogLoss, gather
 from support.collective_cases import start
 
 SIZES = ((5, 3, 1), ())
@@ -111,4 +111,25 @@ def other_metrics() -> dict[str, Any]:
     return here.evaluate(model_of(here), [], {name: METRICS[name] for name in names})
 
 
-CASES = ("uneven", "joined", "in_the_model", "in_the_loader", "in_a_stream", "statistics", "other_metrics")
+def by_hand() -> dict[str, Any]:
+    """Metrics that each worker has updated by itself, then of all workers in one exchange; one of them has nothing."""
+    here = start()
+    scores, labels, users = clicks()
+    metrics: dict[str, Any] = {"auc": AUC(), "gauc": GroupedAUC(), "loss": LogLoss(), "none": MAE()}
+    first, last = ((0, 70), (70, 100))[here.worker_index()]
+    for name in ("auc", "gauc", "loss"):
+        more = (users[first:last],) if name == "gauc" else ()
+        metrics[name].update(scores[first:last], labels[first:last], *more)
+    if here.worker_index() == 1:
+        metrics["none"].update(scores, labels)
+    return gather(metrics, here.util)
+
+
+def clicks() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Scores, labels and users of 100 impressions."""
+    generator = torch.Generator().manual_seed(3)
+    scores = torch.rand(100, generator=generator)
+    return scores, torch.rand(100, generator=generator) < scores, torch.arange(100) % 4
+
+
+CASES = ("by_hand", "uneven", "joined", "in_the_model", "in_the_loader", "in_a_stream", "statistics", "other_metrics")

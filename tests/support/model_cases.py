@@ -62,9 +62,9 @@ def share(batch: Batch, worker: int, num_workers: int) -> Batch:
         ends = torch.tensor([0, *(len(bag) for bag in bags)]).cumsum(0)
         return torch.cat(bags), ends
 
-    part: Any = [one[worker::num_workers].contiguous() for one in batch[:3]]
+    label, dense, ids = (one[worker::num_workers].contiguous() for one in batch[:3])
     weight = None if batch.weight is None else batch.weight[worker::num_workers].contiguous()
-    return Batch(*part, {name: values(given) for name, given in batch.slots.items()}, weight)
+    return Batch(label, dense, ids, {name: values(given) for name, given in batch.slots.items()}, weight)
 
 
 def tabular(name: str, label: str | None = None, num_tasks: int = 1, has_weight: bool = False, **settings: Any) -> Case:
@@ -74,6 +74,48 @@ def tabular(name: str, label: str | None = None, num_tasks: int = 1, has_weight:
     )
     return Case(label or name, make, partial(clicks, num_tasks, has_bags=True, has_weight=has_weight))
 
+
+def sequences() -> list[Batch]:
+    """STEPS batches with histories (short ones, empty ones, padding in front or behind), bags and pairs."""
+    generator = torch.Generator().manual_seed(8)
+
+    def ids(*shape: int) -> torch.Tensor:
+        return torch.randint(1, NUM_IDS, shape, generator=generator)
+
+    batches = []
+    for number, plain in enumerate(clicks(has_bags=True)):
+        history = ids(BATCH, LENGTH)
+        history[number % BATCH] = 0
+        history[1:4, :2] = 0
+        history[4:7, 3:] = 0
+        slots = {
+            "history": history,
+            "times": ids(BATCH, LENGTH).cumsum(1) * 50,
+            "others": ids(BATCH, LENGTH),
+            "negatives": ids(BATCH, 3),
+            "around": ids(BATCH, 4),
+            **{name: ids(BATCH, 3) for name in ("query", "title", "other")},
+            **plain.slots,
+        }
+        batches.append(plain._replace(ids=ids(BATCH, 4), slots=slots))
+    return batches
+
+
+def words() -> list[Batch]:
+    """The same with one id a sample."""
+    return [batch._replace(ids=batch.ids[:, :1].contiguous()) for batch in sequences()]
+
+
+def sequential(name: str, label: str | None = None, by_parts: bool = False, **settings: Any) -> Case:
+    """A model of `models.build` over histories."""
+    made = words if name == "word2vec" else sequences
+    return Case(label or name, partial(models.build, name, **settings), made, by_parts)
+
+
+LENGTH = 5
+CLICKS: dict[str, Any] = {"num_dense": 3, "num_slots": 4, "item": 1, "dim": 4, "hidden": (8, 4), "attention": (5,)}
+NEXT: dict[str, Any] = {"item": 1, "length": LENGTH, "dim": 4, "dropout": 0.0}
+ITEMS = torch.arange(1, NUM_IDS)
 
 CASES = [
     tabular("dnn"),
@@ -87,4 +129,15 @@ CASES = [
     tabular("mmoe", num_tasks=2, num_experts=3, experts=(6,)),
     tabular("ple", num_tasks=2, experts=(6,)),
     tabular("esmm", num_tasks=2, has_weight=True),
+    sequential("din", **CLICKS, bags=("any", "fixed")),
+    sequential("din", "din_prelu", **CLICKS, activation="prelu"),
+    sequential("dien", **CLICKS, negatives="others", activation="prelu", bags=("fixed",)),
+    sequential("two_tower", by_parts=True, user=(0, 2), item=(1, 3), history="history", log_q=0, dim=4, hidden=(6,)),
+    sequential("sasrec", **NEXT, items=ITEMS),
+    sequential("sasrec", "sasrec_bce", **NEXT, objective="bce"),
+    sequential("sasrec", "sasrec_last", **NEXT, every_place=False),
+    sequential("hstu", **NEXT, times="times", items=ITEMS),
+    sequential("hstu", "hstu_sampled", **NEXT),
+    sequential("simnet_bow", dim=4, out=4),
+    sequential("word2vec", dim=4),
 ]

@@ -16,6 +16,7 @@ def main(folder: Path) -> None:
     """A server, or a worker."""
     strategy = fleet.DistributedStrategy()
     strategy.a_sync = False
+    strategy.sync_batch_norm = True  # Dice has one
     fleet.init(strategy=strategy)
     if fleet.is_server():
         fleet.run_server()

@@ -40,6 +40,9 @@ def data_of(kind: str) -> Any:
     keys = torch.arange(FIRST_KEY, FIRST_KEY + NUM_SAMPLES)
     if kind == "samples":
         return fleet.data.shard(keys, batch_size=BATCH_SIZE, shuffle=True, uneven="join")
+    if kind in ("files", "queued"):
+        schema = fleet.data.Schema(categories=[fleet.data.Category("key", hash=False)], columns=["key", "rest"])
+        return fleet.data.files("keys.tsv", schema, BATCH_SIZE, shuffle=True, queue=kind == "queued")
     if kind == "loader":
         samples: Any = keys.tolist()
         loader: Any = torch.utils.data.DataLoader(samples, batch_size=BATCH_SIZE, shuffle=True)
@@ -50,6 +53,18 @@ def data_of(kind: str) -> Any:
         yield from own.split(BATCH_SIZE)
 
     return fleet.data.shard(read, uneven="pad" if kind == "padded" else "join")
+
+
+def write_files(folder: Path) -> None:
+    """The file that is read as files: a page for each sample, so that it has several pieces."""
+    keys = range(FIRST_KEY, FIRST_KEY + NUM_SAMPLES)
+    (folder / "keys.tsv").write_text("".join(f"{key}\t{'x' * 500}\n" for key in keys))
+
+
+def ids_of(batch: Any) -> torch.Tensor:
+    """What the model looks up."""
+    ids: torch.Tensor = batch.ids if isinstance(batch, fleet.data.Batch) else batch
+    return ids
 
 
 def train(mode: str, kind: str, how: set[str]) -> None:
@@ -66,10 +81,10 @@ def train(mode: str, kind: str, how: set[str]) -> None:
         Path("back").touch()
     data = data_of(kind)
     for epoch in range(NUM_EPOCHS):
-        batches = fleet.prefetch(data, model) if "ahead" in how else data
-        for ids in batches:
+        batches = fleet.prefetch(data, model, keys=ids_of) if "ahead" in how else data
+        for batch in batches:
             optimizer.zero_grad()
-            (-model(ids).sum()).backward()
+            (-model(ids_of(batch)).sum()).backward()
             if "absent" in how and fleet.worker_index() == 1 and fleet.steps_done() == 5 and not Path("dead").exists():
                 Path("dead").touch()
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -124,7 +124,7 @@ rows = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(rows, min_size=1, max_size=12))
 def test_the_same_data_has_the_same_records_in_every_format(
     tmp_path_factory: pytest.TempPathFactory, samples: list[Row]

@@ -248,7 +248,7 @@ def test_what_is_refused(tmp_path: Path, alone: None) -> None:
         return fleet.data.files(paths, SCHEMA, batch_size, format=Lines(), **given)
 
     batches = files()
-    with pytest.raises(TypeError, match="count the batches"):
+    with pytest.raises(TypeError, match="how many batches files have"):
         len(batches)
     state = batches.state_dict()
     other = files(paths[0]).state_dict()

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import fleet
+from fleet.data import MultiSlot
 from fleet.data.formats import format_of, name_of
 from fleet.data.text import TextFormat
 from fleet.errors import UsageError, UsageTypeError
@@ -32,7 +33,7 @@ SCHEMA = fleet.data.criteo()
 )
 def test_the_end_of_a_name_says_the_format(path: str, name: str) -> None:
     assert name_of(path, SCHEMA) == name
-    assert name_of(path, object()) == "multislot"
+    assert name_of(path, MultiSlot(["clicks"])) == "multislot"
 
 
 def test_a_given_format_is_taken() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,16 @@ def test_blocks_together_are_the_file(
 def _arguments(schema: fleet.data.Schema, **others: Any) -> dict[str, Any]:
     names = ("label", "numbers", "categories", "weight", "columns", "delimiter", "header", "quotes")
     return {name: getattr(schema, name) for name in names} | others
+
+
+def test_threads_share_a_format(tmp_path: Path) -> None:
+    path = tmp_path / "many.csv"
+    path.write_bytes(b"".join(b"1,%d,u%d,,%d|x\n" % (n, n % 7, n) for n in range(5000)))
+    form, problems = TextFormat(SCHEMA), Problems()
+    with ThreadPoolExecutor(4) as threads:
+        parts = list(threads.map(lambda block: form.read(block, problems), form.cut(str(path), 1000)))
+    assert (len(parts) > 50, problems.num_lines, problems.num_bad) == (True, 5000, 0)
+    assert columns(join(parts)) == columns(read(path))
 
 
 def test_a_line_that_is_longer_than_blocks(tmp_path: Path) -> None:
@@ -250,6 +261,11 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nam
 def test_schemas_that_text_cannot_have() -> None:
     with pytest.raises(UsageError, match=r"text files need the names of their columns: give columns=\[...\]"):
         TextFormat(fleet.data.Schema(label="click"))
+    with pytest.raises(UsageError, match="columns of the schema has 'a' more than once; rename all but one"):
+        TextFormat(fleet.data.Schema(label="a", columns=["a", "a"]))
+    tags = fleet.data.Category("tags", separator=";")
+    with pytest.raises(UsageError, match="the separator of column 'tags' is the delimiter of the columns, too"):
+        TextFormat(fleet.data.Schema(categories=[tags], columns=["tags"], delimiter=";"))
     with pytest.raises(UsageError, match=r"delimiter must not be '\\n'"):
         fleet.data.Schema(label="click", delimiter="\n")
     with pytest.raises(UsageError, match="most_bytes must be at least 1, got 0"):

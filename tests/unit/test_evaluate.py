@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import fleet
 from fleet.errors import RoleError, UsageError, UsageTypeError
-from fleet.metrics import AUC, Mean, Metric, mean
+from fleet.metrics import AUC, GroupedAUC, Mean, Metric, mean
 from support.training import batch, joined
 
 mse = nn.functional.mse_loss
@@ -210,3 +210,25 @@ def test_servers_have_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RoleError, match="server 0 has no model; call fleet.evaluate"):
         here.evaluate(nn.Linear(1, 1), [], {"loss": mse})
     here.shutdown()
+
+
+def test_groups_go_to_the_metrics_that_need_them() -> None:
+    users = torch.arange(36) % 5
+    data = [(x, y, users[place : place + len(y)]) for place, (x, y) in zip((0, 16), batches(16, 20), strict=True)]
+    model = Half()
+    found = fleet.evaluate(
+        model,
+        data,
+        {"gauc": GroupedAUC(), "auc": AUC(from_logits=True)},
+        step=lambda model, batch: (model(batch[0]), batch[1], batch[2]),
+    )
+    model.eval()
+    expected = GroupedAUC()
+    with torch.no_grad():
+        expected.update(torch.cat([model(x) for x, _, _ in data]), torch.cat([y for _, y, _ in data]), users)
+    assert found["gauc"] == expected.compute()
+    assert 0 <= found["auc"] <= 1
+    with pytest.raises(
+        UsageError, match="GroupedAUC is by group; give step=lambda model, batch: .outputs, targets, gr"
+    ):
+        fleet.evaluate(model, batches(4), {"gauc": GroupedAUC()})

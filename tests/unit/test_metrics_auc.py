@@ -7,9 +7,12 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 from fleet.errors import UsageError, UsageTypeError
-from fleet.metrics import AUC, auc, roc
+from fleet.metrics import AUC, auc, inputs, roc, scale
 
 
 def by_sorting(scores: torch.Tensor, labels: torch.Tensor) -> float:
@@ -81,7 +84,7 @@ def test_states_of_workers_add_up() -> None:
     workers = [AUC(), AUC(), AUC()]
     for worker, some_scores, some_labels in zip(workers, scores.chunk(3), labels.chunk(3), strict=True):
         worker.update(some_scores, some_labels)
-    total = AUC.from_state(sum((worker.state() for worker in workers), torch.zeros(2, 4096, dtype=torch.int64)))
+    total = AUC.from_state(sum((worker.state() for worker in workers), AUC().state()))
     workers[0].merge(workers[1].state())
     workers[0].merge(workers[2].state())
     assert total.compute() == workers[0].compute() == whole.compute()
@@ -148,9 +151,67 @@ def test_wrong_types_and_states() -> None:
         auc(torch.zeros(3), torch.zeros(4))
 
 
+def clustered(count: int, rate: float, spread: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits close together around that of a click rate, and labels that follow them more strongly than they say."""
+    generator = torch.Generator().manual_seed(seed)
+    hidden = torch.randn(count, generator=generator)
+    logits = math.log(rate / (1 - rate)) + spread * hidden
+    labels = torch.rand(count, generator=generator) < torch.sigmoid(math.log(rate / (1 - rate)) + 1.2 * hidden)
+    return logits, labels
+
+
+@pytest.mark.parametrize("from_logits", [False, True])
+@pytest.mark.parametrize(("rate", "spread"), [(0.25, 0.01), (0.25, 1.0), (0.25, 5.0), (0.01, 0.1), (0.001, 1.0)])
+def test_within_1e_4_of_scikit_learn(rate: float, spread: float, from_logits: bool) -> None:
+    logits, labels = clustered(100_000, rate, spread)
+    scores = logits if from_logits else torch.sigmoid(logits)
+    metric = AUC(from_logits=from_logits)
+    for some_scores, some_labels in zip(scores.split(30_000), labels.split(30_000), strict=True):
+        metric.update(some_scores, some_labels)
+    assert metric.compute() == pytest.approx(roc_auc_score(labels, scores), abs=1e-4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1, width=32), st.booleans()), min_size=2, max_size=30))
+def test_parts_are_in_the_order_of_scores(pairs: list[tuple[float, bool]]) -> None:
+    scores = torch.tensor(sorted(score for score, _ in pairs))
+    parts = scale.of_probabilities(scores)
+    assert torch.equal(parts, parts.sort().values)
+    assert int(parts[0]) >= 0
+    assert int(parts[-1]) < scale.NUM_PARTS
+    logits = torch.logit(scores.double())
+    parts = scale.of_logits(logits)
+    assert torch.equal(parts, parts.sort().values)
+
+
+def test_values_on_a_device_are_checked_when_the_metric_is_read() -> None:
+    class Elsewhere:
+        """A tensor, but for the device that it says it has."""
+
+        def __init__(self, values: torch.Tensor) -> None:
+            self.values, self.device = values, torch.device("cuda")
+
+        def all(self) -> torch.Tensor:
+            return self.values.all()
+
+    doubts = inputs.Doubts()
+    doubts.require(Elsewhere(torch.tensor([True])), "labels must be 0 or 1")  # type: ignore[arg-type]
+    doubts.settle()
+    doubts.require(Elsewhere(torch.tensor([True, False])), "labels must be 0 or 1")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="labels must be 0 or 1 .noticed on the GPU"):
+        doubts.settle()
+    doubts.settle()
+
+
 def test_logits_are_scores_before_the_sigmoid() -> None:
     logits, labels = torch.randn(500), torch.rand(500) < 0.5
     of_logits, of_scores = AUC(from_logits=True), AUC()
     of_logits.update(logits, labels)
     of_scores.update(torch.sigmoid(logits), labels)
-    assert of_logits.compute() == of_scores.compute()
+    assert of_logits.compute() == pytest.approx(of_scores.compute(), abs=1e-5)
+    of_logits.update(torch.tensor([100.0, 101.0, -100.0]), torch.tensor([1, 0, 0]))
+    even = AUC(4096, from_logits=True)
+    even.update(logits, labels)
+    assert even.compute() == pytest.approx(of_scores.compute(), abs=1e-3)
+    with pytest.raises(UsageError, match="logits must be numbers, got nan"):
+        of_logits.update(torch.tensor([math.nan]), torch.tensor([1]))

@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from fleet.ps.client import Client
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Constant
 from fleet.ps.journal.files import snapshots_in
+from fleet.ps.pace import Pace
 from fleet.ps.pieces import Extent, Key, PieceQueues
 from fleet.ps.proto import ps_pb2
 from fleet.ps.rules import SGD
@@ -31,7 +33,7 @@ from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.transport import LocalTransport
 from support.processes import wait_until
 from support.server_state import everything
-from support.training import in_threads
+from support.training import in_threads, joined, served, strategy
 
 pytestmark = pytest.mark.timeout(60)
 NUM_WORKERS = 3
@@ -144,8 +146,8 @@ def test_a_snapshot_has_all_that_a_queue_knows(takes: list[tuple[int, int, int, 
         copy.restore(json.loads(json.dumps(queues.to_json())))
         for one in (queues, copy):
             try:
-                one.changes(*asked)
-                outcomes.append(str(one.answer(*asked)))
+                found = one.change(*asked) if one.changes(*asked) else one.answer(*asked)
+                outcomes.append(str(found))
             except (CommunicationError, NotReadyError, UsageError) as error:
                 outcomes.append(str(error))
         assert outcomes[0] == outcomes[1]
@@ -238,7 +240,8 @@ def test_a_next_life_does_not_know_of_a_script_that_went_back(service: Service) 
         source(service, 0).begin(0, 0, 3, [], 1)
 
 
-def test_old_epochs_are_forgotten(service: Service) -> None:
+def test_old_epochs_are_forgotten(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "PIECES_KEPT", 3 * pieces.NUM_EPOCHS - 1)
     slow, fast = source(service, 0), source(service, 1)
     unfinished = source(service, 2)
     for one in (slow, fast, unfinished):
@@ -250,22 +253,24 @@ def test_old_epochs_are_forgotten(service: Service) -> None:
             fast.begin(epoch, 0, 3, [])
         if epoch != 7:
             read_all(fast, epoch)
-    assert len(service.state.pieces._epochs) == pieces.NUM_EPOCHS
+    assert [key.epoch for key in service.state.pieces._epochs] == [46, 47, 48, 49]
     assert slow.take(0) is None  # it is only told that there is nothing more
     slow.begin(1, 0, 3, [])
     assert slow.take(1) is None
     with pytest.raises(CommunicationError, match="epoch 7 of the queue 'files/0'"):  # some of it nobody has taken
         slow.begin(7, 0, 3, [])
-    with pytest.raises(CommunicationError, match="which the others have left 4 epochs behind"):
+    with pytest.raises(CommunicationError, match="which the others have left far behind"):
         source(service, 0).begin(0, 0, 3, [], 1)
     with pytest.raises(NotReadyError, match="epoch 0 of a queue was not begun, or is long over"):
         fast.take(0)
 
 
-def test_queues_of_many_readers_are_bounded() -> None:
+def test_queues_of_many_readers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "NUM_KEPT", 8)
+    monkeypatch.setattr(pieces, "NUM_FORGOTTEN", 20)
     queues = PieceQueues()
     for number in range(pieces.NUM_FORGOTTEN + 2 * pieces.NUM_KEPT):
-        queues.answer(0, Key(f"files/{number}", 0, 0), 0, Extent(0, 1))
+        queues.change(0, Key(f"files/{number}", 0, 0), 0, Extent(0, 1))
     assert (len(queues._epochs), len(queues._forgotten)) == (pieces.NUM_KEPT, pieces.NUM_FORGOTTEN)
 
 
@@ -349,3 +354,85 @@ def test_a_worker_that_has_not_joined_is_told() -> None:
     with pytest.raises(NotReadyError, match=r"fleet.data.files\(queue=True\) needs the servers; call fleet.init"):
         ServerPieces(lambda: here.worker_client("fleet.data.files(queue=True)"), "q").begin(0, 0, 2, [])
     here.shutdown()
+
+
+def test_what_is_small_is_remembered_however_far_others_are(service: Service) -> None:
+    """A worker that was away for long finds what it had."""
+    former, other = source(service, 0), source(service, 1)
+    former.begin(0, 0, 3, [])
+    assert (former.take(0), former.take(0)) == (0, 1)
+    for epoch in range(500):
+        other.begin(epoch, 0, 3, [])
+        read_all(other, epoch)
+    present = source(service, 0)
+    present.begin(0, 0, 3, [], 1)
+    assert read_all(present) == [1]
+
+
+def test_what_is_being_read_stays_where_another_reader_begins_many_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "PIECES_KEPT", 10)
+    queues = PieceQueues()
+    large = Key("large", 0, 0)
+    queues.change(0, large, 0, Extent(0, 100))
+    for number in range(1, 51):
+        queues.change(0, large, number, Extent(0, 0))
+    for epoch in range(20):
+        queues.change(0, Key("small", epoch, 0), 0, Extent(0, 1))
+    assert queues.change(0, large, 51, Extent(0, 0)) == [50]
+
+
+def test_a_server_that_is_gone_is_named_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_RPC_TIMEOUT_S", "0.5")
+    with ExitStack() as stack:
+        with served(1) as (endpoints, _):
+            one = stack.enter_context(joined(endpoints, num_workers=2, strategy=strategy("async")))
+            queue = piece_source(one.fleet, "files/0")
+            queue.begin(0, 0, 3, [])
+            assert queue.take(0) == 0
+        wanted = (
+            r"worker 0 asked for a piece of epoch 0: server 127.0.0.1:\d+.*; tried for 0.5 s \(FLEET_RPC_TIMEOUT_S\)"
+        )
+        with pytest.raises(CommunicationError, match=wanted) as caught:
+            queue.take(0)
+        assert caught.value.retryable
+
+
+class Race:
+    """Workers that take pieces of an epoch, each at its own speed, one piece ahead, in a time of its own."""
+
+    def __init__(self, piece_s: list[float], num_pieces: int) -> None:
+        self.now = 0.0
+        self._piece_s = piece_s
+        self.ends = [0.0] * len(piece_s)
+        self.done = [0] * len(piece_s)
+        pace, num_left = Pace(lambda: self.now), num_pieces
+        calls = [(0.0, worker, 0) for worker in range(len(piece_s))]
+        while calls:  # of a worker, when it begins with one piece it asks for the next
+            calls.sort()
+            self.now, worker, num_held = calls.pop(0)
+            if num_left:
+                pace.note(worker)
+            if not num_left or pace.holds_up(worker, num_left):
+                self.ends[worker] = max(self.ends[worker], self.now + self._piece_s[worker] * (num_held > 0))
+                continue
+            num_left -= 1
+            self.done[worker] += 1
+            calls.append((self.now + self._piece_s[worker] * (num_held > 0), worker, 1))
+        assert num_left == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(0.001, 10.0), min_size=1, max_size=6), st.integers(0, 60))
+def test_whatever_their_speed_workers_do_everything(piece_s: list[float], num_pieces: int) -> None:
+    assert sum(Race(piece_s, num_pieces).done) == num_pieces
+
+
+@pytest.mark.parametrize("num_pieces", [64, 256])
+def test_the_slowest_does_not_take_what_others_end_sooner(num_pieces: int) -> None:
+    race = Race([1.0, 1.0, 1.0, 4.0], num_pieces)
+    assert max(race.ends) < 1.12 * num_pieces / 3.25
+    assert race.done[3] > 0.6 * num_pieces / 13
+
+
+def test_workers_of_one_speed_are_handed_all_alike() -> None:
+    assert Race([1.0] * 4, 40).done == [10] * 4

@@ -35,7 +35,8 @@ def read(paths: list[Path]) -> Batch:
     for path in paths:
         format = format_of(str(path), schema)
         parts += [schema.batch(format.read(block, Problems())) for block in format.cut(str(path), 1 << 20)]
-    return Batch(*(torch.cat([getattr(part, name) for part in parts]) for name in ("label", "dense", "ids")), {}, None)
+    label, dense, ids = (torch.cat([getattr(part, name) for part in parts]) for name in ("label", "dense", "ids"))
+    return Batch(label, dense, ids, {}, None)
 
 
 def test_batches_of_any_range_are_parts_of_the_whole() -> None:
@@ -143,7 +144,7 @@ def test_every_seed_has_about_the_same_ceiling(seed: int) -> None:
         (lambda: Clicks(seed=0.5), UsageTypeError, "seed must be an int"),  # type: ignore[arg-type]
         (lambda: Clicks(vocabularies=[5]), UsageError, "Clicks: vocabularies must be 26 numbers, got 1"),
         (lambda: Clicks(gaps=2), UsageError, "a share of gaps must be from 0"),
-        (lambda: CLICKS[3], UsageTypeError, "Clicks are taken in ranges"),  # type: ignore[index]
+        (lambda: CLICKS[3], UsageTypeError, "Clicks are taken in ranges"),
         (lambda: CLICKS.batches(0), UsageError, "batch_size must be at least 1"),
         (lambda: CLICKS.batches(5, last=5001), UsageError, "samples are from 0 to 5000, got first=0, last=5001"),
         (lambda: CLICKS.write("x", format="csv"), UsageError, 'format must be "tsv" or "parquet"'),

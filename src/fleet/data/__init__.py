@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from fleet.data.dataset_queue import QueueDataset
     from fleet.data.from_files import files
     from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
+    from fleet.data.growing import Follow
     from fleet.data.hashing import hash_ids
+    from fleet.data.memory import Examples, load
+    from fleet.data.multislot_schema import MultiSlot, Slot
+    from fleet.data.negatives import Negatives
     from fleet.data.ragged import Ragged
     from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
@@ -28,17 +32,23 @@ _HOMES = {
     "Category": "schema",
     "DataGenerator": "generator",
     "DatasetFactory": "dataset_factory",
+    "Examples": "memory",
+    "Follow": "growing",
     "InMemoryDataset": "dataset_memory",
+    "MultiSlot": "multislot_schema",
     "MultiSlotDataGenerator": "generator",
     "MultiSlotStringDataGenerator": "generator",
+    "Negatives": "negatives",
     "Number": "schema",
     "QueueDataset": "dataset_queue",
     "Ragged": "ragged",
     "Schema": "schema",
     "Shard": "base",
+    "Slot": "multislot_schema",
     "criteo": "schema",
     "files": "from_files",
     "hash_ids": "hashing",
+    "load": "memory",
     "shard": "sharding",
 }
 
@@ -47,17 +57,23 @@ __all__ = [
     "Category",
     "DataGenerator",
     "DatasetFactory",
+    "Examples",
+    "Follow",
     "InMemoryDataset",
+    "MultiSlot",
     "MultiSlotDataGenerator",
     "MultiSlotStringDataGenerator",
+    "Negatives",
     "Number",
     "QueueDataset",
     "Ragged",
     "Schema",
     "Shard",
+    "Slot",
     "criteo",
     "files",
     "hash_ids",
+    "load",
     "shard",
     "synthetic",
 ]

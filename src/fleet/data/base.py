@@ -39,6 +39,11 @@ class Shard(ABC):
         self._number = 0 if self._place is None else self._place.number
 
     @property
+    def worker(self) -> int:
+        """The number of the worker whose batches these are."""
+        return self._workers.index
+
+    @property
     def epoch(self) -> int:
         """The epoch that is being read, or is the next to be: how many were read to their end."""
         self._ask()

@@ -60,6 +60,10 @@ class Problems:
         self.num_bad = 0
         self.told: list[str] = []
 
+    def __reduce__(self) -> tuple[type[Problems], tuple[float, int]]:
+        """For a process of a DataLoader that is not forked: it counts its own."""
+        return Problems, (self._most_share, self._grace)
+
     def note(self, num_lines: int, bad: list[tuple[str, int, str]], num_bad: int | None = None) -> None:
         """Count lines that were read, bad ones among them; `bad` has some of those as (path, line, what).
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from fleet.data.base import Uneven
 from fleet.data.batch import Batch
+from fleet.data.file_dataset import FileDataset
 from fleet.data.file_positions import Handed, Position, checked_states, in_order, together
 from fleet.data.piece_batches import PieceReader, Reading, SpanWork, Taken
 from fleet.data.piece_order import EpochPieces
@@ -42,7 +43,13 @@ class FileShard(StreamShard):
         super().__init__(None, workers, uneven=uneven)
 
     def __len__(self) -> int:
-        raise UsageTypeError("how many batches files have is known when they were read; count the batches")
+        raise UsageTypeError(
+            "how many batches files have is known when they were read: count them; for a DataLoader, give it .dataset()"
+        )
+
+    def dataset(self) -> FileDataset:
+        """For `torch.utils.data.DataLoader(..., batch_size=None)`, whose processes divide this worker's part."""
+        return FileDataset(self._reader, self._workers.index, self._workers.num, self._epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """This worker's position, as plain values for JSON: small, and made without asking anybody.

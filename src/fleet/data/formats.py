@@ -7,6 +7,7 @@ import os
 from typing import Any, cast
 
 from fleet.data.blocks import FileFormat
+from fleet.data.multislot_schema import MultiSlot
 from fleet.data.opening import packing_of
 from fleet.data.schema import Schema
 from fleet.errors import UsageError, UsageTypeError
@@ -25,12 +26,14 @@ _ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feathe
 def format_of(path: str, schema: Any, given: str | FileFormat | None = None) -> FileFormat:
     """How a file is read. `given`: the name of a format (text, parquet, arrow, multislot), or one of one's own.
 
-    Otherwise a schema that is no `Schema` but a `MultiSlot` says it, or the end of the file's name; the rest is text.
+    Otherwise a schema that is a `MultiSlot` says it, or the end of the file's name; the rest is text.
     """
     if given is not None and not isinstance(given, str):
         if not (callable(getattr(given, "cut", None)) and callable(getattr(given, "read", None))):
             raise UsageTypeError(f"format must be one of {', '.join(_HOMES)} or have cut() and read(), got {given!r}")
         return given
+    if not isinstance(schema, Schema):
+        raise UsageTypeError(f"the schema must be a fleet.data.Schema or MultiSlot, got {schema!r}")
     name = given or name_of(path, schema)
     if name not in _HOMES:
         raise UsageError(f"format must be one of {', '.join(_HOMES)}, got {given!r}")
@@ -40,7 +43,7 @@ def format_of(path: str, schema: Any, given: str | FileFormat | None = None) -> 
 
 def name_of(path: str, schema: Any) -> str:
     """The name of the format that a file seems to have."""
-    if not isinstance(schema, Schema):
+    if isinstance(schema, MultiSlot):
         return "multislot"
     plain = path[: len(path) - len(packing_of(path) or "")]
     return _ENDINGS.get(os.path.splitext(plain)[1].lower(), "text")

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fleet import _native
 from fleet.data.arrow_values import Values, bags, floats, ids
 from fleet.data.bad_rows import BadRows
+from fleet.data.bags import matrix_of
 from fleet.data.blocks import Problems
 from fleet.data.records import Column, Records
 from fleet.data.schema import Category, Number, Schema
@@ -52,8 +54,7 @@ def _optional(one: Number) -> Fill:
     def fill(found: npt.NDArray[Any], out: npt.NDArray[np.float32]) -> None:
         gaps = np.isnan(found) if found.dtype.kind == "f" else None
         if one.log:
-            wide = found.astype(np.float64)
-            found = np.copysign(np.log1p(np.abs(wide)), wide)
+            found = _native.signed_log(np.ascontiguousarray(found, dtype=np.float64))
         out[:] = found
         if gaps is not None:
             out[gaps] = one.missing
@@ -106,17 +107,7 @@ def _bag(one: Category, table: Any, bad: BadRows) -> Column:
     every, offsets = np.concatenate(values), np.concatenate(ends)
     if one.length is None:
         return Column(every, offsets)
-    return Column(_matrix(every, offsets, one.length, one.padding), None)
-
-
-def _matrix(values: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], length: int, padding: int) -> Any:
-    """The last `length` values of each bag, filled up."""
-    counts = np.minimum(np.diff(offsets), length)
-    matrix = np.full((len(counts), length), padding, dtype=np.int64)
-    steps = np.arange(length)
-    is_filled = steps < counts[:, None]
-    matrix[is_filled] = values[((offsets[1:] - counts)[:, None] + steps)[is_filled]]
-    return matrix
+    return Column(matrix_of(every, offsets, one.length, one.padding), None)
 
 
 def _note(found: Values, offsets: Any, one: Category, array: Any, first: int, bad: BadRows) -> None:

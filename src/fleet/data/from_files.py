@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Callable
 from typing import Any, get_args
 
 from fleet.api import fleet
@@ -12,13 +13,15 @@ from fleet.data.blocks import FileFormat, Problems
 from fleet.data.checks import count_of, flag_of
 from fleet.data.file_shard import FileShard
 from fleet.data.formats import format_of, name_of
+from fleet.data.growing import Follow, Watched
+from fleet.data.growing_shard import GrowingShard
 from fleet.data.listing import Paths, list_files
 from fleet.data.piece_batches import PieceReader
 from fleet.data.piece_order import FileSet
 from fleet.data.queue import PieceSource, piece_source
 from fleet.data.schema import Schema
 from fleet.data.workers import Workers
-from fleet.errors import UsageError, UsageTypeError
+from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 
 _CALL = "fleet.data.files"
 _num_made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -36,8 +39,9 @@ def files(
     queue: bool = False,
     threads: int | None = None,
     bad: float = 0.001,
+    follow: bool | float | Follow = False,
     format: FileFormat | str | None = None,  # as the files' format is called
-) -> FileShard:
+) -> FileShard | GrowingShard:
     """This worker's batches of files; every worker calls it with the same arguments, after `fleet.init()`.
 
     `paths`: a path, a glob, a folder, a URL of fsspec, or a list of those. The files are cut into pieces, and each
@@ -48,6 +52,9 @@ def files(
     A batch is a `fleet.data.Batch` of `batch_size` samples, the last of an epoch may be smaller. `threads` read ahead.
     Lines that cannot be read are left out; more than a share of `bad` of them is an error. `uneven` is what it is for
     `fleet.data.shard`.
+
+    `follow`: `paths` is a folder that grows. Each file that comes is read once, by one worker, until a file `_DONE`
+    lies there, or nothing has come for so many seconds; see `fleet.data.Follow`.
     """
     workers = Workers(fleet, _CALL)
     count_of("batch_size", batch_size)
@@ -60,27 +67,53 @@ def files(
     if queue and uneven != "join":
         raise UsageError(f"queue=True gives workers different numbers of batches; use uneven='join', not {uneven!r}")
     num_threads = default_threads() if threads is None else count_of("threads", threads)
+    if (how := Follow.of(follow)) is not None:
+        _refuse_with_follow(workers, uneven, queue)
+        _check(schema)
+        reader = PieceReader(FileSet({}, {}, shuffle, seed), schema, batch_size, num_threads, Problems(bad))
+        return GrowingShard(reader, workers, Watched(paths), formats(schema, format), how)
     found = file_set(paths, schema, format, shuffle, seed)
     reader = PieceReader(found, schema, batch_size, num_threads, Problems(bad))
     return FileShard(reader, workers, uneven=uneven, queue=_source() if queue else None)
 
 
+def _refuse_with_follow(workers: Workers, uneven: Uneven, queue: bool) -> None:
+    if queue or uneven != "join":
+        raise UsageError("follow= gives each file to one worker: use it without queue=True and with uneven='join'")
+    if workers.is_collective:
+        raise NotSupportedError(
+            "follow= is for jobs with servers, or one worker: in a collective job every step would wait until each "
+            "worker has a file"
+        )
+
+
 def file_set(paths: Paths, schema: Schema, format: FileFormat | str | None, shuffle: bool, seed: int) -> FileSet:
     """The files that are meant, each with its format."""
-    if not callable(getattr(schema, "batch", None)):
-        raise UsageTypeError(f"schema must be a fleet.data.Schema, such as fleet.data.criteo(), got {schema!r}")
+    _check(schema)
     sizes = dict(list_files(paths))
-    of_name: dict[str, FileFormat] = {}
-    formats = {}
-    for path in sizes:
-        name = name_of(path, schema)
-        if name not in of_name:
-            of_name[name] = format_of(path, schema, format)
-        formats[path] = of_name[name]
-    made = FileSet(sizes, formats, shuffle, seed)
+    format_for = formats(schema, format)
+    made = FileSet(sizes, {path: format_for(path) for path in sizes}, shuffle, seed)
     if not made.blocks:
         raise UsageError(f"the files have no samples: {', '.join(list(sizes)[:3])}{', ...' * (len(sizes) > 3)}")
     return made
+
+
+def _check(schema: Schema) -> None:
+    if not callable(getattr(schema, "batch", None)):
+        raise UsageTypeError(f"schema must be a fleet.data.Schema, such as fleet.data.criteo(), got {schema!r}")
+
+
+def formats(schema: Schema, given: FileFormat | str | None) -> Callable[[str], FileFormat]:
+    """The format of a file by its path; one is made for each kind of file."""
+    made: dict[str, FileFormat] = {}
+
+    def format_for(path: str) -> FileFormat:
+        name = name_of(path, schema)
+        if name not in made:
+            made[name] = format_of(path, schema, given)
+        return made[name]
+
+    return format_for
 
 
 def default_threads() -> int:

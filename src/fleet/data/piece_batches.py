@@ -54,7 +54,7 @@ class PieceReader:
             lambda piece: self._read(pieces, piece),
             num_threads=self.num_threads,
             most_ahead=most_ahead or self.num_threads + 1,
-            size_of=lambda piece: int(pieces.sizes[piece.number]),
+            size_of=lambda piece: pieces.size(piece.number),
             name_of=lambda piece: pieces.blocks(piece.number)[0].path,
         )
         with ahead:
@@ -116,6 +116,9 @@ class Work(Protocol):
     def note(self, finished: list[int], begun: Piece | None) -> None:
         """A batch was taken."""
 
+    def stop(self) -> None:
+        """Let a thread that waits for a piece go; `wanted` may be asked for again."""
+
 
 class SpanWork(Work):
     """Spans of pieces, one after the other."""
@@ -152,4 +155,5 @@ class Reading(Iterator[Taken]):
         """End the threads, and forget what they have read."""
         live, self._live = self._live, None
         if live is not None:
+            self._work.stop()
             live.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,8 +36,8 @@ def block_bytes(total_bytes: int) -> int:
 class FileSet:
     """The files that are read, each with its size and format."""
 
-    sizes: Mapping[str, int]
-    formats: Mapping[str, FileFormat]
+    sizes: dict[str, int]
+    formats: dict[str, FileFormat]
     shuffle: bool
     seed: int
 
@@ -103,9 +103,18 @@ class EpochPieces:
         """What is read for a piece."""
         return self._pieces[piece]
 
+    def size(self, piece: int) -> int:
+        """Bytes of a piece."""
+        return sum(block.size for block in self.blocks(piece))
+
     def row_order(self, piece: int, num_rows: int) -> Index | None:
         """In which order the rows of a piece come; None: as they stand."""
         if self._shuffled_by is None:
             return None
-        order: Index = torch.randperm(num_rows, generator=generator_of(*self._shuffled_by, piece)).numpy()
-        return order
+        return random_order(num_rows, *self._shuffled_by, piece)
+
+
+def random_order(num_rows: int, *numbers: int) -> Index:
+    """An order of rows, another one wherever one of the numbers differs."""
+    order: Index = torch.randperm(num_rows, generator=generator_of(*numbers)).numpy()
+    return order

@@ -92,8 +92,8 @@ class ReadAhead(Generic[T, R]):
             waited_s = 0.0
             while not self._changed.wait_for(is_known, TELL_AFTER_S):
                 waited_s += TELL_AFTER_S
-                what = self._name_of(self._under_way[number]) if number in self._under_way else "the next piece"
-                log.warning("waiting for %s for %.0f s", what, waited_s)
+                if number in self._under_way:
+                    log.warning("waiting for %s for %.0f s", self._name_of(self._under_way[number]), waited_s)
             if number not in self._results:
                 return None
             result, error = self._results.pop(number)

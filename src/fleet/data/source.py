@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, TensorDataset, default_collate
 
+from fleet.data.memory import Examples
 from fleet.errors import UsageError, UsageTypeError
 
 Collate = Callable[[list[Any]], Any]
@@ -65,6 +66,10 @@ class Items(Source):
 
 def source_of(data: Any, collate: Collate | None) -> Source | None:
     """The samples of `data`, or None if it has no positions."""
+    if isinstance(data, Examples):
+        if collate is not None:
+            raise UsageError("collate is for samples that are picked one by one; examples of files are batches already")
+        return data
     if isinstance(data, str | bytes | Mapping) or hasattr(data, "iloc"):
         raise UsageTypeError(f"data has its samples in a {type(data).__name__}; give a tuple of tensors, or a list")
     if isinstance(data, IterableDataset | type) or not hasattr(data, "__getitem__"):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
@@ -27,6 +27,13 @@ MOST_COUNTED_BYTES = 4 << 30
 _TAIL_BYTES = 4 << 10
 
 
+class Parser(Protocol):
+    """What makes records of whole lines. Used from several threads at once."""
+
+    def parse(self, text: Text) -> tuple[Records, int, Bad]:
+        """The records, how many lines there were without those of nothing, and some of the bad ones."""
+
+
 class TextFormat:
     """Lines of fields with a delimiter between them, as a schema describes them; a `FileFormat` (data/blocks.py)."""
 
@@ -36,9 +43,19 @@ class TextFormat:
                 "text files need the names of their columns: give columns=[...] to the schema, or header=True if their "
                 "first line has them"
             )
+        names = schema.columns or ()
+        if twice := [name for name in schema.names if names.count(name) > 1]:
+            raise UsageError(f"columns of the schema has {twice[0]!r} more than once; rename all but one")
+        for one in schema.several:
+            if one.separator == schema.delimiter and not schema.has_quotes:
+                raise UsageError(f"the separator of column {one.name!r} is the delimiter of the columns, too")
         self.schema = schema
         self._heads: dict[str, Head] = {}
         self._plans: dict[tuple[str, ...], TextPlan] = {}
+
+    def __reduce__(self) -> tuple[type[TextFormat], tuple[Schema]]:
+        """For a process of a DataLoader that is not forked: what is known of files is found out again."""
+        return TextFormat, (self.schema,)
 
     def cut(self, path: str, most_bytes: int) -> list[Block]:
         """Blocks of equal size, whatever lines they cut; a packed file is one block."""
@@ -93,7 +110,7 @@ class TextFormat:
         self._heads[path] = head
         return head, start
 
-    def _plan(self, head: Head) -> TextPlan:
+    def _plan(self, head: Head) -> Parser:
         plan = self._plans.get(head.columns)
         if plan is None:
             plan = self._plans[head.columns] = TextPlan(self.schema, head.columns)

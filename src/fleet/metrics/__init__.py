@@ -1,8 +1,37 @@
 """Measures of a model: each is updated locally, and its state can be added to another worker's."""
 
+from fleet.metrics.accuracy import Accuracy as Accuracy
+from fleet.metrics.calibration import Calibration as Calibration
+from fleet.metrics.calibration import CalibrationError as CalibrationError
+from fleet.metrics.error import MAE as MAE
+from fleet.metrics.error import RMSE as RMSE
+from fleet.metrics.gather import gather as gather
+from fleet.metrics.grouped import GroupedAUC as GroupedAUC
+from fleet.metrics.log_loss import LogLoss as LogLoss
 from fleet.metrics.mean import Mean as Mean
 from fleet.metrics.metric import Metric as Metric
+from fleet.metrics.ranking import MRR as MRR
+from fleet.metrics.ranking import NDCG as NDCG
+from fleet.metrics.ranking import HitRate as HitRate
+from fleet.metrics.ranking import Recall as Recall
 from fleet.metrics.roc import AUC as AUC
 from fleet.metrics.roc import auc as auc
 
-__all__ = ["AUC", "Mean", "Metric", "auc"]
+__all__ = [
+    "AUC",
+    "MAE",
+    "MRR",
+    "NDCG",
+    "RMSE",
+    "Accuracy",
+    "Calibration",
+    "CalibrationError",
+    "GroupedAUC",
+    "HitRate",
+    "LogLoss",
+    "Mean",
+    "Metric",
+    "Recall",
+    "auc",
+    "gather",
+]

@@ -22,35 +22,40 @@ _MODELS = {
     "dcn": ("dcn", "DCN", "DCNv2: cross layers and a DNN"),
     "dlrm": ("dlrm", "DLRM", "dot products of all pairs of rows"),
     "finalnet": ("finalnet", "FinalNet", "factorised layers in two streams"),
+    "din": ("din", "DIN", "of a user's history, what matters for the item"),
+    "dien": ("dien", "DIEN", "how a user's interests move towards the item"),
     "mmoe": ("mmoe", "MMoE", "several tasks: shared experts, a gate for each task"),
     "ple": ("ple", "PLE", "several tasks: shared experts and experts of each task, in levels"),
     "esmm": ("esmm", "ESMM", "clicks and conversions over everything that was shown"),
-    "din": ("din", "DIN", "of a history, what matters for the item at hand"),
-    "dien": ("dien", "DIEN", "how the interests in a history have changed"),
-    "two_tower": ("two_tower", "TwoTower", "users and items that meet in a dot product"),
+    "two_tower": ("two_tower", "TwoTower", "users and items meet in a dot product: retrieval"),
     "sasrec": ("sasrec", "SASRec", "the next item, by self-attention"),
-    "hstu": ("hstu", "HSTU", "the next item, by gated attention without a softmax"),
-    "simnet_bow": ("simnet_bow", "SimNetBOW", "which of two titles a query is nearer to"),
-    "word2vec": ("word2vec", "Word2Vec", "words by those that stand around them"),
+    "hstu": ("hstu", "HSTU", "the next item, by gated attention that knows the time"),
+    "simnet_bow": ("simnet_bow", "SimNetBOW", "queries and titles as bags of words"),
+    "word2vec": ("word2vec", "Word2Vec", "vectors of words, from those that stand around them"),
 }
 
 NAMES = {name: about for name, (_, _, about) in _MODELS.items()}
 """What `build` knows, with a line about each."""
 
 
-def build(name: str, **settings: Any) -> Recommender:
-    """The model of that name, made with `settings`: the arguments of its class."""
+def class_of(name: str) -> type[Recommender]:
+    """The class of the model of that name; UsageError if there is none."""
     if name not in _MODELS:
         near = get_close_matches(str(name), _MODELS, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_MODELS)}"
         raise UsageError(f"no model is called {name!r}; {hint}")
     file, title, _ = _MODELS[name]
-    cls = getattr(import_module(f"fleet.models.{file}"), title)
+    found: type[Recommender] = getattr(import_module(f"fleet.models.{file}"), title)
+    return found
+
+
+def build(name: str, **settings: Any) -> Recommender:
+    """The model of that name, made with `settings`: the arguments of its class."""
+    cls = class_of(name)
     known = signature(cls).parameters
     if wrong := [one for one in settings if one not in known]:
         raise UsageTypeError(f"model {name!r} has no setting {wrong[0]!r}; it has {', '.join(known)}")
     needed = [one for one, its in known.items() if its.default is its.empty and one not in settings]
     if needed:
         raise UsageTypeError(f"model {name!r} needs {', '.join(needed)}")
-    model: Recommender = cls(**settings)
-    return model
+    return cls(**settings)

@@ -5,26 +5,30 @@ sent again gets the same piece: the answer was lost, or a next life begins at th
 handed to anybody else, also if a worker does not come back: a server does not know which rows of a piece were trained
 on.
 
-The newest epochs are remembered. Of those before, only how many pieces each worker had: it may still be told that there
-are no more.
+Memory is bounded. Where there is much to remember, only the newest epochs of a queue are; of those before, how many
+pieces each worker had: it may still be told that there are no more.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.errors import CommunicationError, NotReadyError, UsageError
+from fleet.ps.pace import Pace
 
 if TYPE_CHECKING:
     from fleet.ps.proto import ps_pb2
 
-# How many epochs of a queue, and of all queues, are remembered; and how many of which only counts are.
+# The newest epochs of a queue that are always remembered; how many of all queues, and how many pieces, are as long as
+# there is room; and of how many epochs only counts are.
 NUM_EPOCHS = 4
-NUM_KEPT = 64
+NUM_KEPT = 1024
+PIECES_KEPT = 200_000
 NUM_FORGOTTEN = 4096
 MAX_NAME = 200
 MAX_PIECES = 10_000_000
@@ -83,6 +87,7 @@ class _Epoch:
     """How many pieces were handed out."""
     taken: dict[int, list[int]] = field(default_factory=dict)
     """By worker, in the order of its takes."""
+    pace: Pace = field(default_factory=Pace)
 
     @property
     def is_over(self) -> bool:
@@ -90,7 +95,7 @@ class _Epoch:
 
 
 class PieceQueues:
-    """The queues of a job. `lock` is held around `changes`, the record of the change in the journal, and `answer`."""
+    """The queues of a job. `lock` is held around `changes`, the record of the change in the journal, and `change`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -99,7 +104,10 @@ class PieceQueues:
         """How many pieces each worker had; None if not all had been handed out."""
 
     def changes(self, worker: int, key: Key, number: int, extent: Extent) -> bool:
-        """Whether `answer` would change anything; an error, before anything is written, if it would raise one."""
+        """Whether a request is to change anything; if so, `change` answers it, and else `answer`.
+
+        An error, before anything is written, if it is refused.
+        """
         known = self._epochs.get(key)
         if number == 0:
             return self._check_begin(worker, key, extent, known)
@@ -112,27 +120,27 @@ class PieceQueues:
                 f"worker {worker} asks for take {number} of {key}, but has made {num_taken}; give each process an "
                 "index (trainer_id) of its own"
             )
-        return number > num_taken and not known.is_over
+        if number <= num_taken or known.is_over:
+            return False
+        known.pace.note(worker)
+        return not known.pace.holds_up(worker, len(known.extent) - known.num_out)
 
-    def answer(self, worker: int, key: Key, number: int, extent: Extent) -> list[int]:
-        """The piece of a take, or none if all are handed out; for number 0 all pieces that the worker was handed."""
+    def answer(self, worker: int, key: Key, number: int, _: Extent) -> list[int]:
+        """The piece of a take, or none if there is none for it; for number 0 all that the worker was handed."""
         known = self._epochs.get(key)
+        own = [] if known is None else known.taken.get(worker, [])
+        return list(own) if number == 0 else own[number - 1 : number]
+
+    def change(self, worker: int, key: Key, number: int, extent: Extent) -> list[int]:
+        """Begin an epoch, or hand out the next piece; then the same as `answer`."""
         if number == 0:
-            if key in self._forgotten:
-                return []
-            if known is None:
-                known = self._epochs[key] = _Epoch(extent)
-                self._forget_old(key.queue)
-            return list(known.taken.get(worker, ()))
-        if known is None:
-            return []
-        own = known.taken.setdefault(worker, [])
-        if number > len(own):
-            if known.is_over:
-                return []
-            own.append(known.extent.piece(known.num_out))
+            self._epochs[key] = _Epoch(extent)
+            self._make_room()
+        else:
+            known = self._epochs[key]
+            known.taken.setdefault(worker, []).append(known.extent.piece(known.num_out))
             known.num_out += 1
-        return [own[number - 1]]
+        return self.answer(worker, key, number, extent)
 
     def _check_begin(self, worker: int, key: Key, extent: Extent, known: _Epoch | None) -> bool:
         if any(worker in one.taken for other, one in self._epochs.items() if other.is_after(key)):
@@ -165,15 +173,26 @@ class PieceQueues:
         if counts is None or number <= counts.get(worker, 0):
             raise _too_late(worker, key)
 
-    def _forget_old(self, queue: str) -> None:
-        of_queue = [key for key in self._epochs if key.queue == queue]
-        old = of_queue[:-NUM_EPOCHS] or list(self._epochs)[:-NUM_KEPT]
-        for key in old:
-            gone = self._epochs.pop(key)
-            counts = {worker: len(own) for worker, own in gone.taken.items()}
-            self._forgotten[key] = counts if gone.is_over else None
+    def _make_room(self) -> None:
+        num_pieces = sum(known.num_out for known in self._epochs.values())
+        num_epochs = Counter(key.queue for key in self._epochs)
+        for key in list(self._epochs):  # the oldest first
+            if num_pieces <= PIECES_KEPT and len(self._epochs) <= NUM_KEPT:
+                break
+            if num_epochs[key.queue] > NUM_EPOCHS:
+                num_epochs[key.queue] -= 1
+                num_pieces -= self._forget(key)
+        while len(self._epochs) > NUM_KEPT:  # of many readers
+            self._forget(next(iter(self._epochs)))
         while len(self._forgotten) > NUM_FORGOTTEN:
             del self._forgotten[next(iter(self._forgotten))]
+
+    def _forget(self, key: Key) -> int:
+        """Keep only counts of an epoch; how many pieces were forgotten."""
+        gone = self._epochs.pop(key)
+        counts = {worker: len(own) for worker, own in gone.taken.items()}
+        self._forgotten[key] = counts if gone.is_over else None
+        return gone.num_out
 
     def to_json(self) -> dict[str, Any]:
         """For a snapshot."""
@@ -202,7 +221,7 @@ class PieceQueues:
 
 
 def read_take(header: ps_pb2.TakeRequest.Header) -> tuple[int, Key, int, Extent]:
-    """Who asks, for what, its number, and what there is: the arguments of `PieceQueues.answer`."""
+    """Who asks, for what, its number, and what there is: the arguments of `PieceQueues`."""
     extent = Extent(header.first, header.total, tuple(header.extra))
     return header.caller.worker, Key(header.queue, header.epoch, header.round), header.number, extent
 
@@ -213,6 +232,6 @@ def _pairs(by_worker: dict[int, Any]) -> Sequence[tuple[int, Any]]:
 
 def _too_late(worker: int, key: Key) -> CommunicationError:
     return CommunicationError(
-        f"worker {worker} comes to {key}, which the others have left {NUM_EPOCHS} epochs behind; start the job again "
-        "from its last checkpoint"
+        f"worker {worker} comes to {key}, which the others have left far behind and which is forgotten; start the job "
+        "again from its last checkpoint"
     )

@@ -161,7 +161,7 @@ class Replay:
 
     def _take(self, record: Record) -> None:
         header = ps_pb2.TakeRequest.Header.FromString(record.parts[0].header)
-        self._state.pieces.answer(*read_take(header))
+        self._state.pieces.change(*read_take(header))
 
     def _adopt(self, record: Record) -> None:
         adopt(self._state, record.parts)

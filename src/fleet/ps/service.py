@@ -331,9 +331,10 @@ class Service:
         asked = read_take(header)
         with core.gate.open(), pieces.lock:
             self.state.ledger.check(caller.worker, caller.incarnation)  # its next life may have come
-            if pieces.changes(*asked):
-                core.record(Kind.TAKE, [Part(header.SerializeToString())])
-            return ps_pb2.TakeReply.Header(pieces=pieces.answer(*asked)), ()
+            if not pieces.changes(*asked):
+                return ps_pb2.TakeReply.Header(pieces=pieces.answer(*asked)), ()
+            core.record(Kind.TAKE, [Part(header.SerializeToString())])
+            return ps_pb2.TakeReply.Header(pieces=pieces.change(*asked)), ()
 
     def _reshard(self, header: ps_pb2.ReshardRequest.Header, _: Tensors) -> Answered:
         if header.phase in (ps_pb2.ReshardRequest.FILL, ps_pb2.ReshardRequest.ADOPT):

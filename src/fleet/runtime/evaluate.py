@@ -24,7 +24,7 @@ from fleet.runtime.common_statistics import common_statistics
 if TYPE_CHECKING:
     from fleet.collective.util import Util
 
-Step = Callable[[nn.Module, Any], tuple[Any, Any]]
+Step = Callable[[nn.Module, Any], tuple[Any, Any] | tuple[Any, Any, Any]]
 MetricLike = Metric | Callable[[Any, Any], torch.Tensor | float]
 
 _METHODS = ("update", "state", "merge", "compute", "reset")
@@ -138,15 +138,28 @@ def _run(
         if failure is not None:
             continue
         try:
-            outputs, targets = step(model, batch)
-            for metric in metrics:
-                metric.update(outputs, targets)
+            _update(metrics, step(model, batch))
         except Exception as error:
             if is_alone or own_way is None:
                 raise
             log.error("fleet.evaluate failed on batch %d: %s: %s", number, type(error).__name__, error)
             failure = error
     return failure
+
+
+def _update(metrics: Sequence[Metric], given: Any) -> None:
+    """Count what `step` gave: outputs, targets and, for metrics that need them, the groups of the samples."""
+    outputs, targets, *groups = given
+    for metric in metrics:
+        if not getattr(metric, "needs_groups", False):
+            metric.update(outputs, targets)
+        elif len(groups) == 1:
+            metric.update(outputs, targets, *groups)  # which it says it takes
+        else:
+            raise UsageError(
+                f"fleet.evaluate: {type(metric).__name__} is by group; give step=lambda model, batch: "
+                "(outputs, targets, groups)"
+            )
 
 
 def _exchanged(

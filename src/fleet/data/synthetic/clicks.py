@@ -59,7 +59,9 @@ class Clicks:
         self.settings: dict[str, Any] = {
             "seed": count_of("seed", seed, least=0),
             "vocabularies": list(VOCABULARIES if vocabularies is None else vocabularies),
-            "gaps": list(GAPS) if gaps is None else [gaps] * (NUMBERS + SLOTS) if _is_number(gaps) else list(gaps),
+            "gaps": [gaps] * (NUMBERS + SLOTS)
+            if isinstance(gaps, int | float)
+            else list(GAPS if gaps is None else gaps),
             "exponent": exponent,
             "click_rate": click_rate,
             "signal": signal,
@@ -83,7 +85,8 @@ class Clicks:
         """What reads the files of `write`."""
         return criteo()
 
-    def __getitem__(self, samples: slice) -> Batch:
+    def __getitem__(self, samples: Any) -> Batch:
+        """Samples `first` to `last`: `clicks[first:last]`."""
         if not isinstance(samples, slice) or samples.step not in (None, 1):
             raise UsageTypeError(f"Clicks are taken in ranges, clicks[first:last], got {samples!r}")
         first, last, _ = samples.indices(self.num_samples)
@@ -149,10 +152,6 @@ class Clicks:
         if not first <= last <= self.num_samples:
             raise UsageError(f"samples are from 0 to {self.num_samples}, got first={first}, last={last}")
         return first, last
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _parts(first: int, last: int) -> Iterator[tuple[int, int]]:

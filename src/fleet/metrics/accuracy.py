@@ -1,0 +1,45 @@
+"""The share of right answers."""
+
+from __future__ import annotations
+
+import torch
+
+from fleet.errors import UsageError
+from fleet.metrics import inputs
+from fleet.metrics.sums import Sums
+
+
+class Accuracy(Sums):
+    """The share of samples whose class is the right one.
+
+    Outputs with a dimension more than the targets have a score for each class, and the greatest says which. Otherwise
+    they are the probability of class 1, which is meant at `threshold` or above it (0 for logits).
+
+    >>> metric = Accuracy()
+    >>> metric.update(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
+    >>> metric.compute()
+    0.5
+    """
+
+    def __init__(self, threshold: float = 0.5) -> None:
+        super().__init__()
+        self._threshold = float(threshold)
+
+    def update(self, outputs: torch.Tensor, targets: torch.Tensor) -> None:
+        """Count a batch: scores [B, classes] and classes [B], or probabilities and labels of one shape."""
+        inputs.tensors(outputs=outputs, targets=targets)
+        if outputs.dim() == targets.dim() + 1 and outputs.shape[:-1] == targets.shape and outputs.shape[-1] > 0:
+            inputs.numbers(self._doubts, outputs.detach(), "outputs")
+            is_right = outputs.detach().argmax(-1).flatten() == targets.detach().flatten().to(outputs.device)
+        elif outputs.shape == targets.shape:
+            outputs, targets = inputs.pair(outputs, targets, ("outputs", "targets"))
+            inputs.numbers(self._doubts, outputs, "outputs")
+            inputs.labels(self._doubts, targets)
+            is_right = (outputs >= self._threshold) == (targets > 0)
+        else:
+            raise UsageError(
+                "outputs must be of the targets' shape, or have a score for each class behind it, got "
+                f"{list(outputs.shape)} and {list(targets.shape)}"
+            )
+        total = is_right.sum().double()
+        self._add(torch.stack([total, torch.full_like(total, len(is_right))]))

@@ -1,0 +1,145 @@
+"""How high the right items of a list are: NDCG, recall, hit rate and reciprocal rank, at k.
+
+Each takes scores [B, items] and either the number of each list's only right item, int64 [B], or how right every item
+is, [B, items], 0 for not at all. Items of one score have the mean over all orders of them, so a model that tells
+nothing apart gains nothing by it. Lists without a right item do not count.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from fleet.errors import UsageError
+from fleet.metrics import inputs
+from fleet.metrics.sums import Sums
+from fleet.metrics.ties import Lists, first_hit, mean_over_orders
+
+
+class _Ranked(Sums):
+    def __init__(self, k: int | None) -> None:
+        super().__init__()
+        self._k = None if k is None else inputs.count("k", k)
+
+    def _of(self, lists: Lists, k: int) -> torch.Tensor:
+        raise NotImplementedError
+
+    def update(self, scores: torch.Tensor, targets: torch.Tensor) -> None:
+        """Count a batch: scores [B, items]; targets [B], places of right items, or [B, items], how right each is."""
+        lists = self._lists(scores, targets)
+        counts = (lists.relevance > 0).any(1) if lists.place is None else torch.ones_like(lists.place, dtype=torch.bool)
+        found = self._of(lists, min(self._k or lists.scores.shape[1], lists.scores.shape[1]))
+        self._add(torch.stack([torch.where(counts, found, 0).sum(), counts.sum().double()]))
+
+    def _lists(self, scores: torch.Tensor, targets: torch.Tensor) -> Lists:
+        inputs.tensors(scores=scores, targets=targets)
+        if scores.dim() != 2 or not scores.is_floating_point():
+            raise UsageError(f"scores must be numbers [lists, items], got {scores.dtype} {list(scores.shape)}")
+        scores, targets = scores.detach(), targets.detach().to(scores.device)
+        inputs.numbers(self._doubts, scores, "scores")
+        if targets.shape == scores.shape:
+            self._doubts.require(targets >= 0, "targets of each item must be at least 0", targets)
+            return Lists(scores, targets.double(), None)
+        if targets.shape != scores.shape[:1] or targets.is_floating_point() or targets.dtype is torch.bool:
+            raise UsageError(
+                f"targets must be the places of the right items, integers {list(scores.shape[:1])}, or how right each "
+                f"is, {list(scores.shape)}; got {targets.dtype} {list(targets.shape)}"
+            )
+        most = scores.shape[1] - 1
+        self._doubts.require((targets >= 0) & (targets <= most), f"targets must be places from 0 to {most}", targets)
+        return Lists(scores, torch.empty(0), targets.long().clamp(0, max(most, 0)))
+
+
+class NDCG(_Ranked):
+    """The normalised discounted cumulative gain of the first k items (None: of all).
+
+    An item at place i, counted from 0, adds its gain / log2(i + 2); the sum is divided by that of the best order. The
+    gain is how right the item is, or with `exponential` 2^that - 1.
+
+    >>> metric = NDCG(2)
+    >>> metric.update(torch.tensor([[0.1, 0.9, 0.5]]), torch.tensor([2]))
+    >>> round(metric.compute(), 4)
+    0.6309
+    """
+
+    def __init__(self, k: int | None = 10, *, exponential: bool = False) -> None:
+        super().__init__(k)
+        self._exponential = inputs.flag("exponential", exponential)
+
+    def _of(self, lists: Lists, k: int) -> torch.Tensor:
+        discounts = 1 / torch.arange(2, k + 2, dtype=torch.float64, device=lists.scores.device).log2()
+        if lists.place is not None:
+            return mean_over_orders(lists, discounts)
+        gains = 2**lists.relevance - 1 if self._exponential else lists.relevance
+        best = gains.topk(k, dim=1).values @ discounts
+        return mean_over_orders(Lists(lists.scores, gains, None), discounts) / best
+
+
+class Recall(_Ranked):
+    """The share of a list's right items that are among the first k.
+
+    >>> metric = Recall(2)
+    >>> metric.update(torch.tensor([[0.1, 0.9, 0.5]]), torch.tensor([[1, 1, 0]]))
+    >>> metric.compute()
+    0.5
+    """
+
+    def __init__(self, k: int = 10) -> None:
+        super().__init__(k)
+
+    def _of(self, lists: Lists, k: int) -> torch.Tensor:
+        ones = torch.ones(k, dtype=torch.float64, device=lists.scores.device)
+        if lists.place is not None:
+            return mean_over_orders(lists, ones)
+        is_right = (lists.relevance > 0).double()
+        return mean_over_orders(Lists(lists.scores, is_right, None), ones) / is_right.sum(1)
+
+
+class HitRate(_Ranked):
+    """The share of lists with a right item among the first k (HR@k).
+
+    >>> metric = HitRate(2)
+    >>> metric.update(torch.tensor([[0.1, 0.9, 0.5], [0.1, 0.9, 0.5]]), torch.tensor([2, 0]))
+    >>> metric.compute()
+    0.5
+    """
+
+    def __init__(self, k: int = 10) -> None:
+        super().__init__(k)
+
+    def _of(self, lists: Lists, k: int) -> torch.Tensor:
+        hit = first_hit(lists)
+        room = (k - hit.ahead).clamp(min=0)  # of the tied, so many are among the first k
+        room = torch.minimum(room, hit.tied)
+        others = hit.tied - hit.right
+        none = _log_choose(others, torch.minimum(room, others)) - _log_choose(hit.tied, room)
+        return 1 - torch.where(room > others, 0, none.exp())
+
+
+class MRR(_Ranked):
+    """The mean of 1 / the rank of a list's first right item; 0 if it is not among the first k (None: of all).
+
+    >>> metric = MRR()
+    >>> metric.update(torch.tensor([[0.1, 0.9, 0.5]]), torch.tensor([2]))
+    >>> metric.compute()
+    0.5
+    """
+
+    def __init__(self, k: int | None = None) -> None:
+        super().__init__(k)
+
+    def _of(self, lists: Lists, k: int) -> torch.Tensor:
+        hit = first_hit(lists)
+        most = int(hit.tied.max()) if len(hit.tied) else 0
+        place = torch.arange(
+            most, dtype=torch.float64, device=lists.scores.device
+        )  # of the first right one, among the tied
+        ahead, tied, right = (part.unsqueeze(1) for part in hit)
+        behind = tied - 1 - place
+        is_possible = (behind >= right - 1) & (ahead + place < k)
+        chance = _log_choose(behind.clamp(min=0), (right - 1).clamp(min=0)) - _log_choose(tied, right)
+        return torch.where(is_possible, chance.exp() / (ahead + place + 1), 0).sum(1)
+
+
+def _log_choose(n: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    """Of how many ways k of n can be chosen, the logarithm."""
+    return torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma((n - k).clamp(min=0) + 1)

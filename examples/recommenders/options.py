@@ -17,8 +17,11 @@ TEACHES = """
 data
   synthetic:2000000        clicks in Criteo's columns, made up on the spot, with a known best AUC
   sessions:200000          visits to a shop, made up: users, items, histories, clicks and purchases
-  criteo:DIR               train*, valid* and test* in DIR: tab-separated as Criteo has them, or .csv with a header,
-                           each also as .gz or .zst, or the same columns as .parquet
+  synthetic:2000000:DIR    the same in files, which are made in DIR if they are not there
+  criteo:DIR               train*, valid* and test* in DIR, files or folders of files: tab-separated as Criteo has
+                           them, .csv with a header, or .parquet; text also as .gz and .zst. Without valid*,
+                           evaluations are on test*
+  movielens:DIR            MovieLens-100k or -1M: ratings of 4 and 5 as clicks, or the next item
 
 modes
   local        one process, with the tables in it

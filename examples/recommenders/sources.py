@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import movielens
+import sessions
 import torch
 from held import Held
-from sessions import ITEMS, LENGTH, Sessions
 
 import fleet
 from fleet.data import Batch, Schema, Shard, criteo
@@ -25,9 +26,12 @@ class Source:
     """This worker's batches, and what a model must know of them."""
 
     train: Shard
-    test: Shard
+    valid: Shard
+    """To evaluate on while training."""
     num_dense: int
     num_slots: int
+    test: Shard | None = None
+    """To measure the best model on, at the end; None: `valid` is all there is."""
     ceiling: float | None = None
     """The AUC of the probabilities that the labels were drawn with, where they are known."""
     item: int = 0
@@ -45,23 +49,24 @@ def open_data(args: argparse.Namespace, task: str) -> Source:
     kind, _, where = args.data.partition(":")
     if kind not in KINDS:
         raise UsageError(f"--data {args.data}: {kind!r} is none of {', '.join(KINDS)}")
-    if task not in TASKS_OF[kind]:
-        fits = " or ".join(f"{name}:..." for name, tasks in TASKS_OF.items() if task in tasks)
+    open_it, tasks = KINDS[kind]
+    if task not in tasks:
+        fits = " or ".join(f"{name}:..." for name, (_, tasks) in KINDS.items() if task in tasks)
         raise UsageError(f"--data {args.data} has nothing for --model {args.model}; give it {fits}")
-    return KINDS[kind](where, args, task)
+    return open_it(where, args, task)
 
 
-def _synthetic(where: str, args: argparse.Namespace, _task: str) -> Source:
+def _synthetic(where: str, args: argparse.Namespace, task: str) -> Source:
     """`synthetic:N` makes samples as they are needed; `synthetic:N:DIR` makes or finds files of them in DIR."""
     count, _, folder = where.partition(":")
     num, unseen = _sizes("synthetic", count)
     clicks = Clicks(num + unseen, args.seed)
     ceiling = clicks.ceiling(first=num) if fleet.is_first_worker() else None
     if not folder:
-        train, test = Made(clicks, 0, num), Made(clicks, num, num + unseen)
+        train, valid = Made(clicks, 0, num), Made(clicks, num, num + unseen)
         return Source(
             train=fleet.data.shard(train, args.batch_size, collate=Held.collate),
-            test=fleet.data.shard(test, EVALUATED, uneven="join", collate=Held.collate),
+            valid=fleet.data.shard(valid, EVALUATED, uneven="join", collate=Held.collate),
             num_dense=13,
             num_slots=26,
             ceiling=ceiling,
@@ -70,7 +75,7 @@ def _synthetic(where: str, args: argparse.Namespace, _task: str) -> Source:
         clicks.write(Path(folder) / "train", last=num)
         clicks.write(Path(folder) / "test", first=num, files=2)
     fleet.barrier_worker()
-    return replace(_criteo(folder, args, _task), ceiling=ceiling)
+    return replace(_criteo(folder, args, task), ceiling=ceiling)
 
 
 class Made:
@@ -86,24 +91,26 @@ class Made:
         return self.__getitems__([place])[0]
 
     def __getitems__(self, places: Sequence[int]) -> list[Batch]:
-        first, last = places[0], places[-1] + 1
+        first, last = self._first + places[0], self._first + places[-1] + 1
         if last - first == len(places):
-            return [self._clicks[self._first + first : self._first + last]]
+            return [self._clicks[first:last]]
         # The end of an epoch, filled up with samples from its beginning.
         parts = [self._clicks[self._first + place : self._first + place + 1] for place in places]
         return [Batch(*(torch.cat(columns) for columns in zip(*(part[:3] for part in parts), strict=True)), {}, None)]
 
 
 def _criteo(where: str, args: argparse.Namespace, _task: str) -> Source:
-    """Files of Criteo's columns: those whose names begin with train, and those that begin with test."""
-    train, test = (sorted(map(str, Path(where).glob(f"{part}*"))) for part in ("train", "test"))
-    if not train or not test:
+    """Files of Criteo's columns: those whose names begin with train, valid and test; folders of them will do."""
+    train, valid, test = (sorted(map(str, Path(where).glob(f"{part}*"))) for part in ("train", "valid", "test"))
+    if not train or not (valid or test):
         missing = "train*" if not train else "test*"
         raise UsageError(f"--data criteo:{where}: there is no {missing} there; name files or folders train* and test*")
     schema = criteo_of(train[0])
+    unseen = [fleet.data.files(files, schema, EVALUATED) for files in (valid, test) if files]
     return Source(
         train=fleet.data.files(train, schema, args.batch_size, shuffle=True, seed=args.seed, uneven="pad"),
-        test=fleet.data.files(test, schema, EVALUATED),
+        valid=unseen[0],
+        test=unseen[1] if len(unseen) > 1 else None,
         num_dense=len(schema.numbers),
         num_slots=len(schema.categories),
     )
@@ -119,7 +126,7 @@ def criteo_of(path: str) -> Schema:
 
 def _sessions(where: str, args: argparse.Namespace, task: str) -> Source:
     num, unseen = _sizes("sessions", where)
-    made = Sessions.make(num + unseen, args.seed, first_unseen=num)
+    made = sessions.Sessions.make(num + unseen, args.seed, first_unseen=num)
     batch = made.batch
     if task in ("click", "history"):
         batch = batch._replace(label=batch.label[:, 0].contiguous())
@@ -128,14 +135,34 @@ def _sessions(where: str, args: argparse.Namespace, task: str) -> Source:
     examples = Held(batch)
     return Source(
         train=fleet.data.shard(examples[:num], args.batch_size, shuffle=True, seed=args.seed, collate=Held.collate),
-        test=fleet.data.shard(examples[num:], EVALUATED, uneven="join", collate=Held.collate),
+        valid=fleet.data.shard(examples[num:], EVALUATED, uneven="join", collate=Held.collate),
         num_dense=0,
         num_slots=2,
         ceiling=made.ceiling if task != "next" else None,
         item=1,
-        items=torch.arange(1, ITEMS + 1),
-        length=LENGTH,
+        items=torch.arange(1, sessions.ITEMS + 1),
+        length=sessions.LENGTH,
         bags=("history",),
+    )
+
+
+def _movielens(where: str, args: argparse.Namespace, task: str) -> Source:
+    """MovieLens, with ratings of 4 and 5 as clicks; or with the last item of each user to be found."""
+    data = movielens.read(Path(where))
+    split = movielens.leave_one_out(data) if task == "next" else movielens.clicks(data, args.seed)
+    valid, test = (
+        fleet.data.shard(Held(one), EVALUATED, uneven="join", collate=Held.collate) for one in (split.valid, split.test)
+    )
+    return Source(
+        train=fleet.data.shard(Held(split.train), args.batch_size, shuffle=True, seed=args.seed, collate=Held.collate),
+        valid=valid,
+        test=test,
+        num_dense=split.train.dense.shape[1],
+        num_slots=split.train.ids.shape[1],
+        item=movielens.ITEM,
+        items=torch.from_numpy(data.item_ids).sort().values,
+        length=movielens.LENGTH,
+        bags=("genres",),
     )
 
 
@@ -146,9 +173,10 @@ def _sizes(kind: str, where: str) -> tuple[int, int]:
     return int(where), max(1000, min(int(where) // 10, 200_000))
 
 
-KINDS: dict[str, Callable[[str, argparse.Namespace, str], Source]] = {
-    "synthetic": _synthetic,
-    "criteo": _criteo,
-    "sessions": _sessions,
+KINDS: dict[str, tuple[Callable[[str, argparse.Namespace, str], Source], tuple[str, ...]]] = {
+    "synthetic": (_synthetic, ("click",)),
+    "criteo": (_criteo, ("click",)),
+    "sessions": (_sessions, ("click", "history", "several", "next")),
+    "movielens": (_movielens, ("click", "history", "next")),
 }
-TASKS_OF = {"synthetic": ("click",), "criteo": ("click",), "sessions": ("history", "several", "next", "click")}
+"""How each is opened, and the tasks that it has something for."""

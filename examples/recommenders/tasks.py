@@ -12,7 +12,7 @@ from torch import nn
 
 import fleet
 from fleet.data import Batch
-from fleet.metrics import AUC, Metric
+from fleet.metrics import AUC, NDCG, HitRate, LogLoss, Metric
 from fleet.models import Recommender
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -39,7 +39,7 @@ def click(net: Recommender, _source: Source) -> Task:
     def seen(outputs: torch.Tensor, batch: Batch) -> Pair:
         return net.scores(outputs).detach().float(), batch.label
 
-    return Task({"AUC": AUC(), "log loss": log_loss}, _stepped(seen), seen)
+    return Task({"AUC": AUC(), "log loss": LogLoss()}, _stepped(seen), seen)
 
 
 def several(net: Recommender, _source: Source) -> Task:
@@ -74,24 +74,7 @@ def next_item(net: Any, source: Source) -> Task:
             scores = net.newest(model(batch), batch)
         return scores, torch.searchsorted(items, batch.ids[:, source.item]).to(scores.device)
 
-    return Task({"HR@10": hit_rate, "NDCG@10": ndcg}, step)
-
-
-def rank(scores: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """How many items stand before the right one, [B], of scores [B, items]; of equal ones half."""
-    own = scores.gather(1, right.unsqueeze(1))
-    return (scores > own).sum(1) + ((scores == own).sum(1) - 1) / 2
-
-
-def hit_rate(scores: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """How often the right item is among the first ten."""
-    return (rank(scores, right) < 10).float().mean()
-
-
-def ndcg(scores: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """The same, where an item further back counts less."""
-    place = rank(scores, right)
-    return ((place < 10) / torch.log2(place + 2)).mean()
+    return Task({"HR@10": HitRate(10), "NDCG@10": NDCG(10)}, step)
 
 
 class Column:
@@ -103,11 +86,6 @@ class Column:
 
     def update(self, scores: torch.Tensor, labels: torch.Tensor) -> None:
         self._metric.update(scores[:, self._column], labels[:, self._column])
-
-
-def log_loss(scores: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-    """What a model pays for each sample, on average, by the probability that it gave to what happened."""
-    return nn.functional.binary_cross_entropy(scores.clamp(1e-7, 1 - 1e-7), label)
 
 
 def _stepped(seen: Callable[[torch.Tensor, Batch], Pair]) -> Callable[[nn.Module, Batch], Pair]:

@@ -60,23 +60,24 @@ def main(args: argparse.Namespace) -> None:
                 evaluate(model, source, task, watch, saved)
             if watch.is_over():
                 break
-        if not watch.is_evaluated():  # a run that was over when it was resumed
-            evaluate(model, source, task, watch, None)
         if args.early_stop:
             saved.load(best=True)
+    if source.test is not None:
+        watch.found = fleet.evaluate(model, source.test, task.metrics, step=task.step)
+    elif not watch.found:  # a run that was over when it was resumed
+        watch.found = fleet.evaluate(model, source.valid, task.metrics, step=task.step)
     fleet.save_inference_model(args.out / "model")
     if fleet.is_first_worker():
         show(args, source, watch)
     fleet.stop_worker()
 
 
-def evaluate(model: nn.Module, source: Source, task: Task, watch: Watch, saved: fleet.Checkpoint | None) -> None:
-    """Measure on all workers' share of the test data, and save: every worker comes here at the same step."""
+def evaluate(model: nn.Module, source: Source, task: Task, watch: Watch, saved: fleet.Checkpoint) -> None:
+    """Measure on all workers' share of the data, and save: every worker comes here at the same step."""
     watch.pause()
-    found = fleet.evaluate(model, source.test, task.metrics, step=task.step)
+    found = fleet.evaluate(model, source.valid, task.metrics, step=task.step)
     watch.evaluated(found)
-    if saved is not None:
-        saved.save(watch.step, metric=found[task.first])
+    saved.save(watch.step, metric=found[task.first])
 
 
 def check(args: argparse.Namespace) -> None:

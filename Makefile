@@ -139,6 +139,7 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/static.py --json benchmarks/results/static.json
 	$(BIN)/python benchmarks/calls.py --json benchmarks/results/calls.json
 	$(BIN)/python benchmarks/tls.py --json benchmarks/results/tls.json
+	$(BIN)/python benchmarks/modes_auc.py --json benchmarks/results/modes_auc.json
 	$(BIN)/python benchmarks/data.py --json benchmarks/results/data.json
 
 # What runs in this process alone: of what a job's processes run, nothing would be counted.

@@ -66,7 +66,7 @@ def show(cases: list[dict[str, Any]]) -> bool:
     found = [case["AUC"] for case in cases]
     apart, below = max(found) - min(found), cases[0]["ceiling"] - min(found)
     print(f"{apart:.4f} apart (at most {MOST_APART}), {below:.4f} below the ceiling (at most {MOST_BELOW})")
-    return apart <= MOST_APART and below <= MOST_BELOW
+    return bool(apart <= MOST_APART and below <= MOST_BELOW)
 
 
 @click.command()

@@ -47,7 +47,7 @@ class Curves:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
         except ImportError:
-            print("no plot: pip install matplotlib")
+            print("no plot: pip install 'torch-fleet[curves]'")
             return None
         names = [name for name in self._fields[3:] if any(name in one for one in self._points)]
         figure = Figure(figsize=(5 * len(names), 4), layout="constrained")
@@ -65,9 +65,9 @@ def _board(folder: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        print("no TensorBoard log: pip install tensorboard")
+        print("no TensorBoard log: pip install 'torch-fleet[curves]'")
         return None
-    return SummaryWriter(folder, purge_step=step or None)  # type: ignore[no-untyped-call]
+    return SummaryWriter(folder, purge_step=step or None)
 
 
 def _number(text: str) -> float:

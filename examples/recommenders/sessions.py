@@ -77,7 +77,8 @@ class _Shelves:
         """An item for each row of kinds: of one of them, and the first items of a kind more often than the rest."""
         kind = likes[np.arange(len(likes)), rng.integers(likes.shape[1], size=len(likes))]
         place = (rng.random(len(likes)) ** 2 * self._size[kind]).astype(np.int64)
-        return self._items[self._first[kind] + place]
+        found: Ints = self._items[self._first[kind] + place]
+        return found
 
 
 def _sigmoid(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-import movielens
 import sessions
 import torch
 from held import Held
@@ -96,7 +97,8 @@ class Made:
             return [self._clicks[first:last]]
         # The end of an epoch, filled up with samples from its beginning.
         parts = [self._clicks[self._first + place : self._first + place + 1] for place in places]
-        return [Batch(*(torch.cat(columns) for columns in zip(*(part[:3] for part in parts), strict=True)), {}, None)]
+        label, dense, ids = (torch.cat([part[column] for part in parts]) for column in range(3))  # type: ignore[misc]
+        return [Batch(label, dense, ids, {}, None)]
 
 
 def _criteo(where: str, args: argparse.Namespace, _task: str) -> Source:
@@ -148,6 +150,7 @@ def _sessions(where: str, args: argparse.Namespace, task: str) -> Source:
 
 def _movielens(where: str, args: argparse.Namespace, task: str) -> Source:
     """MovieLens, with ratings of 4 and 5 as clicks; or with the last item of each user to be found."""
+    movielens: Any = import_module("movielens")  # beside this file; mypy knows another one of that name
     data = movielens.read(Path(where))
     split = movielens.leave_one_out(data) if task == "next" else movielens.clicks(data, args.seed)
     valid, test = (

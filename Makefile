@@ -12,7 +12,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup demo demo-collective demo-static test test-all test-cpp test-seeds check format proto docs fuzz fuzz-journals chaos bench coverage sanitize pythons wheels clean
+.PHONY: FORCE help setup data demo demo-collective demo-static test test-all test-cpp test-seeds check format proto docs fuzz fuzz-journals chaos bench coverage sanitize pythons wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,18 @@ demo-collective: setup  ## Train a small dense model on 2 CPU processes, by all-
 
 demo-static: setup  ## Train a click model as a static program, with 2 servers and 2 workers
 	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/static_ctr.py
+
+# MovieLens-100k lies in the wheel of RecBole, which is downloaded and not installed.
+MOVIELENS := build/data/ml-100k
+data: $(MOVIELENS)/ml-100k.inter  ## Put MovieLens-100k into build/data, from the wheel of RecBole on PyPI
+
+$(MOVIELENS)/ml-100k.inter: requirements/data.txt | $(BIN)/python
+	@mkdir -p build/wheels $(MOVIELENS)
+	@$(BIN)/python -m pip download --quiet --no-deps --dest build/wheels --requirement requirements/data.txt
+	@$(BIN)/python -c 'import glob, sys, zipfile; wheel = zipfile.ZipFile(glob.glob("build/wheels/recbole-*.whl")[0]); \
+		[open(f"{sys.argv[1]}/ml-100k.{kind}", "wb").write(wheel.read(f"recbole/dataset_example/ml-100k/ml-100k.{kind}")) \
+		for kind in ("user", "item", "inter")]' $(MOVIELENS)
+	@echo "MovieLens-100k is in $(MOVIELENS)"
 
 # Two halves side by side, divided so that they take about as long: most tests keep one core busy, or wait.
 SECOND_HALF := tests/multi tests/e2e tests/fault tests/gpu

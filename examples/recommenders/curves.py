@@ -39,8 +39,8 @@ class Curves:
             for name, value in values.items():
                 self._board.add_scalar(name, value, step)
 
-    def close(self) -> Path | None:
-        """Draw the plot, if matplotlib is installed; where it is."""
+    def close(self, ceiling: float | None = None) -> Path | None:
+        """Draw the plot, if matplotlib is installed; where it is. `ceiling`: the best AUC there can be."""
         if self._board is not None:
             self._board.close()
         try:
@@ -49,13 +49,20 @@ class Curves:
         except ImportError:
             print("no plot: pip install 'torch-fleet[curves]'")
             return None
-        names = [name for name in self._fields[3:] if any(name in one for one in self._points)]
-        figure = Figure(figsize=(5 * len(names), 4), layout="constrained")
+        panels: dict[str, list[str]] = {}
+        for name in self._fields[3:]:
+            if any(name in one for one in self._points):
+                panels.setdefault(name.removeprefix("test ").removeprefix("log "), []).append(name)
+        figure = Figure(figsize=(5 * len(panels), 4), layout="constrained")
         FigureCanvasAgg(figure)
-        for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-            points = [(one["samples"], one[name]) for one in self._points if name in one]
-            axes.plot(*zip(*points, strict=True), marker="o" if name.startswith("test") else None)
-            axes.set(xlabel="samples", title=name)
+        for axes, (title, names) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+            for name in names:
+                points = [(one["samples"], one[name]) for one in self._points if name in one]
+                axes.plot(*zip(*points, strict=True), marker="o" if name.startswith("test") else None, label=name)
+            if title == "AUC" and ceiling is not None:
+                axes.axhline(ceiling, linestyle="--", color="grey", label="the best there can be")
+            axes.set(xlabel="samples", title=title)
+            axes.legend()
         figure.savefig(self.png)
         return self.png
 

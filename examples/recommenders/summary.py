@@ -39,7 +39,7 @@ def show(args: argparse.Namespace, source: Source, watch: Watch) -> None:
     """Write OUT/result.json and draw the curves, then say what there is and where; called on the first worker."""
     found = result(args, source, watch)
     (args.out / "result.json").write_text(json.dumps(found, indent=1) + "\n")
-    plot = watch.curves.close()
+    plot = watch.curves.close(source.ceiling)
     where = f"on {found['servers']} servers" if found["servers"] else "in this process"
     best = f" of at most {source.ceiling:.4f}" if source.ceiling else ""
     values = {

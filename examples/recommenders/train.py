@@ -56,6 +56,7 @@ def main(args: argparse.Namespace) -> None:
                     if watch.is_over():
                         break
                     watch.go_on()
+            watch.pause()
             if not watch.is_evaluated():
                 evaluate(model, source, task, watch, saved)
             if watch.is_over():
@@ -74,7 +75,7 @@ def main(args: argparse.Namespace) -> None:
 
 def evaluate(model: nn.Module, source: Source, task: Task, watch: Watch, saved: fleet.Checkpoint) -> None:
     """Measure on all workers' share of the data, and save: every worker comes here at the same step."""
-    watch.pause()
+    watch.pause()  # this is no training
     found = fleet.evaluate(model, source.valid, task.metrics, step=task.step)
     watch.evaluated(found)
     saved.save(watch.step, metric=found[task.first])

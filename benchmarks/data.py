@@ -43,8 +43,8 @@ NUMBERS, CATEGORIES = [f"I{n}" for n in range(1, 14)], [f"C{n}" for n in range(1
 BLOCK_BYTES = 4 << 20
 
 # How many values each category of the Criteo challenge has, rounded.
-VOCABULARIES = (1460, 580, 10_130_000, 2_200_000, 300, 24, 12_500, 630, 3, 93_000, 5700, 8_350_000, 3200)
-VOCABULARIES += (27, 15_000, 5_460_000, 10, 5700, 2200, 4, 7_050_000, 18, 15, 286_000, 100, 143_000)
+VOCABULARIES = [1460, 580, 10_130_000, 2_200_000, 300, 24, 12_500, 630, 3, 93_000, 5700, 8_350_000, 3200, 27, 15_000]
+VOCABULARIES += [5_460_000, 10, 5700, 2200, 4, 7_050_000, 18, 15, 286_000, 100, 143_000]
 
 
 def write_criteo(path: Path, rows: int) -> None:
@@ -113,12 +113,13 @@ def by_arrow(path: Path, text: Any, hashed: Callable[[Any, str], npt.NDArray[Any
 
 
 def hash_texts_by_pandas(chunk: Any, name: str) -> npt.NDArray[Any]:
-    return pd.util.hash_array(chunk.to_numpy(zero_copy_only=False), categorize=False) ^ len(name)
+    made: npt.NDArray[Any] = pd.util.hash_array(chunk.to_numpy(zero_copy_only=False), categorize=False) ^ len(name)
+    return made
 
 
 def hash_dictionary(chunk: Any, name: str) -> npt.NDArray[Any]:
-    values = hash_texts_by_pandas(chunk.dictionary, name)
-    return values[chunk.indices.to_numpy()]
+    made: npt.NDArray[Any] = hash_texts_by_pandas(chunk.dictionary, name)[chunk.indices.to_numpy()]
+    return made
 
 
 def hash_by_fleet(chunk: Any, name: str) -> npt.NDArray[Any]:

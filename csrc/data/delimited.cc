@@ -68,11 +68,10 @@ class Parser {
     for (std::size_t number = 0; scanner.next(line, rows_.room(), plan_.num_columns); ++number) {
       if (line.first == line.last) continue;
       ++made_.num_lines;
-      if (!rows_.add(line, number, what)) describe(line, number, what);
+      if (!rows_.add(line, number, what)) describe(line, number, what, num_described_);
       if (rows_.is_full()) flush();
     }
     flush();
-    std::sort(made_.bad.begin(), made_.bad.end(), [](const BadLine& a, const BadLine& b) { return a.line < b.line; });
     return std::move(made_);
   }
 
@@ -85,8 +84,9 @@ class Parser {
     has_failed_ = false;
     for (std::size_t step = 0; step < steps_.size(); ++step) read(step);
     if (has_failed_) {
+      std::size_t num_described = 0;
       for (std::size_t row = 0; row < rows_.size(); ++row) {
-        if (failed_[row] != 0) describe(rows_.line(row), rows_.number(row), reason(row));
+        if (failed_[row] != 0) describe(rows_.line(row), rows_.number(row), reason(row), num_described);
       }
       rows_.keep(failed_);
       for (BagColumn& bag : made_.bags) {
@@ -99,6 +99,13 @@ class Parser {
     }
     made_.num_records += rows_.size();
     rows_.clear();
+    // Those without the right columns came before those with a bad field, wherever they stand.
+    std::sort(bad_.begin(), bad_.end(), [](const BadLine& a, const BadLine& b) { return a.line < b.line; });
+    for (BadLine& one : bad_) {
+      if (made_.bad.size() < kMostDescribed) made_.bad.push_back(std::move(one));
+    }
+    bad_.clear();
+    num_described_ = 0;
   }
 
   // `read_field(row, field)` for every row; a row for which it is false has failed.
@@ -264,10 +271,10 @@ class Parser {
     return item;
   }
 
-  void describe(const Line& line, std::size_t number, const std::string& what) {
-    if (made_.bad.size() < kMostDescribed) {
-      made_.bad.push_back({number, static_cast<std::size_t>(line.first - text_), what});
-    }
+  // `num_described` of each of the two kinds are enough, since they come in the order of the lines.
+  void describe(const Line& line, std::size_t number, const std::string& what, std::size_t& num_described) {
+    if (num_described++ >= kMostDescribed) return;
+    bad_.push_back({number, static_cast<std::size_t>(line.first - text_), what});
   }
 
   const char* const text_;
@@ -279,6 +286,8 @@ class Parser {
   std::vector<std::size_t> failed_;  // of each row: the step, from 1, that could not read it; 0: none
   bool has_failed_ = false;
   std::vector<std::int64_t> row_values_;
+  std::vector<BadLine> bad_;  // since the last flush
+  std::size_t num_described_ = 0;
   Delimited made_;
 };
 

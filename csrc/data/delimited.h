@@ -2,7 +2,7 @@
 //
 // A line is a record, and a line of nothing is none. Columns that nobody reads are passed over. A field without a byte
 // is a gap. The text may be anything: a line that cannot be read is left out, counted, and described if it is among the
-// first of its kind. Fields in quotes, where these are looked for, are as in RFC 4180, but end on their line.
+// first of them. Fields in quotes, where these are looked for, are as in RFC 4180, but end on their line.
 #pragma once
 
 #include <cstddef>
@@ -66,7 +66,7 @@ struct Delimited {
   Array<float> labels, numbers, weights;  // [records, readings]; the arrays may be longer
   Array<std::int64_t> ids;
   std::vector<BagColumn> bags;
-  std::vector<BadLine> bad;  // some of those that were left out: num_lines - num_records
+  std::vector<BadLine> bad;  // the first of those that were left out: num_lines - num_records
 };
 
 // Reads a text of whole lines; the last one needs no newline. A plan can be used by several threads.

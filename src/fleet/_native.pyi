@@ -206,7 +206,7 @@ class DelimitedText:
         """Return (lines, records, labels, numbers, ids, weights, bags, bad) of whole lines.
 
         A bag is (values [n], offsets [records + 1]), or (matrix [records, length], None). A bad line, which is no
-        record, is (line from 0, first byte, what); only some of them are there.
+        record, is (line from 0, first byte, what); the first of them are there.
         """
 
 def crc32c(data: Buffer | npt.NDArray[Any], start: int = 0) -> int:

@@ -13,7 +13,12 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
     "checkpoints.md": ["saved at step 100 in epoch 3 and best at step "],
     "collective.md": ["loss 0."],
-    "data.md": ["loss 0.0000 after 3 epochs of 32 batches\n", "epoch 3 from sample 160\n"],
+    "data.md": [
+        "loss 0.0000 after 3 epochs of 32 batches\n",
+        "epoch 3 from sample 160\n",
+        "nobody does better than 0.",
+    ],
+    "formats.md": ["torch.Size([2, 4])"],
     "metrics.md": ["{'auc': 0.", "\nTrue\n{'gauc': 0.", "\nmean error 0.", "AUC 0.75\nof all workers 0.75\n"],
     "models.md": ["AUC 0.", "served (500,)\n", " parameters beside the rows\n"],
     "static.md": ["loss 0.0", "sgd(Param=", "# fused_fc", "AUC 1.00\n", "goes on at loss 0.0", "listen_and_serv"],

@@ -131,8 +131,7 @@ def check(text: bytes, delimiter: str, quotes: bool) -> int:
     assert values.tolist() == [item for one in wanted for item in one[4]]
     assert matrix.tolist() == [one[5] for one in wanted]
     assert none is None
-    assert len(told) == min(len(bad), 8)
-    assert all(bad[line] == begin for line, begin, _ in told)
+    assert [(line, begin) for line, begin, _ in told] == list(bad.items())[:8]
     return len(wanted)
 
 
@@ -229,7 +228,7 @@ def test_plans_that_cannot_be_are_refused() -> None:
     with pytest.raises(ValueError, match="bounds must ascend"):
         _native.DelimitedText(1, ",", False).add_id(0, "x", "b", 0, [1, 1], 0)
     with pytest.raises(TypeError, match="text must be uint8, got int64"):
-        _native.DelimitedText(1, ",", False).parse(np.zeros(1, np.int64))  # type: ignore[arg-type]
+        _native.DelimitedText(1, ",", False).parse(np.zeros(1, np.int64))
 
 
 @pytest.mark.parametrize(("text", "count"), [(b"", 0), (b"\n", 1), (b"a", 1), (b"a\nb", 2), (b"a\n" * 1000, 1000)])

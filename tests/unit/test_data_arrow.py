@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import gzip
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fleet
 from fleet.data import Category, Number, Schema, criteo, hash_ids
 from fleet.data.blocks import FileFormat, Problems
 from fleet.data.formats import format_of
 from fleet.data.records import Records, join
 from fleet.errors import UsageError
+from support.readers import ThreadJob
 
 SCHEMA = Schema(
     label="click",
@@ -371,3 +374,38 @@ def test_a_stream_is_one_block(tmp_path: Path) -> None:
     path = write(pa.table({"x": [f"{value}" for value in range(1000)]}), tmp_path / "a.ipc", 10)
     assert len(format_of(path, ONE).cut(path, 1)) == 1
     assert read(path, ONE).num == 1000
+
+
+def test_workers_divide_a_folder_of_both(tmp_path: Path) -> None:
+    """Parquet and Arrow beside each other, for two workers: every row once."""
+    schema = Schema(categories=[Category("x", hash=False)])
+    for place, name in enumerate(("a.parquet", "b.arrow", "c.parquet")):
+        write(pa.table({"x": [*range(place * 100, place * 100 + 100)]}), tmp_path / name, 10)
+
+    def work(worker: int) -> list[int]:
+        batches = fleet.data.files(tmp_path, schema, 7, shuffle=True)
+        return [int(value) for batch in batches for value in batch.ids[:, 0]]
+
+    parts = ThreadJob(2).run(work)
+    assert sorted(parts[0] + parts[1]) == [*range(300)]
+    assert all(len(part) > 50 for part in parts)
+
+
+def test_another_file_in_the_place_of_one_is_not_read_by_the_old_footer(tmp_path: Path) -> None:
+    path = write(pa.table({"x": ["a"] * 10}), tmp_path / "a.parquet", 2)
+    files = format_of(path, ONE)
+    block = files.cut(path, 1)[1]
+    write(pa.table({"x": [f"other {number}" for number in range(10)]}), tmp_path / "a.parquet", 2)
+    with pytest.raises(UsageError, match="a.parquet has changed since the job began"):
+        files.read(block, Problems())
+    assert files.read(files.cut(path, 1)[1], Problems()).num == 2
+
+
+def test_threads_read_one_file_at_once(tmp_path: Path) -> None:
+    table = pa.table({"x": [f"{number % 977}" for number in range(20_000)]})
+    for name in ("a.parquet", "a.arrow"):
+        path = write(table, tmp_path / name, 500)
+        files = format_of(path, ONE)
+        with ThreadPoolExecutor(4) as threads:
+            parts = list(threads.map(lambda block, files=files: files.read(block, Problems()), files.cut(path, 1)))
+        assert_equal(join(parts), read(path, ONE))

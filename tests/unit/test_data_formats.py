@@ -49,7 +49,7 @@ def test_a_given_format_is_taken() -> None:
 
 def test_values_of_any_kind_have_the_ids_of_their_text() -> None:
     wanted = fleet.data.hash_ids("user", ["17", "-3", "0"]).tolist()
-    for values in (
+    kinds: list[Any] = [
         [17, -3, 0],
         [b"17", "-3", np.int32(0)],
         np.array([17, -3, 0]),
@@ -58,7 +58,8 @@ def test_values_of_any_kind_have_the_ids_of_their_text() -> None:
         np.array([b"17", b"-3", b"0"]),
         np.array(["17", "-3", 0], dtype=object),
         torch.tensor([17, -3, 0]),
-    ):
+    ]
+    for values in kinds:
         made = fleet.data.hash_ids("user", values)
         assert made.dtype == np.int64
         assert made.tolist() == wanted

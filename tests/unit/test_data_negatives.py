@@ -26,8 +26,9 @@ def test_the_table_has_the_shares_of_the_weights(weights: list[float]) -> None:
 
 
 def test_a_large_table_has_the_shares_of_the_weights() -> None:
-    weights = 1.0 / np.arange(1, 100_001) ** 1.1
-    for found in (weights, weights[::-1].copy(), np.random.default_rng(1).permutation(weights)):
+    weights = (1.0 / np.arange(1, 100_001) ** 1.1).astype(np.float64)
+    mixed: Any = np.random.default_rng(1).permutation(weights)
+    for found in (weights, weights[::-1].copy(), mixed):
         np.testing.assert_allclose(AliasTable(found).shares(), found / found.sum(), atol=1e-10)
 
 
@@ -140,7 +141,7 @@ def test_over_the_batches_of_a_shard() -> None:
         (lambda: Negatives([], 1), UsageError, "there are no items to draw from"),
         (lambda: Negatives([1], 0), UsageError, "num must be at least 1, got 0"),
         (lambda: Negatives([1], 1, power=-1), UsageError, "power must be at least 0, got -1"),
-        (lambda: Negatives([0.5], 1), UsageTypeError, r"items must be ids, int64 \[n\], got float64"),
+        (lambda: Negatives(torch.tensor([0.5]), 1), UsageTypeError, r"items must be ids, int64 \[n\], got float32"),
         (lambda: Negatives([1, 2], 1, counts=[1.0]), UsageError, "one for each of the 2 items"),
         (lambda: Negatives([1, 2], 1, counts=[0, 0]), UsageError, "not all 0"),
         (lambda: Negatives([1, 1], 1, counts=[1, 2]), UsageError, "once each"),

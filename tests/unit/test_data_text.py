@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -116,12 +117,19 @@ def test_threads_share_a_format(tmp_path: Path) -> None:
     assert columns(join(parts)) == columns(read(path))
 
 
+def test_a_format_goes_to_another_process(file: Path) -> None:
+    form = TextFormat(SCHEMA)
+    (block,) = form.cut(str(file), 100)
+    records = form.read(block, Problems())
+    assert columns(pickle.loads(pickle.dumps(form)).read(block, Problems())) == columns(records)
+
+
 def test_a_line_that_is_longer_than_blocks(tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     path.write_bytes(b"1,1," + b"x" * 50_000 + b",,\n" + LINES)
     records = read(path, most_bytes=1000)
     assert records.num == 4
-    assert records.batch()["ids"][0] == fleet.data.hash_ids("user", ["x" * 50_000])
+    assert SCHEMA.batch(records).ids[0].numpy() == fleet.data.hash_ids("user", ["x" * 50_000])
 
 
 def test_a_header_names_the_columns_in_any_order(tmp_path: Path) -> None:
@@ -276,7 +284,7 @@ def test_ids_beyond_int64_are_bad_lines(tmp_path: Path) -> None:
     schema = fleet.data.Schema(categories=[fleet.data.Category("id", hash=False)], columns=["id"])
     path = tmp_path / "ids"
     path.write_text(f"{2**63 - 1}\n{2**63}\n-{2**63}\n-{2**63 + 1}\n\n5\n")
-    assert read(path, schema, bad=0.5).batch()["ids"].tolist() == [[2**63 - 1], [-(2**63)], [5]]
+    assert schema.batch(read(path, schema, bad=0.5)).ids.tolist() == [[2**63 - 1], [-(2**63)], [5]]
     with pytest.raises(UsageError, match=r"2 of 5 lines .* column 'id' has '9223372036854775808', which int64 cannot"):
         read(path, schema)
 

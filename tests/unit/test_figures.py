@@ -114,6 +114,26 @@ def journal() -> list[tuple[str, str]]:
     ]
 
 
+def files() -> list[tuple[str, str]]:
+    text, columns = cases("data")[:2]
+    rates, times, parquet = text["rows_per_s"], text["times_faster_than"], columns["rows_per_s"]
+    ways = ("pandas, object, hash_array", "pyarrow, dictionary, hash_array", "pyarrow, string, Fleet's hash")
+    return [
+        (PAGE, " | ".join(f"{rates[way]:,.0f}" for way in ("fleet", *ways))),
+        (PAGE, f"{times[ways[0]]:.1f} times pandas and {times[ways[1]]:.1f} times pyarrow"),
+        (PAGE, f"in Parquet is read at {parquet['fleet, Parquet, snappy']:,.0f} rows/s"),
+    ]
+
+
+def queue() -> list[tuple[str, str]]:
+    over = {case["case"]: f"{case['over_ideal']:.2f}" for case in cases("queue")}
+    page = "docs/data.md"
+    return [
+        (page, f"took {over['queue']} of the ideal time with a queue, {over['queue, shuffled']} if rows are shuffled"),
+        (page, f"and {over['fixed parts']} with fixed parts"),
+    ]
+
+
 def others() -> list[tuple[str, str]]:
     static, start = medians("static"), medians("launch")
     return [
@@ -123,6 +143,8 @@ def others() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("page", "text"), [*clicks(), *collective(), *tables(), *tls(), *journal(), *others()])
+@pytest.mark.parametrize(
+    ("page", "text"), [*clicks(), *collective(), *tables(), *tls(), *journal(), *files(), *queue(), *others()]
+)
 def test_a_figure_is_that_of_its_file(page: str, text: str) -> None:
     assert text in re.sub(r"\s+", " ", (ROOT / page).read_text())

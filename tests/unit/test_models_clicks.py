@@ -61,7 +61,7 @@ def test_numbers_are_fields() -> None:
 
 def test_cross_layers() -> None:
     network = layers.CrossNetwork(6, 2)
-    first, second = (layer.linear for layer in network.layers)  # type: ignore[union-attr]
+    first, second = (layer.linear for layer in network.layers)
     for place in range(5):
         start = VECTORS[place]
         x = start * (first.weight @ start + first.bias) + start  # type: ignore[union-attr,operator]
@@ -86,7 +86,7 @@ def test_cin_by_loops() -> None:
     assert found.shape == (5, cin.width) == (5, 5)
     x, sums = FIELDS, []
     for number, maps in enumerate((3, 2)):
-        weight = cin.layers[number].weight.view(maps, 4, -1)  # type: ignore[operator,union-attr]
+        weight = cin.layers[number].weight.view(maps, 4, -1)  # type: ignore[operator]
         after = torch.zeros(5, maps, 3)
         for n in range(maps):
             for h in range(x.shape[1]):

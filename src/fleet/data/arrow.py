@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.data.arrow_source import damaged, source_of
+from fleet.data.arrow_source import changed, damaged, source_of
 from fleet.data.arrow_types import check_columns
 from fleet.data.blocks import Block, Problems
 from fleet.data.extras import needed
@@ -53,9 +53,7 @@ class ArrowFormat:
             check_columns(found.schema, self.schema, path)
             if hasattr(found, "num_record_batches"):
                 if block.last > found.num_record_batches:
-                    raise UsageError(
-                        f"{path} has changed since the job began; leave the files alone until it has ended"
-                    )
+                    raise changed(path)
                 batches = [found.get_batch(place) for place in range(first, block.last)]
             else:
                 batches = list(found)

@@ -36,3 +36,8 @@ def damaged(path: str, kind: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, EOFError) as error:
         text = " ".join(str(error).split())
         raise UsageError(f"{path} is no {kind} file, or damaged: {text[:200]}") from error
+
+
+def changed(path: str) -> UsageError:
+    """For a file that is not any more what it was when it was cut."""
+    return UsageError(f"{path} has changed since the job began; leave the files alone until it has ended")

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from fleet import _native
 from fleet.data.arrow_values import Values, bags, floats, ids
 from fleet.data.bad_rows import BadRows
-from fleet.data.bags import matrix_of
 from fleet.data.blocks import Problems
+from fleet.data.matrices import matrix_of, side_by_side
 from fleet.data.records import Column, Records
 from fleet.data.schema import Category, Number, Schema
 
@@ -63,16 +63,18 @@ def _optional(one: Number) -> Fill:
 
 
 def _dense(fills: list[Fill], table: Any, bad: BadRows) -> Column:
-    matrix = np.empty((table.num_rows, len(fills)), dtype=np.float32)
-    for place, (role, name, fill) in enumerate(fills):
+    columns = []
+    for role, name, fill in fills:
+        column = np.empty(table.num_rows, dtype=np.float32)
+        columns.append(column)
         for first, array in _chunks(table, name):
-            found, out = floats(array), matrix[first : first + len(array), place]
+            found, out = floats(array), column[first : first + len(array)]
             with np.errstate(over="ignore"):
                 fill(found, out)
             if not (is_good := np.isfinite(out)).all():
                 wrong = np.flatnonzero(~is_good)
                 bad.add(wrong + first, _no_float(role, name, found[wrong]))
-    return Column(matrix, None)
+    return Column(side_by_side(columns, table.num_rows, np.float32), None)
 
 
 def _no_float(role: str, name: str, found: npt.NDArray[Any]) -> Callable[[int], str]:
@@ -86,13 +88,15 @@ def _no_float(role: str, name: str, found: npt.NDArray[Any]) -> Callable[[int], 
 
 
 def _ids(categories: tuple[Category, ...], table: Any, bad: BadRows) -> Column:
-    matrix = np.empty((table.num_rows, len(categories)), dtype=np.int64)
-    for place, one in enumerate(categories):
+    columns = []
+    for one in categories:
+        parts = []
         for first, array in _chunks(table, one.name):
             found = ids(array, one)
-            matrix[first : first + len(array), place] = found.ids
+            parts.append(found.ids)
             _note(found, None, one, array, first, bad)
-    return Column(matrix, None)
+        columns.append(parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts]))
+    return Column(side_by_side(columns, table.num_rows, np.int64), None)
 
 
 def _bag(one: Category, table: Any, bad: BadRows) -> Column:

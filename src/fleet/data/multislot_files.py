@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet import _native
-from fleet.data.bags import matrix_of
+from fleet.data.matrices import matrix_of
 from fleet.data.multislot_schema import MultiSlot
 from fleet.data.records import Column, Records, join
 from fleet.data.text import TextFormat

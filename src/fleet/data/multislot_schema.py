@@ -66,13 +66,14 @@ class Slot:
 class MultiSlot(Schema):
     """The slots of each line, in order; a name alone is a bag of ids. `label` and `weight` name slots of one number."""
 
-    slots: tuple[Slot, ...]
+    slots: tuple[Slot, ...] = ()
 
     def __init__(
         self, slots: Sequence[str | Slot], label: str | Sequence[str] | None = None, weight: str | None = None
     ) -> None:
-        if isinstance(slots, str) or not isinstance(slots, Sequence) or not slots:
-            raise UsageTypeError(f"MultiSlot takes a list of slots, got {slots!r}")
+        given: object = slots
+        if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+            raise UsageTypeError(f"MultiSlot takes a list of slots, got {given!r}")
         labels = [] if label is None else [label] if isinstance(label, str) else list(label)
         single = {*labels, *([] if weight is None else [weight])}
         every = tuple(_slot(one, single) for one in slots)

@@ -51,12 +51,13 @@ class Negatives:
         if not len(given):
             raise UsageError("there are no items to draw from")
         if counts is None:
-            self.items, weights = np.unique(given, return_counts=True)
+            self.items, times = np.unique(given, return_counts=True)
+            weights = times.astype(np.float64)
         else:
             self.items, weights = _sorted(given, np.asarray(counts, dtype=np.float64))
         self.num = num
         self.seed = seed
-        self._table = AliasTable(np.power(weights.astype(np.float64), power))
+        self._table = AliasTable(np.power(weights, power))
 
     def draw(
         self,

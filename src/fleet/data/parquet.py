@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
-from fleet.data.arrow_source import damaged, source_of
+from fleet.data.arrow_source import changed, damaged, source_of
 from fleet.data.arrow_types import check_columns
 from fleet.data.blocks import Block, Problems
 from fleet.data.extras import needed
@@ -14,7 +15,6 @@ from fleet.data.opening import packing_of, size_of
 from fleet.data.records import Records
 from fleet.data.schema import Schema
 from fleet.data.urls import is_url
-from fleet.errors import UsageError
 
 MOST_FOOTERS = 64
 """Of how many files what stands at the end is kept: it says where the row groups lie."""
@@ -27,13 +27,15 @@ class ParquetFormat:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self._footers: dict[str, Any] = {}
+        self._footers: dict[str, tuple[int, Any]] = {}  # path -> size of the file, its footer
         self._lock = threading.Lock()
 
     def cut(self, path: str, most_bytes: int) -> list[Block]:
         """Row groups, as many as make up `most_bytes` of the columns that are read; sizes are those unpacked."""
         if size_of(path) == 0:
             return []
+        with self._lock:
+            self._footers.pop(path, None)
         with source_of(path) as file, damaged(path, "Parquet"):
             found = self._reader(path, file)
             check_columns(found.schema_arrow, self.schema, path)
@@ -66,7 +68,7 @@ class ParquetFormat:
             found = self._reader(path, file)
             check_columns(found.schema_arrow, self.schema, path)
             if block.last > found.metadata.num_row_groups:
-                raise UsageError(f"{path} has changed since the job began; leave the files alone until it has ended")
+                raise changed(path)
             groups = range(block.first, block.last)
             table = found.read_row_groups(list(groups), columns=list(self.schema.names), use_threads=False)
 
@@ -78,14 +80,18 @@ class ParquetFormat:
     def _reader(self, path: str, file: Any) -> Any:
         """Text comes as dictionaries where these are small, and each of their values is hashed once."""
         parquet = needed("pyarrow.parquet", "Parquet files")
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         with self._lock:
-            footer = self._footers.get(path)
+            known, footer = self._footers.get(path, (size, None))
+        if known != size:
+            raise changed(path)
         if footer is None:
             footer = parquet.read_metadata(file)
             with self._lock:
                 while len(self._footers) >= MOST_FOOTERS:
                     self._footers.pop(next(iter(self._footers)))
-                self._footers[path] = footer
+                self._footers[path] = size, footer
         texts = self._in_dictionaries(footer)
         return parquet.ParquetFile(file, metadata=footer, pre_buffer=is_url(path), read_dictionary=texts)
 

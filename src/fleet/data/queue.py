@@ -6,8 +6,9 @@ first server of a job with servers, the store of torch's process group in a coll
 worker.
 
 `take` is called from the thread that reads ahead, so the thread that trains never waits for it. How late an epoch can
-end is bounded by what the slowest worker has in hand when the queue is empty: the piece it trains on and those it has
-read ahead. With pieces that take the slowest worker a hundredth of the epoch, one ahead, that is two hundredths.
+end is bounded by what a worker has in hand when the queue is empty: the piece it trains on and those it has read ahead.
+With servers that is two pieces of a fast worker, for a slow one is not handed the last ones (`fleet.ps.pace`);
+otherwise two pieces of the slowest.
 
 In sync mode and in collective jobs every step waits for the slowest worker anyway: there a queue evens out pieces of
 different sizes, and machines of different speed only with `uneven="join"`, at the end. It is for the other modes.
@@ -58,7 +59,7 @@ class PieceSource(Protocol):
         """
 
     def take(self, epoch: int) -> int | None:
-        """The next piece for this worker; None when all are handed out, and from then on."""
+        """The next piece for this worker; None when there are no more for it, and from then on."""
 
     def own(self, epoch: int) -> list[int]:
         """What this worker was handed of an epoch, in the order of its takes, those of former lives included."""

@@ -20,6 +20,7 @@ class TextPlan:
     """How lines with these columns are read. Used from several threads at once."""
 
     def __init__(self, schema: Schema, columns: tuple[str, ...]) -> None:
+        self._made_of = schema, columns
         self._slots = schema.layout
         self._has = bool(schema.labels), bool(schema.numbers), bool(schema.single), schema.weight is not None
         plan = _native.DelimitedText(len(columns), schema.delimiter, schema.has_quotes)
@@ -34,6 +35,9 @@ class TextPlan:
         if schema.weight is not None:
             plan.add_weight(columns.index(schema.weight), schema.weight)
         self._plan = plan
+
+    def __reduce__(self) -> tuple[type[TextPlan], tuple[Schema, tuple[str, ...]]]:
+        return TextPlan, self._made_of
 
     def parse(self, text: Text) -> tuple[Records, int, Bad]:
         """The records of whole lines, how many lines there were, and some of the bad ones."""

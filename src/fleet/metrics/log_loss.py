@@ -36,6 +36,6 @@ class LogLoss(Sums):
             inputs.probabilities(self._doubts, scores, "LogLoss")
             eps = torch.finfo(scores.dtype).eps
             total = torch.nn.functional.binary_cross_entropy(
-                scores.double().clamp(eps, 1 - eps), labels.clamp(0, 1), reduction="sum"
+                scores.double().nan_to_num().clamp(eps, 1 - eps), labels.clamp(0, 1), reduction="sum"
             )
         self._add(torch.stack([total, torch.full_like(total, len(scores))]))

@@ -33,7 +33,7 @@ class NumberFields(nn.Module):
 
     def __init__(self, num_dense: int, dim: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(num_dense, dim).uniform_(-0.1, 0.1))
+        self.weight = nn.Parameter(torch.empty(num_dense, dim).uniform_(-0.01, 0.01))
 
     def forward(self, dense: torch.Tensor) -> torch.Tensor:
         return dense.unsqueeze(2) * self.weight

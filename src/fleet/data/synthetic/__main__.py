@@ -42,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paths = clicks.write(given.folder, given.files, given.format, given.compression, first=given.first)
         took = time.monotonic() - began
         size = sum(path.stat().st_size for path in paths)
-        print(f"{given.samples:,} samples in {len(paths)} files of {given.folder}, {size / 1e6:,.1f} MB, {took:.1f} s")
+        files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
+        print(f"{given.samples:,} samples in {files} of {given.folder}, {size / 1e6:,.1f} MB, {took:.1f} s")
         print(f"AUC of the true probabilities: {clicks.ceiling(given.first):.4f}")
     except (FleetError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from fleet.errors import NotSupportedError, UsageError
+from fleet.data.extras import needed
+from fleet.errors import UsageError
 
 _PACKED = {None: "", "gz": ".gz", "zst": ".zst"}
 _CODECS = (None, "snappy", "gzip", "zstd", "lz4", "brotli")
@@ -35,20 +35,11 @@ def suffix_of(format: str, compression: str | None) -> str:
     return ".parquet"
 
 
-def _extra(module: str, whatfor: str) -> Any:
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        package = module.partition(".")[0]
-        raise NotSupportedError(f"{whatfor} need {package}: pip install 'torch-fleet[data]'") from error
-
-
 @contextmanager
 def writer_of(path: Path, format: str, compression: str | None) -> Iterator[Writer]:
     """A file to write into; complete at the end of the block."""
     if format == "parquet":
-        _extra("pyarrow", "Parquet files")
-        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+        arrow, parquet = needed("pyarrow", "Parquet files"), needed("pyarrow.parquet", "Parquet files")
         schema = _arrow_schema(arrow)
         with parquet.ParquetWriter(path, schema, compression=compression or "none") as file:
             yield _Parquet(arrow, schema, file)
@@ -58,7 +49,7 @@ def writer_of(path: Path, format: str, compression: str | None) -> Iterator[Writ
             with gzip.GzipFile(filename="", fileobj=plain, mode="wb", compresslevel=4, mtime=0) as packed:
                 yield _Text(packed)
         elif compression == "zst":
-            with _extra("zstandard", "files with .zst").ZstdCompressor().stream_writer(plain, closefd=False) as packed:
+            with needed("zstandard", "files with .zst").ZstdCompressor().stream_writer(plain, closefd=False) as packed:
                 yield _Text(packed)
         else:
             yield _Text(plain)

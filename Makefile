@@ -51,9 +51,10 @@ $(VENV)/.compat: compat/pyproject.toml $(VENV)/.requirements
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable compat
 	@touch $@
 
-demo: setup  ## Train a click model: 2 servers hold its rows, 2 workers train it
-	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log \
-		examples/ctr/train.py --batches 200 --save build/demo-checkpoint
+demo: setup  ## Train a click model from files: 2 servers hold its rows, 2 workers train it
+	@rm -rf build/demo
+	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/recommenders/train.py \
+		--model dnn --dim 10 --mode async --data synthetic:1000000:build/demo-data --eval-every 250 --out build/demo
 
 demo-collective: setup  ## Train a small dense model on 2 CPU processes, by all-reduce
 	$(BIN)/fleetrun --quiet --nproc_per_node 2 --device cpu --log_dir build/demo-log examples/quickstart/train.py
@@ -150,6 +151,7 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/static.py --json benchmarks/results/static.json
 	$(BIN)/python benchmarks/calls.py --json benchmarks/results/calls.json
 	$(BIN)/python benchmarks/tls.py --json benchmarks/results/tls.json
+	$(BIN)/python benchmarks/modes_auc.py --json benchmarks/results/modes_auc.json
 	$(BIN)/python benchmarks/data.py --json benchmarks/results/data.json
 
 # What runs in this process alone: of what a job's processes run, nothing would be counted.

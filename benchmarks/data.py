@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.csv
 import torch
 from data_parquet import parquet_case
+from data_training import training
 from harness import OURS, Timing, measure, versions, write_results
 from rich.console import Console
 from rich.table import Table
@@ -176,7 +177,11 @@ def criteo_columns(folder: Path, rows: int, repeats: int) -> dict[str, Any]:
     return parquet_case(folder / "criteo.tsv", repeats)
 
 
-CASES: dict[str, Callable[[Path, int, int], dict[str, Any]]] = {"text": criteo_text, "parquet": criteo_columns}
+CASES: dict[str, Callable[[Path, int, int], dict[str, Any]]] = {
+    "text": criteo_text,
+    "parquet": criteo_columns,
+    "training": training,
+}
 """One function a case; it is given an empty folder, a number of rows and one of repetitions."""
 
 

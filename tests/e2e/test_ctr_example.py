@@ -1,4 +1,4 @@
-"""The CTR example, which is `make demo` too: it learns, in one process and in several, and goes on where it stopped."""
+"""The CTR example: it learns, in one process and in several, and goes on where it stopped."""
 
 from __future__ import annotations
 

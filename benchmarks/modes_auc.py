@@ -32,9 +32,9 @@ MODES: dict[str, list[str]] = {
     "half_async": [],
     "geo": [],
 }
-"""What each mode is given beside what all have. Async: gradients are a few pushes old when they are applied, and a lower
-rate of the layers bears that better. It was chosen among 0.001, 0.0005 and 0.0003 on the first 600,000 samples, and on
-unseen ones that are not those of two million."""
+"""What each mode is given beside what all have. In async mode gradients are a few pushes old when they are applied, and
+layers with a lower rate bear that better: 0.0005 is one of three that were tried, on 600,000 samples and other unseen
+ones."""
 MOST_APART, MOST_BELOW = 0.002, 0.01
 LIMIT_S = 1800
 

@@ -53,7 +53,7 @@ def measure(scores: Mapping[str, Any], data: Data) -> dict[str, float]:
     return {"HR@10": float(found.mean()), "NDCG@10": float((found / np.log2(rank + 2)).mean())}
 
 
-def run(command: Sequence[str | Path], folder: Path) -> None:
+def run(command: Sequence[object], folder: Path) -> None:
     """Run one side's script; what it prints is shown if it fails."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -89,7 +89,7 @@ def scores_of(
     if theirs.exists():
         found = loaded(theirs)
         case["recbole_model"], case["recbole"] = PAIRS[name], measure(found, data)
-        case["recbole_s"] = float(found["seconds"])
+        case["recbole_s"], case["recbole_used"] = float(found["seconds"]), str(found["used"])
         case["ours_less_recbole"] = {what: case["ours_median"][what] - value for what, value in case["recbole"].items()}
         case["is_reached"] = all(less >= -LESS for less in case["ours_less_recbole"].values())
     return case

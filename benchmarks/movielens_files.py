@@ -5,17 +5,18 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "examples" / "recommenders"))
+movielens: Any = import_module("movielens")  # of the examples; a benchmark has that name too
 
-import movielens  # noqa: E402
-from movielens import Ints, MovieLens, Split  # noqa: E402
-
+Ints = npt.NDArray[np.int64]
 SEED = 2024
 """Of the random split."""
 
@@ -25,10 +26,12 @@ class Data:
     """MovieLens and its two splits."""
 
     folder: Path
-    ratings: MovieLens
+    ratings: Any
+    """`movielens.MovieLens`."""
 
     @cached_property
-    def clicks(self) -> Split:
+    def clicks(self) -> Any:
+        """`movielens.Split`: at random."""
         return movielens.clicks(self.ratings, SEED)
 
     @cached_property
@@ -41,11 +44,11 @@ class Data:
 
     @property
     def num_users(self) -> int:
-        return self.ratings.num_users
+        return len(self.user_of)
 
     @property
     def num_items(self) -> int:
-        return self.ratings.num_items
+        return len(self.item_of)
 
     def labels_of(self, users: npt.NDArray[np.str_], items: npt.NDArray[np.str_]) -> npt.NDArray[np.float32]:
         """Of the test set's clicks, which must be these pairs."""
@@ -81,7 +84,12 @@ def prepare(data: Data, folder: Path) -> None:
     clicks.mkdir(parents=True, exist_ok=True)
     sequences.mkdir(parents=True, exist_ok=True)
     by_id = {int(one): name for one, name in zip(ratings.item_ids, items, strict=True)}
-    parts = zip(("train", "valid", "test"), data.clicks.rows, _batches(data.clicks), strict=True)
+    parts = zip(
+        ("train", "valid", "test"),
+        data.clicks.rows,
+        (data.clicks.train, data.clicks.valid, data.clicks.test),
+        strict=True,
+    )
     for name, rows, batch in parts:
         lines = ["user_id:token\titem_id:token\tlabel:float\titem_id_list:token_seq"]
         for row, label, history in zip(rows, batch.label.tolist(), batch.slots["history"].tolist(), strict=True):
@@ -95,10 +103,6 @@ def prepare(data: Data, folder: Path) -> None:
     triples = zip(ratings.user, ratings.item, ratings.place, strict=True)
     lines += [f"{users[user]}\t{items[item]}\t{place}" for user, item, place in triples]
     (sequences / "sequences.inter").write_text("\n".join(lines) + "\n")
-
-
-def _batches(split: Split) -> tuple[movielens.Batch, ...]:
-    return split.train, split.valid, split.test
 
 
 def _write(path: Path, columns: dict[str, list[str]], kinds: dict[str, str]) -> None:

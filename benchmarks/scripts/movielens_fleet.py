@@ -27,7 +27,9 @@ from fleet.models import Recommender
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import movielens_files
-from movielens_files import Data, movielens
+from movielens_files import Data
+
+movielens = movielens_files.movielens
 
 PATIENCE = 5
 """Epochs without a better figure before training stops."""

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import time
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -81,10 +83,12 @@ def main(args: argparse.Namespace) -> None:
     print(f"{args.model}: RecBole itself says {dict(own)}, {seconds:.0f} s", flush=True)
     model.eval()
     found = clicks(model, test, dataset, config) if kind == "clicks" else rankings(model, test, dataset, config)
-    np.savez(args.out, seconds=seconds, **found)
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    used = f"recbole {version('recbole')}, torch {torch.__version__}, {device}"
+    np.savez(args.out, seconds=seconds, used=used, **found)
 
 
-def clicks(model: torch.nn.Module, test: object, dataset: object, config: object) -> dict[str, np.ndarray]:
+def clicks(model: Any, test: Any, dataset: Any, config: Any) -> dict[str, Any]:
     """Users, items and scores, a row for each sample of the test set."""
     parts = []
     for interaction, *_ in test:
@@ -96,7 +100,7 @@ def clicks(model: torch.nn.Module, test: object, dataset: object, config: object
     return {"users": users.astype("U"), "items": items.astype("U"), "scores": scores}
 
 
-def rankings(model: torch.nn.Module, test: object, dataset: object, config: object) -> dict[str, np.ndarray]:
+def rankings(model: Any, test: Any, dataset: Any, config: Any) -> dict[str, Any]:
     """Users, items, and scores [users, items]."""
     names, rows = [], []
     for interaction, *_ in test:
@@ -109,7 +113,7 @@ def rankings(model: torch.nn.Module, test: object, dataset: object, config: obje
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("model", choices=[*CLICKS, "SASRec", "BPR"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)

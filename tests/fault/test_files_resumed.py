@@ -37,27 +37,25 @@ def noted(folder: Path, last_step: int | None = None) -> Counter[int]:
     return counts
 
 
-def is_run_by_default(kind: str, how: tuple[str, ...], after: int) -> bool:
-    return (kind, how, after) in [("served", ("ahead",), 3), ("served", ("queue",), 3), ("collective", (), 1)]
+KINDS = ["served", "served ahead", "served queue", "collective", "collective queue"]
+DEFAULT = [("served ahead", 3), ("served queue", 3), ("collective", 1)]
 
 
 @pytest.mark.parametrize(
-    ("kind", "how", "after"),
-    sweep(["served", "collective"], [(), ("ahead",), ("queue",)], [1, 2, 3], sample=is_run_by_default),
+    ("arguments", "after"), sweep(KINDS, [1, 2, 3], sample=lambda kind, after: (kind, after) in DEFAULT)
 )
-def test_every_sample_counts_once_after_a_kill(kind: str, how: tuple[str, ...], after: int, tmp_path: Path) -> None:
-    if kind == "collective" and "ahead" in how:
-        pytest.skip("there is nothing to prefetch without servers")
+def test_every_sample_counts_once_after_a_kill(arguments: str, after: int, tmp_path: Path) -> None:
+    kind, *how = arguments.split()
     files_job.write(tmp_path / "data")
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
-    arguments = [PROGRAM, kind, tmp_path / "data"]
-    with RunningJob([*where(kind, 2), *arguments, first, "stop", *how], tmp_path, warm=True) as job:
+    command = [PROGRAM, kind, tmp_path / "data"]
+    with RunningJob([*where(kind, 2), *command, first, "stop", *how], tmp_path, warm=True) as job:
         for worker in range(2):
             job.read(f"ready.{worker}")
         job.send(signal.SIGKILL)
-    done = fleetrun(*where(kind, after), *arguments, second, *how, cwd=tmp_path, warm=True)
+    done = fleetrun(*where(kind, after), *command, second, *how, cwd=tmp_path, warm=True)
     assert done.code == 0, done.err
     before = noted(first, files_job.SAVE_AT)
     assert sum(before.values()) == 2 * files_job.SAVE_AT * files_job.BATCH_SIZE, "in the middle of the first epoch"

@@ -63,7 +63,7 @@ def main(kind: str, folder: str, out: str, *how: str) -> None:
     fleet.init(is_collective=not is_served, strategy=strategy)
     if fleet.is_server():
         sys.exit(fleet.run_server())
-    model = fleet.distributed_model(Counts() if is_served else Mean())
+    model: Any = fleet.distributed_model(Counts() if is_served else Mean())
     optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=1.0 if is_served else 0.01))
     batches = fleet.data.files(folder, SCHEMA, BATCH_SIZE, shuffle=True, queue="queue" in how)
     if is_served:
@@ -85,8 +85,9 @@ def main(kind: str, folder: str, out: str, *how: str) -> None:
                 if "stop" in how and step == STOP_AT:
                     Path(f"ready.{fleet.worker_index()}").write_text(f"{os.getpid()}\n")
                     time.sleep(120)  # until this process is killed
+    checkpoint.save(10**6)  # every worker's pushes have arrived when it is written
+    checkpoint.close()
     if is_served:
-        fleet.barrier_worker()
         if fleet.is_first_worker():
             counted = model.rows(torch.arange(NUM_ROWS)).flatten().tolist()
             Path(out, "counts.json").write_text(json.dumps(counted))

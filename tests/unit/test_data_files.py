@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import os
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fleet
-from fleet.data import piece_order
+from fleet.data import piece_batches, piece_order, text
 from fleet.data.pieces import divide, num_pieces_of, rows_taken_of, spans_of
 from fleet.errors import UsageError, UsageTypeError
 from support.numbered import SCHEMA, Lines, ids, write
@@ -297,6 +298,48 @@ def test_workers_with_other_files_are_told(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="fleet.data.files: data is not the same on all workers: 1 files .* worker 0"):
         ThreadJob(2).run(work)
+
+
+def test_files_are_known_by_name_and_size(tmp_path: Path, alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever they lie: the folder may be mounted elsewhere, or named from another place."""
+
+    def state(paths: list[str]) -> Any:
+        return fleet.data.files(paths, SCHEMA, 10, format=Lines()).state_dict()
+
+    for folder in ("here", "there", "other"):
+        (tmp_path / folder).mkdir()
+    here, there = write(tmp_path / "here", [30, 40]), write(tmp_path / "there", [30, 40])
+    other = write(tmp_path / "other", [40, 30])
+    assert state(here) == state(there) != state(other)
+    monkeypatch.chdir(tmp_path / "here")
+    assert state([Path(one).name for one in here]) == state(here)
+    assert state([Path(here[0]).name, there[1]])["data"].startswith("2 files of 200 bytes")
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_large_packed_file_is_read_part_by_part(
+    tmp_path: Path, alone: None, monkeypatch: pytest.MonkeyPatch, shuffle: bool
+) -> None:
+    """Never held as a whole; a position in any part of it goes on there."""
+    monkeypatch.setattr(piece_batches, "MOST_BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(text, "PIECE_BYTES", 300)
+    path = tmp_path / "ids.tsv.gz"
+    with gzip.open(path, "wt") as file:
+        file.write("".join(f"{row}\n" for row in range(1000)))
+
+    def made() -> Any:
+        return fleet.data.files(path, SCHEMA, 13, shuffle=shuffle)
+
+    batches = made()
+    whole = [row for batch in batches for row in ids(batch)]
+    assert sorted(whole) == list(range(1000))
+    assert (whole == list(range(1000))) != shuffle
+    for stop in (0, 1, 30, 76, 77):
+        batches = made()
+        first = [row for batch in islice(batches, stop) for row in ids(batch)]
+        again = made()
+        again.load_state_dict(batches.state_dict())
+        assert first + [row for batch in again for row in ids(batch)] == whole
 
 
 def test_sizes_of_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

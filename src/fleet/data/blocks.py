@@ -7,6 +7,7 @@ alone. Blocks of all files make up the data; who reads which is decided elsewher
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from dataclasses import dataclass
 from typing import Protocol
@@ -91,5 +92,5 @@ class Problems:
             first = self.told[0] if self.told else "no line could be described"
             raise UsageError(
                 f"{self.num_bad:,} of {self.num_lines:,} lines cannot be read, the first: {first}; mend the schema or "
-                f"the files, or bear more with bad={self.num_bad / self.num_lines:.1g} or above"
+                f"the files, or bear more with bad={math.ceil(1000 * self.num_bad / self.num_lines) / 1000:g} or above"
             )

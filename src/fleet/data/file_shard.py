@@ -216,9 +216,6 @@ class FileShard(StreamShard):
             log.warning("%s%d lines of epoch %d could not be read and were left out", worker, num_bad, self._epoch)
         self._num_told = problems.num_bad
 
-    def _needs_join(self) -> bool:
-        return self._workers.is_collective and self._uneven == "join"
-
     def _agreed(self) -> dict[str, Any]:
         return {**self._settings(), "batch_size": self._reader.batch_size, "queue": self._queue is not None}
 

@@ -84,11 +84,11 @@ class GrowingPieces(EpochPieces):
     def blocks(self, piece: int) -> list[Block]:
         return [self._held[piece][0]]
 
-    def row_order(self, piece: int, num_rows: int) -> Index | None:
+    def row_order(self, piece: int, num_rows: int, part: int = 0) -> Index | None:
         if self._seed is None:
             return None
         block, key = self._held[piece]
-        return random_order(num_rows, self._seed, key, block.first)
+        return random_order(num_rows, self._seed, key, block.first, part)
 
 
 class GrowingWork(Work):

@@ -9,6 +9,7 @@ from typing import Any
 
 from fleet.data.batch import Batch
 from fleet.data.blocks import FileFormat
+from fleet.data.file_dataset import FileDataset
 from fleet.data.file_positions import checked_states
 from fleet.data.growing import Follow, GrowingWork, Part, Watched
 from fleet.data.piece_batches import PieceReader, Reading
@@ -49,6 +50,10 @@ class GrowingShard(StreamShard):
 
     def __len__(self) -> int:
         raise UsageTypeError("a folder that grows has no number of batches; count them as they come")
+
+    def dataset(self) -> FileDataset:
+        """NotSupportedError: processes of a loader would not know what the others have read."""
+        raise NotSupportedError("a folder that grows is read by the threads of this process; loop over it itself")
 
     def state_dict(self) -> dict[str, Any]:
         """This worker's position, as plain values for JSON: eleven letters for each file that it has read."""

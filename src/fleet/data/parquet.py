@@ -30,6 +30,10 @@ class ParquetFormat:
         self._footers: dict[str, tuple[int, Any]] = {}  # path -> size of the file, its footer
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[type[ParquetFormat], tuple[Schema]]:
+        """For a process of a DataLoader that is not forked: what is known of files is found out again."""
+        return ParquetFormat, (self.schema,)
+
     def cut(self, path: str, most_bytes: int) -> list[Block]:
         """Row groups, as many as make up `most_bytes` of the columns that are read; sizes are those unpacked."""
         if size_of(path) == 0:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from fleet.data.batch import Batch
-from fleet.data.blocks import Problems
+from fleet.data.blocks import Block, FileFormat, Problems
 from fleet.data.piece_order import EpochPieces, FileSet
 from fleet.data.pieces import Span, pass_over
 from fleet.data.read_ahead import ReadAhead
 from fleet.data.records import Cutter, Records, join
 from fleet.data.schema import Schema
 from fleet.errors import UsageError
+
+MOST_BYTES_AT_ONCE = 16 << 20
+"""A packed file that is larger is unpacked and read part by part; no other block is so large."""
 
 
 class Piece(NamedTuple):
@@ -49,7 +53,7 @@ class PieceReader:
         cutter = Cutter(self.batch_size)
         waiting = 0  # rows of pieces that are read to their end, but in no batch yet
         ended: list[int] = []
-        ahead: ReadAhead[Piece, Records] = ReadAhead(
+        ahead: ReadAhead[Piece, Records | None] = ReadAhead(
             wanted,
             lambda piece: self._read(pieces, piece),
             num_threads=self.num_threads,
@@ -58,35 +62,61 @@ class PieceReader:
             name_of=lambda piece: pieces.blocks(piece.number)[0].path,
         )
         with ahead:
-            for piece, records in ahead:
-                end = -waiting
-                for batch in cutter.add(records):
-                    end += self.batch_size
-                    is_end = end == records.num
-                    finished, ended = ended + [piece.number] * is_end, []
-                    begun = None if is_end else Piece(piece.number, piece.taken + end)
-                    yield Taken(self.schema.batch(batch), finished, begun)
-                if end < records.num or not records.num:
+            for piece, found in ahead:
+                before, is_end = 0, False
+                with self._opened(pieces, piece, found) as parts:
+                    for records, is_last in _with_last(parts):
+                        end = -waiting
+                        for batch in cutter.add(records):
+                            end += self.batch_size
+                            is_end = is_last and end == records.num
+                            finished, ended = ended + [piece.number] * is_end, []
+                            begun = None if is_end else Piece(piece.number, piece.taken + before + end)
+                            yield Taken(self.schema.batch(batch), finished, begun)
+                        before += records.num
+                        waiting = sum(part.num for part in cutter.rest)
+                if not is_end:
                     ended.append(piece.number)
-                waiting = sum(part.num for part in cutter.rest)
             if cutter.rest:
                 yield Taken(self.schema.batch(join(cutter.rest)), ended, None)
 
-    def _read(self, pieces: EpochPieces, piece: Piece) -> Records:
-        parts = []
-        for block in pieces.blocks(piece.number):
+    def _read(self, pieces: EpochPieces, piece: Piece) -> Records | None:
+        """The rows of a piece that are still to be taken. None: they are read part by part when their turn comes."""
+        blocks = pieces.blocks(piece.number)
+        for block in blocks:
             self._check_size(block.path)
-            parts.append(self.files.formats[block.path].read(block, self.problems))
-        records = join(parts)
+        if len(blocks) == 1 and blocks[0].size > MOST_BYTES_AT_ONCE and hasattr(self._format(blocks[0]), "read_parts"):
+            return None
+        records = join([self._format(block).read(block, self.problems) for block in blocks])
         order = pieces.row_order(piece.number, records.num)
-        if piece.taken > records.num:
-            raise UsageError(
-                f"piece {piece.number} has {records.num} rows, of which {piece.taken} were read before this run: the "
-                "files are not what they were; begin again without the saved position"
-            )
+        _refuse_fewer(piece, records.num)
         if order is not None:
             return records.take(order[piece.taken :])
         return records.part(piece.taken, records.num) if piece.taken else records
+
+    def _format(self, block: Block) -> FileFormat:
+        return self.files.formats[block.path]
+
+    @contextmanager
+    def _opened(self, pieces: EpochPieces, piece: Piece, found: Records | None) -> Iterator[Iterator[Records]]:
+        """The parts of a piece: one, or those of a packed file that is too large to be held in memory."""
+        if found is not None:
+            yield iter((found,))
+            return
+        block = pieces.blocks(piece.number)[0]
+        parts: Iterator[Records] = self._format(block).read_parts(block, self.problems)  # type: ignore[attr-defined]
+        with ReadAhead(parts, lambda part: part, num_threads=1, most_ahead=1) as ahead:
+            yield self._left_of(pieces, piece, (part for _, part in ahead))
+
+    def _left_of(self, pieces: EpochPieces, piece: Piece, parts: Iterator[Records]) -> Iterator[Records]:
+        num_rows = 0
+        for number, part in enumerate(parts):
+            order = pieces.row_order(piece.number, part.num, number)
+            skipped = min(max(piece.taken - num_rows, 0), part.num)
+            num_rows += part.num
+            if skipped < part.num:
+                yield part.part(skipped, part.num) if order is None else part.take(order[skipped:])
+        _refuse_fewer(piece, num_rows)
 
     def _check_size(self, path: str) -> None:
         if "://" in path:
@@ -102,6 +132,23 @@ class PieceReader:
                 f"{path} had {self.files.sizes[path]:,} bytes when it was first looked at and has {size:,} now; leave "
                 "the files alone until the job has ended, or use follow= for a folder that grows"
             )
+
+
+def _refuse_fewer(piece: Piece, num_rows: int) -> None:
+    if piece.taken > num_rows:
+        raise UsageError(
+            f"piece {piece.number} has {num_rows} rows, of which {piece.taken} were read before this run: the files "
+            "are not what they were; begin again without the saved position"
+        )
+
+
+def _with_last(parts: Iterator[Records]) -> Iterator[tuple[Records, bool]]:
+    """Each part, and whether it is the last."""
+    held = next(parts, None)
+    while held is not None:
+        following = next(parts, None)
+        yield held, following is None
+        held = following
 
 
 class Work(Protocol):
@@ -135,6 +182,9 @@ class SpanWork(Work):
 
     def note(self, finished: list[int], begun: Piece | None) -> None:
         pass_over(self.spans, finished, begun)
+
+    def stop(self) -> None:
+        """Nobody waits for a piece: all are known."""
 
 
 class Reading(Iterator[Taken]):

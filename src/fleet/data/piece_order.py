@@ -56,8 +56,7 @@ class FileSet:
     def fingerprint(self) -> str:
         """What files these are, by name and size; the folder they lie in may be another one."""
         names = list(self.sizes)
-        folder = os.path.commonpath([os.path.dirname(name) for name in names]) if len(names) > 1 else None
-        start = len(folder) if folder is not None else len(os.path.dirname(names[0]))
+        start = len(os.path.commonprefix(names).rpartition("/")[0])  # noqa: RUF071 - cut at a slash, also of URLs
         told = [(name[start:].lstrip("/"), size) for name, size in self.sizes.items()]
         digest = hashlib.blake2b(repr(told).encode(), digest_size=8).hexdigest()
         return f"{len(names)} files of {self.total_bytes:,} bytes ({digest})"
@@ -67,15 +66,16 @@ class FileSet:
         if not self.shuffle:
             return self._in_order
         order = permutation(len(self.blocks), self.seed, epoch).tolist()
-        return EpochPieces(grouped([self.blocks[place] for place in order], self.total_bytes), (self.seed, epoch))
+        return EpochPieces(grouped([self.blocks[place] for place in order]), (self.seed, epoch))
 
     @cached_property
     def _in_order(self) -> EpochPieces:
         return EpochPieces([[block] for block in self.blocks], None)
 
 
-def grouped(blocks: Sequence[Block], total_bytes: int) -> list[list[Block]]:
+def grouped(blocks: Sequence[Block]) -> list[list[Block]]:
     """Blocks in groups of a size that can be held in memory, and so many that workers get even shares."""
+    total_bytes = sum(block.size for block in blocks)
     most = min(max(total_bytes // SHUFFLED_WANTED, LEAST_BLOCK_BYTES), MOST_SHUFFLED_BYTES)
     groups: list[list[Block]] = []
     size = most
@@ -107,11 +107,11 @@ class EpochPieces:
         """Bytes of a piece."""
         return sum(block.size for block in self.blocks(piece))
 
-    def row_order(self, piece: int, num_rows: int) -> Index | None:
-        """In which order the rows of a piece come; None: as they stand."""
+    def row_order(self, piece: int, num_rows: int, part: int = 0) -> Index | None:
+        """In which order the rows of a piece come, or of a part of it that is read alone; None: as they stand."""
         if self._shuffled_by is None:
             return None
-        return random_order(num_rows, *self._shuffled_by, piece)
+        return random_order(num_rows, *self._shuffled_by, piece, *([part] if part else []))
 
 
 def random_order(num_rows: int, *numbers: int) -> Index:

@@ -58,6 +58,9 @@ class QueueWork(Work):
             self._rows_taken[begun.number] = begun.taken
             self._begun = {begun.number: begun.taken}
 
+    def stop(self) -> None:
+        """A question to the queue has a deadline of its own."""
+
     def handed(self) -> Handed:
         """For the position of this worker."""
         return Handed(dict(self._done), self._begun, self._num_done)

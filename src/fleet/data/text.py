@@ -75,10 +75,15 @@ class TextFormat:
 
     def read(self, block: Block, problems: Problems) -> Records:
         """The samples of a block; a line belongs to the block that its first byte lies in."""
+        return join(list(self.read_parts(block, problems)))
+
+    def read_parts(self, block: Block, problems: Problems) -> Iterator[Records]:
+        """The same as they are read: a packed file, which may be of any size, in several parts."""
         with _told(block.path), opening.open(block.path) as source:
             if opening.packing_of(block.path) is not None:
-                return self._read_packed(block.path, source, problems)
-            return self._read_plain(block, source, problems)
+                yield from self._read_packed(block.path, source, problems)
+            else:
+                yield self._read_plain(block, source, problems)
 
     def _read_plain(self, block: Block, source: BinaryIO, problems: Problems) -> Records:
         path = block.path
@@ -93,17 +98,16 @@ class TextFormat:
         problems.note(num_lines, told, num_lines - records.num)
         return records
 
-    def _read_packed(self, path: str, source: BinaryIO, problems: Problems) -> Records:
+    def _read_packed(self, path: str, source: BinaryIO, problems: Problems) -> Iterator[Records]:
         head, start = self._read_head(path, source)
-        plan, made = self._plan(head), []
+        plan = self._plan(head)
         num_before = start.count(b"\n", 0, head.body)
         for text in _pieces(path, source, start[head.body :]):
             records, num_lines, bad = plan.parse(text)
             told = [(path, num_before + line + 1, what) for line, _, what in bad]
             problems.note(num_lines, told, num_lines - records.num)
             num_before += _native.count_lines(text)
-            made.append(records)
-        return join(made)
+            yield records
 
     def _read_head(self, path: str, source: BinaryIO) -> tuple[Head, bytes]:
         head, start = read_head(path, source, self.schema)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fleet.data import Batch, hash_ids
+from fleet.data import Batch, Negatives, hash_ids
 from fleet.errors import UsageError
 
 LENGTH = 50
@@ -178,7 +178,16 @@ def clicks(data: MovieLens, seed: int = 0, length: int = LENGTH) -> Split:
     label = (data.rating >= 4).astype(np.float32)
     clicked = rows[0][label[rows[0]] == 1]
     made = [batch_of(data, one, histories(data, one, clicked, length), label[one]) for one in rows]
+    made = [one._replace(slots={**one.slots, "negatives": _others(data, one, seed)}) for one in made]
     return Split(made[0], made[1], made[2], rows)
+
+
+def _others(data: MovieLens, batch: Batch, seed: int) -> torch.Tensor:
+    """For each item of a history one that is not in it, drawn at random; 0 where there is none."""
+    history = batch.slots["history"]
+    assert isinstance(history, torch.Tensor)
+    drawn = Negatives(data.item_ids, history.shape[1], power=0, seed=seed).draw(len(history), without=history)
+    return drawn.where(history != 0, 0)
 
 
 def leave_one_out(data: MovieLens, length: int = LENGTH, windows: bool = False) -> Split:

@@ -16,8 +16,8 @@ MODES = ("local", "sync", "async", "half_async", "geo", "allreduce")
 TEACHES = """
 data
   synthetic:2000000        clicks in Criteo's columns, made up on the spot, with a known best AUC
-  sessions:200000          visits to a shop, made up: users, items, histories, clicks and purchases
   synthetic:2000000:DIR    the same in files, which are made in DIR if they are not there
+  sessions:200000          visits to a shop, made up: users, items, histories, clicks and purchases
   criteo:DIR               train*, valid* and test* in DIR, files or folders of files: tab-separated as Criteo has
                            them, .csv with a header, or .parquet; text also as .gz and .zst. Without valid*,
                            evaluations are on test*
@@ -34,7 +34,7 @@ modes
 examples
   python train.py --model dnn --data synthetic:200000
   fleetrun --server_num 2 --worker_num 2 train.py --model deepfm --data criteo:DIR --mode async --epochs 2
-  fleetrun --server_num 2 --worker_num 2 --device cuda train.py --model dcnv2 --data criteo:DIR --amp
+  fleetrun --server_num 2 --worker_num 2 --device cuda train.py --model dcn --data criteo:DIR --amp
   python train.py --model dnn --data criteo:DIR --out runs/first --resume       go on where it was killed
 """
 
@@ -67,7 +67,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--dropout", type=_share, metavar="SHARE", help="of hidden values left out in training [the model's own]")
     add("--geo-steps", type=_count, default=20, metavar="N", help="steps between exchanges in geo mode [20]")
     add("--eval-every", type=_count, metavar="STEPS", help="evaluate so often, and at the end of an epoch")
-    add("--early-stop", type=_count, metavar="N", help="stop after N evaluations without a better AUC")
+    add("--early-stop", type=_count, metavar="N", help="stop after N evaluations without a better AUC, or HR@10")
     add("--out", type=Path, metavar="DIR", help="curves, TensorBoard log, checkpoints, model [build/MODEL-MODE]")
     add("--save", type=Path, metavar="DIR", help="checkpoints, at every evaluation [OUT/checkpoints]")
     add("--resume", action="store_true", help="go on from the newest checkpoint, with any number of workers")
@@ -112,7 +112,7 @@ def _rate(text: str) -> float:
 
 def _share(text: str) -> float:
     if not 0 <= _number(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be from 0 up to, without, 1, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be at least 0 and below 1, got {text!r}")
     return _number(text)
 
 

@@ -154,7 +154,10 @@ def _movielens(where: str, args: argparse.Namespace, task: str) -> Source:
     """MovieLens, with ratings of 4 and 5 as clicks; or with the last item of each user to be found."""
     movielens: Any = import_module("movielens")  # beside this file; mypy knows another one of that name
     data = movielens.read(Path(where))
-    split = movielens.leave_one_out(data) if task == "next" else movielens.clicks(data, args.seed)
+    if task == "next":  # two towers learn one item of a sample; the others one at each place of its history
+        split = movielens.leave_one_out(data, windows=args.model != "two_tower")
+    else:
+        split = movielens.clicks(data, args.seed)
     valid, test = (
         fleet.data.shard(Held(one), EVALUATED, uneven="join", collate=Held.collate) for one in (split.valid, split.test)
     )

@@ -11,6 +11,7 @@ tasks.py (what is measured); watch.py (the bar), curves.py, summary.py (the tabl
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 import torch
@@ -85,6 +86,12 @@ def check(args: argparse.Namespace) -> None:
     """What only a job can tell of the options."""
     if args.mode == "local" and fleet.server_num():
         raise UsageError("--mode local is one process: start it with python, or choose another mode")
+    try:
+        args.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {args.out}: nothing can be written there ({error.strerror}); give another") from None
+    if not os.access(args.out, os.W_OK | os.X_OK):
+        raise UsageError(f"--out {args.out}: nothing can be written there (Permission denied); give another")
     if not args.resume and any(args.save.glob("step-*")):
         raise UsageError(
             f"{args.save} has the checkpoints of an earlier run: go on with --resume, or give another --out"

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fleet import models
+from fleet.data import Batch
 from fleet.errors import UsageError
 from fleet.models.attention import TargetAttention, causal, masked_softmax
 from fleet.models.dien import AUGRU
@@ -37,9 +38,58 @@ def test_a_place_sees_what_was_before_it_only(name: str) -> None:
     assert not torch.allclose(before[:, 2:4], after[:, 2:4])
 
 
-def test_padding_on_either_side_is_the_same_to_sasrec() -> None:
+class Rows(torch.nn.Module):
+    """A plain matrix in the place of a table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = torch.nn.Embedding(40, 8, padding_idx=0)
+
+    def forward(self, keys: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {name: self.matrix(ids) for name, ids in keys.items()}
+
+
+def with_history(*placed: list[int], weight: torch.Tensor | None = None) -> Batch:
+    history = torch.tensor(placed)
+    negatives = (history + 20).where(history > 0, 0)
+    ids = torch.arange(10, 10 + 2 * len(placed)).view(-1, 2)
+    slots = {"history": history, "negatives": negatives}
+    return Batch(torch.ones(len(placed)), torch.zeros(len(placed), 1), ids, slots, weight)
+
+
+@pytest.mark.parametrize("name", ["din", "dien"])
+def test_padding_on_either_side_is_the_same_to_models_of_clicks(name: str) -> None:
     torch.manual_seed(0)
-    net: Any = models.build("sasrec", dim=8, length=L, items=torch.arange(1, 10)).eval()
+    net: Any = models.build(name, num_dense=1, num_slots=2, dim=8, activation="prelu")
+    net.rows = Rows()
+    front, behind, none = (with_history(one) for one in ([0, 0, 3, 4, 5], [3, 4, 5, 0, 0], [3, 4, 5]))
+    torch.testing.assert_close(net(front), net(behind))
+    torch.testing.assert_close(net(front), net(none))
+    assert not torch.allclose(net(front), net(with_history([0, 0, 4, 3, 5]))) or name == "din"
+
+
+def test_weights_count_for_the_loss_beside_too() -> None:
+    torch.manual_seed(0)
+    net: Any = models.build("dien", num_dense=1, num_slots=2, dim=8, activation="prelu")
+    net.rows = Rows()
+    first, second = [1, 2, 3], [6, 7, 0]
+    weighted = with_history(first, second, weight=torch.tensor([2.0, 0.0]))
+    alone = with_history(first)
+    torch.testing.assert_close(net.loss(net(weighted), weighted), net.loss(net(alone), alone))
+
+
+@pytest.mark.parametrize("name", ["din", "dien"])
+@pytest.mark.parametrize("settings", [{"num_dense": 3, "num_slots": 2}, {"num_dense": 1, "num_slots": 4}])
+def test_a_batch_of_other_columns_is_refused(name: str, settings: dict[str, int]) -> None:
+    net = models.build(name, **settings)
+    with pytest.raises(UsageError, match=r"the model was made with num_\w+=\d, and the batch has \d"):
+        net(with_history([1, 2]))
+
+
+@pytest.mark.parametrize("name", ["sasrec", "hstu"])
+def test_padding_on_either_side_is_the_same_to_models_of_sequences(name: str) -> None:
+    torch.manual_seed(0)
+    net: Any = models.build(name, dim=8, length=L, items=torch.arange(1, 10)).eval()
     with torch.no_grad():
         front, behind = net.encode(*padded(2, 0), None), net.encode(*padded(0, 2), None)
     torch.testing.assert_close(front[:, 2:], behind[:, :4])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fleet.errors import UsageError
 
@@ -77,6 +78,9 @@ def test_clicks_are_divided_and_histories_are_trained_clicks_of_the_past(moviele
         assert batch.label.tolist() == (data.rating[rows] >= 4).tolist()
         for row, history in zip(rows, batch.slots["history"].tolist(), strict=True):
             assert [one for one in history if one] == before(data, int(row), clicked)[-4:]
+        history, others = batch.slots["history"], batch.slots["negatives"]
+        assert torch.equal(history == 0, others == 0)  # DIEN wants them side by side
+        assert not ((history.unsqueeze(2) == others.unsqueeze(1)) & (history != 0).unsqueeze(2)).any()
 
 
 @pytest.mark.parametrize("windows", [False, True])

@@ -12,7 +12,8 @@ from torch.nn import functional
 from fleet.models.attention import TargetAttention
 from fleet.models.base import Examples, Outputs, Recommender
 from fleet.models.dice import bent_mlp
-from fleet.models.histories import bags_of, fields_of, held, matrix, one_table
+from fleet.models.features import bags_of, check_widths
+from fleet.models.histories import fields_of, held, matrix, one_table, to_front
 from fleet.ps.spec import RuleSpec
 
 
@@ -61,6 +62,7 @@ class DIEN(Recommender):
     ) -> None:
         super().__init__()
         self.bags = tuple(bags)
+        self.num_dense, self.num_slots = num_dense, num_slots
         self.item, self.history, self.negatives, self.auxiliary = item, history, negatives, auxiliary
         self.rows = one_table(
             dim, ["ids"], ["history", "negatives"] if auxiliary else ["history"], rule, bags=self.bags
@@ -78,22 +80,28 @@ class DIEN(Recommender):
         return keys
 
     def forward(self, batch: Examples) -> Outputs:
+        check_widths(batch, self.num_dense, self.num_slots)
         keys = self.keys(batch)
         rows = self.rows(keys)
-        fields, history = fields_of(rows, self.bags), rows["history"]
-        mask = held(keys["history"], history.device)
+        fields = fields_of(rows, self.bags)
+        is_taught = self.training and self.auxiliary > 0
+        # The GRU begins with the first item: padding in front of it would move its state.
+        mask, history, *negatives = to_front(
+            held(keys["history"], fields.device), rows["history"], *([rows["negatives"]] if is_taught else [])
+        )
         target = fields[:, self.item]
         states, _ = self.interests(history)
         final = self.evolution(states, self.attention(states, target, mask))
         dense = batch.dense.to(fields.device)
         logits: torch.Tensor = self.layers(torch.cat([dense, fields.flatten(1), final, final * target], dim=1))
         beside = torch.zeros_like(logits)
-        if self.training and self.auxiliary:
-            beside = next_item_loss(states, history, rows["negatives"], mask).unsqueeze(1)
+        if is_taught:
+            beside = next_item_loss(states, history, negatives[0], mask).unsqueeze(1)
         return torch.cat([logits, beside], dim=1)
 
     def loss(self, outputs: Outputs, batch: Examples) -> torch.Tensor:
-        return super().loss(outputs[:, 0], batch) + self.auxiliary * outputs[:, 1].mean()
+        beside = outputs[:, 1] if batch.weight is None else outputs[:, 1] * batch.weight.to(outputs)
+        return super().loss(outputs[:, 0], batch) + self.auxiliary * beside.mean()
 
     def scores(self, outputs: Outputs) -> torch.Tensor:
         return super().scores(outputs[:, 0])

@@ -10,7 +10,8 @@ import torch
 from fleet.models.attention import TargetAttention, weighted_sum
 from fleet.models.base import Examples, Outputs, Recommender
 from fleet.models.dice import bent_mlp
-from fleet.models.histories import bags_of, fields_of, held, matrix, one_table
+from fleet.models.features import bags_of, check_widths
+from fleet.models.histories import fields_of, held, matrix, one_table
 from fleet.ps.spec import RuleSpec
 
 
@@ -36,7 +37,7 @@ class DIN(Recommender):
     ) -> None:
         super().__init__()
         self.bags = tuple(bags)
-        self.item, self.history = item, history
+        self.num_dense, self.num_slots, self.item, self.history = num_dense, num_slots, item, history
         self.rows = one_table(dim, ["ids"], ["history"], rule, bags=self.bags)
         self.attention = TargetAttention(dim, attention)
         self.layers = bent_mlp(num_dense + (num_slots + len(self.bags) + 2) * dim, hidden, activation, dropout)
@@ -45,6 +46,7 @@ class DIN(Recommender):
         return {"ids": batch.ids, "history": matrix(batch, self.history), **bags_of(batch, self.bags)}
 
     def forward(self, batch: Examples) -> Outputs:
+        check_widths(batch, self.num_dense, self.num_slots)
         keys = self.keys(batch)
         rows = self.rows(keys)
         fields, history = fields_of(rows, self.bags), rows["history"]  # [B, slots + bags, dim], [B, L, dim]

@@ -63,22 +63,12 @@ class Features(nn.Module):
 
     def keys(self, batch: Examples) -> dict[str, SlotInput]:
         """What the collection is called with."""
-        wanted: dict[str, SlotInput] = {IDS: batch.ids} if self.num_slots else {}
-        for name in self.bags:
-            if name not in batch.slots:
-                there = ", ".join(map(repr, batch.slots)) or "none"
-                raise UsageError(f"the batch has no slot {name!r} for the model's bags; its slots: {there}")
-            wanted[name] = batch.slots[name]
-        return wanted
+        ids: dict[str, SlotInput] = {IDS: batch.ids} if self.num_slots else {}
+        return ids | bags_of(batch, self.bags)
 
     def forward(self, batch: Examples) -> tuple[torch.Tensor, torch.Tensor]:
         """The numbers [B, num_dense] and the rows [B, num_fields, dim]."""
-        for name, found, wanted in (
-            ("num_dense", batch.dense.shape[1], self.num_dense),
-            ("num_slots", batch.ids.shape[1] if self.num_slots else 0, self.num_slots),
-        ):
-            if found != wanted:
-                raise UsageError(f"the model was made with {name}={wanted}, and the batch has {found}")
+        check_widths(batch, self.num_dense, self.num_slots)
         found = self.rows(self.keys(batch))
         parts = [found[IDS]] if self.num_slots else []
         parts += [found[name].unsqueeze(1) for name in self.bags]
@@ -105,6 +95,25 @@ class Tabular(Recommender):
 
     def keys(self, batch: Examples) -> dict[str, SlotInput]:
         return self.features.keys(batch)
+
+
+def bags_of(batch: Examples, bags: Sequence[str]) -> dict[str, SlotInput]:
+    """The slots that are pooled, by name."""
+    for name in bags:
+        if name not in batch.slots:
+            there = ", ".join(map(repr, batch.slots)) or "none"
+            raise UsageError(f"the batch has no slot {name!r} for the model's bags; its slots: {there}")
+    return {name: batch.slots[name] for name in bags}
+
+
+def check_widths(batch: Examples, num_dense: int, num_slots: int) -> None:
+    """One line if a batch has other columns than the model was made for."""
+    for name, found, wanted in (
+        ("num_dense", batch.dense.shape[1], num_dense),
+        ("num_slots", batch.ids.shape[1] if num_slots else 0, num_slots),
+    ):
+        if found != wanted:
+            raise UsageError(f"the model was made with {name}={wanted}, and the batch has {found}")
 
 
 def beside(dense: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

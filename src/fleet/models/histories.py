@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 
@@ -43,15 +42,6 @@ def fields_of(rows: Mapping[str, torch.Tensor], bags: Sequence[str]) -> torch.Te
     return torch.cat([rows["ids"], *(rows[name].unsqueeze(1) for name in bags)], dim=1)
 
 
-def bags_of(batch: Examples, bags: Sequence[str]) -> dict[str, Any]:
-    """The slots that are pooled, by name."""
-    for name in bags:
-        if name not in batch.slots:
-            there = ", ".join(map(repr, batch.slots)) or "none"
-            raise UsageError(f"the batch has no slot {name!r} for the model's bags; its slots: {there}")
-    return {name: batch.slots[name] for name in bags}
-
-
 def matrix(batch: Examples, slot: str) -> torch.Tensor:
     """The ids of a slot [B, L]; one line if the batch has none, or bags of any length."""
     found = batch.slots.get(slot)
@@ -68,6 +58,13 @@ def matrix(batch: Examples, slot: str) -> torch.Tensor:
 def held(history: torch.Tensor, device: torch.device) -> torch.Tensor:
     """bool [B, L]: where there is an item."""
     return (history != PADDING).to(device)
+
+
+def to_front(mask: torch.Tensor, *histories: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The mask and histories [B, L, dim] with the items first, in their order, and all padding behind them."""
+    order = torch.argsort((~mask).to(torch.uint8), dim=1, stable=True)
+    moved = (one.gather(1, order.unsqueeze(2).expand_as(one)) for one in histories)
+    return mask.gather(1, order), *moved
 
 
 def last_place(mask: torch.Tensor) -> torch.Tensor:

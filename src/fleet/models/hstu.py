@@ -14,7 +14,7 @@ from fleet.models.next_item import NextItem
 from fleet.ps.spec import RuleSpec
 
 TIME_BUCKETS = 64
-"""Of differences in time, by their logarithm: four for every doubling of e."""
+"""Of differences in time, by their logarithm: four for every factor of e, the last for 103 days and more."""
 
 
 class RelativeBias(nn.Module):

@@ -120,9 +120,8 @@ class CIN(nn.Module):
         fields = fields.transpose(1, 2).contiguous()  # [B, D, F]
         x, sums = fields, []
         for layer in self.layers:
-            mixed = layer(x).unflatten(
-                2, (-1, fields.shape[2])
-            )  # [B, D, maps, F]; the pairs themselves are never there
+            # [B, D, maps, F]; the pairs themselves are never in memory
+            mixed = layer(x).unflatten(2, (-1, fields.shape[2]))
             x = (mixed @ fields.unsqueeze(3)).squeeze(3)  # [B, D, maps]
             sums.append(x.sum(1))
         return torch.cat(sums, dim=1)

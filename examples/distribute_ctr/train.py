@@ -18,6 +18,7 @@ from lines import CATEGORIES, COUNTS
 
 import fleet
 from fleet import static
+from fleet.errors import UsageError
 from fleet.static import Variable, layers
 
 PIPE = f"{sys.executable} {Path(__file__).with_name('lines.py')}"
@@ -77,6 +78,8 @@ def main(args: argparse.Namespace) -> None:
 
 def dataset(record: list[Variable], folder: Path, batch_size: int) -> fleet.data.InMemoryDataset:
     """This worker's share of a folder's files, in memory."""
+    if not folder.is_dir():
+        raise UsageError(f"--data: there is no folder {folder}; files to train on are in DIR/train, others in DIR/test")
     files = sorted(str(file) for file in folder.iterdir() if file.name[0] not in "._")
     made = fleet.data.InMemoryDataset()
     made.init(batch_size=batch_size, use_var=record, pipe_command=PIPE)
@@ -124,4 +127,7 @@ if __name__ == "__main__":
     parser.add_argument("--lr", type=float, default=0.05, help="of Adagrad [default: 0.05]")
     parser.add_argument("--dim", type=int, default=10, help="of a row [default: 10]")
     parser.add_argument("--hidden", type=int, default=400, help="width of the three layers [default: 400]")
-    main(parser.parse_args())
+    try:
+        main(parser.parse_args())
+    except fleet.FleetError as error:
+        sys.exit(f"train.py: {error}")

@@ -50,6 +50,10 @@ FILES = {
 
 
 def main(wanted: list[str]) -> int:
+    models = sorted({figure.model for figure in FIGURES})
+    if unknown := [model for model in wanted if model not in models]:
+        print(f"published.py: there is no figure of {unknown[0]!r}; there are some of {', '.join(models)}")
+        return 2
     home = os.environ.get("FLEET_DATA_HOME")
     if home is None:
         print("FLEET_DATA_HOME is not set: it names the folder that has a folder for each public set")

@@ -103,3 +103,6 @@ if __name__ == "__main__":
         main(parse())
     except fleet.FleetError as error:
         sys.exit(f"train.py: {error}")
+    except KeyboardInterrupt:
+        print("train.py: stopped; --resume goes on from the last checkpoint", file=sys.stderr)
+        sys.exit(130)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -21,6 +22,7 @@ from torch.nn.functional import normalize
 
 import fleet
 from fleet.data import Batch, hash_ids
+from fleet.errors import UsageError
 from fleet.models import Word2Vec
 
 SHOWN = ("list", "class", "module", "integer", "exception", "loop", "string", "function")
@@ -35,6 +37,8 @@ class Text:
         words = re.findall(r"[a-z]{2,}", text.lower())
         counts = Counter(words)
         self.words = sorted(word for word, count in counts.items() if count >= least)
+        if len(self.words) < 2:
+            raise UsageError(f"the text has fewer than two words that stand in it {least} times; lower --least")
         number = {word: place for place, word in enumerate(self.words)}
         self.ids = torch.from_numpy(hash_ids("word", self.words))
         places = np.array([number[word] for word in words if word in number])
@@ -124,4 +128,11 @@ if __name__ == "__main__":
     parser.add_argument("--least", type=int, default=5, help="how often a word must stand in the text [default: 5]")
     parser.add_argument("--lr", type=float, default=0.3, help="of the rows [default: 0.3]")
     parser.add_argument("--k-steps", type=int, default=50, help="between two exchanges with the servers [default: 50]")
-    main(parser.parse_args())
+    given = parser.parse_args()
+    for path in given.text:
+        if not path.is_file():
+            parser.error(f"--text {path}: there is no such file")
+    try:
+        main(given)
+    except fleet.FleetError as error:
+        sys.exit(f"word2vec.py: {error}")

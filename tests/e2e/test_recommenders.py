@@ -136,7 +136,14 @@ def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
         ("--model", "din", "--data", "synthetic:1000"): "--data synthetic:1000 has nothing for --model din; give it",
         ("--model", "sasrec", "--data", "sessions:1000", "--hidden", "32"): "model 'sasrec' has no setting 'hidden'",
         ("--model", "dnn", "--data", "synthetic:1000", "--lr", "fast"): "--lr: must be a number, got 'fast'",
-        ("--model", "dnn", "--data", "synthetic:1000", "--out", "taken"): "--out taken: nothing can be written there (F",
+        (
+            "--model",
+            "dnn",
+            "--data",
+            "synthetic:1000",
+            "--out",
+            "taken",
+        ): "--out taken: nothing can be written there (F",
         ("--model", "deepfm", "--data", "synthetic:1000"): "has the checkpoints of an earlier run: go on with --resume",
     }.items():
         said = refused(*options, cwd=tmp_path).strip()

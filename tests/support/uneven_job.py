@@ -1,0 +1,120 @@
+"""A worker of a synchronous job with servers whose workers have different numbers of batches: `uneven_job.py HOW...`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import fleet
+
+NUM_KEYS = 8
+LENGTHS = ((5, 2, 0), (0, 3, 4))
+"""How many batches each worker has in each of two epochs."""
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+class Net(nn.Module):
+    """A row for each of two ids, and a layer."""
+
+    def __init__(self, rows: nn.Module) -> None:
+        super().__init__()
+        self.rows = rows
+        self.layer = nn.Linear(2, 1)
+        nn.init.constant_(self.layer.weight, 0.5)
+        nn.init.constant_(self.layer.bias, 0.25)
+
+    def forward(self, ids: torch.Tensor) -> Any:
+        return self.layer(self.rows(ids).sum(1)).squeeze(1)
+
+
+def batch_of(worker: int, epoch: int, number: int) -> Batch:
+    """One batch, the same wherever it is made."""
+    generator = torch.Generator().manual_seed(100 * worker + 10 * epoch + number)
+    return torch.randint(0, NUM_KEYS, (4, 2), generator=generator), torch.randn(4, generator=generator)
+
+
+def seven_samples() -> Batch:
+    """Two for each of three workers, and one."""
+    samples = [batch_of(0, 0, 0), batch_of(1, 1, 1)]
+    return torch.cat([ids for ids, _ in samples])[:7], torch.cat([targets for _, targets in samples])[:7]
+
+
+class Own:
+    """The batches of a worker, for `fleet.data.shard`."""
+
+    def __init__(self, worker: int) -> None:
+        self._worker, self._epoch = worker, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[Batch]:
+        for number in range(LENGTHS[self._epoch % 2][self._worker]):
+            yield batch_of(self._worker, self._epoch % 2, number)
+
+
+def train(how: set[str]) -> dict[str, Any]:
+    """Two epochs with a meeting after each; what this worker has seen."""
+    rows = fleet.nn.Embedding(2, rule=fleet.rules.Adagrad(lr=0.1), initializer=fleet.initializers.Constant(0.1))
+    model = fleet.distributed_model(Net(rows))
+    optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=0.05))
+    fleet.init_worker()
+    worker = fleet.worker_index()
+    data = fleet.data.shard(Own(worker), uneven="join")
+    report: dict[str, Any] = {"layers": [], "losses": [], "steps": []}
+
+    def step(ids: torch.Tensor, targets: torch.Tensor) -> None:
+        nn.functional.mse_loss(model(ids), targets).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    for epoch in range(2):
+        batches = fleet.prefetch(data, model, lambda batch: batch[0]) if "ahead" in how else data
+        for number, (ids, targets) in enumerate(batches):
+            step(ids, targets)
+            if "slow" in how and number == 2 and epoch == 0:  # worker 0, while the others pass
+                Path("tail").write_text("\n")
+                while not Path("go-on").exists():
+                    time.sleep(0.01)
+        metrics = fleet.evaluate(model, [batch_of(worker, epoch, 9)], {"loss": nn.functional.mse_loss})
+        report["losses"].append(metrics["loss"])
+        report["layers"].append([one.flatten().tolist() for one in model.layer.parameters()])
+        report["steps"].append(fleet.steps_done())
+
+    # Nothing is trained: nobody waits, also where everybody knows that one has nothing.
+    own = [batch_of(worker, 0, 0)] * (1 + worker)
+    report["read"] = sum(len(ids) for ids, _ in fleet.data.shard(lambda: own, uneven="join"))
+    report["few"] = sum(len(ids) for (ids,) in fleet.data.shard((torch.arange(2),), 4, uneven="join"))
+    fleet.barrier_worker()
+    sizes = []
+    for ids, targets in fleet.data.shard(seven_samples(), 2, uneven="join"):  # worker 0 alone has a last batch
+        step(ids, targets)
+        sizes.append(len(ids))
+    fleet.barrier_worker()
+    report["sizes"] = sizes
+    model.eval()
+    with torch.no_grad():
+        report["rows"] = rows(torch.arange(NUM_KEYS)).tolist()
+    report["layers"].append([one.flatten().tolist() for one in model.layer.parameters()])
+    report["version"] = [server["version"] for server in fleet.server_stats()]
+    fleet.stop_worker()
+    return report
+
+
+if __name__ == "__main__":
+    strategy = fleet.DistributedStrategy()
+    strategy.a_sync = False
+    fleet.init(strategy=strategy)
+    if fleet.is_server():
+        fleet.init_server()
+        fleet.run_server()
+    else:
+        told = train(set(sys.argv[1:]))
+        Path(f"{fleet.worker_index()}.json").write_text(json.dumps(told))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import torch
 from torch import nn
 
 from support import uneven_job
-from support.jobs import Result, fleetrun
+from support.jobs import Result, RunningJob, fleetrun
 from support.uneven_job import LENGTHS, NUM_KEYS, Batch, Net, batch_of, seven_samples
 
 pytestmark = pytest.mark.timeout(120)
@@ -73,6 +75,8 @@ def compare(folder: Path) -> None:
         assert report["version"] == [wanted["version"]] * 2
         assert report["read"] == 4 * (1 + worker)
         assert report["few"] == int(worker < 2)
+        assert report["saved"] == reports[0]["saved"]
+        assert [name[-1] for name in report["saved"]] == ["1", "3"]  # not while two have no batch left
         assert report["sizes"] == [2] + [1] * (worker == 0)
 
 
@@ -91,4 +95,19 @@ def test_workers_meet_after_uneven_epochs(tmp_path: Path) -> None:
 def test_batches_that_are_read_ahead(tmp_path: Path) -> None:
     arguments = ("--server_num", 2, "--worker_num", NUM_WORKERS, uneven_job.__file__, "ahead")
     ended(fleetrun(*arguments, cwd=tmp_path, warm=True, limit_s=20))
+    compare(tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_processes_die_while_a_worker_passes(tmp_path: Path) -> None:
+    durable = ("--server_num", 2, "--worker_num", NUM_WORKERS, "--durable", "kept")
+    how = ("slow", "dies1", "dies2")
+    with RunningJob([*durable, uneven_job.__file__, *how], tmp_path, warm=True) as job:
+        job.read("tail")
+        for process in ("server1", "worker2", "server0"):
+            os.kill(int(job.read(f"{process}.pid")), signal.SIGKILL)
+        (tmp_path / "go-on").touch()
+        ended(job.finish(60))
+    assert (tmp_path / "died1").exists()
+    assert (tmp_path / "died2").exists()
     compare(tmp_path)

@@ -115,7 +115,7 @@ class Client:
             time.sleep(DECLARE_PAUSE_S)
         self.model_dir = replies[0].model_dir
         self.resumed_steps, self.resumed_position = replies[0].steps, replies[0].position
-        self.num_ended = replies[0].num_ended
+        self.num_ended, self.passed = replies[0].num_ended, tuple(replies[0].passed)
         return all(reply.is_started for reply in replies), max(reply.version for reply in replies)
 
     def _declare_once(self) -> list[ps_pb2.DeclareReply.Header]:

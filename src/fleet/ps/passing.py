@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from fleet.ps.modes.sync import Sync
     from fleet.ps.worker import Worker
 
+TURN = "pass"
+"""As what the ends of epochs are counted."""
+
 
 class Trained(NamedTuple):
     """How much a worker has trained so far."""
@@ -57,6 +60,21 @@ class Passing:
         else:
             end()
 
+    def others_pass(self) -> bool:
+        """Whether some worker had no batch left in this worker's last step: what all do together would wait for it.
+
+        The next life of a worker, which comes to that step again, is told the same.
+        """
+        self._policy.flush()
+        client, progress = self._worker.client, self._worker.progress
+        found = bool(client.passed) and client.worker not in client.passed
+        if progress is None:
+            return found
+        name = f"others pass/{self._worker.steps_done}/{progress.turns.num_taken(TURN)}"
+        if found and name not in progress.answers:
+            progress.answers.put(name, True)
+        return name in progress.answers
+
     def settle(self) -> None:
         """What was read ahead is trained on: end the loop, if its data has ended."""
         owed, self._owed = self._owed, None
@@ -74,7 +92,7 @@ class Passing:
         worker has been at is not waited for again.
         """
         worker, client = self._worker, self._worker.client
-        number = client.num_ended + 1 if worker.progress is None else worker.progress.turns.take("pass")
+        number = client.num_ended + 1 if worker.progress is None else worker.progress.turns.take(TURN)
         num_passes = 0
         while client.num_ended < number:
             if worker.look_for_wishes is not None:

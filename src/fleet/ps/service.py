@@ -144,7 +144,7 @@ class Service:
                 self.finished.clear()
                 self.core.changed.notify_all()  # its former life may wait for a step
             steps, position = state.ledger.history(caller.worker)
-            version, num_ended = state.rounds.version, state.rounds.num_ended
+            version, num_ended, passed = state.rounds.version, state.rounds.num_ended, list(state.rounds.passed)
         self._absence.begin()
         reply = ps_pb2.DeclareReply.Header(
             instance=state.instance,
@@ -156,6 +156,7 @@ class Service:
             steps=steps,
             position=position,
             num_ended=num_ended,
+            passed=passed,
         )
         return reply, ()
 

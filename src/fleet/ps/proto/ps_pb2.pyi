@@ -45,7 +45,7 @@ class DeclareRequest(_message.Message):
 class DeclareReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("instance", "is_started", "version", "model_dir", "incarnation", "run", "steps", "position", "num_ended")
+        __slots__ = ("instance", "is_started", "version", "model_dir", "incarnation", "run", "steps", "position", "num_ended", "passed")
         INSTANCE_FIELD_NUMBER: _ClassVar[int]
         IS_STARTED_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class DeclareReply(_message.Message):
         STEPS_FIELD_NUMBER: _ClassVar[int]
         POSITION_FIELD_NUMBER: _ClassVar[int]
         NUM_ENDED_FIELD_NUMBER: _ClassVar[int]
+        PASSED_FIELD_NUMBER: _ClassVar[int]
         instance: int
         is_started: bool
         version: int
@@ -64,7 +65,8 @@ class DeclareReply(_message.Message):
         steps: int
         position: bytes
         num_ended: int
-        def __init__(self, instance: _Optional[int] = ..., is_started: _Optional[bool] = ..., version: _Optional[int] = ..., model_dir: _Optional[str] = ..., incarnation: _Optional[int] = ..., run: _Optional[int] = ..., steps: _Optional[int] = ..., position: _Optional[bytes] = ..., num_ended: _Optional[int] = ...) -> None: ...
+        passed: _containers.RepeatedScalarFieldContainer[int]
+        def __init__(self, instance: _Optional[int] = ..., is_started: _Optional[bool] = ..., version: _Optional[int] = ..., model_dir: _Optional[str] = ..., incarnation: _Optional[int] = ..., run: _Optional[int] = ..., steps: _Optional[int] = ..., position: _Optional[bytes] = ..., num_ended: _Optional[int] = ..., passed: _Optional[_Iterable[int]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -14,10 +14,11 @@ from torch import nn
 
 from support import uneven_job
 from support.jobs import Result, RunningJob, fleetrun
-from support.uneven_job import LENGTHS, NUM_KEYS, Batch, Net, batch_of, seven_samples
+from support.uneven_job import LENGTHS, NUM_KEYS, Batch, Net, batch_of, seven_samples, three_pairs, write_file
 
 pytestmark = pytest.mark.timeout(120)
-NUM_WORKERS, NUM_EPOCH_ENDS = 3, 4  # of two epochs, of a few samples, of seven
+NUM_WORKERS = 3
+NUM_EPOCH_ENDS = 6  # of two epochs, of a few samples, of seven, of a file that is trained on, and read
 
 
 class Truth:
@@ -56,6 +57,9 @@ def expected() -> dict[str, Any]:
     ids, targets = seven_samples()
     truth.step([(ids[first : first + 2], targets[first : first + 2]) for first in (0, 2, 4)])
     truth.step([(ids[6:], targets[6:])])
+    ids, targets = three_pairs()
+    truth.step([(ids[:2], targets[:2])])
+    truth.step([(ids[2:], targets[2:])])
     layers.append(truth.layers())
     return {"layers": layers, "rows": truth.rows.weight.tolist(), "version": truth.num_steps + NUM_EPOCH_ENDS}
 
@@ -64,6 +68,8 @@ def compare(folder: Path) -> None:
     """Every worker's report with what it should be."""
     wanted = expected()
     reports = [json.loads((folder / f"{worker}.json").read_text()) for worker in range(NUM_WORKERS)]
+    assert sorted(report["trained"] for report in reports) == [[], [], [2, 1]]
+    assert sorted(report["unread"] for report in reports) == [0, 0, 3]
     for worker, report in enumerate(reports):
         for found, truth in zip(report["layers"], wanted["layers"], strict=True):
             for one, other in zip(found, truth, strict=True):
@@ -85,16 +91,11 @@ def ended(result: Result) -> None:
     assert result.code == 0, f"{result.out}\n{result.err}"
 
 
-def test_workers_meet_after_uneven_epochs(tmp_path: Path) -> None:
-    arguments = ("--server_num", 2, "--worker_num", NUM_WORKERS, uneven_job.__file__)
-    ended(fleetrun(*arguments, cwd=tmp_path, warm=True, limit_s=20))
-    compare(tmp_path)
-
-
-@pytest.mark.exhaustive
-def test_batches_that_are_read_ahead(tmp_path: Path) -> None:
-    arguments = ("--server_num", 2, "--worker_num", NUM_WORKERS, uneven_job.__file__, "ahead")
-    ended(fleetrun(*arguments, cwd=tmp_path, warm=True, limit_s=20))
+@pytest.mark.parametrize("how", [(), ("ahead",)], ids=["as they come", "read ahead"])
+def test_workers_meet_after_uneven_epochs(how: tuple[str, ...], tmp_path: Path) -> None:
+    write_file(tmp_path)
+    arguments = ("--server_num", 2, "--worker_num", NUM_WORKERS, uneven_job.__file__, *how)
+    ended(fleetrun(*arguments, cwd=tmp_path, warm=True, limit_s=60))
     compare(tmp_path)
 
 
@@ -102,6 +103,7 @@ def test_batches_that_are_read_ahead(tmp_path: Path) -> None:
 def test_processes_die_while_a_worker_passes(tmp_path: Path) -> None:
     durable = ("--server_num", 2, "--worker_num", NUM_WORKERS, "--durable", "kept")
     how = ("slow", "dies1", "dies2")
+    write_file(tmp_path)
     with RunningJob([*durable, uneven_job.__file__, *how], tmp_path, warm=True) as job:
         job.read("tail")
         for process in ("server1", "worker2", "server0"):

@@ -20,6 +20,11 @@ NUM_KEYS = 8
 LENGTHS = ((5, 2, 0), (0, 3, 4))
 """How many batches each worker has in each of two epochs."""
 Batch = tuple[torch.Tensor, torch.Tensor]
+SCHEMA = fleet.data.Schema(
+    label="label",
+    categories=[fleet.data.Category("a", hash=False), fleet.data.Category("b", hash=False)],
+    columns=["label", "a", "b"],
+)
 
 
 class Net(nn.Module):
@@ -46,6 +51,18 @@ def seven_samples() -> Batch:
     """Two for each of three workers, and one."""
     samples = [batch_of(0, 0, 0), batch_of(1, 1, 1)]
     return torch.cat([ids for ids, _ in samples])[:7], torch.cat([targets for _, targets in samples])[:7]
+
+
+def three_pairs() -> Batch:
+    """What the file has."""
+    return torch.tensor([[1, 2], [3, 4], [1, 5]]), torch.tensor([1.0, 0.0, 1.0])
+
+
+def write_file(folder: Path) -> None:
+    """The file that is read."""
+    ids, targets = three_pairs()
+    lines = [f"{target:g}\t{a}\t{b}\n" for (a, b), target in zip(ids.tolist(), targets.tolist(), strict=True)]
+    (folder / "pairs.tsv").write_text("".join(lines))
 
 
 class Own:
@@ -109,6 +126,12 @@ def train(how: set[str]) -> dict[str, Any]:
     report["saved"] = [folder.name for folder in sorted(Path("checkpoints").iterdir()) if folder.is_dir()]
     fleet.barrier_worker()
     report["sizes"] = sizes
+    # Files as they are by default: one piece, so that two workers have nothing to train on, and nothing to read.
+    files = fleet.data.files("pairs.tsv", SCHEMA, 2)
+    report["trained"] = [len(batch.ids) for batch in files if step(batch.ids, batch.label.reshape(-1)) is None]
+    fleet.barrier_worker()
+    report["unread"] = sum(len(batch.ids) for batch in files)
+    fleet.barrier_worker()
     model.eval()
     with torch.no_grad():
         report["rows"] = rows(torch.arange(NUM_KEYS)).tolist()

@@ -1,4 +1,4 @@
-"""Workers of a synchronous job with servers that run out of batches: the others' steps go on, and all meet afterwards."""
+"""Workers of a synchronous job with servers run out of batches: the others' steps go on, and all meet afterwards."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ class Shard(ABC):
     the next loop goes on from there. With `uneven="join"` a loop that has reached the end takes part in the steps of
     the workers that still have batches; one that is left early does not, so all workers leave theirs at the same step.
 
-    Beside servers that is so in sync mode, where steps wait for all, and for loops that train. A loop that reads batches
-    and trains on none, to evaluate by hand, waits for nobody. A worker that had no batch at all cannot tell which it is,
-    and waits for the others to train or to come to their end as it has; they do the latter where they can work out that
-    it had none: of samples and files. Of streams they cannot: `to_evaluate` is for that.
+    Beside servers that is so in sync mode, where steps wait for all, and for loops that train. A loop that reads
+    batches and trains on none, to evaluate by hand, waits for nobody. A worker that had no batch at all cannot tell
+    which it is, and waits for the others to train, or to come to their end as it has. They come where they can work out
+    that it had none: of samples and files. Of streams they cannot, for which there is `to_evaluate`.
 
     In a collective job positions are compared when a loop begins: a worker that did not load the checkpoint, or has
     read a batch more than the others, is named before anything is trained.

@@ -1,8 +1,8 @@
 """Workers of a synchronous job that run out of batches before the others do: they pass until nobody has one left.
 
 A step waits for a push of every worker. One that has no batch left takes part in it with a pass, which has no gradients
-and does not count in its mean. A step that has passes only changes nothing: everybody knows then that the epoch is over,
-and goes on. So it costs one empty step for an epoch, and nothing for a batch.
+and does not count in its mean. A step that has passes only changes nothing: everybody knows then that the epoch is
+over, and goes on. So it costs one empty step for an epoch, and nothing for a batch.
 """
 
 from __future__ import annotations

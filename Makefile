@@ -54,7 +54,8 @@ $(VENV)/.compat: compat/pyproject.toml $(VENV)/.requirements
 demo: setup  ## Train a click model from files: 2 servers hold its rows, 2 workers train it
 	@rm -rf build/demo
 	$(BIN)/fleetrun --quiet --server_num 2 --worker_num 2 --log_dir build/demo-log examples/recommenders/train.py \
-		--model dnn --dim 10 --mode async --data synthetic:1000000:build/demo-data --eval-every 250 --out build/demo
+		--model dnn --dim 10 --mode async --lr 5e-4 --data synthetic:1000000:build/demo-data --eval-every 250 \
+		--out build/demo
 
 demo-collective: setup  ## Train a small dense model on 2 CPU processes, by all-reduce
 	$(BIN)/fleetrun --quiet --nproc_per_node 2 --device cpu --log_dir build/demo-log examples/quickstart/train.py

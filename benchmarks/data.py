@@ -33,8 +33,8 @@ from rich.table import Table
 
 import fleet
 from fleet.data.blocks import Problems
-from fleet.data.formats import format_of
-from fleet.data.hashing import hash_texts
+from fleet.data.formats.choose import format_of
+from fleet.data.formats.hashing import hash_texts
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 

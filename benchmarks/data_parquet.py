@@ -17,7 +17,7 @@ from harness import Timing, measure
 
 import fleet
 from fleet.data.blocks import Problems
-from fleet.data.formats import format_of
+from fleet.data.formats.choose import format_of
 
 Tensors = tuple[torch.Tensor, ...]
 

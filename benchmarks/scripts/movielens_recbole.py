@@ -10,6 +10,7 @@ worth is measured by who called.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -65,6 +66,8 @@ def main(args: argparse.Namespace) -> None:
     from recbole.utils import get_model, get_trainer, init_logger, init_seed
 
     torch.set_num_threads(1)
+    args.folder, args.out = args.folder.absolute(), args.out.absolute()
+    os.chdir(args.folder)  # it leaves logs where it runs
     load = torch.load
     torch.load = lambda *given, **named: load(*given, **{"weights_only": False, **named})  # its own checkpoints
     kind = "clicks" if args.model in CLICKS else "sequences"

@@ -109,8 +109,10 @@ def _criteo(where: str, args: argparse.Namespace, _task: str) -> Source:
         raise UsageError(f"--data criteo:{where}: there is no {missing} there; name files or folders train* and test*")
     schema = criteo_of(train[0])
     unseen = [fleet.data.files(files, schema, EVALUATED) for files in (valid, test) if files]
+    # All workers make the same number of steps: an epoch ends for all when the first has read its part, and what the
+    # others have left is another part of the files in each epoch. To read samples twice would be worse than that.
     return Source(
-        train=fleet.data.files(train, schema, args.batch_size, shuffle=True, seed=args.seed, uneven="pad"),
+        train=fleet.data.files(train, schema, args.batch_size, shuffle=True, seed=args.seed, uneven="drop"),
         valid=unseen[0],
         test=unseen[1] if len(unseen) > 1 else None,
         num_dense=len(schema.numbers),

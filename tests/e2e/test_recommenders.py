@@ -61,7 +61,7 @@ def test_files_to_auc_with_two_servers_and_two_workers(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "out" / "result.json").read_text())
     assert found["AUC"] > PINNED["dnn"]
     assert found["AUC"] < found["ceiling"] == pytest.approx(0.82, abs=0.01)
-    assert 20_000 <= found["samples"] < 21_000  # the worker with less text reads some of it again
+    assert 19_000 < found["samples"] <= 20_000  # all workers stop when one has read its part
     assert re.search(r"AUC +│ 0\.7\d+ of at most 0\.8\d+", job.out)
     with (tmp_path / "out" / "curves.csv").open(newline="") as file:
         points = list(csv.DictReader(file))
@@ -103,7 +103,7 @@ def test_it_stops_early_with_the_best_model(tmp_path: Path) -> None:
     assert found["step"] < 200
 
 
-@pytest.mark.parametrize("model", sweep(PINNED, sample=lambda model: model in ("esmm", "two_tower")))
+@pytest.mark.parametrize("model", sweep(PINNED, sample=lambda model: model == "two_tower"))
 def test_every_model_learns(tmp_path: Path, model: str) -> None:
     settings = SMALL if model not in ("sasrec", "hstu") else (*SMALL[:2], *SMALL[4:])
     _, found = alone(

@@ -15,8 +15,8 @@ import numpy as np
 
 import fleet
 from fleet.data.blocks import Block, Problems
+from fleet.data.formats.text import TextFormat
 from fleet.data.records import Records, join
-from fleet.data.text import TextFormat
 
 TAGS = fleet.data.Category("tags", separator="|")
 LAST = fleet.data.Category("last", separator=" ", length=3, hash=False)

@@ -42,7 +42,7 @@ class ThreadJob:
 
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(self._num) as pool:
             patch.setattr("fleet.data.sharding.fleet", self)
-            patch.setattr("fleet.data.from_files.fleet", self)
+            patch.setattr("fleet.data.reading.from_files.fleet", self)
             futures = [pool.submit(as_worker, index) for index in range(self._num)]
             wait(futures)
         errors = [error for future in futures if (error := future.exception()) is not None]

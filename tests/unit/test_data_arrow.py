@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import fleet
 from fleet.data import Category, Number, Schema, criteo, hash_ids
 from fleet.data.blocks import FileFormat, Problems
-from fleet.data.formats import format_of
+from fleet.data.formats.choose import format_of
 from fleet.data.records import Records, join
 from fleet.errors import UsageError
 from support.readers import ThreadJob

@@ -18,8 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fleet
-from fleet.data import piece_batches, piece_order, text
-from fleet.data.pieces import divide, num_pieces_of, rows_taken_of, spans_of
+from fleet.data.formats import text
+from fleet.data.reading import piece_batches, piece_order
+from fleet.data.reading.pieces import divide, num_pieces_of, rows_taken_of, spans_of
 from fleet.errors import UsageError, UsageTypeError
 from support.numbered import SCHEMA, Lines, ids, write
 from support.readers import ThreadJob

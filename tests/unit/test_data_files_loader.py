@@ -13,8 +13,8 @@ import pytest
 from torch.utils.data import DataLoader
 
 import fleet
-from fleet.data import piece_order
-from fleet.data.read_ahead import ReadAhead
+from fleet.data.reading import piece_order
+from fleet.data.reading.read_ahead import ReadAhead
 from fleet.errors import NotSupportedError
 from support.numbered import SCHEMA, Lines, ids, write
 from support.readers import ThreadJob

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fleet
-from fleet.data import piece_order
+from fleet.data.reading import piece_order
 from fleet.errors import UsageError
 from support.numbered import SCHEMA, Lines, ids, write
 from support.readers import ThreadJob
@@ -73,7 +73,7 @@ def read(
         return rows, batches.state_dict()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fleet.data.from_files.piece_source", lambda *_: shared)
+        patch.setattr("fleet.data.reading.from_files.piece_source", lambda *_: shared)
         found = ThreadJob(num_workers).run(work)
     return [rows for rows, _ in found], [state for _, state in found]
 

@@ -10,8 +10,8 @@ import torch
 
 import fleet
 from fleet.data import MultiSlot
-from fleet.data.formats import format_of, name_of
-from fleet.data.text import TextFormat
+from fleet.data.formats.choose import format_of, name_of
+from fleet.data.formats.text import TextFormat
 from fleet.errors import UsageError, UsageTypeError
 
 SCHEMA = fleet.data.criteo()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fleet.data import Batch, MultiSlot, Schema, Slot
 from fleet.data.blocks import Problems
-from fleet.data.formats import format_of
+from fleet.data.formats.choose import format_of
 from fleet.data.records import join
 from fleet.errors import UsageError, UsageTypeError
 

@@ -1,4 +1,4 @@
-"""fleet.data.opening: which files a user means, and their bytes, packed or behind URLs."""
+"""fleet.data.places.opening: which files a user means, and their bytes, packed or behind URLs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.data import opening
+from fleet.data.places import opening
 from fleet.errors import UsageError, UsageTypeError
 
 TEXT = b"".join(b"%d\t%x\n" % (number, number * 7919) for number in range(50_000))

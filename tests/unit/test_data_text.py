@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fleet
-from fleet.data import text as text_module
 from fleet.data.blocks import Block, Problems
+from fleet.data.formats import text as text_module
+from fleet.data.formats.text import TextFormat
 from fleet.data.records import Records, join
-from fleet.data.text import TextFormat
 from fleet.errors import UsageError
 
 SCHEMA = fleet.data.Schema(

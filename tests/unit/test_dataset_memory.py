@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.data import InMemoryDataset, multislot
+from fleet.data import InMemoryDataset
+from fleet.data.slotted import multislot
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from support.slots import USE_VAR, Var, numbers, write
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.data import QueueDataset, Ragged, multislot
+from fleet.data import QueueDataset, Ragged
+from fleet.data.slotted import multislot
 from fleet.errors import DeadlineError, NotReadyError, NotSupportedError, UsageError
 from support.slots import USE_VAR, Var, numbers, write
 

@@ -44,7 +44,7 @@ DESCRIBED_BY = {
     "fleet.checkpoint.tables.ReadableTable": "fleet._native.Table",
     "fleet.checkpoint.tables.TableLike": "fleet._native.Table",
     "fleet.collective.own_bucket.Bucket": "torch.distributed.GradBucket",
-    "fleet.data.exchange.ShuffleFleet": "fleet.api.Fleet",
+    "fleet.data.slotted.exchange.ShuffleFleet": "fleet.api.Fleet",
     "fleet.data.queue.QueueFleet": "fleet.api.Fleet",
     "fleet.data.workers.ReaderFleet": "fleet.api.Fleet",
     "fleet.runtime.training.objects.Stateful": "torch.optim.Optimizer",

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 import fleet
 from fleet.data import Batch, criteo, hash_ids
 from fleet.data.blocks import Problems
-from fleet.data.formats import format_of
+from fleet.data.formats.choose import format_of
 from fleet.data.synthetic import Clicks
 from fleet.data.synthetic.__main__ import main
 from fleet.errors import UsageError, UsageTypeError

@@ -13,42 +13,42 @@ if TYPE_CHECKING:
     from fleet.data import synthetic
     from fleet.data.base import Shard
     from fleet.data.batch import Batch
-    from fleet.data.dataset_factory import DatasetFactory
-    from fleet.data.dataset_memory import InMemoryDataset
-    from fleet.data.dataset_queue import QueueDataset
-    from fleet.data.from_files import files
-    from fleet.data.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
-    from fleet.data.growing import Follow
-    from fleet.data.hashing import hash_ids
-    from fleet.data.memory import Examples, load
-    from fleet.data.multislot_schema import MultiSlot, Slot
+    from fleet.data.formats.hashing import hash_ids
+    from fleet.data.formats.multislot_schema import MultiSlot, Slot
     from fleet.data.negatives import Negatives
     from fleet.data.ragged import Ragged
+    from fleet.data.reading.from_files import files
+    from fleet.data.reading.growing import Follow
+    from fleet.data.reading.memory import Examples, load
     from fleet.data.schema import Category, Number, Schema, criteo
     from fleet.data.sharding import shard
+    from fleet.data.slotted.dataset_factory import DatasetFactory
+    from fleet.data.slotted.dataset_memory import InMemoryDataset
+    from fleet.data.slotted.dataset_queue import QueueDataset
+    from fleet.data.slotted.generator import DataGenerator, MultiSlotDataGenerator, MultiSlotStringDataGenerator
 
 _HOMES = {
     "Batch": "batch",
     "Category": "schema",
-    "DataGenerator": "generator",
-    "DatasetFactory": "dataset_factory",
-    "Examples": "memory",
-    "Follow": "growing",
-    "InMemoryDataset": "dataset_memory",
-    "MultiSlot": "multislot_schema",
-    "MultiSlotDataGenerator": "generator",
-    "MultiSlotStringDataGenerator": "generator",
+    "DataGenerator": "slotted.generator",
+    "DatasetFactory": "slotted.dataset_factory",
+    "Examples": "reading.memory",
+    "Follow": "reading.growing",
+    "InMemoryDataset": "slotted.dataset_memory",
+    "MultiSlot": "formats.multislot_schema",
+    "MultiSlotDataGenerator": "slotted.generator",
+    "MultiSlotStringDataGenerator": "slotted.generator",
     "Negatives": "negatives",
     "Number": "schema",
-    "QueueDataset": "dataset_queue",
+    "QueueDataset": "slotted.dataset_queue",
     "Ragged": "ragged",
     "Schema": "schema",
     "Shard": "base",
-    "Slot": "multislot_schema",
+    "Slot": "formats.multislot_schema",
     "criteo": "schema",
-    "files": "from_files",
-    "hash_ids": "hashing",
-    "load": "memory",
+    "files": "reading.from_files",
+    "hash_ids": "formats.hashing",
+    "load": "reading.memory",
     "shard": "sharding",
 }
 

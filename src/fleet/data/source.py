@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, TensorDataset, default_collate
 
-from fleet.data.memory import Examples
+from fleet.data.reading.memory import Examples
 from fleet.errors import UsageError, UsageTypeError
 
 Collate = Callable[[list[Any]], Any]

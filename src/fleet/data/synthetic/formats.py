@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from fleet.data.extras import needed
+from fleet.data.places.extras import needed
 from fleet.errors import UsageError
 
 _PACKED = {None: "", "gz": ".gz", "zst": ".zst"}

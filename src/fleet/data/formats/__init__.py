@@ -1,0 +1,1 @@
+"""Formats of files: what is in them, as records of a schema."""

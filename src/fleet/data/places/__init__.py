@@ -1,0 +1,1 @@
+"""Where files lie: paths, folders, URLs, packed or not."""

@@ -1,0 +1,230 @@
+"""A worker's batches of files: its part of the pieces of each epoch, or those that a queue hands to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fleet.data.base import Uneven
+from fleet.data.batch import Batch
+from fleet.data.queue import PieceSource
+from fleet.data.reading.file_dataset import FileDataset
+from fleet.data.reading.file_positions import Handed, Position, checked_states, in_order, together
+from fleet.data.reading.piece_batches import PieceReader, Reading, SpanWork, Taken
+from fleet.data.reading.piece_order import EpochPieces
+from fleet.data.reading.pieces import Span, divide, whole
+from fleet.data.reading.queue_work import QueueWork
+from fleet.data.stream import StreamShard
+from fleet.data.workers import Workers
+from fleet.errors import UsageError, UsageTypeError
+
+log = logging.getLogger(__name__)
+
+
+class FileShard(StreamShard):
+    """What `fleet.data.files` returns: this worker's batches. What ends an epoch is what ends that of a stream.
+
+    The position is what this worker has still to read. One goes on with the worker that it is of; those of all workers
+    together go on with any number of them.
+    """
+
+    _kind, _unit = "files", "batches"
+    _same_again = "go on with the same files, shuffle and seed, or begin again without this state"
+
+    def __init__(self, reader: PieceReader, workers: Workers, *, uneven: Uneven, queue: PieceSource | None) -> None:
+        self._reader = reader
+        self._queue = queue
+        self._pieces: tuple[int, EpochPieces] | None = None
+        self._later: dict[int, Sequence[Span]] = {}
+        self._goes_on_at: tuple[Sequence[Span], Handed | None] | None = None
+        self._done_before: dict[int, int] = {}
+        self._num_told = 0
+        super().__init__(None, workers, uneven=uneven)
+
+    def __len__(self) -> int:
+        raise UsageTypeError(
+            "how many batches files have is known when they were read: count them; for a DataLoader, give it .dataset()"
+        )
+
+    def dataset(self) -> FileDataset:
+        """For `torch.utils.data.DataLoader(..., batch_size=None)`, whose processes divide this worker's part."""
+        return FileDataset(self._reader, self._workers.index, self._workers.num, self._epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """This worker's position, as plain values for JSON: small, and made without asking anybody.
+
+        Every batch that was handed out counts, also the one that the loop has in hand: call it after that one's step.
+        """
+        return {"kind": self._kind, **self._position().state(), **self._settings()}
+
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        """Go on at the state of this worker, or at those of all workers of a run: then their number may be another.
+
+        Every row of an epoch that no worker had taken is read once. Other files, a state that is missing, and the state
+        of another worker are refused.
+        """
+        if isinstance(state, Mapping):
+            super().load_state_dict(state)
+        else:
+            self.load_state_dicts(state)
+
+    def load_state_dicts(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """`load_state_dict` with the states of all workers of a run."""
+        for one in (checked := checked_states(states)):
+            self._check(one)
+        positions = in_order([Position.of(one) for one in checked])
+        if len(positions) == self._workers.num and self._queue is None and positions[0].handed is None:
+            self._take_up(positions[self._workers.index])
+        else:
+            left = together(positions, self._reader.files)
+            epoch = min(left)
+            self._go_to(epoch, sum(one.count for one in positions if one.epoch == epoch) // self._workers.num)
+            rest = left.pop(epoch)  # of all workers
+            self._later, self._done_before = dict(left), {}
+            self._goes_on_at = (rest if self._queue is not None else self._part(rest)), None
+        self._ask()
+
+    def go_on_at(self, state: Mapping[str, Any]) -> None:
+        (state,) = checked_states(state)
+        self._check(state)
+        position, here = Position.of(state), self._workers
+        if (position.worker, position.workers) != (here.index, here.num):
+            raise UsageError(
+                f"the state is that of worker {position.worker} of {position.workers}, and this is worker {here.index} "
+                f"of {here.num}: give load_state_dict the list of the states of all {position.workers}, as "
+                "fleet.Checkpoint does"
+            )
+        if (position.handed is None) != (self._queue is None):
+            raise UsageError(
+                f"the state was saved {'without' if self._queue else 'with'} queue=True; go on as before, or give "
+                "load_state_dict the list of the states of all workers"
+            )
+        self._take_up(position)
+
+    def _check(self, state: Mapping[str, Any]) -> None:
+        own = self.state_dict()
+        if state.get("kind") != self._kind or not own.keys() <= state.keys():
+            found = ", ".join(f"{name} {value!r}" for name, value in state.items()) or "nothing"
+            raise UsageError(
+                f"this is no state of a reader of files, it has {found[:200]}; load what state_dict() gave"
+            )
+        for name, value in self._settings().items():
+            if state[name] != value:
+                raise UsageError(f"{name} was {state[name]!r} when saved and is {value!r} now; {self._same_again}")
+
+    # Positions.
+
+    def _take_up(self, position: Position) -> None:
+        self._go_to(position.epoch, position.count)
+        self._later = dict(position.later)
+        self._goes_on_at = position.rest, position.handed
+
+    def _go_to(self, epoch: int, count: int) -> None:
+        if isinstance(self._work_in_hand, QueueWork):
+            self._done_before = self._work_in_hand.done_before()
+        super()._go_to(epoch, count)
+        self._later = {number: spans for number, spans in self._later.items() if number >= epoch}
+        self._goes_on_at = None
+
+    def _forget(self) -> None:
+        if isinstance(reading := getattr(self, "_iterator", None), Reading):
+            reading.close()
+        super()._forget()
+        self._work_in_hand: SpanWork | QueueWork | None = None
+        """What the batches come from that were handed out; made when it is first needed."""
+
+    @property
+    def _work(self) -> SpanWork | QueueWork:
+        if self._work_in_hand is None:
+            self._work_in_hand = self._new_work()
+        return self._work_in_hand
+
+    def _new_work(self) -> SpanWork | QueueWork:
+        num_pieces = len(self._epoch_pieces)
+        if self._goes_on_at is not None:
+            rest, handed = self._goes_on_at
+        else:
+            of_all = self._later[self._epoch] if self._epoch in self._later else whole(num_pieces)
+            rest, handed = of_all if self._queue is not None else self._part(of_all), None
+        if self._queue is None:
+            return SpanWork(rest)
+        return QueueWork(self._queue, self._epoch, num_pieces, rest, handed or Handed(self._done_before, {}))
+
+    def _position(self) -> Position:
+        work, workers = self._work, self._workers
+        later = {number: spans for number, spans in self._later.items() if number > self._epoch}
+        rest, handed = (work.left, work.handed()) if isinstance(work, QueueWork) else (work.spans, None)
+        return Position(self._epoch, self._count, workers.index, workers.num, rest, later, handed)
+
+    @property
+    def _epoch_pieces(self) -> EpochPieces:
+        if self._pieces is None or self._pieces[0] != self._epoch:
+            self._pieces = self._epoch, self._reader.files.epoch(self._epoch)
+        return self._pieces[1]
+
+    def _part(self, spans: Sequence[Span]) -> list[Span]:
+        """This worker's part of what there is for all."""
+        return divide(spans, self._epoch_pieces.sizes, self._workers.index, self._workers.num)
+
+    def _some_have_none(self) -> bool:
+        if self._queue is not None or self._goes_on_at is not None:  # nobody knows what the others have
+            return False
+        spans, sizes = self._later.get(self._epoch, whole(len(self._epoch_pieces))), self._epoch_pieces.sizes
+        return any(not divide(spans, sizes, worker, self._workers.num) for worker in range(self._workers.num))
+
+    # Reading.
+
+    def _begin(self) -> None:
+        self._is_begun = True
+        self._is_empty = self._goes_on_at is None
+        work = self._work
+        # With "pad" and "drop" a batch is read ahead of those that are handed out, which a position must not count.
+        ahead = SpanWork(work.spans) if isinstance(work, SpanWork) else work
+        self._iterator = Reading(self._reader, self._epoch_pieces, ahead)
+
+    def _open(self) -> Iterator[Taken]:
+        """For uneven="pad": this worker's part once more, from the beginning."""
+        return Reading(self._reader, self._epoch_pieces, SpanWork(self._part(whole(len(self._epoch_pieces)))))
+
+    def _again(self) -> Any:
+        return super()._again()._replace(finished=[], begun=None)  # they are no part of the position
+
+    def _batches(self) -> Iterator[Batch]:
+        try:
+            for taken in super()._batches():
+                if isinstance(self._work, SpanWork):  # a queue's has noted it when it was read
+                    self._work.note(taken.finished, taken.begun)
+                yield taken.batch
+        finally:
+            if isinstance(self._iterator, Reading):
+                self._iterator.close()
+        self._tell_problems()
+
+    def to_evaluate(self) -> Iterator[Batch]:
+        reader, pieces = self._reader, self._epoch_pieces
+        reading = Reading(reader, pieces, SpanWork(self._part(whole(len(pieces)))))
+        is_unread = self._count == 0 and self._goes_on_at is None
+        try:
+            for taken in reading:
+                yield taken.batch
+        finally:
+            reading.close()
+        self._tell_problems()
+        if is_unread:
+            self._go_to(self._epoch + 1, 0)
+
+    def _tell_problems(self) -> None:
+        problems = self._reader.problems
+        problems.finish()
+        if num_bad := problems.num_bad - self._num_told:
+            worker = f"worker {self._workers.index}: " if self._workers.num > 1 else ""
+            log.warning("%s%d lines of epoch %d could not be read and were left out", worker, num_bad, self._epoch)
+        self._num_told = problems.num_bad
+
+    def _agreed(self) -> dict[str, Any]:
+        return {**self._settings(), "batch_size": self._reader.batch_size, "queue": self._queue is not None}
+
+    def _settings(self) -> dict[str, Any]:
+        files = self._reader.files
+        return {"data": files.fingerprint, "shuffle": files.shuffle, "seed": files.seed}

@@ -1,0 +1,126 @@
+"""`fleet.data.files`: from files to this worker's batches."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any, get_args
+
+from fleet.api import fleet
+from fleet.data.base import Uneven
+from fleet.data.blocks import FileFormat, Problems
+from fleet.data.checks import count_of, flag_of
+from fleet.data.formats.choose import format_of, name_of
+from fleet.data.places.listing import Paths, list_files
+from fleet.data.queue import PieceSource, piece_source
+from fleet.data.reading.file_shard import FileShard
+from fleet.data.reading.growing import Follow, Watched
+from fleet.data.reading.growing_shard import GrowingShard
+from fleet.data.reading.piece_batches import PieceReader
+from fleet.data.reading.piece_order import FileSet
+from fleet.data.schema import Schema
+from fleet.data.workers import Workers
+from fleet.errors import NotSupportedError, UsageError, UsageTypeError
+
+_CALL = "fleet.data.files"
+_num_made: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""How many readers with a queue each job has: they are told apart by the order in which they are made."""
+
+
+def files(
+    paths: Paths,
+    schema: Schema,
+    batch_size: int,
+    *,
+    shuffle: bool = False,
+    seed: int = 0,
+    uneven: Uneven = "join",
+    queue: bool = False,
+    threads: int | None = None,
+    bad: float = 0.001,
+    follow: bool | float | Follow = False,
+    format: FileFormat | str | None = None,  # as the files' format is called
+) -> FileShard | GrowingShard:
+    """This worker's batches of files; every worker calls it with the same arguments, after `fleet.init()`.
+
+    `paths`: a path, a glob, a folder, a URL of fsspec, or a list of those. The files are cut into pieces, and each
+    worker reads a contiguous part of about as many bytes as the others; with `queue` workers take pieces one by one, so
+    that fast ones read more. With `shuffle` pieces come in an order of `seed` and the epoch, and the rows of each, from
+    all over the files, are permuted together.
+
+    A batch is a `fleet.data.Batch` of `batch_size` samples, the last of an epoch may be smaller. `threads` read ahead.
+    Lines that cannot be read are left out; more than a share of `bad` of them is an error. `uneven` is what it is for
+    `fleet.data.shard`.
+
+    `follow`: `paths` is a folder that grows. Each file that comes is read once, by one worker, until a file `_DONE`
+    lies there, or nothing has come for so many seconds; see `fleet.data.Follow`.
+    """
+    workers = Workers(fleet, _CALL)
+    count_of("batch_size", batch_size)
+    flag_of("shuffle", shuffle)
+    flag_of("queue", queue)
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise UsageTypeError(f"seed must be an int, got {seed!r}")
+    if uneven not in get_args(Uneven):
+        raise UsageError(f"uneven must be 'pad', 'drop' or 'join', got {uneven!r}")
+    if queue and uneven != "join":
+        raise UsageError(f"queue=True gives workers different numbers of batches; use uneven='join', not {uneven!r}")
+    num_threads = default_threads() if threads is None else count_of("threads", threads)
+    if (how := Follow.of(follow)) is not None:
+        _refuse_with_follow(workers, uneven, queue)
+        _check(schema)
+        reader = PieceReader(FileSet({}, {}, shuffle, seed), schema, batch_size, num_threads, Problems(bad))
+        return GrowingShard(reader, workers, Watched(paths), formats(schema, format), how)
+    found = file_set(paths, schema, format, shuffle, seed)
+    reader = PieceReader(found, schema, batch_size, num_threads, Problems(bad))
+    return FileShard(reader, workers, uneven=uneven, queue=_source() if queue else None)
+
+
+def _refuse_with_follow(workers: Workers, uneven: Uneven, queue: bool) -> None:
+    if queue or uneven != "join":
+        raise UsageError("follow= gives each file to one worker: use it without queue=True and with uneven='join'")
+    if workers.is_collective:
+        raise NotSupportedError(
+            "follow= is for jobs with servers, or one worker: in a collective job every step would wait until each "
+            "worker has a file"
+        )
+
+
+def file_set(paths: Paths, schema: Schema, format: FileFormat | str | None, shuffle: bool, seed: int) -> FileSet:
+    """The files that are meant, each with its format."""
+    _check(schema)
+    sizes = dict(list_files(paths))
+    format_for = formats(schema, format)
+    made = FileSet(sizes, {path: format_for(path) for path in sizes}, shuffle, seed)
+    if not made.blocks:
+        raise UsageError(f"the files have no samples: {', '.join(list(sizes)[:3])}{', ...' * (len(sizes) > 3)}")
+    return made
+
+
+def _check(schema: Schema) -> None:
+    if not callable(getattr(schema, "batch", None)):
+        raise UsageTypeError(f"schema must be a fleet.data.Schema, such as fleet.data.criteo(), got {schema!r}")
+
+
+def formats(schema: Schema, given: FileFormat | str | None) -> Callable[[str], FileFormat]:
+    """The format of a file by its path; one is made for each kind of file."""
+    made: dict[str, FileFormat] = {}
+
+    def format_for(path: str) -> FileFormat:
+        name = name_of(path, schema)
+        if name not in made:
+            made[name] = format_of(path, schema, given)
+        return made[name]
+
+    return format_for
+
+
+def default_threads() -> int:
+    """One, or two where training leaves enough cores."""
+    return 1 if (os.cpu_count() or 1) < 4 else 2
+
+
+def _source() -> PieceSource:
+    number = _num_made[fleet] = _num_made.get(fleet, 0) + 1
+    return piece_source(fleet, f"files/{number}")

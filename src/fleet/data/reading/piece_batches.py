@@ -1,0 +1,209 @@
+"""Batches of the pieces of files: read ahead by threads, cut across pieces, with what each batch takes of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from fleet.data.batch import Batch
+from fleet.data.blocks import Block, FileFormat, Problems
+from fleet.data.reading.piece_order import EpochPieces, FileSet
+from fleet.data.reading.pieces import Span, pass_over
+from fleet.data.reading.read_ahead import ReadAhead
+from fleet.data.records import Cutter, Records, join
+from fleet.data.schema import Schema
+from fleet.errors import UsageError
+
+MOST_BYTES_AT_ONCE = 16 << 20
+"""A packed file that is larger is unpacked and read part by part; no other block is so large."""
+
+
+class Piece(NamedTuple):
+    """A piece to be read, without the first `taken` of its rows."""
+
+    number: int
+    taken: int
+
+
+class Taken(NamedTuple):
+    """A batch, which pieces end with it, and the piece that it ends in with the rows that are taken of that."""
+
+    batch: Batch
+    finished: list[int]
+    begun: Piece | None
+
+
+@dataclass(frozen=True, eq=False)
+class PieceReader:
+    """How pieces of a set of files become batches."""
+
+    files: FileSet
+    schema: Schema
+    batch_size: int
+    num_threads: int
+    problems: Problems
+
+    def batches(
+        self, pieces: EpochPieces, wanted: Iterator[Piece], most_ahead: int | None
+    ) -> Generator[Taken, None, None]:
+        """The batches of the wanted pieces. Close it: threads read ahead until then."""
+        cutter = Cutter(self.batch_size)
+        waiting = 0  # rows of pieces that are read to their end, but in no batch yet
+        ended: list[int] = []
+        ahead: ReadAhead[Piece, Records | None] = ReadAhead(
+            wanted,
+            lambda piece: self._read(pieces, piece),
+            num_threads=self.num_threads,
+            most_ahead=most_ahead or self.num_threads + 1,
+            size_of=lambda piece: pieces.size(piece.number),
+            name_of=lambda piece: pieces.blocks(piece.number)[0].path,
+        )
+        with ahead:
+            for piece, found in ahead:
+                before, is_end = 0, False
+                with self._opened(pieces, piece, found) as parts:
+                    for records, is_last in _with_last(parts):
+                        end = -waiting
+                        for batch in cutter.add(records):
+                            end += self.batch_size
+                            is_end = is_last and end == records.num
+                            finished, ended = ended + [piece.number] * is_end, []
+                            begun = None if is_end else Piece(piece.number, piece.taken + before + end)
+                            yield Taken(self.schema.batch(batch), finished, begun)
+                        before += records.num
+                        waiting = sum(part.num for part in cutter.rest)
+                if not is_end:
+                    ended.append(piece.number)
+            if cutter.rest:
+                yield Taken(self.schema.batch(join(cutter.rest)), ended, None)
+
+    def _read(self, pieces: EpochPieces, piece: Piece) -> Records | None:
+        """The rows of a piece that are still to be taken. None: they are read part by part when their turn comes."""
+        blocks = pieces.blocks(piece.number)
+        for block in blocks:
+            self._check_size(block.path)
+        if len(blocks) == 1 and blocks[0].size > MOST_BYTES_AT_ONCE and hasattr(self._format(blocks[0]), "read_parts"):
+            return None
+        records = join([self._format(block).read(block, self.problems) for block in blocks])
+        order = pieces.row_order(piece.number, records.num)
+        _refuse_fewer(piece, records.num)
+        if order is not None:
+            return records.take(order[piece.taken :])
+        return records.part(piece.taken, records.num) if piece.taken else records
+
+    def _format(self, block: Block) -> FileFormat:
+        return self.files.formats[block.path]
+
+    @contextmanager
+    def _opened(self, pieces: EpochPieces, piece: Piece, found: Records | None) -> Iterator[Iterator[Records]]:
+        """The parts of a piece: one, or those of a packed file that is too large to be held in memory."""
+        if found is not None:
+            yield iter((found,))
+            return
+        block = pieces.blocks(piece.number)[0]
+        parts: Iterator[Records] = self._format(block).read_parts(block, self.problems)  # type: ignore[attr-defined]
+        with ReadAhead(parts, lambda part: part, num_threads=1, most_ahead=1) as ahead:
+            yield self._left_of(pieces, piece, (part for _, part in ahead))
+
+    def _left_of(self, pieces: EpochPieces, piece: Piece, parts: Iterator[Records]) -> Iterator[Records]:
+        num_rows = 0
+        for number, part in enumerate(parts):
+            order = pieces.row_order(piece.number, part.num, number)
+            skipped = min(max(piece.taken - num_rows, 0), part.num)
+            num_rows += part.num
+            if skipped < part.num:
+                yield part.part(skipped, part.num) if order is None else part.take(order[skipped:])
+        _refuse_fewer(piece, num_rows)
+
+    def _check_size(self, path: str) -> None:
+        if "://" in path:
+            return
+        try:
+            size = os.stat(path).st_size
+        except OSError as error:
+            raise UsageError(
+                f"{path} cannot be read any more: {error.strerror}; leave the files alone until the job has ended"
+            ) from error
+        if size != self.files.sizes[path]:
+            raise UsageError(
+                f"{path} had {self.files.sizes[path]:,} bytes when it was first looked at and has {size:,} now; leave "
+                "the files alone until the job has ended, or use follow= for a folder that grows"
+            )
+
+
+def _refuse_fewer(piece: Piece, num_rows: int) -> None:
+    if piece.taken > num_rows:
+        raise UsageError(
+            f"piece {piece.number} has {num_rows} rows, of which {piece.taken} were read before this run: the files "
+            "are not what they were; begin again without the saved position"
+        )
+
+
+def _with_last(parts: Iterator[Records]) -> Iterator[tuple[Records, bool]]:
+    """Each part, and whether it is the last."""
+    held = next(parts, None)
+    while held is not None:
+        following = next(parts, None)
+        yield held, following is None
+        held = following
+
+
+class Work(Protocol):
+    """What one reading takes its pieces from."""
+
+    most_ahead: int | None
+    """How many pieces may be read ahead; None: as many as threads can use."""
+
+    def wanted(self) -> Iterator[Piece]:
+        """The pieces that are not finished, from the first on."""
+
+    def note(self, finished: list[int], begun: Piece | None) -> None:
+        """A batch was taken."""
+
+    def stop(self) -> None:
+        """Let a thread that waits for a piece go; `wanted` may be asked for again."""
+
+
+class SpanWork(Work):
+    """Spans of pieces, one after the other."""
+
+    most_ahead = None
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self.spans = list(spans)
+
+    def wanted(self) -> Iterator[Piece]:
+        for span in list(self.spans):
+            for number in range(span.first, span.last):
+                yield Piece(number, span.taken if number == span.first else 0)
+
+    def note(self, finished: list[int], begun: Piece | None) -> None:
+        pass_over(self.spans, finished, begun)
+
+    def stop(self) -> None:
+        """Nobody waits for a piece: all are known."""
+
+
+class Reading(Iterator[Taken]):
+    """The batches of some work. It can be closed when a loop is left, and goes on when the next one asks."""
+
+    def __init__(self, reader: PieceReader, pieces: EpochPieces, work: Work) -> None:
+        self._reader, self._pieces, self._work = reader, pieces, work
+        self._live: Generator[Taken, None, None] | None = None
+
+    def __next__(self) -> Taken:
+        if self._live is None:
+            self._live = self._reader.batches(self._pieces, self._work.wanted(), self._work.most_ahead)
+        taken = next(self._live)
+        self._work.note(taken.finished, taken.begun)
+        return taken
+
+    def close(self) -> None:
+        """End the threads, and forget what they have read."""
+        live, self._live = self._live, None
+        if live is not None:
+            self._work.stop()
+            live.close()

@@ -1,0 +1,120 @@
+"""Files as pieces: what is read at once. Their order in an epoch depends on the files, the seed and the epoch only.
+
+Without shuffle a piece is a block of a file, in the order of the files. With it blocks come in a random order, several
+make a piece, and the rows of a piece are permuted together. Nothing here knows how many workers there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from fleet.data.blocks import Block, FileFormat
+from fleet.data.order import generator_of, permutation
+from fleet.data.reading.pieces import Index
+
+LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 4 << 10, 8 << 20
+BLOCKS_WANTED = 256
+"""Blocks that data of a middling size has: enough that workers get even shares."""
+MOST_SHUFFLED_BYTES = 64 << 20
+"""Of a piece with shuffle: it is held in memory twice while its rows are permuted."""
+SHUFFLED_WANTED = 64
+
+
+def block_bytes(total_bytes: int) -> int:
+    """How large blocks are to be."""
+    return min(max(total_bytes // BLOCKS_WANTED, LEAST_BLOCK_BYTES), MOST_BLOCK_BYTES)
+
+
+@dataclass(frozen=True, eq=False)
+class FileSet:
+    """The files that are read, each with its size and format."""
+
+    sizes: dict[str, int]
+    formats: dict[str, FileFormat]
+    shuffle: bool
+    seed: int
+
+    @cached_property
+    def total_bytes(self) -> int:
+        """Of all files."""
+        return sum(self.sizes.values())
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """All of them, in the order of the files."""
+        most = block_bytes(self.total_bytes)
+        return [block for path in self.sizes for block in self.formats[path].cut(path, most)]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What files these are, by name and size; the folder they lie in may be another one."""
+        names = list(self.sizes)
+        start = len(os.path.commonprefix(names).rpartition("/")[0])  # noqa: RUF071 - cut at a slash, also of URLs
+        told = [(name[start:].lstrip("/"), size) for name, size in self.sizes.items()]
+        digest = hashlib.blake2b(repr(told).encode(), digest_size=8).hexdigest()
+        return f"{len(names)} files of {self.total_bytes:,} bytes ({digest})"
+
+    def epoch(self, epoch: int) -> EpochPieces:
+        """The pieces of an epoch."""
+        if not self.shuffle:
+            return self._in_order
+        order = permutation(len(self.blocks), self.seed, epoch).tolist()
+        return EpochPieces(grouped([self.blocks[place] for place in order]), (self.seed, epoch))
+
+    @cached_property
+    def _in_order(self) -> EpochPieces:
+        return EpochPieces([[block] for block in self.blocks], None)
+
+
+def grouped(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Blocks in groups of a size that can be held in memory, and so many that workers get even shares."""
+    total_bytes = sum(block.size for block in blocks)
+    most = min(max(total_bytes // SHUFFLED_WANTED, LEAST_BLOCK_BYTES), MOST_SHUFFLED_BYTES)
+    groups: list[list[Block]] = []
+    size = most
+    for block in blocks:
+        if size + block.size > most:
+            groups.append([])
+            size = 0
+        groups[-1].append(block)
+        size += block.size
+    return groups
+
+
+class EpochPieces:
+    """The pieces of one epoch, by their place in its order."""
+
+    def __init__(self, pieces: list[list[Block]], shuffled_by: tuple[int, int] | None) -> None:
+        self._pieces = pieces
+        self._shuffled_by = shuffled_by
+        self.sizes: Index = np.array([sum(block.size for block in piece) for piece in pieces], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def blocks(self, piece: int) -> list[Block]:
+        """What is read for a piece."""
+        return self._pieces[piece]
+
+    def size(self, piece: int) -> int:
+        """Bytes of a piece."""
+        return sum(block.size for block in self.blocks(piece))
+
+    def row_order(self, piece: int, num_rows: int, part: int = 0) -> Index | None:
+        """In which order the rows of a piece come, or of a part of it that is read alone; None: as they stand."""
+        if self._shuffled_by is None:
+            return None
+        return random_order(num_rows, *self._shuffled_by, piece, *([part] if part else []))
+
+
+def random_order(num_rows: int, *numbers: int) -> Index:
+    """An order of rows, another one wherever one of the numbers differs."""
+    order: Index = torch.randperm(num_rows, generator=generator_of(*numbers)).numpy()
+    return order

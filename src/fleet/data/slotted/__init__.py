@@ -1,0 +1,1 @@
+"""Datasets of MultiSlot text, as PaddlePaddle has them: in memory, or read while training."""

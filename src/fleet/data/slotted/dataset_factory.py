@@ -1,0 +1,28 @@
+"""`DatasetFactory`: a dataset by the name of its class."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fleet.data.slotted.dataset import Dataset
+from fleet.data.slotted.dataset_memory import InMemoryDataset
+from fleet.data.slotted.dataset_queue import QueueDataset
+from fleet.errors import NotSupportedError, UsageError
+
+
+class DatasetFactory:
+    """Makes datasets by name, as scripts of the first generation do.
+
+    >>> type(DatasetFactory().create_dataset("InMemoryDataset")).__name__
+    'InMemoryDataset'
+    """
+
+    _kinds: ClassVar[dict[str, type[Dataset]]] = {"QueueDataset": QueueDataset, "InMemoryDataset": InMemoryDataset}
+
+    def create_dataset(self, datafeed_class: str = "QueueDataset") -> Dataset:
+        """A new dataset."""
+        if datafeed_class in ("FileInstantDataset", "BoxPSDataset"):
+            raise NotSupportedError(f"{datafeed_class} is not built; use QueueDataset or InMemoryDataset")
+        if datafeed_class not in self._kinds:
+            raise UsageError(f"there is no dataset {datafeed_class!r}; there are {', '.join(self._kinds)}")
+        return self._kinds[datafeed_class]()

@@ -259,7 +259,7 @@ class Fleet(ServerCalls):
         """Inside, workers of a collective job may have different numbers of batches; see `fleet.data.shard`."""
         if self._is_collective and self.worker_num() > 1:
             return self._collective().join()
-        return nullcontext()  # servers take what comes
+        return nullcontext()  # beside servers, loops over fleet.data see to it where steps wait for all
 
     def evaluate(
         self,

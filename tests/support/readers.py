@@ -55,6 +55,10 @@ class ThreadJob:
     def util(self) -> ThreadJob:
         return self
 
+    @property
+    def passing(self) -> None:
+        return None
+
     def gather_at(self, topic: str, input: Any) -> list[Any]:
         told = self.all_gather([topic, input])
         assert {name for name, _ in told} == {topic}

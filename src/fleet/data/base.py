@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from fleet.data.workers import Workers
@@ -19,6 +20,11 @@ class Shard(ABC):
     It is a reader with one position. A loop that is left early leaves the position behind the batch it had in hand, and
     the next loop goes on from there. With `uneven="join"` a loop that has reached the end takes part in the steps of
     the workers that still have batches; one that is left early does not, so all workers leave theirs at the same step.
+
+    Beside servers that is so in sync mode, where steps wait for all, and for loops that train. A loop that reads
+    batches and trains on none, to evaluate by hand, waits for nobody. A worker that had no batch at all cannot tell
+    which it is, and waits for the others to train, or to come to their end as it has. They come where they can work out
+    that it had none: of samples and files. Of streams they cannot, for which there is `to_evaluate`.
 
     In a collective job positions are compared when a loop begins: a worker that did not load the checkpoint, or has
     read a batch more than the others, is named before anything is trained.
@@ -72,12 +78,23 @@ class Shard(ABC):
             position = {"epoch": self._epoch, self._unit: self._count}
             remedy = "load the same state on every worker, and leave a loop early on all of them at the same step"
             self._workers.compare(position, remedy)
+        needs_join, before = self._needs_join(), self._count
+        if (passing := self._workers.passing if needs_join else None) is not None:
+            trained, some_have_none = passing.trained(), self._some_have_none()
         # A loop that is left early closes this generator: the context sees GeneratorExit and waits for nobody.
-        with self._workers.join() if self._needs_join() else nullcontext():
+        with self._workers.join() if needs_join and self._workers.is_collective else nullcontext():
             yield from self._batches() if self._place is None else self._place.watched(self._batches())
-        if self._place is not None:
-            self._place.end_epoch(self._epoch)
+        end = partial(self._end_epoch, self._epoch)
+        if passing is None:
+            end()
+        else:
+            passing.end_loop(trained, is_sure=some_have_none or self._count == before, then=end)
         self._go_to(self._epoch + 1, 0)
+
+    def _end_epoch(self, epoch: int) -> None:
+        """An epoch is over for all."""
+        if self._place is not None:
+            self._place.end_epoch(epoch)
 
     def to_evaluate(self) -> Iterator[Any]:
         """The batches of a whole epoch for a loop without steps: with `uneven="join"` nobody waits for anybody.
@@ -142,6 +159,10 @@ class Shard(ABC):
     @abstractmethod
     def _needs_join(self) -> bool:
         """Whether some workers may have fewer batches left than others, and the others' steps go on without them."""
+
+    def _some_have_none(self) -> bool:
+        """Whether every worker can tell, when a loop begins, that one of them has no batch in it."""
+        return False
 
     @abstractmethod
     def _settings(self) -> dict[str, Any]:

@@ -93,7 +93,10 @@ class SampleShard(Shard):
 
     def _needs_join(self) -> bool:
         rest = (self._num_samples - self._count) % self._step_size
-        return self._workers.is_collective and self._uneven == "join" and 0 < rest < self._workers.num
+        return self._uneven == "join" and 0 < rest < self._workers.num
+
+    def _some_have_none(self) -> bool:
+        return self._num_samples - self._count < self._workers.num
 
     def _settings(self) -> dict[str, Any]:
         return {"num_samples": self._num_samples, "shuffle": self._shuffle, "seed": self._seed}

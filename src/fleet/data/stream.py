@@ -180,7 +180,7 @@ class StreamShard(Shard):
         return (all if self._uneven == "drop" else any)(state == _HAS for state in states)
 
     def _needs_join(self) -> bool:
-        return self._workers.is_collective and self._uneven == "join"
+        return self._workers.num > 1 and self._uneven == "join"
 
     def _settings(self) -> dict[str, Any]:
         return {"num_workers": self._workers.num}

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from fleet.errors import CommunicationError, RoleError, UsageError
 
 if TYPE_CHECKING:
+    from fleet.ps.passing import Passing
     from fleet.ps.progress import Progress
 
 
@@ -27,6 +28,8 @@ class ReaderFleet(Protocol):
     def util(self) -> _Util: ...
     @property
     def progress(self) -> Progress | None: ...
+    @property
+    def passing(self) -> Passing | None: ...
     def worker_index(self) -> int: ...
     def worker_num(self) -> int: ...
     def is_server(self) -> bool: ...
@@ -54,6 +57,11 @@ class Workers:
     def join(self) -> AbstractContextManager[Any]:
         """The context in which workers may run out of batches at different times."""
         return self._job.join()
+
+    @property
+    def passing(self) -> Passing | None:
+        """What this worker does at the end of its batches, where the others' steps wait for its pushes."""
+        return self._job.passing if self.num > 1 else None
 
     def compare(self, values: Mapping[str, Any], remedy: str) -> None:
         """Raise on every worker, with who has what, unless all have the same values."""

@@ -70,6 +70,10 @@ class Client:
         """How long a synchronous step waits for a worker before it is done without; 0: until the wait itself ends."""
         self.position: Callable[[], bytes] | None = None
         """Asked when a step is made: where the worker's data is."""
+        self.num_ended = 0
+        """Synchronous mode: how many steps had passes only, as far as this worker knows."""
+        self.passed: tuple[int, ...] = ()
+        """Which workers had no batch left in the last step."""
         self._outbox = own_outbox(worker)
         self._limited = [spec for spec in job.tables if spec.max_rows]
         self._num_rows = [0] * len(self._limited)
@@ -111,6 +115,7 @@ class Client:
             time.sleep(DECLARE_PAUSE_S)
         self.model_dir = replies[0].model_dir
         self.resumed_steps, self.resumed_position = replies[0].steps, replies[0].position
+        self.num_ended, self.passed = replies[0].num_ended, tuple(replies[0].passed)
         return all(reply.is_started for reply in replies), max(reply.version for reply in replies)
 
     def _declare_once(self) -> list[ps_pb2.DeclareReply.Header]:
@@ -283,6 +288,7 @@ class Client:
                     pull_only_read=_only_read(lookups),
                     position=gradients.position if server == 0 else b"",
                     steps=gradients.steps,
+                    is_pass=gradients.is_pass,
                 )
                 tensors: list[Tensor] = [tensor for parts, _ in tables for tensor in parts[server]]
                 if gradients.dense:
@@ -309,10 +315,12 @@ class Client:
             return Sent(place, call(range(len(messages))), rows)
 
         with measured("push"):
-            return Pending(self, send, self._note_rows if self._limited else None, dense=want_dense)
+            return Pending(self, send, self._note if self._limited or is_awaited else None, dense=want_dense)
 
-    def _note_rows(self, answers: Answers) -> None:
+    def _note(self, answers: Answers) -> None:
+        """Note what the answers to a push say of the job."""
         self._num_rows = [sum(header.rows[index] for header, _ in answers) for index in range(len(self._limited))]
+        self.passed, self.num_ended = tuple(answers[0][0].passed), answers[0][0].num_ended
 
     def check_rows(self) -> None:
         """UsageError if a table has more rows, on all servers, than it was declared for.

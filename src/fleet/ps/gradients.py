@@ -49,3 +49,5 @@ class Gradients:
     """How many steps of this worker are in this push and those before it, in all its lives."""
     position: bytes = b""
     """Where its data is after them."""
+    is_pass: bool = False
+    """Whether the worker has no batch left, and only takes part in the step."""

@@ -74,6 +74,8 @@ class Pushes:
             skipped=taken.skipped,
             rows=holdings.limited_rows(),
             participants=core.state.rounds.participants if core.state.absent_after_ms else (),
+            passed=core.state.rounds.passed,
+            num_ended=core.state.rounds.num_ended,
         )
         return reply, rows
 
@@ -86,7 +88,8 @@ class Pushes:
             if updates is None:
                 return 0
             try:
-                core.state.held.check(updates)
+                if trained := [update for update in updates if not update.is_pass]:
+                    core.state.held.check(trained)
                 core.record(Kind.STEP, [update.record for update in updates if update.record is not None])
                 skipped = core.state.step(updates)
                 core.note(updates)

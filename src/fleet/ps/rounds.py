@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from fleet.errors import CommunicationError, UsageError
@@ -22,6 +22,10 @@ class Rounds:
         """Workers that server 0 has gone on without: they are present, and not waited for until they come back."""
         self.participants: list[int] = []
         """Whose pushes the last step had."""
+        self.passed: list[int] = []
+        """Whose of those were passes: workers without a batch, for the end of the epoch has not come for all."""
+        self.num_ended = 0
+        """How many steps had passes only."""
         self._expected: frozenset[int] | None = None
         """Whose pushes the present step has, where server 0 has said so; None: those of all who are not absent."""
         self.gone: set[int] = set()
@@ -113,6 +117,12 @@ class Rounds:
         self._expected = None
         self.num_dropped += 1
 
+    def note(self, updates: Sequence[PushedUpdate]) -> None:
+        """Note whose pushes a step has that is applied now."""
+        self.participants = [update.worker for update in updates]
+        self.passed = [update.worker for update in updates if update.is_pass]
+        self.num_ended += len(self.passed) == len(updates)
+
     def advance(self) -> None:
         """Begin the next step: the present one has been applied."""
         self._updates.clear()
@@ -127,9 +137,12 @@ class Rounds:
             "gone": sorted(self.gone),
             "absent": sorted(self.absent),
             "participants": self.participants,
+            "passed": self.passed,
+            "num_ended": self.num_ended,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on as a snapshot says."""
         self.version, self._present, self.gone = int(saved["version"]), set(saved["present"]), set(saved["gone"])
         self.absent, self.participants = set(saved["absent"]), list(saved["participants"])
+        self.passed, self.num_ended = list(saved.get("passed", ())), int(saved.get("num_ended", 0))

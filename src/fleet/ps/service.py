@@ -144,7 +144,7 @@ class Service:
                 self.finished.clear()
                 self.core.changed.notify_all()  # its former life may wait for a step
             steps, position = state.ledger.history(caller.worker)
-            version = state.rounds.version
+            version, num_ended, passed = state.rounds.version, state.rounds.num_ended, list(state.rounds.passed)
         self._absence.begin()
         reply = ps_pb2.DeclareReply.Header(
             instance=state.instance,
@@ -155,6 +155,8 @@ class Service:
             run=state.run,
             steps=steps,
             position=position,
+            num_ended=num_ended,
+            passed=passed,
         )
         return reply, ()
 

@@ -77,11 +77,13 @@ class State:
         return skipped
 
     def step(self, updates: Sequence[PushedUpdate], skip: Skip = none) -> int:
-        """Apply the pushes of a complete step, which come in the order of the workers."""
-        skipped = self.held.apply_mean(updates, self._time_of(updates[0]), skip)
+        """Apply the pushes of a complete step, which come in the order of the workers; passes change nothing."""
+        trained = [update for update in updates if not update.is_pass]
+        time = self._time_of(updates[0])
+        skipped = self.held.apply_mean(trained, time, skip) if trained else 0
         for update in updates:
             self.ledger.note(update.worker, update.steps, update.position)
-        self.rounds.participants = [update.worker for update in updates]
+        self.rounds.note(updates)
         return skipped
 
     def leave(self, worker: int, *, is_unfinished: bool, is_absent: bool = False) -> None:

@@ -68,6 +68,8 @@ class PushedUpdate:
     """Where its worker is after it: see proto/ps.proto."""
     record: Part | None = None
     """What a journal keeps of it."""
+    is_pass: bool = False
+    """Whether its worker has no batch left: it has no gradients, and does not count in the mean of its step."""
 
 
 class Taken(NamedTuple):
@@ -125,6 +127,8 @@ def _who(header: ps_pb2.PushRequest.Header) -> str:
 def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpec, server: int) -> PushedUpdate:
     """The push of a request; UsageError that names the worker, the table and the step if it does not fit the job."""
     who = _who(header)
+    if header.is_pass and (tensors or header.tables or header.dense_lrs or job.mode != "sync"):
+        raise UsageError(f"{who}: a push that is a pass belongs to a synchronous step, and has no gradients")
     rest = list(tensors)
     tables = []
     for entry in header.tables:
@@ -153,7 +157,15 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
         raise UsageError(f"{who}: {len(rest)} tensors belong to nothing")
     lrs = {group: _lr(lr, who) for group, lr in zip(dense, header.dense_lrs, strict=True)}
     return PushedUpdate(
-        header.caller.worker, header.step, tuple(tables), dense, lrs, header.sequence, header.steps, header.position
+        header.caller.worker,
+        header.step,
+        tuple(tables),
+        dense,
+        lrs,
+        header.sequence,
+        header.steps,
+        header.position,
+        is_pass=header.is_pass,
     )
 
 

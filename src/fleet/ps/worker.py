@@ -24,6 +24,7 @@ from fleet.ps.staging import wait_for
 
 if TYPE_CHECKING:
     from fleet.ps.flat import FlatParameters
+    from fleet.ps.passing import Passing
     from fleet.ps.progress import Progress
     from fleet.ps.wire import Tensor
 
@@ -60,6 +61,10 @@ class Worker:
     """Where this worker is, for its next life; None if it will have none."""
     steps_done: int = field(default=0, init=False)
     """How many steps of this worker, of all its lives, are behind its script."""
+    num_trained: int = field(default=0, init=False)
+    """How often rows were looked up to be trained."""
+    passing: Passing | None = field(default=None, init=False)
+    """What happens at the end of this worker's batches; None where nobody waits for it then."""
     look_for_wishes: Callable[[], None] | None = field(default=None, init=False)
     """Called at every step, where somebody outside may want another number of servers."""
 
@@ -93,6 +98,7 @@ class Worker:
             lookup.train(with_grad)
         if with_grad:
             self._used += lookups
+            self.num_trained += 1
         return lookups
 
     def prefetch(self, requests: Sequence[Request]) -> None:

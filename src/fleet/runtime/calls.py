@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fleet.collective.util import Util
     from fleet.collective.worlds import World
     from fleet.ps.client import Client
+    from fleet.ps.passing import Passing
     from fleet.ps.placement import Dispatch, Dispatcher
     from fleet.ps.progress import Progress
     from fleet.runtime.module_job import ModuleJob
@@ -83,6 +84,16 @@ class ServerCalls(Questions):
     def progress(self) -> Progress | None:
         """Where the script of this worker is, for its next life; None in a job whose workers have one life only."""
         return None if self._is_collective else self._server_side().progress
+
+    @property
+    def passing(self) -> Passing | None:
+        """What a worker does at the end of its batches where the others' steps wait for it; None: nothing."""
+        if self._is_collective or self.worker_num() == 1 or not (job := self._server_job()).has_joined:
+            return None
+        try:
+            return job.worker("a loop over data").passing
+        except NotReadyError:  # it has left them
+            return None
 
     def _end_life(self) -> None:
         """The script ends: if it has ended well, there is nothing to go on with."""

@@ -15,7 +15,9 @@ from fleet.ps.flat import FlatParameters
 from fleet.ps.kept import KeptTensors
 from fleet.ps.modes import POLICIES, make_push_policy
 from fleet.ps.modes.base import Setup
+from fleet.ps.modes.sync import Sync
 from fleet.ps.optimizer import ServerOptimizer
+from fleet.ps.passing import Passing
 from fleet.ps.placement import place
 from fleet.ps.spec import JobSpec
 from fleet.ps.worker import Worker
@@ -74,6 +76,8 @@ def start_worker(
     client.absent_after_s = _absent_after_s(strategy, job, progress)
     worker = enter(client, take, device, strategy.a_sync_configs, kept, progress)
     worker.flat = flats[0]
+    if is_averaged:  # a step has a collective of all workers, which servers know nothing of
+        worker.passing = None
     worker.has_optimizer = bool(optimizers)
     worker.other_names = found.others
     for module, indexes in found.modules:
@@ -126,6 +130,8 @@ def enter(
         )
         policy.refresh()
         worker = Worker(client, policy, flat, device, version if job.mode == Mode.SYNC else 0, kept)
+        if isinstance(policy, Sync) and job.num_workers > 1:
+            worker.passing = Passing(worker, policy)
         _go_on(worker, progress)
         if not is_first:
             worker.take_kept()

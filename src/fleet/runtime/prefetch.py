@@ -13,7 +13,7 @@ from fleet.errors import UsageError
 from fleet.nn.sparse import SparseModule
 
 if TYPE_CHECKING:
-    from fleet.ps.progress import Progress
+    from fleet.ps.worker import Worker
 
 Batch = TypeVar("Batch")
 
@@ -46,12 +46,13 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
             )
         worker.prefetch([request for name, inputs in wanted.items() for request in modules[name].requests(inputs)])
 
-    batches, ahead = iter(loader), ReadAhead(worker.progress)
+    batches, ahead = iter(loader), ReadAhead(worker)
     try:
-        current = ahead.read(batches)
-    except StopIteration:
-        return
-    try:
+        try:
+            current = ahead.read(batches)
+        except StopIteration:
+            ahead.end_loop()
+            return
         ask(current)
         for state, following in _with_states(loader, ahead.rest(batches)):
             worker.behind = (loader, state)
@@ -63,6 +64,7 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
         worker.end_prefetch()
         ahead.hand_out()
         yield current
+        ahead.end_loop()
     finally:
         worker.behind = None
         worker.end_prefetch()
@@ -70,14 +72,26 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
 
 
 class ReadAhead:
-    """Tells a worker of a durable job, of batches that are read ahead, where its data was before each."""
+    """Tells a worker of a durable job, of batches that are read ahead, where its data was before each.
 
-    def __init__(self, progress: Progress | None) -> None:
-        self._progress = progress
+    Data ends one batch before the loop does. What a worker does at the end of its batches waits for the last step.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._progress, self._passing = worker.progress, worker.passing
         self._before: deque[tuple[dict[str, Any], set[int]]] = deque()
 
     def read(self, batches: Iterator[Batch]) -> Batch:
         """The next batch; StopIteration if there is none."""
+        if self._passing is None:
+            return self._read(batches)
+        self._passing.is_ahead = True
+        try:
+            return self._read(batches)
+        finally:
+            self._passing.is_ahead = False
+
+    def _read(self, batches: Iterator[Batch]) -> Batch:
         progress = self._progress
         if progress is None:
             return next(batches)
@@ -106,6 +120,15 @@ class ReadAhead:
         """No more are."""
         if self._progress is not None:
             self._progress.hand_out(None)
+        if self._passing is not None:
+            self._passing.forget()
+
+    def end_loop(self) -> None:
+        """The last batch was trained on."""
+        if self._progress is not None:
+            self._progress.hand_out(None)
+        if self._passing is not None:
+            self._passing.settle()
 
 
 def _with_states(loader: object, batches: Iterator[Batch]) -> Iterator[tuple[Any, Batch]]:

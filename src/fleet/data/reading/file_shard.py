@@ -167,6 +167,12 @@ class FileShard(StreamShard):
         """This worker's part of what there is for all."""
         return divide(spans, self._epoch_pieces.sizes, self._workers.index, self._workers.num)
 
+    def _some_have_none(self) -> bool:
+        if self._queue is not None or self._goes_on_at is not None:  # nobody knows what the others have
+            return False
+        spans, sizes = self._later.get(self._epoch, whole(len(self._epoch_pieces))), self._epoch_pieces.sizes
+        return any(not divide(spans, sizes, worker, self._workers.num) for worker in range(self._workers.num))
+
     # Reading.
 
     def _begin(self) -> None:

@@ -45,6 +45,16 @@ class Sync(PushPolicy):
         if has_dense:
             self._load(dense, version)
 
+    def pass_on(self, steps: int) -> None:
+        """Take part in the step that comes next without gradients; returns when it is complete.
+
+        `steps` is how many steps of this worker there are. The dense parameters are not asked for: `refresh` gets them
+        when the worker goes on.
+        """
+        self._settle()
+        self._client.push(Gradients(self._version, steps=steps, is_pass=True), is_awaited=True).results()
+        self._version += 1
+
     def refresh(self) -> None:
         """Read the dense parameters of the step that comes next.
 

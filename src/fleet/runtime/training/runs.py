@@ -60,7 +60,7 @@ class Run(ABC):
         """
 
     def next_save(self, step: int) -> int | None:  # noqa: ARG002 - most have one life only
-        """The number of the save of a step; None if a former life of this worker has made it."""
+        """The number of the save of a step; None if a former life of this worker has made it, or nobody can."""
         self._num_saves += 1
         return self._num_saves - 1
 

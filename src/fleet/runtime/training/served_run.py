@@ -82,6 +82,13 @@ class ServedRun(Run):
         self.workers.purpose = "checkpoint.load()"  # whatever else all do together, from now on
 
     def next_save(self, step: int) -> int | None:
+        if self._worker.passing is not None and self._worker.passing.others_pass():
+            log.warning(
+                "save(%d) is left out: some workers have no batch left in this epoch, and all save together; the next "
+                "save that all come to is made",
+                step,
+            )
+            return None
         if self._former is None:
             return super().next_save(step)
         if self._former.is_past("save"):

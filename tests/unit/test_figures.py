@@ -12,6 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 README, PAGE, GUIDE = "README.md", "docs/benchmarks.md", "docs/collective.md"
+RECOMMENDERS = "examples/recommenders/README.md"
+MODES = ("local", "sync", "async", "half_async", "geo")
 
 
 def cases(name: str) -> list[dict[str, Any]]:
@@ -46,6 +48,18 @@ def clicks() -> list[tuple[str, str]]:
         (PAGE, f"Paddle 2.6, async | {paddle} |"),
         (PAGE, f"Paddle 1.8, sync | {speed['Paddle 1.8, sync']} |"),
     ]
+
+
+def recommenders() -> list[tuple[str, str]]:
+    found = [
+        (RECOMMENDERS, f"{case.get('AUC', case.get('HR@10', 0)):{'.4f' if 'AUC' in case else '.3f'}}")
+        for case in cases("models")
+    ]
+    found += [(RECOMMENDERS, f" | {case['samples_per_s']:,.0f} |") for case in cases("models")]
+    modes = {case["case"]: case for case in cases("modes_auc")}
+    found.append((PAGE, " | ".join(f"{modes[mode]['AUC']:.4f}" for mode in MODES)))
+    found.append((PAGE, f"at most {modes['local']['ceiling']:.4f}"))
+    return found
 
 
 def collective() -> list[tuple[str, str]]:
@@ -144,7 +158,18 @@ def others() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("page", "text"), [*clicks(), *collective(), *tables(), *tls(), *journal(), *files(), *queue(), *others()]
+    ("page", "text"),
+    [
+        *clicks(),
+        *recommenders(),
+        *collective(),
+        *tables(),
+        *tls(),
+        *journal(),
+        *files(),
+        *queue(),
+        *others(),
+    ],
 )
 def test_a_figure_is_that_of_its_file(page: str, text: str) -> None:
     assert text in re.sub(r"\s+", " ", (ROOT / page).read_text())

@@ -154,7 +154,8 @@ class Schema:
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        given = () if self.label is None else _names("label", [self.label] if isinstance(self.label, str) else self.label)
+        label = [self.label] if isinstance(self.label, str) else self.label
+        given = () if label is None else _names("label", label)
         object.__setattr__(self, "labels", given)
         object.__setattr__(self, "numbers", _named(Number, self.numbers))
         object.__setattr__(self, "categories", _named(Category, self.categories))

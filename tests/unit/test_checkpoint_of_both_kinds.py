@@ -279,3 +279,38 @@ def test_data_that_is_read_ahead_goes_on_at_the_batch_that_was_not_trained(tmp_p
         assert checkpoint.load(step) == step
         left = [batch.tolist() for batch in shard] if step < 5 else []
         assert seen[:step] + left == seen
+
+
+def test_data_that_is_read_ahead_through_a_generator(tmp_path: Path) -> None:
+    """What is wrapped around the data of a checkpoint does not hide that a batch was read ahead."""
+    run = Run("servers", net=Rows)
+    shard = fleet.data.shard(torch.arange(10).view(10, 1), 2)
+    checkpoint = run.checkpoint(tmp_path, data=shard, keep=9)
+    seen: list[list[Any]] = []
+    for batch in fleet.prefetch((batch for batch in shard), run.model):
+        seen.append(batch.tolist())
+        checkpoint.save(len(seen))
+    checkpoint.wait()
+    for step in range(1, 5):
+        assert checkpoint.load(step) == step
+        assert seen[:step] + [batch.tolist() for batch in shard] == seen
+
+
+def test_a_loop_with_prefetch_that_is_left_loses_no_batch(tmp_path: Path) -> None:
+    run = Run("servers", net=Rows)
+    shard = fleet.data.shard(torch.arange(10).view(10, 1), 2)
+    checkpoint = run.checkpoint(tmp_path, data=shard)
+    seen: list[Any] = []
+    for stop in (1, 3, 5):
+        for batch in fleet.prefetch(shard, run.model):
+            seen += batch.flatten().tolist()
+            if len(seen) == 2 * stop:
+                break
+        if stop == 3:
+            checkpoint.save(3)
+            checkpoint.wait()
+    assert seen == list(range(10))
+    checkpoint.load(3)
+    assert [row for batch in shard for row in batch.flatten().tolist()] == list(range(6, 10))
+    shard.load_state_dict({**shard.state_dict(), "epoch": 0, "samples_seen": 2})  # moved: nothing is left over
+    assert next(iter(fleet.prefetch(shard, run.model))).flatten().tolist() == [2, 3]

@@ -409,3 +409,26 @@ def test_threads_read_one_file_at_once(tmp_path: Path) -> None:
         with ThreadPoolExecutor(4) as threads:
             parts = list(threads.map(lambda block, files=files: files.read(block, Problems()), files.cut(path, 1)))
         assert_equal(join(parts), read(path, ONE))
+
+
+def test_gaps_and_empty_texts_in_lists_are_left_out(tmp_path: Path) -> None:
+    """Also where some are nulls, some empty, and values stand in a dictionary."""
+    texts = pa.array([["a", None, "", "b"], [""], None])
+    numbers = pa.DictionaryArray.from_arrays(pa.array([0, None, 1, 2], pa.int32()), pa.array([7, None, 8]))
+    lists = pa.ListArray.from_arrays(pa.array([0, 3, 4, 4], pa.int32()), numbers)
+    feather.write_feather(pa.table({"texts": texts, "numbers": lists}), tmp_path / "a.feather")
+    schema = fleet.data.Schema(categories=[fleet.data.Category(name, separator=",") for name in ("texts", "numbers")])
+    form = format_of("a.feather", schema)
+    batch = schema.batch(form.read(form.cut(str(tmp_path / "a.feather"), 1 << 20)[0], Problems()))
+    for name, values in {"texts": ["a", "b"], "numbers": [7, 8]}.items():
+        assert batch.slots[name][0].tolist() == fleet.data.hash_ids(name, values).tolist()
+    assert [batch.slots[name][1].tolist() for name in ("texts", "numbers")] == [[0, 2, 2, 2], [0, 1, 2, 2]]
+
+
+def test_decimals_of_few_digits_are_ids(tmp_path: Path) -> None:
+    table = pa.table({"id": pa.array([15, None, -7], pa.int64()).cast(pa.decimal128(19, 0)).cast(pa.decimal128(3, 0))})
+    feather.write_feather(table, tmp_path / "a.feather")
+    schema = fleet.data.Schema(categories=[fleet.data.Category("id", hash=False)])
+    form = format_of("a.feather", schema)
+    batch = schema.batch(form.read(form.cut(str(tmp_path / "a.feather"), 1 << 20)[0], Problems()))
+    assert batch.ids.tolist() == [[15], [0], [-7]]

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fleet
+from fleet.data.blocks import Block
 from fleet.data.formats import text
 from fleet.data.reading import piece_batches, piece_order
 from fleet.data.reading.pieces import divide, num_pieces_of, rows_taken_of, spans_of
@@ -348,3 +349,8 @@ def test_sizes_of_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert piece_order.block_bytes(100) == 4 << 10
     assert piece_order.block_bytes(256 << 20) == 1 << 20
     assert piece_order.block_bytes(1 << 40) == 8 << 20
+    sizes = {"a.tsv": 8, "b.tsv.gz": 10, "c.tsv.gz": 20, "d.tsv": 8, "e.parquet": 20, "f.tsv": 8}
+    blocks = [Block(path, 0, 1, size << 20) for path, size in sizes.items()]
+    blocks += [Block("rest", 0, 1, 4 << 30)]
+    found = [[block.path for block in group] for group in piece_order.grouped(blocks)]
+    assert found == [["a.tsv", "b.tsv.gz"], ["c.tsv.gz"], ["d.tsv", "e.parquet", "f.tsv"], ["rest"]]

@@ -67,6 +67,12 @@ def test_a_loader_in_a_shard(tmp_path: Path, alone: None) -> None:
     assert [ids(batch) for batch in again] == epochs[1][3:]
 
 
+def test_a_loader_takes_nothing_from_a_queue(tmp_path: Path, alone: None) -> None:
+    batches = fleet.data.files(write(tmp_path, [20]), SCHEMA, 7, format=Lines(60), queue=True)
+    with pytest.raises(NotSupportedError, match="leave out queue=True"):
+        batches.dataset()
+
+
 def test_a_fork_in_the_middle_of_a_loop(tmp_path: Path, alone: None) -> None:
     """The child neither waits for threads that it does not have, nor takes the parent's away."""
     batches = fleet.data.files(write(tmp_path, [3000]), SCHEMA, 10, format=Lines(200))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from itertools import islice
@@ -55,6 +57,56 @@ def test_files_are_read_as_they_come(tmp_path: Path, alone: None) -> None:
     put(tmp_path, "c", range(50, 60))
     (tmp_path / "_DONE").touch()
     assert [row for batch in batches for row in ids(batch)] == list(range(50, 60)), "only what is new"
+
+
+def test_a_file_that_was_only_opened_is_not_read_yet(tmp_path: Path, alone: None) -> None:
+    (tmp_path / "a").touch()
+    put(tmp_path, "b", range(14))
+    rows: list[int] = []
+    for batch in followed(tmp_path):
+        rows += ids(batch)
+        if len(rows) == 7:
+            (tmp_path / "a").write_text("".join(f"{row}\n" for row in range(14, 28)))
+        if len(rows) == 14:
+            (tmp_path / "_DONE").touch()
+    assert sorted(rows) == list(range(28))
+
+
+def test_folders_with_files_of_the_same_names(tmp_path: Path, alone: None) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        put(folder, "part-0", range(10 * number, 10 * number + 10))
+        (folder / "_DONE").touch()
+    given = [*folders, tmp_path / "one" / "*"]  # what is named twice is read once
+    batches = fleet.data.files(given, SCHEMA, 7, follow=QUICK, format=Lines(40))
+    assert [row for batch in batches for row in ids(batch)] == list(range(20))
+
+
+LEFT = """
+import os, signal, sys, threading
+import fleet
+from fleet.data import Follow, Schema
+fleet.init()
+def followed():
+    return fleet.data.files(sys.argv[1], Schema(label="y", columns=["y"]), 2, follow=Follow(every_s=0.02))
+try:
+    for batch in followed():
+        print(batch.label.tolist())
+        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+except KeyboardInterrupt:
+    print("interrupted")
+loop = iter(followed())
+print(next(loop).label.tolist())
+"""
+
+
+def test_a_script_ends_while_a_folder_is_watched(tmp_path: Path) -> None:
+    """By an interrupt, and with a loop that is still open."""
+    (tmp_path / "a").write_text("1\n2\n")
+    command = [sys.executable, "-c", LEFT, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=40, check=True)
+    assert done.stdout.splitlines() == ["[1.0, 2.0]", "interrupted", "[1.0, 2.0]"]
 
 
 def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path, alone: None) -> None:

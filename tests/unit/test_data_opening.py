@@ -71,6 +71,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         (tmp_path / "empty", r"no file lies in .*empty; to enter the folders in it, write .*empty/\*\*"),
         ([], "the list of paths is empty"),
         ([tmp_path / "a.tsv", f"{tmp_path}/*"], "a.tsv is named twice"),
+        ([tmp_path / "a.tsv", f"{tmp_path}/../{tmp_path.name}/a.tsv"], "a.tsv is named twice"),
         ("nosuch://x", "nosuch://x cannot be read: .*nosuch"),
     ):
         with pytest.raises(UsageError, match=what):

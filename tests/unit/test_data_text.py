@@ -157,6 +157,8 @@ def test_packed_files_are_one_block_read_in_pieces(tmp_path: Path, monkeypatch: 
     assert len(TextFormat(SCHEMA).cut(str(packed), 10)) == 1
     assert columns(read(packed)) == columns(read(plain))
     assert read(empty).num == 0
+    named = fleet.data.Schema(label="click", categories=["user"], delimiter=",", header=True)
+    assert TextFormat(named).read(TextFormat(named).cut(str(empty), 10)[0], Problems()).num == 0, "not even a header"
 
 
 @pytest.mark.parametrize("is_packed", [False, True])

@@ -341,3 +341,40 @@ def test_gather_merges_all_of_a_dict() -> None:
         metrics.gather({"x": 1}, Others(1))  # type: ignore[dict-item]
     with pytest.raises(UsageTypeError, match="gather takes metrics by name"):
         metrics.gather([], Others(1))  # type: ignore[arg-type]
+
+
+def test_gather_refuses_other_metrics_under_one_name() -> None:
+    class Told:
+        def __init__(self, other: metrics.Metric) -> None:
+            self._data: Any = None
+            metrics.gather({"m": other}, self)
+
+        def all_gather(self, input: Any) -> list[Any]:
+            before, self._data = self._data, input
+            return [input] if before is None else [input, before]
+
+    pairs: list[tuple[metrics.Metric, metrics.Metric]] = [
+        (metrics.NDCG(5), metrics.NDCG(10)),
+        (metrics.MAE(), metrics.RMSE()),
+        (metrics.GroupedAUC("equal"), metrics.GroupedAUC("clicks")),
+    ]
+    for own, other in pairs:
+        with pytest.raises(UsageError, match=r"gather: 'm' is .* on worker 1 and .* on this one; use"):
+            metrics.gather({"m": own}, Told(other))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_log_loss_of_rare_events_in_16_bits(dtype: torch.dtype) -> None:
+    scores = torch.full((8,), 2.0**-10, dtype=dtype)
+    metric = metrics.LogLoss()
+    metric.update(scores, torch.zeros(8))
+    assert metric.compute() == pytest.approx(-math.log1p(-(2.0**-10)), rel=1e-9)
+
+
+def test_settings_and_lists_that_make_no_sense() -> None:
+    with pytest.raises(UsageTypeError, match="from_logits must be True or False"):
+        metrics.AUC(from_logits="no")  # type: ignore[arg-type]
+    with pytest.raises(UsageTypeError, match="threshold must be a number"):
+        metrics.Accuracy("x")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"scores must be numbers \[lists, items\], got torch.float32 \[3, 0\]"):
+        metrics.MRR().update(torch.empty(3, 0), torch.empty(3, 0))

@@ -170,3 +170,8 @@ def test_the_command_writes_and_says_what_is_best(tmp_path: Path, capsys: pytest
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "python -m fleet.data.synthetic data/train --samples 2000000" in capsys.readouterr().out
+
+
+def test_more_samples_than_there_are_numbers() -> None:
+    with pytest.raises(UsageError, match=r"samples have numbers up to 2\^62"):
+        Clicks((1 << 62) + 1)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from fleet.data.records import Records
 from fleet.data.schema import Schema
-from fleet.errors import UsageError
+from fleet.errors import UsageError, UsageTypeError
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,8 @@ class Problems:
 
     def __init__(self, most_share: float = 0.001, grace: int = 1000) -> None:
         """An error when more than `most_share` of the lines are bad: looked at after `grace` lines, and at the end."""
+        if isinstance(most_share, bool) or not isinstance(most_share, int | float):
+            raise UsageTypeError(f"bad must be a share of lines from 0 to 1, got {most_share!r}")
         if not 0 <= most_share <= 1:
             raise UsageError(f"the share of bad lines that is borne must lie in [0, 1], got {most_share}")
         self._most_share = most_share

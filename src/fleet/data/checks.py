@@ -30,6 +30,15 @@ def flag_of(name: str, value: object) -> bool:
     return value
 
 
+def name_of(what: str, value: object) -> str:
+    """A text that is not empty."""
+    if not isinstance(value, str):
+        raise UsageTypeError(f"{what} must be a text, got {value!r}")
+    if not value:
+        raise UsageError(f"{what} is empty")
+    return value
+
+
 def seed_of(value: object) -> int:
     """A number to begin a random order with."""
     return count_of("seed", value, least=0)

@@ -9,7 +9,6 @@ schema = fleet.data.Schema(
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,9 +18,13 @@ import numpy as np
 import torch
 
 from fleet.data.batch import Batch, SlotValues
+from fleet.data.checks import count_of, flag_of, name_of
 from fleet.data.records import Records
 from fleet.data.slots import DataSlot
 from fleet.errors import UsageError, UsageTypeError
+
+MOST_LENGTH = 1 << 20
+"""Of the rows of a matrix: each sample has so much memory, whatever it holds."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,12 @@ class Number:
     missing: float = 0.0
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.missing):
-            raise UsageError(f"missing of column {self.name!r} must be finite, got {self.missing}")
+        name_of("the name of a number", self.name)
+        flag_of(f"log of column {self.name!r}", self.log)
+        if isinstance(self.missing, bool) or not isinstance(self.missing, int | float):
+            raise UsageTypeError(f"missing of column {self.name!r} must be a number, got {self.missing!r}")
+        if not abs(self.missing) <= float(np.finfo(np.float32).max):
+            raise UsageError(f"missing of column {self.name!r} must be finite as a float32, got {self.missing}")
 
 
 @dataclass(frozen=True)
@@ -57,17 +64,33 @@ class Category:
     padding: int = 0
 
     def __post_init__(self) -> None:
+        name_of("the name of a category", self.name)
+        flag_of(f"hash of column {self.name!r}", self.hash)
+        if self.slot is not None:
+            name_of(f"slot of column {self.name!r}", self.slot)
         if self.bounds is not None:
-            bounds = tuple(map(float, self.bounds))
+            try:
+                bounds = tuple(map(float, self.bounds))
+            except (TypeError, ValueError) as error:
+                raise UsageTypeError(
+                    f"bounds of column {self.name!r} must be ascending numbers, got {self.bounds!r}"
+                ) from error
             if not bounds or any(not a < b for a, b in pairwise(bounds)):
                 raise UsageError(f"bounds of column {self.name!r} must be ascending numbers, got {list(bounds)}")
             object.__setattr__(self, "bounds", bounds)
         if self.bounds is not None and not self.hash:
             raise UsageError(f"column {self.name!r} has bounds and hash=False; leave one of them out")
-        if self.separator is not None and len(self.separator.encode()) != 1:
-            raise UsageError(f"separator of column {self.name!r} must be one byte, got {self.separator!r}")
-        if self.length is not None and self.length < 1:
-            raise UsageError(f"length of column {self.name!r} must be at least 1, got {self.length}")
+        if self.separator is not None:
+            _byte(f"separator of column {self.name!r}", self.separator)
+        if self.length is not None and count_of(f"length of column {self.name!r}", self.length) > MOST_LENGTH:
+            raise UsageError(f"length of column {self.name!r} must be at most {MOST_LENGTH:,}, got {self.length}")
+        count_of(f"padding of column {self.name!r}", self.padding, least=-(1 << 63))
+        if self.padding >= 1 << 63:
+            raise UsageError(f"padding of column {self.name!r} must be an int64, got {self.padding}")
+        if self.padding and self.length is None and (self.hash or self.separator is not None):
+            raise UsageError(f"column {self.name!r} has nothing to fill up with padding; give length=, or leave it out")
+        if self.slot is not None and not self.hash:
+            raise UsageError(f"column {self.name!r} has hash=False and a slot to hash as; leave one of them out")
 
     @property
     def has_several(self) -> bool:
@@ -83,7 +106,32 @@ class Category:
 def _named(kind: type[Any], given: Sequence[Any]) -> tuple[Any, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise UsageTypeError(f"a schema takes a list of columns, got {given!r}")
+    if wrong := [one for one in given if not isinstance(one, str | kind)]:
+        raise UsageTypeError(f"a column is named by text or a fleet.data.{kind.__name__}, got {wrong[0]!r}")
     return tuple(one if isinstance(one, kind) else kind(one) for one in given)
+
+
+def _byte(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise UsageTypeError(f"{what} must be a text of one byte, got {value!r}")
+    if len(value.encode()) != 1:
+        raise UsageError(f"{what} must be one byte, got {value!r}")
+    if value in ("\n", "\r"):
+        raise UsageError(f"{what} must not be {value!r}, which ends lines")
+    return value
+
+
+def _names(what: str, given: Any) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise UsageTypeError(f"{what} must be a list of names, got {given!r}")
+    return tuple(name_of(f"a name of {what}", one) for one in given)
+
+
+def _texts(what: str, given: Any) -> tuple[str, ...]:
+    """Names as files have them: one that is not read may be empty."""
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(one, str) for one in given):
+        raise UsageTypeError(f"{what} must be a list of names, got {given!r}")
+    return tuple(given)
 
 
 @dataclass(frozen=True)
@@ -106,15 +154,19 @@ class Schema:
     labels: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        given = () if self.label is None else (self.label,) if isinstance(self.label, str) else tuple(self.label)
+        label = [self.label] if isinstance(self.label, str) else self.label
+        given = () if label is None else _names("label", label)
         object.__setattr__(self, "labels", given)
         object.__setattr__(self, "numbers", _named(Number, self.numbers))
         object.__setattr__(self, "categories", _named(Category, self.categories))
-        object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
-        if len(self.delimiter.encode()) != 1:
-            raise UsageError(f"delimiter must be one byte, got {self.delimiter!r}")
-        if self.delimiter in ("\n", "\r") or (self.has_quotes and self.delimiter == '"'):
-            raise UsageError(f"delimiter must not be {self.delimiter!r}, which ends lines or quotes fields")
+        object.__setattr__(self, "columns", None if self.columns is None else _texts("columns", self.columns))
+        flag_of("header", self.header)
+        if self.quotes is not None:
+            flag_of("quotes", self.quotes)
+        if self.weight is not None:
+            name_of("weight", self.weight)
+        if _byte("delimiter", self.delimiter) == '"' and self.has_quotes:
+            raise UsageError(f"delimiter must not be {self.delimiter!r}, which quotes fields")
         slots = [one.name for one in self.all_categories if one.has_several]
         if wrong := {"label", "dense", "ids", "weight"} & set(slots):
             raise UsageError(f"a slot cannot be called {min(wrong)!r}, which is a part of every batch")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from fleet.errors import UsageError
+from fleet.errors import UsageError, UsageTypeError
 from fleet.metrics import inputs
 from fleet.metrics.sums import Sums
 
@@ -23,7 +25,14 @@ class Accuracy(Sums):
 
     def __init__(self, threshold: float = 0.5) -> None:
         super().__init__()
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float):
+            raise UsageTypeError(f"threshold must be a number, got {threshold!r}")
         self._threshold = float(threshold)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What must be the same on every worker."""
+        return {"threshold": self._threshold}
 
     def update(self, outputs: torch.Tensor, targets: torch.Tensor) -> None:
         """Count a batch: scores [B, classes] and classes [B], or probabilities and labels of one shape."""

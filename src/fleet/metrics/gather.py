@@ -39,6 +39,7 @@ def gather(metrics: Mapping[str, Metric], util: Gathers) -> dict[str, float]:
     states = [metric.state().detach().cpu().contiguous() for metric in metrics.values()]
     head = {
         "names": list(metrics),
+        "kinds": [_kind(metric) for metric in metrics.values()],
         "states": [[str(state.dtype).removeprefix("torch."), list(state.shape)] for state in states],
     }
     body = b"".join(state.reshape(-1).view(torch.uint8).numpy().tobytes() for state in states)
@@ -60,6 +61,12 @@ def _add(own: Mapping[str, Metric], worker: int, data: bytes) -> None:
             f"gather: worker {worker} has the metrics {', '.join(head['names'])}, this one {', '.join(own)}; "
             "give the same on every worker"
         )
+    for (name, metric), kind in zip(own.items(), head["kinds"], strict=True):
+        if kind != _kind(metric):
+            raise UsageError(
+                f"gather: {name!r} is {kind} on worker {worker} and {_kind(metric)} on this one; use the same settings "
+                "on every worker"
+            )
     kinds = [(getattr(torch, dtype), shape) for dtype, shape in head["states"]]
     sizes = [torch.empty(0, dtype=dtype).element_size() * int(np.prod(shape)) for dtype, shape in kinds]
     ends = np.cumsum([0, *sizes]).tolist()
@@ -68,3 +75,9 @@ def _add(own: Mapping[str, Metric], worker: int, data: bytes) -> None:
         if end > begin:
             state.view(-1).view(torch.uint8).numpy()[:] = np.frombuffer(body[begin:end], dtype=np.uint8)
         metric.merge(state)
+
+
+def _kind(metric: Metric) -> str:
+    """What a metric measures; what changes that, beside its name, may stand in `settings`."""
+    settings: Mapping[str, Any] = getattr(metric, "settings", {})
+    return f"{type(metric).__name__}({', '.join(f'{name}={value!r}' for name, value in settings.items())})"

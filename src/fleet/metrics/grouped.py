@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 
@@ -36,6 +36,11 @@ class GroupedAUC:
         self._max_entries = inputs.count("max_entries", max_entries, least=16)
         self._doubts = Doubts()
         self._counts = GroupCounts(self._max_entries)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What must be the same on every worker."""
+        return {"weight": self._weight}
 
     def update(self, scores: torch.Tensor, labels: torch.Tensor, groups: torch.Tensor | None = None) -> None:
         """Count a batch: scores, labels 0 or 1 and the group of each sample, an integer; all of one shape."""

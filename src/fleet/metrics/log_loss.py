@@ -11,8 +11,8 @@ from fleet.metrics.sums import Sums
 class LogLoss(Sums):
     """The mean of -log(probability of the label that came).
 
-    A probability of 0 or 1 counts as one that is `torch.finfo(dtype).eps` away from it. With `from_logits` outputs are
-    logits.
+    A probability of 0 or 1, or nearer to it than that, counts as one that is `torch.finfo(dtype).eps` away from it;
+    for dtypes of 16 bits that of float32. With `from_logits` outputs are logits.
 
     >>> metric = LogLoss()
     >>> metric.update(torch.tensor([0.5, 0.5]), torch.tensor([1, 0]))
@@ -34,7 +34,7 @@ class LogLoss(Sums):
             total = torch.nn.functional.binary_cross_entropy_with_logits(scores.double(), labels, reduction="sum")
         else:
             inputs.probabilities(self._doubts, scores, "LogLoss")
-            eps = torch.finfo(scores.dtype).eps
+            eps = min(torch.finfo(scores.dtype).eps, torch.finfo(torch.float32).eps)  # rare events in 16 bits are rare
             total = torch.nn.functional.binary_cross_entropy(
                 scores.double().nan_to_num().clamp(eps, 1 - eps), labels.clamp(0, 1), reduction="sum"
             )

@@ -7,6 +7,8 @@ nothing apart gains nothing by it. Lists without a right item do not count.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from fleet.errors import UsageError
@@ -20,6 +22,11 @@ class _Ranked(Sums):
         super().__init__()
         self._k = None if k is None else inputs.count("k", k)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What must be the same on every worker."""
+        return {"k": self._k}
+
     def _of(self, lists: Lists, k: int) -> torch.Tensor:
         raise NotImplementedError
 
@@ -32,7 +39,7 @@ class _Ranked(Sums):
 
     def _lists(self, scores: torch.Tensor, targets: torch.Tensor) -> Lists:
         inputs.tensors(scores=scores, targets=targets)
-        if scores.dim() != 2 or not scores.is_floating_point():
+        if scores.dim() != 2 or not scores.is_floating_point() or not scores.shape[1]:
             raise UsageError(f"scores must be numbers [lists, items], got {scores.dtype} {list(scores.shape)}")
         scores, targets = scores.detach(), targets.detach().to(scores.device)
         inputs.numbers(self._doubts, scores, "scores")
@@ -64,6 +71,11 @@ class NDCG(_Ranked):
     def __init__(self, k: int | None = 10, *, exponential: bool = False) -> None:
         super().__init__(k)
         self._exponential = inputs.flag("exponential", exponential)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What must be the same on every worker."""
+        return {**super().settings, "exponential": self._exponential}
 
     def _of(self, lists: Lists, k: int) -> torch.Tensor:
         discounts = 1 / torch.arange(2, k + 2, dtype=torch.float64, device=lists.scores.device).log2()

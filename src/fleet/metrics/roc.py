@@ -61,7 +61,7 @@ class AUC:
             raise UsageTypeError(f"num_thresholds must be an int, got {num_thresholds!r}")
         if num_thresholds is not None and num_thresholds < 2:
             raise UsageError(f"num_thresholds must be at least 2, got {num_thresholds}; without it there are enough")
-        self._from_logits = from_logits
+        self._from_logits = inputs.flag("from_logits", from_logits)
         self._is_even = num_thresholds is not None
         self._counts = torch.zeros(2, num_thresholds or scale.NUM_PARTS, dtype=torch.int64)
         self._doubts = inputs.Doubts()

@@ -57,6 +57,10 @@ class Worker:
     """Whether somebody will call `step`; without it, rows are looked up to be read only."""
     behind: tuple[object, Any] | None = field(default=None, init=False)
     """Data that `fleet.prefetch` reads a batch ahead, and its state before that batch: where training is."""
+    left: Any = field(default=None, init=False)
+    """What a loop of `fleet.prefetch` that was left early had read ahead."""
+    saved_data: Any = field(default=None, init=False)
+    """The data whose position a `fleet.Checkpoint` of this worker saves, whatever is wrapped around it."""
     progress: Progress | None = field(default=None, init=False)
     """Where this worker is, for its next life; None if it will have none."""
     steps_done: int = field(default=0, init=False)

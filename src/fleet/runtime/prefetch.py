@@ -47,18 +47,24 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
         worker.prefetch([request for name, inputs in wanted.items() for request in modules[name].requests(inputs)])
 
     batches, ahead = iter(loader), ReadAhead(worker)
+    left, worker.left = worker.left, None
+    worker.behind = None
+    is_left = left is not None and left.goes_on(loader)  # by a loop that had read it ahead
+    is_inside = False
     try:
         try:
-            current = ahead.read(batches)
+            current = left.batch if left is not None and is_left else ahead.read(batches)
         except StopIteration:
             ahead.end_loop()
             return
         ask(current)
-        for state, following in _with_states(loader, ahead.rest(batches)):
-            worker.behind = (loader, state)
+        for behind, following in _with_states(worker, loader, ahead.rest(batches)):
+            worker.behind = behind
             ask(following)
             ahead.hand_out()
+            is_inside = True
             yield current
+            is_inside = False
             current = following
         worker.behind = None
         worker.end_prefetch()
@@ -66,9 +72,28 @@ def prefetch(loader: Iterable[Batch], model: nn.Module, keys: Callable[[Batch], 
         yield current
         ahead.end_loop()
     finally:
-        worker.behind = None
+        if is_inside and worker.behind is not None and worker.progress is None:
+            worker.left = Left(loader, following, worker.behind[0])
+        else:
+            worker.behind = None
         worker.end_prefetch()
         ahead.end()
+
+
+class Left:
+    """The batch that a loop had read ahead when it was left: the next loop over the same data begins with it."""
+
+    def __init__(self, loader: object, batch: Any, data: Any) -> None:
+        self._loader, self.batch, self._data = loader, batch, data
+        self._state = None if data is None else data.state_dict()
+
+    def is_next(self) -> bool:
+        """Whether nobody has moved the data since."""
+        return self._data is not None and self._data.state_dict() == self._state
+
+    def goes_on(self, loader: object) -> bool:
+        """Whether a loop over this loader is to have the batch."""
+        return self._loader is loader and self._data is loader and self.is_next()
 
 
 class ReadAhead:
@@ -131,13 +156,18 @@ class ReadAhead:
             self._passing.settle()
 
 
-def _with_states(loader: object, batches: Iterator[Batch]) -> Iterator[tuple[Any, Batch]]:
-    """Each batch with the state that its loader had before, if that has one: a checkpoint must not skip the batch."""
-    state_dict = getattr(loader, "state_dict", lambda: None)
+def _with_states(
+    worker: Worker, loader: object, batches: Iterator[Batch]
+) -> Iterator[tuple[tuple[object, Any], Batch]]:
+    """Each batch with the state that the data had before, if that has one: a checkpoint must not skip the batch.
+
+    The data is the loader; where that is a generator over something, it is what the checkpoint saves.
+    """
     while True:
-        state = state_dict()
+        data = loader if hasattr(loader, "state_dict") else worker.saved_data
+        behind = data, None if data is None else data.state_dict()
         try:
             batch = next(batches)
         except StopIteration:
             return
-        yield state, batch
+        yield behind, batch

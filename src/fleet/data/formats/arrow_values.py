@@ -70,8 +70,9 @@ def bags(array: Any, one: Category) -> tuple[Values, Ids]:
 
 def _without_gaps(found: Values, items: Any, offsets: Ids) -> tuple[Values, Ids]:
     gaps = found.gaps
-    if gaps is None and is_text(value_type(items.type)):
-        gaps = _is_empty(items)
+    if is_text(value_type(items.type)) and not needed("pyarrow.types", "").is_null(value_type(items.type)):
+        empty = _is_empty(items)
+        gaps = empty if gaps is None else gaps | empty
     if gaps is None or not gaps.any():
         return found, offsets
     kept = ~gaps
@@ -157,7 +158,10 @@ def _taken(array: Any, slot: str) -> Values:
     made = np.take(values, indices.to_numpy())
     if gaps is not None:
         made[gaps] = gap_id(slot)
-    return Values(made, None)
+    if array.dictionary.null_count:  # a value may be a gap, too
+        inner = pc.take(array.dictionary.is_null(), indices).to_numpy(zero_copy_only=False)
+        gaps = inner if gaps is None else gaps | inner
+    return Values(made, gaps)
 
 
 def gap_id(slot: str) -> int:
@@ -190,6 +194,8 @@ def _whole(array: Any, one: Category) -> Values:
     else:
         gaps = _gaps(array)
         if pa.types.is_uint64(array.type) or pa.types.is_decimal(array.type):
+            if pa.types.is_decimal(array.type):
+                array = array.cast(pa.decimal256(76, 0))  # wide enough for the bounds
             fits = pc.less_equal(array, pa.scalar((1 << 63) - 1, pa.uint64()).cast(array.type))
             if pa.types.is_decimal(array.type):
                 fits = pc.and_(fits, pc.greater_equal(array, pa.scalar(-(1 << 63), pa.int64()).cast(array.type)))

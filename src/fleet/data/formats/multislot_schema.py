@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fleet.data.checks import count_of
 from fleet.data.schema import Category, Schema
 from fleet.data.slots import DataSlot
 from fleet.errors import UsageError, UsageTypeError
@@ -36,8 +37,10 @@ class Slot:
         set_ = [name for name, value in given.items() if value is not None]
         if len(set_) > 1:
             raise UsageError(f"slot {self.name!r} has {set_[0]} and {set_[1]}; leave one of them out")
-        if set_ and (given[set_[0]] or 0) < 1:
-            raise UsageError(f"{set_[0]} of slot {self.name!r} must be at least 1, got {given[set_[0]]}")
+        if set_:
+            count_of(f"{set_[0]} of slot {self.name!r}", given[set_[0]])
+        if self.padding and self.length is None:
+            raise UsageError(f"slot {self.name!r} has nothing to fill up with padding; give length=, or leave it out")
 
     @property
     def data_slot(self) -> DataSlot:

@@ -41,7 +41,7 @@ def read_head(path: str, source: BinaryIO, schema: Schema) -> tuple[Head, bytes]
     _check_text(path, begin)
     body = len(_BOM) if begin.startswith(_BOM) else 0
     if not schema.header or len(begin) == body:
-        return Head(tuple(schema.columns or ()), body), begin
+        return Head(tuple(schema.columns or schema.names), body), begin  # without columns there are no lines either
     while (end := begin.find(b"\n", body)) < 0 and (more := source.read(HEAD_BYTES)):
         begin += more
         if len(begin) > MOST_HEADER_BYTES:

@@ -28,12 +28,15 @@ def list_files(paths: Paths) -> list[tuple[str, int]]:
     if not given:
         raise UsageError("no files: the list of paths is empty")
     found: dict[str, int] = {}
+    places: set[str] = set()
     for one in given:
         if not isinstance(one, str | os.PathLike):
             raise UsageTypeError(f"a file is named by text or a Path, got {one!r}")
         for path, size in _files_of(local_path(os.fspath(one))):
-            if path in found:
+            place = path if is_url(path) else os.path.abspath(path)
+            if place in places:
                 raise UsageError(f"{path} is named twice, by {os.fspath(one)!r} and before it; name it once")
+            places.add(place)
             found[path] = size
     return list(found.items())
 

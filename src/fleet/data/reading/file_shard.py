@@ -17,7 +17,7 @@ from fleet.data.reading.pieces import Span, divide, whole
 from fleet.data.reading.queue_work import QueueWork
 from fleet.data.stream import StreamShard
 from fleet.data.workers import Workers
-from fleet.errors import UsageError, UsageTypeError
+from fleet.errors import NotSupportedError, UsageError, UsageTypeError
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +49,11 @@ class FileShard(StreamShard):
 
     def dataset(self) -> FileDataset:
         """For `torch.utils.data.DataLoader(..., batch_size=None)`, whose processes divide this worker's part."""
+        if self._queue is not None:
+            raise NotSupportedError(
+                "the processes of a DataLoader divide a part that is known before; leave out queue=True, or loop over "
+                "fleet.data.files(...) itself"
+            )
         return FileDataset(self._reader, self._workers.index, self._workers.num, self._epoch)
 
     def state_dict(self) -> dict[str, Any]:

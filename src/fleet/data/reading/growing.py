@@ -129,16 +129,19 @@ class GrowingWork(Work):
         return self._packed[1]
 
     def wanted(self) -> Iterator[Piece]:
-        self._stopped.clear()
+        self._stopped = threading.Event()  # before a thread asks: `stop` may come first
+        return self._coming(self._stopped)
+
+    def _coming(self, stopped: threading.Event) -> Iterator[Piece]:
         for number in list(self._of):
             yield self._piece(number)
         sizes: dict[str, int] = {}
         last_new = time.monotonic()
-        while not self._stopped.is_set():
+        while not stopped.is_set():
             is_complete = self._watched.is_complete()  # before the look: what lies there then is all there is
             found = self._watched.look()
             for name, (path, size) in found.items():
-                is_whole = is_complete or sizes.get(name) == size
+                is_whole = is_complete or (sizes.get(name) == size and size > 0)  # somebody has only opened it
                 if is_whole and self._is_ours(key := key_of(name)):
                     last_new = time.monotonic()
                     for number in self._take(key, path, size):
@@ -149,7 +152,7 @@ class GrowingWork(Work):
                 last_new = time.monotonic()
             elif self._follow.idle_s is not None and time.monotonic() - last_new >= self._follow.idle_s:
                 return
-            self._stopped.wait(self._follow.every_s)
+            stopped.wait(self._follow.every_s)
 
     def _is_ours(self, key: int) -> bool:
         """Whether a file is to be read here, and was not yet."""
@@ -241,10 +244,16 @@ class Watched:
 
     def look(self) -> dict[str, tuple[str, int]]:
         """The files that lie there, by name: their paths and sizes."""
-        found = {}
+        found: dict[str, tuple[str, int]] = {}
+        seen: set[str] = set()
+        roots = list(dict.fromkeys(self._patterns.values()))
         for pattern, root in self._patterns.items():
+            place = roots.index(root)
+            folder = f"//{place}/" if place else ""  # names of the second folder are not those of the first
             for path, size in _listed(pattern):
-                found[os.path.relpath(path, root)] = path, size
+                if (absolute := os.path.abspath(path)) not in seen:  # by another pattern
+                    seen.add(absolute)
+                    found[folder + os.path.relpath(path, root)] = path, size
         return found
 
 

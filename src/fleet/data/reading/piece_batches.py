@@ -46,20 +46,19 @@ class PieceReader:
     num_threads: int
     problems: Problems
 
-    def batches(
-        self, pieces: EpochPieces, wanted: Iterator[Piece], most_ahead: int | None
-    ) -> Generator[Taken, None, None]:
-        """The batches of the wanted pieces. Close it: threads read ahead until then."""
+    def batches(self, pieces: EpochPieces, work: Work) -> Generator[Taken, None, None]:
+        """The batches of the pieces that are wanted. Close it: threads read ahead until then."""
         cutter = Cutter(self.batch_size)
         waiting = 0  # rows of pieces that are read to their end, but in no batch yet
         ended: list[int] = []
         ahead: ReadAhead[Piece, Records | None] = ReadAhead(
-            wanted,
+            work.wanted(),
             lambda piece: self._read(pieces, piece),
             num_threads=self.num_threads,
-            most_ahead=most_ahead or self.num_threads + 1,
+            most_ahead=work.most_ahead or self.num_threads + 1,
             size_of=lambda piece: pieces.size(piece.number),
             name_of=lambda piece: pieces.blocks(piece.number)[0].path,
+            stop=work.stop,
         )
         with ahead:
             for piece, found in ahead:
@@ -196,7 +195,7 @@ class Reading(Iterator[Taken]):
 
     def __next__(self) -> Taken:
         if self._live is None:
-            self._live = self._reader.batches(self._pieces, self._work.wanted(), self._work.most_ahead)
+            self._live = self._reader.batches(self._pieces, self._work)
         taken = next(self._live)
         self._work.note(taken.finished, taken.begun)
         return taken
@@ -205,5 +204,4 @@ class Reading(Iterator[Taken]):
         """End the threads, and forget what they have read."""
         live, self._live = self._live, None
         if live is not None:
-            self._work.stop()
             live.close()

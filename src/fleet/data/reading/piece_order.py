@@ -17,6 +17,7 @@ import torch
 
 from fleet.data.blocks import Block, FileFormat
 from fleet.data.order import generator_of, permutation
+from fleet.data.places.unpacking import packing_of
 from fleet.data.reading.pieces import Index
 
 LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 4 << 10, 8 << 20
@@ -25,6 +26,8 @@ BLOCKS_WANTED = 256
 MOST_SHUFFLED_BYTES = 64 << 20
 """Of a piece with shuffle: it is held in memory twice while its rows are permuted."""
 SHUFFLED_WANTED = 64
+MOST_PACKED_BYTES = 16 << 20
+"""A packed file that is larger is a piece of its own, which is read part by part."""
 
 
 def block_bytes(total_bytes: int) -> int:
@@ -80,11 +83,12 @@ def grouped(blocks: Sequence[Block]) -> list[list[Block]]:
     groups: list[list[Block]] = []
     size = most
     for block in blocks:
-        if size + block.size > most:
+        is_alone = block.size > MOST_PACKED_BYTES and packing_of(block.path) is not None
+        if size + block.size > most or is_alone:
             groups.append([])
             size = 0
         groups[-1].append(block)
-        size += block.size
+        size = most if is_alone else size + block.size
     return groups
 
 

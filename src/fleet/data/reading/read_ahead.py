@@ -37,8 +37,11 @@ class ReadAhead(Generic[T, R]):
         size_of: Callable[[T], int] = lambda _: 0,
         name_of: Callable[[T], str] = str,
         most_bytes: int = MOST_BYTES_AHEAD,
+        stop: Callable[[], None] = lambda: None,
     ) -> None:
+        """`stop` is called when this is closed: it lets a thread go that waits for the next item."""
         self._items = items
+        self._stop = stop
         self._read = read
         self._size_of, self._name_of = size_of, name_of
         self._most_ahead, self._most_bytes = most_ahead, most_bytes
@@ -68,6 +71,7 @@ class ReadAhead(Generic[T, R]):
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+        self._stop()
         for thread in self._threads:
             thread.join()
         self._process = None

@@ -29,6 +29,7 @@ GAPS = (
     *(0, 0, 0.03, 0.03, 0, 0.12, 0, 0, 0, 0, 0, 0.03, 0, 0, 0, 0.03, 0, 0, 0.44, 0.44, 0.03, 0.76, 0, 0.03, 0.44, 0.44),
 )
 """The share of samples without a value, of each number and each slot."""
+MOST_SAMPLES = 1 << 62
 _CHUNK = 65_536
 
 
@@ -56,6 +57,8 @@ class Clicks:
         signal: float = 1.0,
     ) -> None:
         self.num_samples = count_of("num_samples", num_samples, least=0)
+        if num_samples > MOST_SAMPLES:
+            raise UsageError(f"samples have numbers up to 2^62, got num_samples={num_samples}")
         self.settings: dict[str, Any] = {
             "seed": count_of("seed", seed, least=0),
             "vocabularies": list(VOCABULARIES if vocabularies is None else vocabularies),

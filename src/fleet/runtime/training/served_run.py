@@ -67,6 +67,7 @@ class ServedRun(Run):
         self._job = job
         self._worker = job.worker("fleet.Checkpoint")
         self._parts = ServedParts(self._worker, model, optimizers, objects)
+        self._worker.saved_data = objects.data
         self._timeout_s = timeout_s
         name, progress = job.name_meetings("checkpoint"), self._worker.progress
         self.workers: Gathering = Gathering(self._worker.client, name, timeout_s, progress)

@@ -31,8 +31,6 @@ from movielens_files import Data
 
 movielens = movielens_files.movielens
 
-PATIENCE = 5
-"""Epochs without a better figure before training stops."""
 CLICKS: dict[str, Any] = {"num_dense": 0, "num_slots": len(movielens.FIELDS), "bags": ("genres",)}
 
 
@@ -45,6 +43,8 @@ class Setting:
     lr: float
     weight_decay: float = 0.0
     windows: bool = False
+    patience: int = 5
+    """Epochs without a better figure before training stops; RecBole's is 10."""
 
 
 SETTINGS = {
@@ -55,11 +55,12 @@ SETTINGS = {
     ),
     "SASRec": Setting(
         lambda data: models.SASRec(
-            item=movielens.ITEM, items=torch.from_numpy(data.ratings.item_ids), dim=64, dropout=0.4
+            item=movielens.ITEM, items=torch.from_numpy(data.ratings.item_ids), dim=64, layers=1, dropout=0.5
         ),
         64,
         1e-3,
         windows=True,
+        patience=10,
     ),
     "TwoTower": Setting(
         lambda _: models.TwoTower(
@@ -164,7 +165,7 @@ def main(args: argparse.Namespace) -> None:
         print(f"epoch {epoch}: loss {np.mean(total):.4f}, valid {figure:.4f}", file=sys.stderr, flush=True)
         if figure > best:
             best, best_epoch, found = figure, epoch, task.test(net)
-        if epoch - best_epoch >= PATIENCE:
+        if epoch - best_epoch >= setting.patience:
             break
     seconds = time.perf_counter() - start
     fleet.stop_worker()

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from support.jobs import fleetrun, python
-from support.sweeps import sweep
 
 pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).parents[2]
@@ -52,7 +51,8 @@ def test_it_learns_in_one_process_as_plain_pytorch_does_and_goes_on_in_four(tmp_
     assert re.search(rf"checkpoint +{tmp_path}/saved", output)
 
 
-@pytest.mark.parametrize("mode", sweep(["async", "half_async", "geo"], sample=lambda mode: mode == "geo"))
+@pytest.mark.exhaustive  # tests/e2e/test_recommenders.py and tests/parity/test_auc.py have these modes too
+@pytest.mark.parametrize("mode", ["async", "half_async", "geo"])
 def test_it_learns_in_every_mode(tmp_path: Path, mode: str) -> None:
     learned = aucs(together("--batches", 30, "--mode", mode, "--save", "saved", cwd=tmp_path))
     assert learned[1] > 0.65

@@ -131,7 +131,8 @@ def test_the_death_of_a_server_in_the_middle_begins_it_again(tmp_path: Path) -> 
     assert_counted(tmp_path, 300, 3)
 
 
-@pytest.mark.parametrize("who", ["server-0-1", pytest.param("worker-0", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("who", ["server-0-1", "worker-0"])
 def test_a_death_while_pushes_are_held_loses_nothing(tmp_path: Path, who: str) -> None:
     """Which servers hold then depends on the moment; that all agree on it does not."""
     with RunningJob(command(2, "async", 300, "30:3", "--paced"), tmp_path, warm=True) as job:

@@ -56,6 +56,9 @@ def recommenders() -> list[tuple[str, str]]:
         for case in cases("models")
     ]
     found += [(RECOMMENDERS, f" | {case['samples_per_s']:,.0f} |") for case in cases("models")]
+    for case in cases("movielens"):
+        ours, theirs = (", ".join(f"{k} {v:.4f}" for k, v in case[who].items()) for who in ("ours_median", "recbole"))
+        found.append((PAGE, f"| {case['case']} | {ours} | {case['recbole_model']} | {theirs} |"))
     modes = {case["case"]: case for case in cases("modes_auc")}
     found.append((PAGE, " | ".join(f"{modes[mode]['AUC']:.4f}" for mode in MODES)))
     found.append((PAGE, f"at most {modes['local']['ceiling']:.4f}"))
@@ -131,11 +134,14 @@ def journal() -> list[tuple[str, str]]:
 def files() -> list[tuple[str, str]]:
     text, columns = cases("data")[:2]
     rates, times, parquet = text["rows_per_s"], text["times_faster_than"], columns["rows_per_s"]
+    trained = cases("data")[2]["rows_per_s"]
     ways = ("pandas, object, hash_array", "pyarrow, dictionary, hash_array", "pyarrow, string, Fleet's hash")
     return [
         (PAGE, " | ".join(f"{rates[way]:,.0f}" for way in ("fleet", *ways))),
         (PAGE, f"{times[ways[0]]:.1f} times pandas and {times[ways[1]]:.1f} times pyarrow"),
         (PAGE, f"in Parquet is read at {parquet['fleet, Parquet, snappy']:,.0f} rows/s"),
+        (PAGE, f"from text files reaches {trained['fleet'] / trained['from memory']:.1%} of"),
+        (PAGE, f"and from Parquet {trained['from Parquet'] / trained['from memory']:.1%}."),
     ]
 
 

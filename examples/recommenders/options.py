@@ -21,6 +21,7 @@ data
   criteo:DIR               train*, valid* and test* in DIR, files or folders of files: tab-separated as Criteo has
                            them, .csv with a header, or .parquet; text also as .gz and .zst. Without valid*,
                            evaluations are on test*
+  files:DIR                the same in any columns: DIR/columns.json says what they are (columns.py)
   movielens:DIR            MovieLens-100k or -1M: ratings of 4 and 5 as clicks, or the next item
 
 modes

@@ -11,6 +11,7 @@ from typing import Any
 
 import sessions
 import torch
+from columns import read_columns
 from held import Held
 
 import fleet
@@ -103,11 +104,20 @@ class Made:
 
 def _criteo(where: str, args: argparse.Namespace, _task: str) -> Source:
     """Files of Criteo's columns: those whose names begin with train, valid and test; folders of them will do."""
+    return _from_files("criteo", where, args, lambda folder: criteo_of(str(min(folder.glob("train*")))))
+
+
+def _files(where: str, args: argparse.Namespace, _task: str) -> Source:
+    """Files of any columns, which `columns.json` beside them explains."""
+    return _from_files("files", where, args, read_columns)
+
+
+def _from_files(kind: str, where: str, args: argparse.Namespace, schema_of: Callable[[Path], Schema]) -> Source:
     train, valid, test = (sorted(map(str, Path(where).glob(f"{part}*"))) for part in ("train", "valid", "test"))
     if not train or not (valid or test):
         missing = "train*" if not train else "test*"
-        raise UsageError(f"--data criteo:{where}: there is no {missing} there; name files or folders train* and test*")
-    schema = criteo_of(train[0])
+        raise UsageError(f"--data {kind}:{where}: there is no {missing} there; name files or folders train* and test*")
+    schema = schema_of(Path(where))
     unseen = [fleet.data.files(files, schema, EVALUATED) for files in (valid, test) if files]
     # All workers make the same number of steps: an epoch ends for all when the first has read its part, and what the
     # others have left is another part of the files in each epoch. To read samples twice would be worse than that.
@@ -116,7 +126,8 @@ def _criteo(where: str, args: argparse.Namespace, _task: str) -> Source:
         valid=unseen[0],
         test=unseen[1] if len(unseen) > 1 else None,
         num_dense=len(schema.numbers),
-        num_slots=len(schema.categories),
+        num_slots=len(schema.single),
+        bags=tuple(one.name for one in schema.several),
     )
 
 
@@ -184,6 +195,7 @@ def _sizes(kind: str, where: str) -> tuple[int, int]:
 KINDS: dict[str, tuple[Callable[[str, argparse.Namespace, str], Source], tuple[str, ...]]] = {
     "synthetic": (_synthetic, ("click",)),
     "criteo": (_criteo, ("click",)),
+    "files": (_files, ("click",)),
     "sessions": (_sessions, ("click", "history", "several", "next")),
     "movielens": (_movielens, ("click", "history", "next")),
 }

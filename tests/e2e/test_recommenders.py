@@ -95,6 +95,26 @@ def test_two_workers_learn_what_one_does_and_it_goes_on_with_one(tmp_path: Path)
     assert steps[0] == 10  # of the run before
 
 
+def test_files_of_any_columns(tmp_path: Path) -> None:
+    columns = {
+        "label": "clicked",
+        "numbers": [{"name": "price", "log": True}],
+        "categories": ["user", {"name": "tags", "separator": "^"}],
+        "delimiter": ",",
+        "header": True,
+    }
+    (tmp_path / "columns.json").write_text(json.dumps(columns))
+    for name, count in {"train.csv": 4000, "test.csv": 1000}.items():
+        lines = [f"{tag == 3:d},u{n % 7},{tag}^9,{n},left out" for n in range(count) for tag in [n * 7 % 11 % 5]]
+        (tmp_path / name).write_text("\n".join(["clicked,user,tags,price,other", *lines]))
+    _, found = alone("--model", "dnn", *SMALL, "--epochs", 3, cwd=tmp_path, data=f"files:{tmp_path}")
+    assert found["AUC"] > 0.95
+    (tmp_path / "columns.json").write_text('{"lable": "clicked"}')
+    said = refused("--model", "dnn", "--data", f"files:{tmp_path}", "--out", "other", cwd=tmp_path)
+    assert "columns.json has what fleet.data.Schema has not: " in said
+    assert "'lable'" in said
+
+
 def test_it_stops_early_with_the_best_model(tmp_path: Path) -> None:
     options = ("--model", "dnn", *SMALL, "--eval-every", 20, "--epochs", 5, "--early-stop", 2)
     printed, found = alone(*options, cwd=tmp_path, data="synthetic:10000")

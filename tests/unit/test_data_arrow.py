@@ -420,7 +420,8 @@ def test_gaps_and_empty_texts_in_lists_are_left_out(tmp_path: Path) -> None:
     schema = fleet.data.Schema(categories=[fleet.data.Category(name, separator=",") for name in ("texts", "numbers")])
     form = format_of("a.feather", schema)
     batch = schema.batch(form.read(form.cut(str(tmp_path / "a.feather"), 1 << 20)[0], Problems()))
-    for name, values in {"texts": ["a", "b"], "numbers": [7, 8]}.items():
+    wanted: dict[str, list[Any]] = {"texts": ["a", "b"], "numbers": [7, 8]}
+    for name, values in wanted.items():
         assert batch.slots[name][0].tolist() == fleet.data.hash_ids(name, values).tolist()
     assert [batch.slots[name][1].tolist() for name in ("texts", "numbers")] == [[0, 2, 2, 2], [0, 1, 2, 2]]
 

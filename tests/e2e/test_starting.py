@@ -58,6 +58,7 @@ def test_by_hand(tmp_path: Path, program: Path) -> None:
         assert [server.wait(timeout=LIMIT_S) for server in servers] == [0, 0]  # by themselves: every worker has left
 
 
+@pytest.mark.exhaustive
 @pytest.mark.netns
 @pytest.mark.skipif(NO_HOSTS is not None, reason=NO_HOSTS or "")
 def test_on_two_machines(tmp_path: Path, program: Path) -> None:

@@ -132,6 +132,7 @@ def train(folder: Path, *, with_strangers: bool) -> tuple[str, dict[str, set[str
     return result.out, told, (folder / "log" / "serverlog.0").read_text()
 
 
+@pytest.mark.exhaustive
 def test_training_does_not_notice_strangers(tmp_path: Path) -> None:
     alone, _, _ = train(tmp_path / "alone", with_strangers=False)
     beside, told, log = train(tmp_path / "beside", with_strangers=True)

@@ -22,6 +22,7 @@ from support.jobs import LIMIT_S, clean_environ, fleetrun, script
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.exhaustive
 def test_a_job_that_torchrun_starts_again_meets_again(tmp_path: Path) -> None:
     """In the default group, and in a world beside it: a worker fails once after each has met."""
     train = script(

@@ -69,6 +69,7 @@ def test_a_kill_ends_a_job_that_is_not_durable(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.exhaustive
 def test_the_same_seed_strikes_the_same_processes(tmp_path: Path) -> None:
     sleep = script(tmp_path, "import time; time.sleep(1)")
     chaos = "stop worker 10ms every 50ms; stop both 10ms at 300ms"

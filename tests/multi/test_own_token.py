@@ -113,6 +113,7 @@ def test_everybody_is_served_if_asked_for(home: Path) -> None:
             one.call("Stats", ps_pb2.StatsRequest.Header(), (), LIMIT_S).result(LIMIT_S)
 
 
+@pytest.mark.exhaustive
 def test_a_job_by_variables_alone_needs_no_token(home: Path, tmp_path: Path) -> None:
     train = script(tmp_path, TRAIN)
     with Hold.any_port() as hold, ExitStack() as stack:

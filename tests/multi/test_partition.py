@@ -254,6 +254,7 @@ def test_what_fails_while_the_network_is_broken_is_named_on_both_machines(
     assert f"the job failed on another machine: {failed}" in results[1 - culprit].err
 
 
+@pytest.mark.exhaustive
 def test_a_network_that_stays_broken_ends_the_job_on_both_machines(network: Network, tmp_path: Path) -> None:
     with ExitStack() as stack:
         pair = Pair(stack, network, tmp_path, train=WAIT, FLEET_RPC_TIMEOUT_S="5")

@@ -210,6 +210,7 @@ def test_machines_encrypt_by_themselves(tmp_path: Path, given: str) -> None:
     assert len({found[1] for found in keys if found}) == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.netns
 @pytest.mark.skipif(NO_HOSTS is not None, reason=NO_HOSTS or "")
 def test_machines_must_agree_about_tls(tmp_path: Path) -> None:

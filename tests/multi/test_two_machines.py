@@ -133,7 +133,8 @@ def test_a_failure_on_one_machine_ends_the_other_and_is_named_there(hosts: tuple
     )
 
 
-@pytest.mark.parametrize("culprit", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("culprit", [1, 2])
 def test_both_machines_name_the_cause_though_all_workers_fail(
     hosts: tuple[Host, Host], tmp_path: Path, culprit: int
 ) -> None:

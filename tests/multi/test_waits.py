@@ -101,6 +101,7 @@ COLLECTIVE = f"""{HEAD}
 """
 
 
+@pytest.mark.exhaustive
 def test_a_collective_job_is_spoken_for_too(tmp_path: Path) -> None:
     train = script(tmp_path, COLLECTIVE)
     environ = {"FLEET_WAIT_NOTICE_S": "1"}

@@ -71,7 +71,9 @@ def main(rounds: int, modes: tuple[str, ...], chosen: tuple[str, ...], path: Pat
         table.add_row(case["case"], *rates, f"{case['over_no_journal']:.3f}", f"{case['bytes_per_step']:,.0f}")
     Console().print(table)
     if path is not None:
-        write_results(path, cases, command=f"python benchmarks/journal.py --rounds {rounds}", failures=failures)
+        options = [*(f"--mode {mode}" for mode in modes), *(f"--only {policy}" for policy in chosen)]
+        command = " ".join(["python benchmarks/journal.py", f"--rounds {rounds}", *options])
+        write_results(path, cases, command=command, failures=failures)
     if failures:
         raise click.ClickException(f"failed: {', '.join(failures)}")
 

@@ -49,7 +49,8 @@ def main(only: tuple[str, ...], path: Path | None) -> None:
         table.add_row(case["case"], f"{case.get('AUC', case.get('HR@10', 0)):.4f}", f"{case['samples_per_s']:,.0f}")
     Console().print(table)
     if path is not None:
-        write_results(path, cases, command="python benchmarks/models.py")
+        options = [f"--only {model}" for model in only]
+        write_results(path, cases, command=" ".join(["python benchmarks/models.py", *options]))
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ void add_delimited(nb::module_& m);
 void add_field(nb::module_& m);
 void add_keys(nb::module_& m);
 void add_math(nb::module_& m);
+void add_plane(nb::module_& m);
 void add_pool(nb::module_& m);
 void add_rule(nb::module_& m);
 void add_table(nb::module_& m);

@@ -5,7 +5,7 @@ another dtype is a TypeError, another layout, shape or device a ValueError. It m
 write from another thread in the meantime gives a wrong result or a crash.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -403,3 +403,141 @@ class Clicks:
         list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], npt.NDArray[np.uint8]]],
     ]:
         """Return (label, 13 numbers as (valid, values), 26 categories as (valid, offsets, text)), as Arrow has them."""
+
+class Dense:
+    """The dense parameters of one server: a flat buffer and a rule for each group, all under one lock."""
+
+    def __init__(self, groups: Sequence[tuple[str, Mapping[str, float], int]]) -> None:
+        """Make groups of zeros, given as rule, its arguments and size."""
+
+    def start(self, group: int, values: _Floats) -> None:
+        """Give a group its first values; the state of its rule begins anew."""
+
+    def restore(self, group: int, values: _Floats, state: _Floats) -> None:
+        """Go back to saved values and state."""
+
+    def read(self) -> list[npt.NDArray[np.float32]]:
+        """Return the values of every group, of one moment: not a copy, and no later update changes them."""
+
+    def snapshot(self) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+        """Return the same with the state of each rule."""
+
+    def apply(
+        self, updates: Sequence[tuple[int, float, Sequence[_Floats]]], num_pushes: int, skip_nonfinite: bool
+    ) -> int:
+        """Apply the mean over `num_pushes` of each group's gradients, given as group, rate and gradients in order.
+
+        Return how many groups were skipped for a NaN or an Inf.
+        """
+
+class PlaneHoldings:
+    """What a server holds, for requests that native code reads (csrc/plane/holdings.h)."""
+
+    def __init__(
+        self, tables: Sequence[Table], reads_zeros: Sequence[bool], dense: Dense | None, skip_nonfinite: bool
+    ) -> None:
+        """`reads_zeros`: for each table, whether a key without a row that is only read is zeros."""
+
+    def is_safe(self, calls: Sequence[PlaneCall]) -> bool:
+        """Whether the pushes of one step can be applied so far as numbers tell; False: look closer."""
+
+    def apply(self, calls: Sequence[PlaneCall], time: int, num_pushes: int, skip_shards: Sequence[int] = ...) -> int:
+        """Apply the mean of the pushes of one step; return how many rows and groups were skipped.
+
+        `skip_shards` has bits for each table, or is empty.
+        """
+
+class PlaneCall:
+    """A Pull or Push that a server was sent, until it is answered, once."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The message as it came."""
+    @property
+    def header(self) -> bytes: ...
+    @property
+    def tensors(self) -> list[npt.NDArray[np.uint8]]:
+        """Views of the message, which they keep."""
+    @property
+    def fits(self) -> bool:
+        """Whether it fits what the server holds."""
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has gradients for."""
+    @property
+    def awaited_version(self) -> int: ...
+    @property
+    def note(self) -> int:
+        """What `PlaneServer.park` was told."""
+    def keep(self) -> None:
+        """Move the request into memory that nobody else can write to."""
+    def reply(self, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any]]) -> None: ...
+    def fail(self, code: int, text: str) -> None:
+        """Answer with an error; the code is that of gRPC's status."""
+
+class PlaneServer:
+    """A server's side of the data plane (csrc/plane/server.h): sockets, and threads that answer."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        address: str,
+        token: bytes,
+        num_threads: int,
+        max_connections: int,
+        max_bytes: int,
+        decide: Callable[[int, PlaneCall], None],
+    ) -> None:
+        """Listen on abstract Unix sockets and, unless the address is empty, on TCP; an OSError says why not."""
+
+    @property
+    def port(self) -> int:
+        """Of TCP; 0: none."""
+    def stop(self) -> None: ...
+    def serve(self, holdings: PlaneHoldings | None, instance: int, incarnations: Sequence[int]) -> None: ...
+    def set_incarnation(self, worker: int, incarnation: int) -> None: ...
+    def publish(self, version: int, is_open: bool, is_started: bool, step: bytes, look: int) -> None:
+        """Say what calls wait for; those of worker `look` (-1: nobody, -2: everybody) are handed over again."""
+
+    def answer(self, call: PlaneCall, header: bytes) -> None:
+        """Answer with the rows and dense parameters that a call wants."""
+
+    def park(self, call: PlaneCall, version: int, timeout_ms: int, prefix: bytes, note: int) -> None:
+        """Answer when the version is reached; the header is `prefix` and what `publish` said of the step."""
+
+    def park_again(self, call: PlaneCall) -> None: ...
+    def counts(self) -> dict[str, int]: ...
+
+class PlaneClient:
+    """A worker's connection to a server's data plane. An OSError says why there is none, a RuntimeError who refused."""
+
+    @staticmethod
+    def unix(name: str, token: bytes, timeout_s: float, use_blocks: bool) -> PlaneClient: ...
+    @staticmethod
+    def tcp(address: str, port: int, token: bytes, timeout_s: float) -> PlaneClient: ...
+    @property
+    def is_open(self) -> bool: ...
+    def call(
+        self, method: int, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any] | tuple[Buffer, ...]], room: int
+    ) -> PlaneAnswer:
+        """Begin a call: 1 is Pull, 2 Push. A tensor may be in pieces; `room` is how large the answer may be."""
+
+    def close(self) -> None: ...
+
+class PlaneAnswer:
+    """What became of a call: 0 it is waited for, 1 a reply, 2 an error, 3 the connection was lost."""
+
+    def wait(self, timeout_s: float) -> bool: ...
+    @property
+    def state(self) -> int: ...
+    @property
+    def header(self) -> bytes: ...
+    @property
+    def tensors(self) -> list[npt.NDArray[np.float32]]:
+        """Views of the message, which they keep."""
+    @property
+    def code(self) -> int: ...
+    @property
+    def text(self) -> str: ...

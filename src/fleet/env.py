@@ -222,6 +222,12 @@ FLEET_JOURNAL = _choice(
     ("OFF", "OS", "INTERVAL", "ALWAYS"),
     "When a server's journal reaches the disk; OS, where there is a FLEET_DURABLE, when unset.",
 )
+FLEET_LOCAL_TRANSPORT = _choice(
+    "FLEET_LOCAL_TRANSPORT",
+    ("SHM", "UNIX", "TCP", "GRPC"),
+    "How a worker's pulls and pushes reach a server: SHM is shared memory on one machine, UNIX a socket there, TCP a "
+    "socket to any, GRPC as all other calls; when unset, the first of these that can be had.",
+)
 FLEET_RECOVERY_TIMEOUT_S = _seconds(
     "FLEET_RECOVERY_TIMEOUT_S",
     "How long workers of a durable job wait for a server that is being started again, and `fleetrun` for a machine; "

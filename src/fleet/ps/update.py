@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -70,6 +71,60 @@ class PushedUpdate:
     """What a journal keeps of it."""
     is_pass: bool = False
     """Whether its worker has no batch left: it has no gradients, and does not count in the mean of its step."""
+    call: _native.PlaneCall | None = None
+    """The request, where native code has read it."""
+
+    @cached_property
+    def groups(self) -> tuple[int, ...]:
+        """The dense groups that are pushed."""
+        return tuple(self.dense)
+
+    @cached_property
+    def num_rows(self) -> int:
+        """How many rows it has gradients for."""
+        return sum(len(part.keys) for part in self.tables)
+
+
+class CallUpdate(PushedUpdate):
+    """A push that native code has read: its parts become arrays only where somebody asks for them."""
+
+    def __init__(self, header: ps_pb2.PushRequest.Header, call: _native.PlaneCall, job: JobSpec, server: int) -> None:
+        groups = (tuple(header.dense_groups) or tuple(range(len(job.dense.groups)))) if header.dense_lrs else ()
+        self.__dict__.update(
+            worker=header.caller.worker,
+            step=header.step,
+            sequence=header.sequence,
+            steps=header.steps,
+            position=header.position,
+            is_pass=header.is_pass,
+            call=call,
+            groups=groups,
+            num_rows=call.num_rows,
+            _read=lambda: read_update(header, pushed_tensors(header, call), job, server),
+        )
+
+    @cached_property
+    def _arrays(self) -> PushedUpdate:
+        read: PushedUpdate = self.__dict__["_read"]()
+        return read
+
+    @cached_property
+    def tables(self) -> tuple[TableUpdate, ...]:
+        return self._arrays.tables
+
+    @cached_property
+    def dense(self) -> Mapping[int, NDArray[np.float32]]:
+        return self._arrays.dense
+
+    @cached_property
+    def lrs(self) -> Mapping[int, float]:
+        return self._arrays.lrs
+
+
+def pushed_tensors(header: ps_pb2.PushRequest.Header, call: _native.PlaneCall) -> Tensors:
+    """The tensors of a push without those of the pull that rides on it."""
+    tensors = call.tensors
+    return tensors[: len(tensors) - len(header.pull_tables)]
 
 
 class Taken(NamedTuple):

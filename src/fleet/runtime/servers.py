@@ -67,10 +67,15 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
     if endpoints:
         from fleet.ps.grpc_client import GrpcTransport
         from fleet.ps.own_token import token_for
+        from fleet.ps.plane_client import PlaneTransport
         from fleet.ps.tls import Tls
 
         tls = Tls.from_environment()
-        made = [GrpcTransport(endpoint, token_for(Endpoint.parse(endpoint)), tls) for endpoint in endpoints]
+        tokens = [token_for(Endpoint.parse(endpoint)) for endpoint in endpoints]
+        made = [
+            PlaneTransport(GrpcTransport(endpoint, token, tls), token, has_tls=tls is not None)
+            for endpoint, token in zip(endpoints, tokens, strict=True)
+        ]
         if env.FLEET_CHAOS.text() is None:
             return made
         from fleet.ps.faults import with_faults

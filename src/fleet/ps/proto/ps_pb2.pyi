@@ -45,7 +45,7 @@ class DeclareRequest(_message.Message):
 class DeclareReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("instance", "is_started", "version", "model_dir", "incarnation", "run", "steps", "position", "num_ended", "passed")
+        __slots__ = ("instance", "is_started", "version", "model_dir", "incarnation", "run", "steps", "position", "num_ended", "passed", "data_port")
         INSTANCE_FIELD_NUMBER: _ClassVar[int]
         IS_STARTED_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +56,7 @@ class DeclareReply(_message.Message):
         POSITION_FIELD_NUMBER: _ClassVar[int]
         NUM_ENDED_FIELD_NUMBER: _ClassVar[int]
         PASSED_FIELD_NUMBER: _ClassVar[int]
+        DATA_PORT_FIELD_NUMBER: _ClassVar[int]
         instance: int
         is_started: bool
         version: int
@@ -66,7 +67,8 @@ class DeclareReply(_message.Message):
         position: bytes
         num_ended: int
         passed: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(self, instance: _Optional[int] = ..., is_started: _Optional[bool] = ..., version: _Optional[int] = ..., model_dir: _Optional[str] = ..., incarnation: _Optional[int] = ..., run: _Optional[int] = ..., steps: _Optional[int] = ..., position: _Optional[bytes] = ..., num_ended: _Optional[int] = ..., passed: _Optional[_Iterable[int]] = ...) -> None: ...
+        data_port: int
+        def __init__(self, instance: _Optional[int] = ..., is_started: _Optional[bool] = ..., version: _Optional[int] = ..., model_dir: _Optional[str] = ..., incarnation: _Optional[int] = ..., run: _Optional[int] = ..., steps: _Optional[int] = ..., position: _Optional[bytes] = ..., num_ended: _Optional[int] = ..., passed: _Optional[_Iterable[int]] = ..., data_port: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -161,10 +163,12 @@ class PullRequest(_message.Message):
 class PullReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("version",)
+        __slots__ = ("version", "data_port")
         VERSION_FIELD_NUMBER: _ClassVar[int]
+        DATA_PORT_FIELD_NUMBER: _ClassVar[int]
         version: int
-        def __init__(self, version: _Optional[int] = ...) -> None: ...
+        data_port: int
+        def __init__(self, version: _Optional[int] = ..., data_port: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -234,7 +238,7 @@ class PushRequest(_message.Message):
 class PushReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("version", "was_repeated", "staleness", "skipped", "participants", "rows", "is_held", "passed", "num_ended")
+        __slots__ = ("version", "was_repeated", "staleness", "skipped", "participants", "rows", "is_held", "passed", "num_ended", "data_port")
         VERSION_FIELD_NUMBER: _ClassVar[int]
         WAS_REPEATED_FIELD_NUMBER: _ClassVar[int]
         STALENESS_FIELD_NUMBER: _ClassVar[int]
@@ -244,6 +248,7 @@ class PushReply(_message.Message):
         IS_HELD_FIELD_NUMBER: _ClassVar[int]
         PASSED_FIELD_NUMBER: _ClassVar[int]
         NUM_ENDED_FIELD_NUMBER: _ClassVar[int]
+        DATA_PORT_FIELD_NUMBER: _ClassVar[int]
         version: int
         was_repeated: bool
         staleness: int
@@ -253,7 +258,8 @@ class PushReply(_message.Message):
         is_held: bool
         passed: _containers.RepeatedScalarFieldContainer[int]
         num_ended: int
-        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., participants: _Optional[_Iterable[int]] = ..., rows: _Optional[_Iterable[int]] = ..., is_held: _Optional[bool] = ..., passed: _Optional[_Iterable[int]] = ..., num_ended: _Optional[int] = ...) -> None: ...
+        data_port: int
+        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., participants: _Optional[_Iterable[int]] = ..., rows: _Optional[_Iterable[int]] = ..., is_held: _Optional[bool] = ..., passed: _Optional[_Iterable[int]] = ..., num_ended: _Optional[int] = ..., data_port: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -192,6 +192,7 @@ class Service:
         """Under the closed gate: the journal has nothing of what was made, and must not go on from there."""
         with self.core.changed:
             self.state.holdings = None
+            self.core.tell(EVERYBODY)
 
     def _make(self, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
         """Under the closed gate."""

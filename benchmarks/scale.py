@@ -8,6 +8,7 @@ wants 16 cores. TorchRec, with as many ranks as a job has workers, is run where 
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -97,7 +98,9 @@ def show(cases: Sequence[Mapping[str, Any]]) -> None:
 
 
 @click.command()
-@click.option("--rounds", default=3, show_default=True, help="How often each contestant is run.")
+@click.option(
+    "--rounds", type=click.IntRange(1), default=3, show_default=True, help="How often each contestant is run."
+)
 @click.option(
     "--job",
     "jobs",
@@ -117,9 +120,17 @@ def show(cases: Sequence[Mapping[str, Any]]) -> None:
     show_default=True,
     help="May be repeated.",
 )
-@click.option("--steps", default=200, show_default=True, help="Batches of each worker that count.")
+@click.option("--within-s", type=float, default=math.inf, help="Begin no run after so many seconds.")
 @click.option(
-    "--ranks", multiple=True, type=int, default=(8, 12), show_default=True, help="Ranks of TorchRec. May be repeated."
+    "--steps", type=click.IntRange(1), default=200, show_default=True, help="Batches of each worker that count."
+)
+@click.option(
+    "--ranks",
+    multiple=True,
+    type=click.IntRange(1),
+    default=(8, 12),
+    show_default=True,
+    help="Ranks of TorchRec. May be repeated.",
 )
 @click.option(
     "--sharding",
@@ -137,6 +148,7 @@ def main(
     rounds: int,
     jobs: Sequence[tuple[int, int]],
     modes: Sequence[str],
+    within_s: float,
     steps: int,
     ranks: Sequence[int],
     shardings: Sequence[str],
@@ -163,12 +175,18 @@ def main(
                 )
     versions = {} if python is None else {"torchrec": version(PEERS["torchrec"].module, python)}
 
-    found, failures = take_turns({contestant.name: run for contestant, run in contestants.items()}, rounds)
+    found, failures = take_turns(
+        {contestant.name: run for contestant, run in contestants.items()}, rounds, within_s=within_s
+    )
     rates = {contestant: found[contestant.name] for contestant in contestants}
     cases = cases_of(rates, {contestant: figures for contestant, figures in runs.items() if figures})
     show(cases)
     if path is not None:
-        options = [f"--rounds {rounds}", f"--steps {steps}"]
+        options = [
+            f"--rounds {rounds}",
+            f"--steps {steps}",
+            *([f"--within-s {within_s:g}"] if within_s < math.inf else []),
+        ]
         options += [f"--job {servers}+{workers}" for servers, workers in jobs] + [f"--mode {mode}" for mode in modes]
         if python is not None:
             options += [f"--ranks {number}" for number in ranks] + [f"--sharding {way}" for way in shardings]

@@ -102,9 +102,9 @@ def ddp(scripts: Path) -> Rate:
     return lambda folder: rate_in(run(command, folder))
 
 
-def _torchrec(scripts: Path, python: Path) -> Rate:
-    launcher: Command = [python, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
-    script: Command = [scripts / "torchrec" / "ctr_torchrec.py", "table_wise", "dim=12", "n=120"]
+def torchrec(scripts: Path, python: Path, *, ranks: int = 2, sharding: str = "table_wise", steps: int = 120) -> Rate:
+    launcher: Command = [python, "-m", "torch.distributed.run", "--nproc_per_node", str(ranks)]
+    script: Command = [scripts / "torchrec" / "ctr_torchrec.py", sharding, "dim=12", f"n={steps}"]
     return lambda folder: rate_in(run(launcher + script, folder))
 
 
@@ -128,7 +128,7 @@ ALWAYS: Mapping[str, Callable[[Path], Rate]] = {"no server, 2 processes": two_lo
 """Those that need nothing but torch."""
 
 PEERS: Mapping[str, Peer] = {
-    "torchrec": Peer("torchrec", {"TorchRec, sync, dim 12": _torchrec}),
+    "torchrec": Peer("torchrec", {"TorchRec, sync, dim 12": torchrec}),
     "tensorflow": Peer("tensorflow", {"TensorFlow PS, async": _tensorflow}),
     "paddle26": Peer("paddle", {"Paddle 2.6, async": _paddle("async:dataset"), "Paddle 2.6, geo": _paddle("geo:run")}),
     "paddle185": Peer(

@@ -17,6 +17,15 @@ _Keys = npt.NDArray[np.int64] | torch.Tensor
 _Floats = npt.NDArray[np.float32] | torch.Tensor
 _Int32s = npt.NDArray[np.int32] | torch.Tensor
 
+def set_threads(num_threads: int) -> None:
+    """Say on how many threads one call may work, the caller's among them: 1 to 256.
+
+    Results do not depend on it. Unless it is called: the cores that this process may use, 8 at most.
+    """
+
+def num_threads() -> int:
+    """Return on how many threads one call may work."""
+
 def unique(keys: _Keys) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (distinct, inverse): the distinct keys in ascending order, and distinct[inverse] == keys."""
 

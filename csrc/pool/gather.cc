@@ -1,7 +1,6 @@
 #include "pool/gather.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "keys/scratch.h"
 #include "pool/row.h"
@@ -79,74 +78,6 @@ std::size_t num_parts(const Places& places) {
   return std::min(parts_for(places.batch * places.num_slots, kWorthAThread), std::max<std::size_t>(places.batch, 1));
 }
 
-// A use of a row: the floats of grad_out from `offset` on.
-struct Use {
-  std::uint32_t row;
-  std::uint32_t offset;
-};
-
-// Whether every offset fits a Use.
-bool fit_uses(const Places& places, Rows<float> rows) {
-  constexpr std::uint64_t kMost = 0xffffffffu;
-  if (places.stride < 0 || rows.num_rows > kMost || places.batch > kMost) return false;
-  const auto stride = static_cast<std::uint64_t>(places.stride);
-  return stride <= kMost && places.batch * stride + places.num_slots * rows.width <= kMost;
-}
-
-// The uses of some samples' rows, sample by sample and within a sample slot by slot.
-void list_uses(const Places& places, Range samples, std::size_t width, Use* uses) {
-  Scratch<std::int64_t> ordered(kBlock * places.num_slots);
-  for (std::size_t first = samples.begin; first < samples.end; first += kBlock) {
-    const std::size_t num_samples = std::min(kBlock, samples.end - first);
-    order_by_sample(places, first, num_samples, ordered.data());
-    const std::int64_t* row = ordered.data();
-    for (std::size_t b = first; b < first + num_samples; ++b) {
-      const std::size_t offset = b * static_cast<std::size_t>(places.stride);
-      for (std::size_t s = 0; s < places.num_slots; ++s) {
-        *uses++ = {static_cast<std::uint32_t>(*row++), static_cast<std::uint32_t>(offset + s * width)};
-      }
-    }
-  }
-}
-
-// Runs of rows that are added to by one thread each; more of them than threads, for some rows are used all the time.
-constexpr std::size_t kRowRuns = 64;
-
-// Each part of the samples sorts its uses by run of rows; then each run takes its own, part by part: every row adds
-// its gradients in the order of the samples, as a single thread does.
-template <class Width>
-void scatter_in_parts(const float* grad_out, const Places& places, Rows<float> grad_rows, std::size_t parts,
-                      Width width) {
-  int shift = 0;  // of a row to its run
-  while ((grad_rows.num_rows >> shift) >= kRowRuns) ++shift;
-  Scratch<Use> uses(places.batch * places.num_slots);
-  Scratch<std::size_t> begins(parts * (kRowRuns + 1));  // of each part's runs
-  Team::shared().parallel_for(parts, [&](std::size_t part) {
-    const Range samples = range_of(places.batch, parts, part);
-    const std::size_t count = (samples.end - samples.begin) * places.num_slots;
-    Scratch<Use> found(count);
-    list_uses(places, samples, width, found.data());
-    std::size_t* const begin = begins.data() + part * (kRowRuns + 1);
-    std::fill_n(begin, kRowRuns + 1, 0);
-    for (std::size_t i = 0; i < count; ++i) ++begin[found[i].row >> shift];
-    std::size_t sum = samples.begin * places.num_slots;
-    for (std::size_t run = 0; run <= kRowRuns; ++run) sum += std::exchange(begin[run], sum);
-    std::size_t next[kRowRuns];
-    std::copy_n(begin, kRowRuns, next);
-    for (std::size_t i = 0; i < count; ++i) uses[next[found[i].row >> shift]++] = found[i];
-  });
-  Team::shared().parallel_for(kRowRuns, [&](std::size_t run) {
-    for (std::size_t part = 0; part < parts; ++part) {
-      const std::size_t* const begin = begins.data() + part * (kRowRuns + 1) + run;
-      const Use* const last = uses.data() + begin[1];
-      for (const Use* use = uses.data() + begin[0]; use != last; ++use) {
-        if (last - use > static_cast<std::ptrdiff_t>(kAhead)) prefetch_row(grad_out + use[kAhead].offset, width);
-        add_row(grad_out + use->offset, grad_rows.data + static_cast<std::size_t>(use->row) * width, width);
-      }
-    }
-  });
-}
-
 }  // namespace
 
 // Out of range is negative, or makes `last - x` negative: no branch, no comparison, two at a time on every machine.
@@ -170,10 +101,9 @@ void gather(Rows<const float> rows, const Places& places, float* out) {
   });
 }
 
+// On one thread: of two that share the rows, each would read half of the gradients here and there, and take longer.
 void scatter(const float* grad_out, const Places& places, Rows<float> grad_rows) {
-  const std::size_t parts = grad_rows.width > 0 && fit_uses(places, grad_rows) ? num_parts(places) : 1;
   with_width(grad_rows.width, [&](auto width) {
-    if (parts > 1) return scatter_in_parts(grad_out, places, grad_rows, parts, width);
     each_place(grad_rows, places, {0, places.batch}, grad_out, width,
                [width](float* row, const float* place) { add_row(place, row, width); });
   });

@@ -50,7 +50,7 @@ void route_dense(const std::int64_t* keys, std::size_t n, Bounds bounds, std::ui
   out.inverse = std::move(found.inverse);
   const std::size_t num_parts = parts_for_keys(n);
   Team::shared().parallel_for(num_parts, [&](std::size_t part) {
-    const auto [begin, end] = range_of(n, num_parts, part);
+    const auto [begin, end] = slice_of(n, num_parts, part);
     renumber(out.inverse.data() + begin, end - begin, place.data());
   });
 }

@@ -63,7 +63,7 @@ class Sorting {
   std::size_t bucket(std::uint64_t key) const { return bucket_bits_ == 0 ? 0 : key >> shift_; }
   // The largest number that the keys of a bucket may differ by.
   std::uint64_t bucket_range() const { return shift_ == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << shift_) - 1; }
-  Range inputs(std::size_t part) const { return range_of(n_, num_parts_, part); }
+  Slice inputs(std::size_t part) const { return slice_of(n_, num_parts_, part); }
 
   void drop(std::size_t part, std::int64_t* where) {
     const auto [begin, end] = inputs(part);
@@ -97,7 +97,7 @@ class Sorting {
   }
 
   // Sorts the buckets of a part, and writes their distinct keys from where the first of them begins; how many.
-  std::size_t sort(Range buckets, const std::uint32_t* begins, Tagged* pairs, std::int64_t* distinct) {
+  std::size_t sort(Slice buckets, const std::uint32_t* begins, Tagged* pairs, std::int64_t* distinct) {
     std::size_t largest = 0;
     for (std::size_t b = buckets.begin; b < buckets.end; ++b) {
       largest = std::max<std::size_t>(largest, begins[b + 1] - begins[b]);
@@ -131,7 +131,7 @@ class Sorting {
     // Each part has about as many survivors as another: keys may crowd in a few buckets.
     Scratch<std::size_t> first(num_parts_ + 1);
     for (std::size_t part = 0; part <= num_parts_; ++part) {
-      const auto wanted = static_cast<std::uint32_t>(range_of(total, num_parts_, part).begin);
+      const auto wanted = static_cast<std::uint32_t>(slice_of(total, num_parts_, part).begin);
       const auto* at = std::lower_bound(begins.data(), begins.data() + num_buckets(), wanted);
       first[part] = part == num_parts_ ? num_buckets() : static_cast<std::size_t>(at - begins.data());
     }

@@ -25,7 +25,7 @@ Bounds bounds_of(const std::int64_t* keys, std::size_t n) {
   if (num_parts == 1) return bounds_of_run(keys, n);
   Scratch<Bounds> found(num_parts);
   Team::shared().parallel_for(num_parts, [&](std::size_t part) {
-    const auto [begin, end] = range_of(n, num_parts, part);
+    const auto [begin, end] = slice_of(n, num_parts, part);
     found[part] = bounds_of_run(keys + begin, end - begin);
   });
   Bounds bounds = found[0];

@@ -92,7 +92,7 @@ Unique unique_dense(const std::int64_t* keys, std::size_t n, std::int64_t min, s
   }
   const std::size_t num_parts = parts_for_keys(n);
   Team::shared().parallel_for(num_parts, [&](std::size_t part) {
-    const auto [begin, end] = range_of(n, num_parts, part);
+    const auto [begin, end] = slice_of(n, num_parts, part);
     rank_all_best(keys + begin, end - begin, base, words.data(), out.inverse.data() + begin);
   });
   return out;

@@ -48,7 +48,7 @@ void walk(Rows<Float> rows, const std::int64_t* index, std::size_t left, Place* 
 
 // Calls visit(row, place) for each place of some samples, sample by sample and within a sample slot by slot.
 template <class Float, class Place, class Width, class Visit>
-void each_place(Rows<Float> rows, const Places& places, Range samples, Place* first, Width width, const Visit& visit) {
+void each_place(Rows<Float> rows, const Places& places, Slice samples, Place* first, Width width, const Visit& visit) {
   const std::size_t num_slots = places.num_slots, total_samples = samples.end - samples.begin;
   if (num_slots == 1) {
     Place* const place = first + static_cast<std::ptrdiff_t>(samples.begin) * places.stride;
@@ -95,7 +95,7 @@ void gather(Rows<const float> rows, const Places& places, float* out) {
   const std::size_t parts = num_parts(places);
   with_width(rows.width, [&](auto width) {
     Team::shared().parallel_for(parts, [&](std::size_t part) {
-      each_place(rows, places, range_of(places.batch, parts, part), out, width,
+      each_place(rows, places, slice_of(places.batch, parts, part), out, width,
                  [width](const float* row, float* place) { copy_row(row, place, width); });
     });
   });

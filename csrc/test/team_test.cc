@@ -107,14 +107,14 @@ TEST(team_is_whole_in_a_forked_child) {
 #endif
 }
 
-TEST(team_ranges_cover_everything) {
+TEST(team_slices_cover_everything) {
   for (std::size_t n : {0, 1, 7, 64, 1001}) {
     for (std::size_t num_parts : {1, 2, 3, 8}) {
       std::size_t next = 0;
       for (std::size_t part = 0; part < num_parts; ++part) {
-        const fleet::Range range = fleet::range_of(n, num_parts, part);
-        CHECK(range.begin == next && range.end >= range.begin && range.end - range.begin <= n / num_parts + 1);
-        next = range.end;
+        const fleet::Slice slice = fleet::slice_of(n, num_parts, part);
+        CHECK(slice.begin == next && slice.end >= slice.begin && slice.end - slice.begin <= n / num_parts + 1);
+        next = slice.end;
       }
       CHECK(next == n);
     }

@@ -64,14 +64,14 @@ class Team {
   bool ends_ = false;
 };
 
-// A run of things, first to last.
-struct Range {
+// Some of many things that follow each other.
+struct Slice {
   std::size_t begin;
   std::size_t end;
 };
 
-// The part'th of num_parts runs of about the same size that n things make.
-inline Range range_of(std::size_t n, std::size_t num_parts, std::size_t part) {
+// The part'th of num_parts slices of about the same size that n things make.
+inline Slice slice_of(std::size_t n, std::size_t num_parts, std::size_t part) {
   const std::size_t each = n / num_parts, more = n % num_parts;
   const std::size_t begin = each * part + (part < more ? part : more);
   return {begin, begin + each + (part < more ? 1 : 0)};

@@ -17,4 +17,5 @@ NB_MODULE(_native, m) {
   fleet::bind::add_pool(m);
   fleet::bind::add_rule(m);
   fleet::bind::add_table(m);
+  fleet::bind::add_threads(m);
 }

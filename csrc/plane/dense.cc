@@ -3,15 +3,32 @@
 #include <algorithm>
 
 #include "table/finite.h"
+#include "threads/team.h"
 
 namespace fleet::plane {
 
 namespace {
 
+constexpr std::size_t kSlice = std::size_t{1} << 15;  // fewer elements are not worth a thread
+
 std::shared_ptr<Array<float>> copy_of(const float* values, std::size_t size) {
   auto made = std::make_shared<Array<float>>(size);
   std::copy(values, values + size, made->data());
   return made;
+}
+
+// The sum of arrays in their order, times a scale; slices of it on the threads of the team.
+void add_and_scale(Array<float>& sum, const std::vector<const float*>& parts, float scale) {
+  const std::size_t num_slices = parts_for(sum.size(), kSlice);
+  Team::shared().parallel_for(num_slices, [&](std::size_t number) {
+    const Slice slice = slice_of(sum.size(), num_slices, number);
+    std::copy(parts.front() + slice.begin, parts.front() + slice.end, sum.data() + slice.begin);
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      const float* other = parts[i];
+      for (std::size_t at = slice.begin; at < slice.end; ++at) sum[at] += other[at];
+    }
+    for (std::size_t at = slice.begin; at < slice.end; ++at) sum[at] *= scale;
+  });
 }
 
 }  // namespace
@@ -71,13 +88,7 @@ std::size_t Dense::apply(const std::vector<Update>& updates, std::size_t num_pus
     const float* grads = update.grads.front();
     if (num_pushes != 1) {
       sum = Array<float>(group.size);
-      std::copy(grads, grads + group.size, sum.data());
-      for (std::size_t i = 1; i < update.grads.size(); ++i) {
-        const float* other = update.grads[i];
-        for (std::size_t at = 0; at < group.size; ++at) sum[at] += other[at];
-      }
-      const auto scale = static_cast<float>(1.0 / static_cast<double>(num_pushes));
-      for (std::size_t at = 0; at < group.size; ++at) sum[at] *= scale;
+      add_and_scale(sum, update.grads, static_cast<float>(1.0 / static_cast<double>(num_pushes)));
       grads = sum.data();
     }
     if (skip_nonfinite && !all_finite(grads, group.size)) {

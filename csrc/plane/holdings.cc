@@ -156,56 +156,26 @@ std::size_t Holdings::apply(const std::vector<const Gradients*>& step, std::uint
 
 std::size_t Holdings::apply_table(std::size_t table, const std::vector<const Gradients*>& step, std::uint32_t time,
                                   std::size_t num_pushes, std::uint64_t skip_shards) const {
-  std::vector<const Gradients::Part*> parts;
-  std::size_t n = 0;
-  bool has_counts = false, has_clicks = false;
+  std::vector<Push> pushes;
   for (const Gradients* one : step) {
     for (const Gradients::Part& part : one->parts) {
       if (part.table != table) continue;
-      parts.push_back(&part);
-      n += part.n;
-      has_counts = has_counts || part.counts != nullptr;
-      has_clicks = has_clicks || part.shows != nullptr;
+      Push push{};
+      push.keys = part.keys;
+      push.n = part.n;
+      push.grads = part.grads;
+      push.counts = part.counts;
+      push.shows = part.shows;
+      push.clicks = part.clicks;
+      push.step = time;
+      push.lr = part.lr;
+      push.scale = static_cast<float>(1.0 / static_cast<double>(num_pushes));
+      push.skip_nonfinite = skip_nonfinite_;
+      push.skip_shards = skip_shards;
+      pushes.push_back(push);
     }
   }
-  const Gradients::Part& first = *parts.front();
-  Push push{};
-  push.keys = first.keys;
-  push.n = n;
-  push.grads = first.grads;
-  push.counts = first.counts;
-  push.shows = first.shows;
-  push.clicks = first.clicks;
-  push.step = time;
-  push.lr = first.lr;
-  push.scale = static_cast<float>(1.0 / static_cast<double>(num_pushes));
-  push.skip_nonfinite = skip_nonfinite_;
-  push.skip_shards = skip_shards;
-  if (parts.size() == 1) return tables_[table]->push(push).skipped;
-
-  const std::size_t wide = width(table);
-  Array<std::int64_t> keys(n);
-  Array<float> grads(n * wide), shows(has_clicks ? n : 0), clicks(has_clicks ? n : 0);
-  Array<std::uint32_t> counts(has_counts ? n : 0);
-  std::size_t at = 0;
-  for (const Gradients::Part* part : parts) {
-    std::copy(part->keys, part->keys + part->n, keys.data() + at);
-    std::copy(part->grads, part->grads + part->n * wide, grads.data() + at * wide);
-    for (std::size_t i = 0; i < part->n; ++i) {
-      if (has_counts) counts[at + i] = part->counts == nullptr ? 1 : part->counts[i];
-      if (!has_clicks) continue;
-      const float shown = part->counts == nullptr ? 1.0f : static_cast<float>(part->counts[i]);
-      shows[at + i] = part->shows == nullptr ? shown : part->shows[i];
-      clicks[at + i] = part->clicks == nullptr ? 0.0f : part->clicks[i];
-    }
-    at += part->n;
-  }
-  push.keys = keys.data();
-  push.grads = grads.data();
-  push.counts = has_counts ? counts.data() : nullptr;
-  push.shows = has_clicks ? shows.data() : nullptr;
-  push.clicks = has_clicks ? clicks.data() : nullptr;
-  return tables_[table]->push(push).skipped;
+  return tables_[table]->push_all(pushes.data(), pushes.size()).skipped;
 }
 
 void Holdings::pull(const Wanted& wanted, std::byte* to) const {

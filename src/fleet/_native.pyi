@@ -16,6 +16,16 @@ from typing_extensions import Buffer
 _Keys = npt.NDArray[np.int64] | torch.Tensor
 _Floats = npt.NDArray[np.float32] | torch.Tensor
 _Int32s = npt.NDArray[np.int32] | torch.Tensor
+_Push = tuple[_Keys, _Floats, npt.NDArray[np.uint32] | None, _Floats | None, _Floats | None]
+
+def set_threads(num_threads: int) -> None:
+    """Say on how many threads one call may work, the caller's among them: 1 to 256.
+
+    Results do not depend on it. Unless it is called: the cores that this process may use, 8 at most.
+    """
+
+def num_threads() -> int:
+    """Return on how many threads one call may work."""
 
 def unique(keys: _Keys) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (distinct, inverse): the distinct keys in ascending order, and distinct[inverse] == keys."""
@@ -339,6 +349,27 @@ class Table:
 
         What is left to fail a push that was checked is memory.
         """
+
+    def push_all(
+        self,
+        pushes: Sequence[_Push],
+        *,
+        step: int,
+        lr: float,
+        scale: float = 1.0,
+        skip_nonfinite: bool = False,
+        skip_shards: int = 0,
+    ) -> dict[str, int]:
+        """Push what several workers send in one step: (keys, grads, counts, shows, clicks) of each, in their order.
+
+        The same as `push` of all of them joined, without joining them. Where some lack counts, each key counts once;
+        where some lack shows, as often as it was counted; where some lack clicks, none.
+        """
+
+    def check_all(
+        self, pushes: Sequence[_Push], *, step: int, lr: float, scale: float = 1.0, skip_nonfinite: bool = False
+    ) -> None:
+        """Raise what `push_all` would raise of the same arguments, and change nothing."""
 
     def find(self, keys: _Keys) -> npt.NDArray[np.uint8]:
         """Return 1 for each key that has a row, else 0."""

@@ -96,6 +96,15 @@ def _count(name: str, doc: str) -> EnvVariable[int]:
     return _add(name, parse, "a whole number >= 0", doc)
 
 
+def _positive(name: str, doc: str) -> EnvVariable[int]:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and int(text) > 0):
+            raise ValueError(text)
+        return int(text)
+
+    return _add(name, parse, "a whole number >= 1", doc)
+
+
 def _size(name: str, doc: str) -> EnvVariable[int]:
     def parse(text: str) -> int:
         number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
@@ -354,4 +363,8 @@ THP_MEM_ALLOC_ENABLE = _text(
     "THP_MEM_ALLOC_ENABLE", "1 keeps torch's large tensors in large pages; `fleetrun` sets it on CPUs when unset."
 )
 OMP_NUM_THREADS = _count("OMP_NUM_THREADS", "Threads of each process; `fleetrun` divides the cores when unset.")
+FLEET_NATIVE_THREADS = _positive(
+    "FLEET_NATIVE_THREADS",
+    "Threads of one call of the C++ core; `fleetrun` divides the cores when unset, others take OMP_NUM_THREADS.",
+)
 CPU_NUM = _count("CPU_NUM", "How many places `cpu_places()` lists; a process computes on all its cores anyway.")

@@ -24,6 +24,7 @@ from fleet.observe.chaos_spec import Strike
 from fleet.observe.layouts import server_folder
 
 SELFCHECK_MODULE = "fleet.selfcheck"
+_MOST_NATIVE_THREADS = 8  # of one process; what they do is soon bound by memory
 
 
 @dataclass(frozen=True)
@@ -321,8 +322,11 @@ def _common_variables(layout: Layout, num_local: int, has_gpus: bool) -> dict[st
     variables = network_variables(layout, has_gpus)
     if not has_gpus and env.THP_MEM_ALLOC_ENABLE.text() is None:
         variables[env.THP_MEM_ALLOC_ENABLE.name] = "1"
+    num_cores = max(1, len(os.sched_getaffinity(0)) // num_local)
     if env.OMP_NUM_THREADS.text() is None:
-        variables[env.OMP_NUM_THREADS.name] = str(max(1, len(os.sched_getaffinity(0)) // num_local))
+        variables[env.OMP_NUM_THREADS.name] = str(num_cores)
+    if env.FLEET_NATIVE_THREADS.text() is None:
+        variables[env.FLEET_NATIVE_THREADS.name] = str(min(_MOST_NATIVE_THREADS, num_cores))
     return variables
 
 

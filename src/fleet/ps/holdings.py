@@ -18,7 +18,7 @@ from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, HostGroup, dense_group, host_dense
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import JobSpec, TableSpec
-from fleet.ps.update import PushedUpdate, TableUpdate
+from fleet.ps.update import PushedUpdate
 
 _log = logging.getLogger(__name__)
 
@@ -180,15 +180,10 @@ class Holdings:
 
     def _apply_table(self, index: int, updates: Sequence[PushedUpdate], time: int, skip_shards: int) -> int:
         parts = [part for update in updates for part in update.tables if part.table == index]
-        first = parts[0]
-        done = self.tables[index].push(
-            _joined([part.keys for part in parts]),
-            _joined([part.grads for part in parts]),
+        done = self.tables[index].push_all(
+            [part.columns() for part in parts],
             step=time,
-            lr=first.lr,
-            counts=_filled(parts, "counts", lambda part: np.ones(len(part.keys), np.uint32)),
-            shows=_filled(parts, "shows", TableUpdate.shown),
-            clicks=_filled(parts, "clicks", lambda part: np.zeros(len(part.keys), np.float32)),
+            lr=parts[0].lr,
             scale=1.0 / len(updates),
             skip_nonfinite=self.job.nonfinite == "skip",
             skip_shards=skip_shards,
@@ -243,15 +238,3 @@ def make_holdings(job: JobSpec, server: int, device: str) -> Holdings:
         raise
     except (MemoryError, ValueError) as error:  # numpy's, for sizes beyond all bounds
         raise UsageError(f"server {server} cannot hold what the job declares: {error}") from None
-
-
-def _joined(arrays: Sequence[Any]) -> Any:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _filled(parts: Sequence[TableUpdate], name: str, other: Callable[[TableUpdate], Any]) -> Any:
-    """A column that some parts may lack and `other` makes for them; None if all lack it."""
-    given = [getattr(part, name) for part in parts]
-    if all(values is None for values in given):
-        return None
-    return _joined([other(part) if values is None else values for part, values in zip(parts, given, strict=True)])

@@ -136,9 +136,11 @@ def make_service(name: str, **arguments: Any) -> Service:
     again in its place, then knows that this is in vain.
     """
     from fleet.ps.durability import own_journal
+    from fleet.ps.native_threads import use_native_threads
     from fleet.ps.service import Service  # brings in the native core, which --help does not need
 
     show_logs(logging.INFO)
+    use_native_threads()
     journal = own_journal(name)
     try:
         return Service(journal=journal, **arguments)

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from fleet.ps.wire import Tensor, Tensors
 
 Number = TypeVar("Number", bound=np.generic)
+Columns = tuple[
+    NDArray[np.int64],
+    NDArray[np.float32],
+    NDArray[np.uint32] | None,
+    NDArray[np.float32] | None,
+    NDArray[np.float32] | None,
+]
 
 
 @dataclass(frozen=True)
@@ -36,11 +43,9 @@ class TableUpdate:
     shows: NDArray[np.float32] | None = None
     clicks: NDArray[np.float32] | None = None
 
-    def shown(self) -> NDArray[np.float32]:
-        """Shows of keys that came without: as often as each occurred."""
-        if self.counts is None:
-            return np.ones(len(self.keys), np.float32)
-        return self.counts.astype(np.float32)
+    def columns(self) -> Columns:
+        """As `_native.Table.push_all` takes it."""
+        return self.keys, self.grads, self.counts, self.shows, self.clicks
 
 
 class TablePull(NamedTuple):

@@ -75,7 +75,7 @@ bool Holdings::read(const PushHeader& header, const Message& message, Gradients&
   for (const PushHeader::Table& entry : header.tables) {
     const std::ptrdiff_t needed = 2 + (entry.has_counts ? 1 : 0) + (entry.has_clicks ? 2 : 0);
     if (entry.table >= tables_.size() || end - next < needed || !is_rate(entry.lr)) return false;
-    Gradients::Part part{entry.table, entry.lr, nullptr, 0, nullptr, nullptr, nullptr, nullptr};
+    Gradients::Part part{entry.table, entry.lr, nullptr, 0, nullptr, nullptr, nullptr, nullptr, -1};
     part.keys = keys_of(*next++, part.n);
     if (part.keys == nullptr) return false;
     part.grads = items<float>(*next++, part.n * width(entry.table));
@@ -97,7 +97,7 @@ bool Holdings::read(const PushHeader& header, const Message& message, Gradients&
       if (group >= dense_->num_groups() || (i != 0 && group <= gradients.dense.back().group)) return false;
       const float* grads = items<float>(*next++, dense_->size(group));
       if (grads == nullptr || !is_rate(header.dense_lrs[i])) return false;
-      gradients.dense.push_back({group, header.dense_lrs[i], grads});
+      gradients.dense.push_back({group, header.dense_lrs[i], grads, -1});
     }
   } else if (next != end) {
     return false;
@@ -114,12 +114,14 @@ bool Holdings::is_safe(const std::vector<const Gradients*>& step) const {
       if (!agrees(table_rates[part.table], part.lr)) return false;
       if (part.shows != nullptr && !(all_finite(part.shows, part.n) && all_finite(part.clicks, part.n))) return false;
       if (skip_nonfinite_) continue;
-      table_sums[part.table] +=
-          static_cast<double>(part.n) * static_cast<double>(largest(part.grads, part.n * width(part.table)));
+      if (part.largest < 0) part.largest = largest(part.grads, part.n * width(part.table));
+      table_sums[part.table] += static_cast<double>(part.n) * static_cast<double>(part.largest);
     }
     for (const Gradients::Group& group : one->dense) {
       if (!agrees(dense_rates[group.group], group.lr)) return false;
-      if (!skip_nonfinite_) dense_sums[group.group] += largest(group.grads, dense_->size(group.group));
+      if (skip_nonfinite_) continue;
+      if (group.largest < 0) group.largest = largest(group.grads, dense_->size(group.group));
+      dense_sums[group.group] += group.largest;
     }
   }
   const auto fits = [](double sum) { return sum <= kSafe; };

@@ -30,11 +30,13 @@ struct Gradients {
     const std::uint32_t* counts;  // or null
     const float* shows;           // or null, and so are clicks
     const float* clicks;
+    mutable float largest = -1;  // of the magnitudes of grads, once somebody has asked
   };
   struct Group {
     std::uint32_t group;
     double lr;
     const float* grads;
+    mutable float largest = -1;
   };
   std::vector<Part> parts;
   std::vector<Group> dense;

@@ -119,7 +119,7 @@ class PushPolicy(ABC):
     def refresh(self) -> None:
         """Read the dense parameters from the servers."""
         if self._flat is not None:
-            version, dense = self._client.pull((), dense=True).finish(self._setup.device, False)
+            version, dense = self._client.pull((), dense=True, is_exact=True).finish(self._setup.device, False)
             self.take_over(dense, version)
 
     def take_over(self, dense: Sequence[Tensors], version: int) -> None:

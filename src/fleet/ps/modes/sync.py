@@ -61,7 +61,7 @@ class Sync(PushPolicy):
         The one before may not be complete yet where a former life of this worker had pushed it.
         """
         if self._flat is not None:
-            pending = self._client.pull((), version=self._version, dense=True)
+            pending = self._client.pull((), version=self._version, dense=True, is_exact=True)
             version, dense = pending.finish(self._setup.device, False)
             self._load(dense, version)
 

@@ -53,11 +53,12 @@ class CTR(nn.Module):
         return logits
 
 
-def strategy_of(mode: str) -> fleet.DistributedStrategy:
+def strategy_of(mode: str, wire: dict[str, Any]) -> fleet.DistributedStrategy:
     strategy = fleet.DistributedStrategy()
     strategy.a_sync = mode != "sync"
     strategy.a_sync_configs.half_async = mode == "half_async"
     strategy.a_sync_configs.k_steps = 100 if mode == "geo" else 0
+    strategy.wire_configs = wire
     return strategy
 
 
@@ -106,6 +107,16 @@ def job_cpu_s() -> dict[str, float]:
     return {"workers": total["TRAINER"], "servers": total["PSERVER"]}
 
 
+def through_interfaces() -> dict[str, float]:
+    """Bytes that this host has sent and received so far; loopback does not count."""
+    found = {"sent": 0.0, "received": 0.0}
+    for interface in Path("/sys/class/net").iterdir():
+        if interface.name != "lo":
+            for name, counter in (("sent", "tx_bytes"), ("received", "rx_bytes")):
+                found[name] += int((interface / "statistics" / counter).read_text())
+    return found
+
+
 def difference(after: dict[str, float], before: dict[str, float]) -> dict[str, float]:
     return {name: value - before.get(name, 0.0) for name, value in after.items()}
 
@@ -124,6 +135,7 @@ def work(mode: str) -> dict[str, Any]:
     train(model, optimizer, data[:SKIP])
     meters, cpu = fleet.ps.meters.snapshot(), job_cpu_s() if first else {}
     fleet.barrier_worker()
+    traffic = through_interfaces()
     begin = time.time()
     spent = train(model, optimizer, data[SKIP:])
     fleet.barrier_worker()
@@ -135,6 +147,7 @@ def work(mode: str) -> dict[str, Any]:
         "samples": sum(len(batch.label) for batch in data[SKIP:]),
         "batches": STEPS,
         "parts_s": spent,
+        "bytes": difference(through_interfaces(), traffic),
         "meters_s": difference(fleet.ps.meters.snapshot(), meters),
     }
     if first:
@@ -153,9 +166,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=["sync", "async", "half_async", "geo"], required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--wire", type=json.loads, default={}, help="strategy.wire_configs, as JSON")
     args = parser.parse_args()
 
-    fleet.init(strategy=strategy_of(args.mode))
+    fleet.init(strategy=strategy_of(args.mode, args.wire))
     if fleet.is_server():
         fleet.run_server()
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,9 @@ from fleet.nn.collection import Slot
 from fleet.ps import entries, initializers, rules
 from fleet.ps.difference import difference
 from fleet.ps.encoding import Encoder
-from fleet.ps.gradients import Gradients
+from fleet.ps.formats import decoded_rows
+from fleet.ps.gradients import Gradients, TablePush
+from fleet.ps.place import Place
 from fleet.ps.service import Service
 from fleet.ps.spec import DenseBlock, DenseSpec, JobSpec, TableSpec
 from fleet.ps.transport import LocalTransport
@@ -229,6 +232,31 @@ def test_a_journal_has_what_arrived(mode: str, tmp_path: Path) -> None:
     again = Service(journal=(copy, "OS"))
     again.close()
     assert everything(again) == everything(service)
+
+
+@pytest.mark.parametrize("dense", [{"gradient_format": "int8"}, {"topk": 0.1}])
+def test_other_servers_read_the_same_numbers(dense: dict[str, Any]) -> None:
+    """A push that is under way when the number of servers changes is cut anew, and not rounded anew."""
+    one = replace(job(**dense), tables=(replace(job().tables[0], gradient_format="int8"),))
+    blocks = (DenseBlock("w0", 0, 64, 0, 0), DenseBlock("w0", 64, 100, 1, 0))
+    two = replace(one, num_servers=2, dense=replace(one.dense, blocks=blocks))
+    keys, generator = torch.arange(50), torch.Generator().manual_seed(0)
+    part = TablePush(0, 1.0, keys, torch.randn(50, 2, generator=generator), [0, 50])
+    grads = torch.randn(100, generator=generator).numpy()
+    gradients = Encoder(one, 0).encode(Gradients(0, [part], [[grads.tobytes()]], {0: 1.0}))
+    assert gradients.encoded is not None
+    declared, other = (Place([None] * now.num_servers, now, one) for now in (one, two))  # type: ignore[list-item]
+    assert declared.encoded(gradients) == (gradients.encoded.tensors, gradients.encoded.forms)
+    tensors, forms = other.encoded(gradients)
+    assert not forms
+    np.testing.assert_array_equal(np.concatenate([buffers[0] for buffers in tensors]), gradients.encoded.values()[0][0])
+    parts, _ = other.push(gradients.tables[0])
+    wanted = dict(zip(keys.tolist(), gradients.tables[0].values(2), strict=True))
+    for sent_keys, data in parts:
+        rows = decoded_rows(data, gradients.tables[0].format, (len(sent_keys), 2), "rows")
+        assert len(rows) > 10
+        for key, row in zip(np.asarray(sent_keys).tolist(), rows, strict=True):
+            np.testing.assert_array_equal(row, wanted[key])
 
 
 # Said once, or for each table, and by everybody alike.

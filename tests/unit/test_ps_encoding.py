@@ -29,7 +29,17 @@ from fleet.ps.spec import DenseBlock, DenseSpec, JobSpec, TableSpec
 from fleet.ps.transport import LocalTransport
 from fleet.strategy.wire import FORMATS
 from support.server_state import everything
-from support.training import batch, dense_of, exported, first_model, in_threads, joined, rows_of, served, strategy
+from support.training import (
+    batch,
+    dense_of,
+    exported,
+    first_model,
+    in_threads,
+    joined,
+    rows_of,
+    served,
+    strategy,
+)
 
 if TYPE_CHECKING:
     from fleet.ps.transport import Answer
@@ -333,6 +343,19 @@ def test_parameters_that_come_rounded_were_not_changed_by_hand() -> None:
         one.train(2, 3)
         one.fleet.stop_worker()
         assert not torch.equal(weight, weight.bfloat16().float()), "at the end they are read in full"
+
+
+def test_a_worker_that_was_away_has_what_the_others_have() -> None:
+    """Its next life reads dense parameters as they come with a step."""
+    given = strategy("sync", wire_configs={"dense": "bfloat16"})
+    with served() as (endpoints, _):
+        for steps in ((0, 3), (3, 3)):
+            with joined(endpoints, strategy=given) as one:
+                one.train(*steps)
+                weight = one.model.out.weight  # type: ignore[union-attr]
+                assert isinstance(weight, nn.Parameter)
+                assert torch.equal(weight, weight.bfloat16().float())
+                assert one.worker.client.resumed_steps == steps[0]
 
 
 def test_rows_of_every_server_are_as_one() -> None:

@@ -54,11 +54,12 @@ class CTR(nn.Module):
         return logits
 
 
-def strategy_of(mode: str) -> fleet.DistributedStrategy:
+def strategy_of(mode: str, wire: dict[str, Any]) -> fleet.DistributedStrategy:
     strategy = fleet.DistributedStrategy()
     strategy.a_sync = mode != "sync"
     strategy.a_sync_configs.half_async = mode == "half_async"
     strategy.a_sync_configs.k_steps = 100 if mode == "geo" else 0
+    strategy.wire_configs = wire
     return strategy
 
 
@@ -107,6 +108,16 @@ def job_cpu_s() -> dict[str, float]:
     return {"workers": total["TRAINER"], "servers": total["PSERVER"]}
 
 
+def through_interfaces() -> dict[str, float]:
+    """Bytes that this host has sent and received so far; loopback does not count."""
+    found = {"sent": 0.0, "received": 0.0}
+    for interface in Path("/sys/class/net").iterdir():
+        if interface.name != "lo":
+            for name, counter in (("sent", "tx_bytes"), ("received", "rx_bytes")):
+                found[name] += int((interface / "statistics" / counter).read_text())
+    return found
+
+
 def difference(after: dict[str, float], before: dict[str, float]) -> dict[str, float]:
     return {name: value - before.get(name, 0.0) for name, value in after.items()}
 
@@ -126,6 +137,7 @@ def work(mode: str, steps: int) -> dict[str, Any]:
     fleet.barrier_worker()  # what others still do for their first batches is not counted
     meters, cpu = fleet.ps.meters.snapshot(), job_cpu_s() if first else {}
     fleet.barrier_worker()
+    traffic = through_interfaces()
     begin = time.time()
     spent = train(model, optimizer, data[SKIP:])
     fleet.barrier_worker()
@@ -137,6 +149,7 @@ def work(mode: str, steps: int) -> dict[str, Any]:
         "samples": sum(len(batch.label) for batch in data[SKIP:]),
         "batches": steps,
         "parts_s": spent,
+        "bytes": difference(through_interfaces(), traffic),
         "meters_s": difference(fleet.ps.meters.snapshot(), meters),
     }
     if first:
@@ -156,11 +169,12 @@ def main() -> None:
     parser.add_argument("--mode", choices=["sync", "async", "half_async", "geo"], required=True)
     parser.add_argument("--steps", type=int, default=STEPS, help="Batches of each worker that count.")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--wire", type=json.loads, default={}, help="strategy.wire_configs, as JSON")
     args = parser.parse_args()
     if args.steps < 1:
         parser.error(f"--steps {args.steps} leaves nothing to time; give 1 or more")
 
-    fleet.init(strategy=strategy_of(args.mode))
+    fleet.init(strategy=strategy_of(args.mode, args.wire))
     if fleet.is_server():
         fleet.run_server()
         return

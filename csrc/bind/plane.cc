@@ -111,7 +111,10 @@ bool wait(const Answer& answer, double timeout_s) {
 
 nb::list answer_tensors(const Answer& answer) {
   nb::list found;
-  for (const Extent& tensor : answer.tensors()) found.append(view_of<float>(tensor, answer.memory()));
+  for (const Extent& tensor : answer.tensors()) {
+    const bool is_floats = tensor.size % sizeof(float) == 0;  // other formats are read as bytes, whatever this says
+    found.append(is_floats ? view_of<float>(tensor, answer.memory()) : view_of<std::uint8_t>(tensor, answer.memory()));
+  }
   return found;
 }
 

@@ -133,6 +133,36 @@ def compress(
     which values are looked at first.
     """
 
+def encode_rows(
+    rows: _Floats, format: int, keys: _Keys | None = None, seed: int = 0, step: int = 0
+) -> npt.NDArray[np.uint8]:
+    """Return rows [n, width] in a format of the wire (csrc/compress/format.h), [n, bytes of a row].
+
+    `format` is its number: 0 float32, 1 bfloat16, 2 float16, 3 int8. To the nearest; with `keys`, float16 and int8 up
+    or down by chance, which is a function of (seed, key, step, place in the row) alone.
+    """
+
+def decode_rows(data: npt.NDArray[Any], format: int, rows: int, width: int) -> npt.NDArray[np.float32]:
+    """Return the rows [rows, width] that `data` is, whatever its dtype; ValueError if it has other bytes than those."""
+
+def encode_vector(values: _Floats, residual: _Floats | None, format: int) -> npt.NDArray[np.uint8]:
+    """Return values + residual in a format of the wire; the residual becomes what the receiver does not get of it."""
+
+def decode_vector(data: npt.NDArray[Any], format: int, size: int) -> npt.NDArray[np.float32]:
+    """Return the `size` values that `data` is; ValueError if it has other bytes than those."""
+
+def take_largest(
+    grad: _Floats, sum: _Floats, most: int, *, seed: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """Add a gradient to a sum, and take out the `most` values farthest from zero; return (places, values), ascending.
+
+    The sum is zero there afterwards. Fewer where fewer are not zero; of equals the first; a NaN before every number.
+    `seed` changes only which values are looked at first.
+    """
+
+def spread(index: _Int32s, value: _Floats, size: int) -> npt.NDArray[np.float32]:
+    """Return `size` zeros with value[i] at index[i]; ValueError unless places ascend and are below `size`."""
+
 def parse_multislot(
     text: npt.NDArray[np.uint8],
     is_last: bool,

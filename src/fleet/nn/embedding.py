@@ -9,7 +9,7 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.nn.pooling import Pooling, check_pooling, pool
-from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids, checked_padding
+from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, Wire, checked_ids, checked_padding
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
@@ -27,6 +27,9 @@ class Embedding(SparseModule):
     `unseen` says what an id without a row is where rows are only read, in evaluation and in serving: "zeros", or
     "initial", the value that it would begin with. `padding_idx`, `max_norm`, `norm_type` and `include_last_offset` are
     those of torch; `padding_idx` is an id like any other, so -1 means the id -1.
+
+    `wire` says how rows and their gradients travel between worker and servers, "float32", "bfloat16", "float16" or
+    "int8", or as a pair what rows do and what gradients do; without it `strategy.wire_configs` decides.
 
         embedding = fleet.nn.Embedding(16, table="ads", rule=fleet.rules.Adagrad(lr=0.05))
         rows = embedding(torch.tensor([[3, -7, 2**60]]))        # [1, 3, 16]
@@ -50,6 +53,7 @@ class Embedding(SparseModule):
         max_norm: float | None = None,
         norm_type: float = 2.0,
         include_last_offset: bool = False,
+        wire: Wire = None,
     ) -> None:
         if isinstance(table, int):
             raise UsageError(
@@ -69,6 +73,7 @@ class Embedding(SparseModule):
             unseen,
             max_norm,
             norm_type,
+            wire,
         )
         check_pooling("embedding", pooling, include_last_offset)
         super().__init__(embedding_dim)

@@ -7,11 +7,14 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from fleet import env
 from fleet.errors import CommunicationError, MovedError, UsageError
 from fleet.ps.calls import Call, Voice, results
+from fleet.ps.encoding import Encoder
+from fleet.ps.formats import number_of
 from fleet.ps.gradients import Gradients
 from fleet.ps.meters import measured
 from fleet.ps.outbox import own_outbox
@@ -75,6 +78,7 @@ class Client:
         self.passed: tuple[int, ...] = ()
         """Which workers had no batch left in the last step."""
         self._outbox = own_outbox(worker)
+        self.encoder = Encoder(job, worker)
         self._limited = [spec for spec in job.tables if spec.max_rows]
         self._num_rows = [0] * len(self._limited)
         self.has_refused_rows = False
@@ -204,12 +208,23 @@ class Client:
         )
 
     def pull(
-        self, lookups: Sequence[Lookup], *, version: int = 0, dense: bool = False, kept: bool = False
+        self,
+        lookups: Sequence[Lookup],
+        *,
+        version: int = 0,
+        dense: bool = False,
+        kept: bool = False,
+        is_exact: bool = False,
     ) -> PendingPull:
-        """Ask for the rows of some lookups, dense parameters, kept tensors; answered when `version` is reached."""
+        """Ask for the rows of some lookups, dense parameters, kept tensors; answered when `version` is reached.
+
+        `is_exact`: whatever format they travel in otherwise.
+        """
         # Only these may have to wait for other workers.
         timeout_s = step_timeout_s() if version or dense or kept else rpc_timeout_s()
         tables = [lookup.table for lookup in lookups]
+        formats = [] if is_exact else self._row_formats(tables)
+        dense_format = number_of(self.job.dense.value_format) if dense and not is_exact else 0
 
         def send(place: Place) -> Sent:
             keys = [place.keys(lookup.route) for lookup in lookups]
@@ -226,6 +241,8 @@ class Client:
                         kept=kept,
                         timeout_ms=int(timeout_s * 1000),
                         only_read=_only_read(lookups),
+                        formats=formats,  # type: ignore[arg-type]
+                        dense_format=dense_format,  # type: ignore[arg-type]
                     ),
                     [pieces[server].numpy() for pieces, _ in keys],
                     timeout_s + GRACE_S,
@@ -233,7 +250,8 @@ class Client:
                 )
                 for server in range(len(place.transports))
             ]
-            return Sent(place, calls, [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)])
+            rows = [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)]
+            return Sent(place, calls, rows, formats=formats, dense_format=dense_format)
 
         with measured("pull"):
             return PendingPull(Pending(self, send, dense=dense, kept=kept).results, lookups)
@@ -254,6 +272,10 @@ class Client:
         """
         self._sequence += 1
         sequence = self._sequence
+        gradients = self.encoder.encode(gradients, is_delta=is_delta)
+        pull_formats = self._row_formats([lookup.table for lookup in lookups])
+        row_formats = self._row_formats([part.table for part in gradients.tables] if want_rows else [])
+        dense_format = number_of(self.job.dense.value_format) if want_dense else 0
         timeout_s = step_timeout_s() if is_awaited else 0.0
         is_partial = bool(gradients.dense) and len(gradients.lrs) < len(self.job.dense.groups)
         limit_s = timeout_s + max(GRACE_S, rpc_timeout_s()) if is_awaited else rpc_timeout_s()
@@ -261,7 +283,7 @@ class Client:
         def send(place: Place) -> Sent:
             keys = [place.keys(lookup.route) for lookup in lookups]
             tables = [place.push(part) for part in gradients.tables]
-            dense = place.dense(gradients.dense, list(gradients.lrs))
+            dense, forms = place.encoded(gradients)
             messages = []
             for server in range(len(place.transports)):
                 header = ps_pb2.PushRequest.Header(
@@ -275,8 +297,10 @@ class Client:
                             lr=part.lr,
                             has_counts=part.counts is not None,
                             has_clicks=part.shows is not None,
+                            format=part.format,  # type: ignore[arg-type]
+                            row_format=number,  # type: ignore[arg-type]
                         )
-                        for part in gradients.tables
+                        for part, number in zip(gradients.tables, row_formats or repeat(0))  # noqa: B905
                     ],
                     dense_lrs=gradients.lrs.values() if gradients.dense else [],
                     dense_groups=gradients.lrs if is_partial else [],
@@ -289,6 +313,9 @@ class Client:
                     position=gradients.position if server == 0 else b"",
                     steps=gradients.steps,
                     is_pass=gradients.is_pass,
+                    dense=forms[server] if forms else [],
+                    pull_formats=pull_formats,  # type: ignore[arg-type]
+                    dense_format=dense_format,  # type: ignore[arg-type]
                 )
                 tensors: list[Tensor] = [tensor for parts, _ in tables for tensor in parts[server]]
                 if gradients.dense:
@@ -297,8 +324,9 @@ class Client:
                 messages.append((header, tensors))
             if self._outbox is not None and len(messages) > 1:
                 self._outbox.put(messages)
-            rows = [(order, part.grads.shape[1]) for part, (_, order) in zip(gradients.tables, tables, strict=True)]
-            rows = rows if want_rows else []
+            both = zip(gradients.tables, tables, strict=True) if want_rows else ()
+            rows = [(order, self.job.tables[part.table].width) for part, (_, order) in both]
+            formats = [*(row_formats or [0] * len(rows)), *(pull_formats or [0] * len(lookups))]
             rows += [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)]
 
             def call(servers: Sequence[int], participants: Sequence[int] = ()) -> list[Call]:
@@ -311,11 +339,17 @@ class Client:
 
             if is_awaited and self.absent_after_s:  # server 0 says with whose pushes the step is done
                 others = range(1, len(messages))
-                return Sent(place, call([0]), rows, lambda reply: call(others, reply.participants))
-            return Sent(place, call(range(len(messages))), rows)
+                rest = lambda reply: call(others, reply.participants)  # noqa: E731
+                return Sent(place, call([0]), rows, rest, formats, dense_format)
+            return Sent(place, call(range(len(messages))), rows, None, formats, dense_format)
 
         with measured("push"):
             return Pending(self, send, self._note if self._limited or is_awaited else None, dense=want_dense)
+
+    def _row_formats(self, tables: Sequence[int]) -> list[int]:
+        """How rows of some tables travel to this worker; empty if all are float32."""
+        found = [number_of(self.job.tables[table].row_format) for table in tables]
+        return found if any(found) else []
 
     def _note(self, answers: Answers) -> None:
         """Note what the answers to a push say of the job."""

@@ -25,7 +25,7 @@ from fleet.ps.keys import split
 from fleet.ps.spec import DenseSpec, JobSpec
 
 if TYPE_CHECKING:
-    from fleet.ps.gradients import TablePush
+    from fleet.ps.gradients import Gradients, TablePush
     from fleet.ps.keys import Route
     from fleet.ps.transport import Transport
     from fleet.ps.wire import Tensor, Tensors
@@ -118,6 +118,18 @@ class Place:
     def dense(self, buffers: Sequence[Sequence[Tensor]], groups: Sequence[int]) -> Sequence[Sequence[Tensor]]:
         """What goes to each server of dense buffers that are for the declared ones."""
         return buffers if self.is_declared or not buffers else self._there.buffers(buffers, groups)
+
+    def encoded(self, gradients: Gradients) -> tuple[Sequence[Sequence[Tensor]], Sequence[Sequence[Any]]]:
+        """The tensors of dense gradients for each server, and for each how they travel; empty: all are float32.
+
+        Other servers than the declared ones get the same values in float32: they have other blocks.
+        """
+        encoded, groups = gradients.encoded, list(gradients.lrs)
+        if encoded is None:
+            return self.dense(gradients.dense, groups), ()
+        if self.is_declared:
+            return encoded.tensors, encoded.forms
+        return self.dense(encoded.values(), groups), ()
 
     def kept(self, tensors: Sequence[Sequence[Tensor]]) -> Sequence[Sequence[Tensor]]:
         """What goes to each server of kept tensors that are for the declared ones."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.ps import presence
+from fleet.ps.formats import encoded_answer, encoded_rows
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.proto import ps_pb2
@@ -55,7 +56,7 @@ class Pushes:
         version = core.wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=wants_dense)
         rows = self._pulled(holdings, pulls)
         if header.dense:
-            rows += holdings.read_dense()
+            rows += encoded_answer(holdings.read_dense(), holdings.job.dense, header.dense_format)
         if header.kept:
             rows += holdings.kept
         return ps_pb2.PullReply.Header(version=version, data_port=core.data_port), rows
@@ -241,24 +242,27 @@ class Pushes:
         """What a push wants back: the rows that it changed, those of `pulls`, the dense parameters."""
         rows: list[Any] = []
         if header.want_rows:
-            rows += [holdings.pull(part.table, part.keys) for part in update.tables]
+            rows += [
+                encoded_rows(holdings.pull(part.table, part.keys), entry.row_format)
+                for part, entry in zip(update.tables, header.tables, strict=True)
+            ]
         if pulls:
             rows += self._pulled(holdings, pulls)
         if header.want_dense:
-            rows += holdings.read_dense()
+            rows += encoded_answer(holdings.read_dense(), holdings.job.dense, header.dense_format)
         return rows
 
     def _pulled(self, holdings: Holdings, pulls: Sequence[TablePull]) -> list[Any]:
         presence.reserve(sum(4 * len(part.keys) * holdings.job.tables[part.table].width for part in pulls))
         self._core.state.stats.count(pulls=1, pulled_rows=sum(len(part.keys) for part in pulls))
-        return [holdings.pull(*part) for part in pulls]
+        return [encoded_rows(holdings.pull(part.table, part.keys, part.only_read), part.format) for part in pulls]
 
 
 def _recorded(header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Part:
     """What a journal keeps of a push; `tensors` has nothing of the pull that rides on it."""
     kept = ps_pb2.PushRequest.Header()
     kept.CopyFrom(header)
-    for name in ("pull_tables", "pull_only_read", "want_dense", "want_rows", "timeout_ms"):
+    for name in ("pull_tables", "pull_only_read", "pull_formats", "want_dense", "want_rows", "timeout_ms"):
         kept.ClearField(name)
     return Part(kept.SerializeToString(), tensors)
 

@@ -128,7 +128,7 @@ def enter(
                 pushes_before_receive=configs.min_send_grad_num_before_recv,
             )
         )
-        policy.refresh()
+        policy.refresh(is_exact=not client.resumed_steps)  # as a former life had them
         worker = Worker(client, policy, flat, device, version if job.mode == Mode.SYNC else 0, kept)
         if isinstance(policy, Sync) and job.num_workers > 1:
             worker.passing = Passing(worker, policy)

@@ -6,6 +6,7 @@ from fleet.strategy.check import Switch
 from fleet.strategy.field import Setting, maybe_number, switch, text, whole
 from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import Record
+from fleet.strategy.wire import WireConfigs
 
 
 class ASyncConfigs(Group):
@@ -64,6 +65,9 @@ class ParameterServerFields(Record):
         Switch(),
     )
     a_sync_configs = GroupField(ASyncConfigs, "says how often and how workers and servers exchange.")
+    wire_configs = GroupField(
+        WireConfigs, "lets floats between workers and servers travel in fewer bytes (docs/wire.md)."
+    )
     dense = text(
         "server",
         "says who updates the dense parameters: the servers, or the workers by all-reduce while only "

@@ -116,10 +116,10 @@ class PushPolicy(ABC):
         """Let go of what the policy holds, whatever happened before; what was not sent is lost."""
         self._pending.clear()
 
-    def refresh(self) -> None:
-        """Read the dense parameters from the servers."""
+    def refresh(self, *, is_exact: bool = True) -> None:
+        """Read the dense parameters from the servers: in full, or in the format that they have after a step."""
         if self._flat is not None:
-            version, dense = self._client.pull((), dense=True).finish(self._setup.device, False)
+            version, dense = self._client.pull((), dense=True, is_exact=is_exact).finish(self._setup.device, False)
             self.take_over(dense, version)
 
     def take_over(self, dense: Sequence[Tensors], version: int) -> None:

@@ -152,8 +152,16 @@ class Geo(PushPolicy):
         pushes = [self._difference(table, part) for table, part in found.items()]
         dense = self._dense_difference()
         lrs = dict.fromkeys(range(self.num_groups), 1.0) if dense else {}
-        answers = self._client.push(
+        # Merged with what the servers read of it: the rest stays in this worker's copies.
+        sent = self._client.encoder.encode(
             Gradients(self._steps, pushes, dense, lrs, steps=self._last.steps, position=self._last.position),
+            is_delta=True,
+        )
+        if sent.encoded is not None:
+            self._note_sent(sent.encoded.values())
+        pushes = sent.tables
+        answers = self._client.push(
+            sent,
             want_rows=True,
             want_dense=bool(dense),
             is_delta=True,
@@ -175,9 +183,9 @@ class Geo(PushPolicy):
     def _merge_rows(self, push: TablePush, parts: Sequence[Tensor]) -> None:
         """Own += servers - (base + sent); base = servers."""
         own, base = self._own[push.table], self._base[push.table]
-        width = push.grads.shape[1]
+        width = self._client.job.tables[push.table].width
         rows = np.concatenate([np.frombuffer(part, np.float32).reshape(-1, width) for part in parts])
-        own.assign(push.keys, own.pull(push.keys) + (rows - (base.pull(push.keys) + push.grads.numpy())))
+        own.assign(push.keys, own.pull(push.keys) + (rows - (base.pull(push.keys) + push.values(width))))
         base.assign(push.keys, rows)
 
     def _dense_difference(self) -> list[list[Tensor]]:
@@ -192,6 +200,18 @@ class Geo(PushPolicy):
             [b"".join(self._flat.pieces(server, group)) for group in range(self.num_groups)]
             for server in range(self._client.job.num_servers)
         ]
+
+    def _note_sent(self, values: Sequence[Sequence[Tensor]]) -> None:
+        """Let the gradient buffer carry what is sent of the difference."""
+        assert self._flat is not None
+        for server, groups in enumerate(values):
+            for group, buffer in enumerate(groups):
+                source, begin = np.frombuffer(buffer, np.float32), 0
+                for piece in self._flat.pieces(server, group):
+                    target = np.frombuffer(piece, np.float32)
+                    target[:] = source[begin : begin + len(target)]
+                    begin += len(target)
+        self._flat.from_host()
 
     def _merge_dense(self, answers: Sequence[Tensors], version: int) -> None:
         assert self._flat is not None

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleet import env
 from fleet.errors import CommunicationError, MovedError, UsageError
@@ -39,6 +39,7 @@ GRACE_S = 10.0
 LEAVE_S = 5.0
 
 _log = logging.getLogger(__name__)
+Header = TypeVar("Header", ps_pb2.PullRequest.Header, ps_pb2.PushRequest.Header)
 
 
 class Client:
@@ -228,28 +229,20 @@ class Client:
 
         def send(place: Place) -> Sent:
             keys = [place.keys(lookup.route) for lookup in lookups]
-            calls = [
-                self._call(
-                    place,
-                    server,
-                    "Pull",
-                    ps_pb2.PullRequest.Header(
-                        caller=self.caller_at(place, server),
-                        version=version,
-                        tables=tables,
-                        dense=dense,
-                        kept=kept,
-                        timeout_ms=int(timeout_s * 1000),
-                        only_read=_only_read(lookups),
-                        formats=formats,  # type: ignore[arg-type]
-                        dense_format=dense_format,  # type: ignore[arg-type]
-                    ),
-                    [pieces[server].numpy() for pieces, _ in keys],
-                    timeout_s + GRACE_S,
-                    waits_for_others=bool(version or dense),
-                )
-                for server in range(len(place.transports))
-            ]
+            common = ps_pb2.PullRequest.Header(
+                caller=self.caller_at(place, 0),
+                version=version,
+                tables=tables,
+                dense=dense,
+                kept=kept,
+                timeout_ms=int(timeout_s * 1000),
+                only_read=_only_read(lookups),
+                formats=formats,  # type: ignore[arg-type]
+                dense_format=dense_format,  # type: ignore[arg-type]
+            )
+            messages = [(header, [pieces[n] for pieces, _ in keys]) for n, header in enumerate(_to_each(common, place))]
+            waits_for_others = bool(version or dense)
+            calls = self._calls(place, "Pull", messages, timeout_s + GRACE_S, waits_for_others=waits_for_others)
             rows = [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)]
             return Sent(place, calls, rows, formats=formats, dense_format=dense_format)
 
@@ -284,44 +277,45 @@ class Client:
             keys = [place.keys(lookup.route) for lookup in lookups]
             tables = [place.push(part) for part in gradients.tables]
             dense, forms = place.encoded(gradients)
-            messages = []
-            for server in range(len(place.transports)):
-                header = ps_pb2.PushRequest.Header(
-                    caller=self.caller_at(place, server),
-                    sequence=sequence,
-                    step=gradients.step,
-                    pulled_version=gradients.pulled_version,
-                    tables=[
-                        ps_pb2.PushRequest.Table(
-                            table=part.table,
-                            lr=part.lr,
-                            has_counts=part.counts is not None,
-                            has_clicks=part.shows is not None,
-                            format=part.format,  # type: ignore[arg-type]
-                            row_format=number,  # type: ignore[arg-type]
-                        )
-                        for part, number in zip(gradients.tables, row_formats or repeat(0))  # noqa: B905
-                    ],
-                    dense_lrs=gradients.lrs.values() if gradients.dense else [],
-                    dense_groups=gradients.lrs if is_partial else [],
-                    want_dense=want_dense,
-                    want_rows=want_rows,
-                    is_delta=is_delta,
-                    pull_tables=[lookup.table for lookup in lookups],
-                    timeout_ms=int(timeout_s * 1000),
-                    pull_only_read=_only_read(lookups),
-                    position=gradients.position if server == 0 else b"",
-                    steps=gradients.steps,
-                    is_pass=gradients.is_pass,
-                    dense=forms[server] if forms else [],
-                    pull_formats=pull_formats,  # type: ignore[arg-type]
-                    dense_format=dense_format,  # type: ignore[arg-type]
-                )
+            common = ps_pb2.PushRequest.Header(
+                caller=self.caller_at(place, 0),
+                sequence=sequence,
+                step=gradients.step,
+                pulled_version=gradients.pulled_version,
+                tables=[
+                    ps_pb2.PushRequest.Table(
+                        table=part.table,
+                        lr=part.lr,
+                        has_counts=part.counts is not None,
+                        has_clicks=part.shows is not None,
+                        format=part.format,  # type: ignore[arg-type]
+                        row_format=number,  # type: ignore[arg-type]
+                    )
+                    for part, number in zip(gradients.tables, row_formats or repeat(0))  # noqa: B905
+                ],
+                dense_lrs=gradients.lrs.values() if gradients.dense else [],
+                dense_groups=gradients.lrs if is_partial else [],
+                want_dense=want_dense,
+                want_rows=want_rows,
+                is_delta=is_delta,
+                pull_tables=[lookup.table for lookup in lookups],
+                timeout_ms=int(timeout_s * 1000),
+                pull_only_read=_only_read(lookups),
+                steps=gradients.steps,
+                is_pass=gradients.is_pass,
+                pull_formats=pull_formats,  # type: ignore[arg-type]
+                dense_format=dense_format,  # type: ignore[arg-type]
+            )
+            messages: list[tuple[Any, Tensors]] = []
+            for server, header in enumerate(_to_each(common, place)):
+                if forms:
+                    header.dense.extend(forms[server])
                 tensors: list[Tensor] = [tensor for parts, _ in tables for tensor in parts[server]]
                 if gradients.dense:
                     tensors += dense[server]
-                tensors += [pieces[server].numpy() for pieces, _ in keys]
+                tensors += [pieces[server] for pieces, _ in keys]
                 messages.append((header, tensors))
+            messages[0][0].position = gradients.position
             if self._outbox is not None and len(messages) > 1:
                 self._outbox.put(messages)
             both = zip(gradients.tables, tables, strict=True) if want_rows else ()
@@ -330,12 +324,10 @@ class Client:
             rows += [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)]
 
             def call(servers: Sequence[int], participants: Sequence[int] = ()) -> list[Call]:
-                for server in servers:
-                    messages[server][0].participants[:] = participants
-                return [
-                    self._call(place, server, "Push", *messages[server], limit_s, waits_for_others=is_awaited)
-                    for server in servers
-                ]
+                if participants:
+                    for server in servers:
+                        messages[server][0].participants[:] = participants
+                return self._calls(place, "Push", messages, limit_s, servers, waits_for_others=is_awaited)
 
             if is_awaited and self.absent_after_s:  # server 0 says with whose pushes the step is done
                 others = range(1, len(messages))
@@ -454,24 +446,39 @@ class Client:
         for transport in (*self.place.transports, *self._former):
             transport.close()
 
-    def _call(
+    def _calls(
         self,
         place: Place,
-        server: int,
         method: str,
-        header: Message,
-        tensors: Tensors,
+        messages: Sequence[tuple[Any, Tensors]],
         timeout_s: float,
+        servers: Sequence[int] | None = None,
         *,
         waits_for_others: bool,
-    ) -> Call:
-        voice = self._voice(place, server, method, waits_for_others=waits_for_others)
-        transport = place.transports[server]
-        return Call(transport, method, header, tensors, timeout_s, rpc_timeout_s(), voice, place.moved)
+    ) -> list[Call]:
+        """One call to each of some servers, or to all; `messages` has one for each of all."""
+        patience_s, moved, calls = rpc_timeout_s(), place.moved, []
+        for server in range(len(messages)) if servers is None else servers:
+            header, tensors = messages[server]
+            transport = place.transports[server]
+            voice = voice_of(transport, header.caller, method, waits_for_others=waits_for_others)
+            calls.append(Call(transport, method, header, tensors, timeout_s, patience_s, voice, moved))
+        return calls
 
     def _voice(self, place: Place, server: int, method: str, *, waits_for_others: bool = False) -> Voice:
         caller = self.caller_at(place, server)
         return voice_of(place.transports[server], caller, method, waits_for_others=waits_for_others)
+
+
+def _to_each(common: Header, place: Place) -> list[Header]:
+    """A header that all servers get alike, for each of them."""
+    made = []
+    for instance in place.instances:
+        header = type(common)()
+        header.CopyFrom(common)
+        header.caller.instance = instance
+        made.append(header)
+    return made
 
 
 def _only_read(lookups: Sequence[Lookup]) -> list[bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,11 +33,11 @@ class TablePush:
     format: int = 0
     """Of `grads`: as it is in proto/ps.proto; they are encoded rows unless it is 0, float32."""
 
-    def part(self, server: int) -> list[Tensor]:
-        """The tensors for one server, as views."""
-        begin, end = self.ends[server], self.ends[server + 1]
+    def parts(self) -> list[list[Tensor]]:
+        """The tensors for each server, as views."""
         tensors = [self.keys, self.grads, self.counts, self.shows, self.clicks]
-        return [tensor[begin:end].numpy() for tensor in tensors if tensor is not None]
+        arrays = [tensor.numpy() for tensor in tensors if tensor is not None]
+        return [[array[begin:end] for array in arrays] for begin, end in pairwise(self.ends)]
 
     def values(self, width: int) -> NDArray[np.float32]:
         """What the servers read: the gradients after rounding, where there is some."""

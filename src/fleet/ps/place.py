@@ -98,17 +98,17 @@ class Place:
         """Whether the servers are those that the worker began with."""
         return self.job is self.declared
 
-    def keys(self, route: Route) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+    def keys(self, route: Route) -> tuple[list[NDArray[np.int64]], torch.Tensor | None]:
         """The keys for each server, and, where they were grouped for other servers, the order they are in now."""
         if len(route.offsets) == len(self.transports) + 1:
-            return route.pieces(), None
+            return _cut(route.grouped, route.offsets), None
         parts = split(route.grouped, len(self.transports))
-        return parts.pieces(), parts.order
+        return _cut(parts.grouped, parts.offsets), parts.order
 
     def push(self, push: TablePush) -> tuple[list[list[Tensor]], torch.Tensor | None]:
         """The tensors of a push for each server, and the order they are in where it was grouped for others."""
         if len(push.ends) == len(self.transports) + 1:
-            return [push.part(server) for server in range(len(self.transports))], None
+            return push.parts(), None
         parts = split(push.keys, len(self.transports))
         given = (push.keys, push.grads, push.counts, push.shows, push.clicks)
         tensors = [torch.from_numpy(tensor.numpy()[parts.order.numpy()]) for tensor in given if tensor is not None]
@@ -189,6 +189,12 @@ def following(
     num_servers = len(later.endpoints)
     job = place.declared if num_servers == place.declared.num_servers else plan(num_servers)
     return Place(list(connect(later.endpoints)), job, place.declared, later.number, [0] * num_servers)
+
+
+def _cut(keys: torch.Tensor, offsets: torch.Tensor) -> list[NDArray[np.int64]]:
+    """The keys of each server; views, for there may be a thousand servers."""
+    array = keys.numpy()
+    return [array[begin:end] for begin, end in pairwise(offsets.tolist())]
 
 
 def _rows(parts: Sequence[Tensor], order: torch.Tensor | None, width: int) -> Any:

@@ -104,27 +104,31 @@ void Table::push_group(Shard& shard, const Block& block, std::size_t begin, std:
   if (shard.index.size() != 0) {
     for (std::size_t i = begin; i < end; ++i) shard.index.prefetch(block.places[i]);
   }
-  for (std::size_t i = begin; i < end; ++i) {
-    const std::size_t at = block.order[i];
-    const auto* from = reinterpret_cast<const std::byte*>(grads + at * format_.width);
-    for (std::size_t b = 0; b < grad_bytes; b += 64) __builtin_prefetch(from + b);
-    const std::uint32_t row = shard.index.find(keys[at], block.places[i]);
-    rows[i - begin] = row;
-    if (row == Index::kNone) continue;
-    const std::byte* data = shard.rows.row(row);
-    for (std::size_t b = 0; b < format_.row_bytes(); b += 64) __builtin_prefetch(data + b, 1);
-    __builtin_prefetch(&shard.rows.mark(row), 1);
-  }
-  for (std::size_t i = begin; i < end; ++i) {
-    const std::size_t at = block.order[i];
+  // What a key needs is asked for some keys before it is used.
+  constexpr std::size_t kAhead = 24;
+  for (std::size_t i = begin; i < end + kAhead; ++i) {
+    if (i < end) {
+      const std::size_t at = block.order[i];
+      const auto* from = reinterpret_cast<const std::byte*>(grads + at * format_.width);
+      for (std::size_t b = 0; b < grad_bytes; b += 64) __builtin_prefetch(from + b);
+      const std::uint32_t row = shard.index.find(keys[at], block.places[i]);
+      rows[i - begin] = row;
+      if (row != Index::kNone) {
+        const std::byte* data = shard.rows.row(row);
+        for (std::size_t b = 0; b < format_.row_bytes(); b += 64) __builtin_prefetch(data + b, 1);
+        __builtin_prefetch(&shard.rows.mark(row), 1);
+      }
+    }
+    if (i < begin + kAhead) continue;
+    const std::size_t at = block.order[i - kAhead];
     const float* from = grads + at * format_.width;
     if (push.skip_nonfinite && !all_finite(from, format_.width)) {
       ++result.skipped;
       continue;
     }
-    std::uint32_t row = rows[i - begin];
+    std::uint32_t row = rows[i - kAhead - begin];
     if (row == Index::kNone) {
-      row = enter(shard, keys[at], block.places[i], push, offset + at, result);
+      row = enter(shard, keys[at], block.places[i - kAhead], push, offset + at, result);
       if (row == Index::kNone) continue;
     } else {
       note(shard.rows, row, push, offset + at);

@@ -14,6 +14,7 @@ ones.
 from __future__ import annotations
 
 import json
+import shlex
 import statistics
 import subprocess
 import sys
@@ -175,7 +176,8 @@ def main(rounds: int, rates: tuple[str, ...], samples: int, only: tuple[str, ...
     if path is not None:
         link = {"burst": BURST, "latency": LATENCY, "qdisc": "tbf at both ends of a veth pair"}
         wanted = {name: dict(WIRES[name]) for name in wires}
-        write_results(path, [*cases, *epochs], link=link, wires=wanted, model=MODEL, failures=failures)
+        command = shlex.join(["python", *sys.argv])  # names of formats have spaces
+        write_results(path, [*cases, *epochs], command=command, link=link, wires=wanted, model=MODEL, failures=failures)
     if failures:
         raise click.ClickException(f"failed: {', '.join(failures)}")
 

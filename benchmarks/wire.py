@@ -1,18 +1,20 @@
 """Floats in fewer bytes (strategy.wire_configs): what a step sends, how fast it is on a slow cable, what it learns.
 
-    python benchmarks/wire.py --json benchmarks/results/wire.json      (root: it makes network namespaces)
+    python benchmarks/wire.py --samples 0 --json benchmarks/results/wire.json      (root: it makes network namespaces)
+    python benchmarks/wire.py --rounds 0 --json benchmarks/results/wire_auc.json
 
 Two servers on one machine, two workers on another: network namespaces on this one, joined by a cable that is slowed at
 both ends (tc tbf), so that everything crosses it. Each worker trains CTR-DNN (26 rows of 10, 430,000 dense parameters)
 on batches of 1,000, without TLS. Bytes are counted by the interface, with headers and acknowledgements.
 
 Then one epoch of made-up clicks with 2 servers and 2 workers on this machine for each format, and the AUC on unseen
-ones. `--samples 0` leaves that out, `--rounds 0` the cable.
+ones.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import statistics
 import subprocess
 import sys
@@ -97,8 +99,8 @@ def bytes_of(runs: Sequence[Workers]) -> dict[str, float]:
     }
 
 
-def learn(wire: str, mode: str, samples: int) -> dict[str, Any]:
-    """Train one epoch; what train.py says of it."""
+def learn(wire: str, samples: int) -> dict[str, Any]:
+    """Train one epoch in sync mode, which is the same every time; what train.py says of it."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         job: Command = [
@@ -111,13 +113,13 @@ def learn(wire: str, mode: str, samples: int) -> dict[str, Any]:
             "--log_dir",
             folder / "log",
         ]
-        command: Command = [*job, SCRIPT, *MODEL, "--mode", mode, "--data", f"synthetic:{samples}", "--out", folder]
+        command: Command = [*job, SCRIPT, *MODEL, "--mode", "sync", "--data", f"synthetic:{samples}", "--out", folder]
         if WIRES[wire]:
             command += ["--wire", ",".join(f"{field}={value}" for field, value in WIRES[wire].items())]
         words = [str(word) for word in command]
         subprocess.run(words, cwd=folder, env=ENVIRON, check=True, timeout=LIMIT_S, stdout=sys.stderr)
         found: dict[str, Any] = json.loads((folder / "result.json").read_text())
-        return {"case": f"one epoch, {mode}, {wire}", "wire": dict(WIRES[wire]), **found}
+        return {"case": f"one epoch, {wire}", "wire": dict(WIRES[wire]), **found}
 
 
 def show(cases: Sequence[Mapping[str, Any]], epochs: Sequence[Mapping[str, Any]]) -> None:
@@ -169,12 +171,13 @@ def main(rounds: int, rates: tuple[str, ...], samples: int, only: tuple[str, ...
             exact = found[f"{rate}, {mode}, {EXACT}"]
             names = [name for name in found if name.startswith(f"{rate}, {mode}, ") and name not in failed]
             cases += [case_of(name, found[name], exact) for name in names]
-    epochs = [learn(wire, mode, samples) for mode in MODES for wire in wires] if samples else []
+    epochs = [learn(wire, samples) for wire in wires] if samples else []
     show(cases, epochs)
     if path is not None:
         link = {"burst": BURST, "latency": LATENCY, "qdisc": "tbf at both ends of a veth pair"}
         wanted = {name: dict(WIRES[name]) for name in wires}
-        write_results(path, [*cases, *epochs], link=link, wires=wanted, model=MODEL, failures=failures)
+        command = shlex.join(["python", *sys.argv])  # names of formats have spaces
+        write_results(path, [*cases, *epochs], command=command, link=link, wires=wanted, model=MODEL, failures=failures)
     if failures:
         raise click.ClickException(f"failed: {', '.join(failures)}")
 

@@ -3,6 +3,7 @@
 namespace fleet {
 
 void Table::pull(const std::int64_t* keys, std::size_t n, float* out, Missing missing) const {
+  if (tier_ != nullptr) return pull_cold(keys, n, out, missing);
   for_each_group(keys, n,
                  [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
                    const Shard& shard = *shards_[s];

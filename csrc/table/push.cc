@@ -86,6 +86,7 @@ void Table::check_sums(const Push& push) const {
 }
 
 void Table::check(const Push& push) const {
+  refuse_if_full();
   check_numbers(push);
   if (push.skip_nonfinite) return;
   // Not even if all keys were equal: with this many sums, rounding makes them at most 8 times as large.
@@ -102,6 +103,10 @@ Pushed Table::push(const Push& given) {
   const Push& push = summed.push;
   check_sums(push);
   Pushed result;
+  if (tier_ != nullptr) {
+    push_cold(push, result);
+    return result;
+  }
   for_each_group(push.keys, push.n,
                  [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
                    if ((push.skip_shards >> s) & 1u) return;

@@ -91,7 +91,7 @@ void Table::dump_cold(Rows& out, const Shard& shard, std::size_t begin) const {
 }
 
 std::vector<ShardFiles> Table::link_files(std::size_t first_shard, std::size_t last_shard,
-                                          const std::string& folder) const {
+                                          const std::string& folder, const std::string& prefix) const {
   std::vector<ShardFiles> all;
   for (std::size_t s = first_shard; s < last_shard && tier_ != nullptr; ++s) {
     const Shard& shard = *shards_[s];
@@ -101,7 +101,7 @@ std::vector<ShardFiles> Table::link_files(std::size_t first_shard, std::size_t l
     files.num_keys = shard.cold->num_cold + shard.cold->num_both;
     for (const auto& run : shard.cold->runs) {
       run->sync();
-      files.names.push_back(name_of(run->file().path()));
+      files.names.push_back(prefix + name_of(run->file().path()));
       disk::link_or_copy(run->file().path(), folder + "/" + files.names.back());
     }
     all.push_back(std::move(files));
@@ -135,6 +135,40 @@ void Table::attach(const ShardFiles& files, const std::string& folder) {
   cold.set_runs(std::move(runs));
   cold.num_cold = files.num_keys;
   ++cold.epoch;
+}
+
+std::size_t Table::restore_file(const std::string& path, std::uint32_t server, std::uint32_t num_servers) {
+  const disk::Shape shape(format_.row_bytes(), options_.entry.has_clicks());
+  const std::size_t value_bytes = format_.width * format_.value_size(), state_width = format_.state_width;
+  std::size_t taken = 0;
+  Rows some;
+  const auto put = [&] {
+    const auto& m = some.marks;
+    RowsView view{};
+    view.marks = {m.keys.data(), m.keys.size(), m.seen.data(), m.step.data(), m.shows.data(), m.clicks.data()};
+    view.values = some.values.data();
+    view.state = some.state.data();
+    taken += restore(view, server, num_servers);
+    some = Rows();
+  };
+  for (disk::RunReader reader(disk::Run::open(path, shape)); reader.record() != nullptr; reader.next()) {
+    const std::byte* record = reader.record();
+    const Mark mark = mark_of(record);
+    some.marks.keys.push_back(disk::key_of(record));
+    some.marks.seen.push_back(mark.seen);
+    some.marks.step.push_back(mark.step);
+    if (shape.has_clicks) {
+      some.marks.shows.push_back(clicks_of(record).shows);
+      some.marks.clicks.push_back(clicks_of(record).clicks);
+    }
+    const std::byte* row = record + shape.row_at;
+    some.values.insert(some.values.end(), row, row + value_bytes);
+    some.state.resize(some.state.size() + state_width);
+    std::memcpy(some.state.data() + some.state.size() - state_width, row + format_.state_at(), state_width * 4);
+    if (some.marks.keys.size() == Block::kSize) put();
+  }
+  put();
+  return taken;
 }
 
 std::size_t Table::restore_cold(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers) {

@@ -176,13 +176,20 @@ class Table {
   Rows dump(std::size_t first_shard, std::size_t last_shard) const;
   // The rows that differ from what the files have, and all keys that wait.
   Rows dump_changed(std::size_t first_shard, std::size_t last_shard) const;
-  // Gives the files of some shards names in a folder, too; with `dump_changed` of the same moment they are the shards.
-  std::vector<ShardFiles> link_files(std::size_t first_shard, std::size_t last_shard, const std::string& folder) const;
+  // Gives the files of some shards names in a folder, too, which begin with `prefix`; with `dump_changed` of the same
+  // moment they are the shards.
+  std::vector<ShardFiles> link_files(std::size_t first_shard, std::size_t last_shard, const std::string& folder,
+                                     const std::string& prefix) const;
   // Takes files for those of a shard that is empty.
   void attach(const ShardFiles& files, const std::string& folder);
+  // Restores the rows of such a file, into any table with rows of the same form; those of older files come first.
+  std::size_t restore_file(const std::string& path, std::uint32_t server, std::uint32_t num_servers);
   // Takes the keys that belong to `server`; replaces rows that exist. The number of rows taken. Quickest from several
   // threads, with rows of different shards.
   std::size_t restore(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers);
+
+  // disk::DiskError if rows that memory has no room for cannot be written: a push would be refused.
+  void refuse_if_full() const;
 
   std::size_t size() const;
   std::size_t num_waiting() const;
@@ -274,9 +281,6 @@ class Table {
   std::size_t restore_cold(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers);
   std::size_t restore_memory(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers);
   void clear_cold(Shard& shard) const;
-  // disk::DiskError if the disk is full and so is the memory.
-  void refuse_if_full() const;
-
   TableOptions options_;
   Format format_;
   std::uint64_t seed_;  // mixed with the table's name

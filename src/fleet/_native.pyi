@@ -271,8 +271,14 @@ class Table:
         seed: int = 0,
         max_norm: float | None = None,
         norm_type: float | None = 2.0,
+        memory_bytes: int = 0,
+        folder: str = "",
     ) -> None:
-        """Make an empty table; `norm_type` None stands for the largest magnitude."""
+        """Make an empty table; `norm_type` None stands for the largest magnitude.
+
+        With `memory_bytes` rows that do not fit into it lie in files of `folder`, which nobody else may use; OSError,
+        from any method, for what the disk refuses.
+        """
     @property
     def name(self) -> str: ...
     @property
@@ -294,6 +300,14 @@ class Table:
         """The largest step of any row or waiting key, 0 if there is none; looks at all of them."""
     @property
     def memory_bytes(self) -> int: ...
+    @property
+    def all_bytes(self) -> int:
+        """What all rows would take in memory, wherever they are."""
+    @property
+    def has_disk(self) -> bool:
+        """Whether rows may lie in files."""
+    def tier_counts(self) -> dict[str, int]:
+        """Return how much is where (hot_rows, cold_rows, files, disk_bytes, index_bytes) and what went by the disk."""
     def __len__(self) -> int: ...
     def pull(self, keys: _Keys, zeros: bool = False) -> npt.NDArray[np.float32]:
         """Return the rows of the keys, [n, width].
@@ -365,6 +379,23 @@ class Table:
 
     def import_(self, rows: Mapping[str, npt.NDArray[Any]], server: int, num_servers: int) -> int:
         """Take those of exported rows that `server` holds; rows that exist are replaced. Return how many."""
+
+    def export_changed(self, first_shard: int, last_shard: int) -> dict[str, npt.NDArray[Any]]:
+        """Return the rows that differ from what files have: as `export`, with on_disk, for `import_`."""
+
+    def link_files(
+        self, first_shard: int, last_shard: int, folder: str, prefix: str = ""
+    ) -> list[tuple[int, int, list[str]]]:
+        """Give the files of some shards names in `folder`, too: (shard, how many keys they have, names)."""
+
+    def import_file(self, path: str, server: int, num_servers: int) -> int:
+        """Take those rows of such a file that `server` holds; of several files the oldest comes first."""
+
+    def refuse_if_full(self) -> None:
+        """Raise OSError if rows that memory has no room for cannot be written: a push would."""
+
+    def attach(self, shard: int, num_keys: int, names: Sequence[str], folder: str) -> None:
+        """Take files of another table for those of a shard that is empty."""
 
     def clear(self) -> None:
         """Delete every row."""

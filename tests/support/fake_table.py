@@ -63,7 +63,7 @@ class FakeTable:
         return len(self.rows["keys"])
 
     @property
-    def memory_bytes(self) -> int:
+    def all_bytes(self) -> int:
         return sum(array.nbytes for array in self.rows.values())
 
     def export(self, first_shard: int, last_shard: int) -> Rows:

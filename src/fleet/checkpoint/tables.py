@@ -32,7 +32,7 @@ class ReadableTable(Protocol):
     @property
     def num_shards(self) -> int: ...
     @property
-    def memory_bytes(self) -> int: ...
+    def all_bytes(self) -> int: ...
     def export(self, first_shard: int, last_shard: int) -> Arrays: ...
 
 
@@ -79,7 +79,7 @@ def save_table(
 def shard_groups(table: ReadableTable, piece_bytes: int = PIECE_BYTES) -> list[tuple[int, int]]:
     """Ranges of shards that hold about `piece_bytes` each; keys are hashed, so shards are about equal."""
     num_shards = table.num_shards
-    size = max(1, min(num_shards, piece_bytes * num_shards // max(1, table.memory_bytes)))
+    size = max(1, min(num_shards, piece_bytes * num_shards // max(1, table.all_bytes)))
     return [(first, min(first + size, num_shards)) for first in range(0, num_shards, size)]
 
 

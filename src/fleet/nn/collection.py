@@ -43,6 +43,7 @@ class Slot:
     max_norm: float | None = None
     norm_type: float = 2.0
     include_last_offset: bool = False
+    memory: int | str = 0
 
     def __post_init__(self) -> None:
         check_pooling(f"slot {self.name!r}", self.pooling, self.include_last_offset)
@@ -64,6 +65,7 @@ class Slot:
             self.unseen,
             self.max_norm,
             self.norm_type,
+            self.memory,
         )
 
 

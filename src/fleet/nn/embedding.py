@@ -28,6 +28,9 @@ class Embedding(SparseModule):
     "initial", the value that it would begin with. `padding_idx`, `max_norm`, `norm_type` and `include_last_offset` are
     those of torch; `padding_idx` is an id like any other, so -1 means the id -1.
 
+    `memory` is what the table may take of each server's memory, such as "4GiB": rows that do not fit lie on its disk,
+    in the folder FLEET_TABLE_DIR (docs/large_tables.md). Without it all rows are in memory.
+
         embedding = fleet.nn.Embedding(16, table="ads", rule=fleet.rules.Adagrad(lr=0.05))
         rows = embedding(torch.tensor([[3, -7, 2**60]]))        # [1, 3, 16]
     """
@@ -50,6 +53,7 @@ class Embedding(SparseModule):
         max_norm: float | None = None,
         norm_type: float = 2.0,
         include_last_offset: bool = False,
+        memory: int | str = 0,
     ) -> None:
         if isinstance(table, int):
             raise UsageError(
@@ -69,6 +73,7 @@ class Embedding(SparseModule):
             unseen,
             max_norm,
             norm_type,
+            memory,
         )
         check_pooling("embedding", pooling, include_last_offset)
         super().__init__(embedding_dim)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fleet import _native
-from fleet.errors import UsageError
+from fleet.errors import CommunicationError, UsageError
 from fleet.ps.applicable import check_applicable, mean_of
 from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, dense_group
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import JobSpec, TableSpec
+from fleet.ps.table_dir import TableDir
 from fleet.ps.update import PushedUpdate, TableUpdate
 
 _log = logging.getLogger(__name__)
@@ -31,8 +33,11 @@ def none(_: int) -> int:
     return 0
 
 
-def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
-    """The native table of a spec; `rule`, if given, takes the place of the spec's and has no arguments."""
+def make_table(spec: TableSpec, rule: str | None = None, folder: Path | None = None) -> _native.Table:
+    """The native table of a spec; `rule`, if given, takes the place of the spec's and has no arguments.
+
+    Rows beyond the spec's memory lie in `folder`; without one all are in memory.
+    """
     try:
         return _native.Table(
             spec.name,
@@ -49,10 +54,14 @@ def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
             spec.seed,
             spec.max_norm,
             spec.norm_type,
+            0 if folder is None else spec.memory,
+            "" if folder is None else str(folder),
         )
     except ValueError as error:
         text = str(error)
         raise UsageError(text if text.startswith("table ") else f"table {spec.name!r}: {text}") from None
+    except OSError as error:
+        raise UsageError(f"table {spec.name!r}: {error.strerror}") from None
 
 
 class Holdings:
@@ -62,7 +71,11 @@ class Holdings:
         rule = "sum" if job.mode == "geo" else None  # servers of geo add differences; rules run in the workers
         self.job = job
         self.server = server
-        self.tables = tuple(make_table(spec, rule) for spec in job.tables)
+        self._table_dir = TableDir(server) if any(spec.memory for spec in job.tables) else None
+        self.tables = tuple(
+            make_table(spec, rule, self._table_dir.of(index) if self._table_dir and spec.memory else None)
+            for index, spec in enumerate(job.tables)
+        )
         self.groups: tuple[DenseGroup, ...] = tuple(
             dense_group(rule or group.name, {} if rule else dict(group.args), job.dense.size(server, index), device)
             for index, group in enumerate(job.dense.groups)
@@ -89,7 +102,12 @@ class Holdings:
 
     def pull(self, table: int, keys: NDArray[np.int64], only_read: bool = False) -> NDArray[np.float32]:
         """Rows of some keys; keys that have none are what the table says about those that are `only_read`."""
-        return self.tables[table].pull(keys, zeros=only_read and self.job.tables[table].unseen == "zeros")
+        try:
+            return self.tables[table].pull(keys, zeros=only_read and self.job.tables[table].unseen == "zeros")
+        except OSError as error:  # of a table with rows on a disk
+            raise CommunicationError(
+                f"server {self.server} cannot read rows of table {self.job.tables[table].name!r}: {error.strerror}"
+            ) from None
 
     def limited_rows(self) -> list[int]:
         """How many rows are here of each table that has a ceiling for all servers together."""
@@ -132,6 +150,8 @@ class Holdings:
             deleted = sum(one.shrink(**condition, skip_shards=skip(index)) for index, one in chosen)
         except ValueError as error:
             raise UsageError(str(error)) from None
+        except OSError as error:
+            raise CommunicationError(f"server {self.server} cannot shrink a table: {error.strerror}") from None
         return deleted, sum(len(one) for _, one in chosen)
 
     def check(self, updates: Sequence[PushedUpdate]) -> None:

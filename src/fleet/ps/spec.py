@@ -36,6 +36,7 @@ UNSEEN = ("zeros", "initial")
 A_RULE = "fleet.rules, for example fleet.rules.Adagrad(lr=0.1)"
 AN_INITIALIZER = "fleet.initializers, for example fleet.initializers.Normal(std=0.01)"
 AN_ENTRY = "fleet.entries, for example fleet.entries.CountFilterEntry(5)"
+LEAST_MEMORY = 1 << 20  # of a table with rows on a disk: enough for its 64 shards
 MAX_PROCESSES = 65536  # of one role: what placement of keys allows (csrc/keys/hash.h)
 
 
@@ -123,6 +124,7 @@ class TableSpec(JsonForm):
     unseen: str = "zeros"  # what a key without a row is where rows are only read: zeros, or its initial value
     max_norm: float | None = None  # rows whose norm is larger are scaled down to it, first values too
     norm_type: float | None = 2.0  # of max_norm: the p of the norm; None: the largest magnitude
+    memory: int = 0  # bytes of one server; rows beyond it lie on its disk; 0: all are in memory
 
     def __post_init__(self) -> None:
         name = _name("table", self.name)
@@ -142,6 +144,7 @@ class TableSpec(JsonForm):
             max_rows=checked(owner, "max_rows", self.max_rows, Whole(least=0)),
             max_norm=None if self.max_norm is None else checked(owner, "max_norm", self.max_norm, Number(above=0)),
             norm_type=None if self.norm_type is None else checked(owner, "norm_type", self.norm_type, Number(above=0)),
+            memory=_memory(owner, self.memory, self.max_bytes),
         )
 
 
@@ -265,6 +268,12 @@ class JobSpec(JsonForm):
             ),
         )
         _once("table", (table.name for table in self.tables))
+        for table in self.tables:
+            if table.memory and self.mode == "geo":
+                raise UsageError(
+                    f"table {table.name!r}: memory is not supported in geo mode, where workers hold copies of the rows; "
+                    "leave it out or choose another mode"
+                )
         _once("tensor", (*(name for name, _ in self.dense.shapes), *(tensor.name for tensor in self.kept)))
         places = [(f"a block of parameter {block.parameter!r}", block.server) for block in self.dense.blocks]
         places += [(f"tensor {tensor.name!r}", tensor.server) for tensor in self.kept]
@@ -302,6 +311,17 @@ def _bounds(owner: str, value: object) -> tuple[float, float]:
     if len(pair) != 2 or not pair[0] < pair[1]:
         raise UsageError(f"{owner}: bounds must be (low, high) with low < high, got {shown(value)}")
     return pair[0], pair[1]
+
+
+def _memory(owner: str, value: object, max_bytes: int) -> int:
+    memory = checked(owner, "memory", value, Whole(least=0))
+    if memory and memory < LEAST_MEMORY:
+        raise UsageError(f"{owner}: memory must be 0 or at least {LEAST_MEMORY} bytes, got {memory}")
+    if memory and max_bytes:
+        raise UsageError(
+            f"{owner}: max_bytes deletes rows that memory keeps on a disk; give one of them, got {max_bytes} and {memory}"
+        )
+    return memory
 
 
 def _check_unseen(owner: str, unseen: object, entry: object) -> None:

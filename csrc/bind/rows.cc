@@ -102,30 +102,21 @@ nb::dict dump(const Table& table, nb::handle first_shard, nb::handle last_shard)
   return to_dict(table, std::move(rows));
 }
 
-nb::dict dump_changed(const Table& table, nb::handle first_shard, nb::handle last_shard) {
+nb::tuple seal(const Table& table, nb::handle first_shard, nb::handle last_shard, const std::string& folder,
+               const std::string& prefix) {
   const Shards shards(first_shard, last_shard);
+  std::vector<ShardFiles> all;
   Rows rows;
   {
     nb::gil_scoped_release release;
-    rows = table.dump_changed(shards.first, shards.last);
+    rows = table.seal(shards.first, shards.last, folder, prefix, all);
   }
+  nb::list files;
+  for (const ShardFiles& one : all) files.append(nb::make_tuple(one.shard, one.num_keys, one.names));
   nb::object on_disk = items_to_numpy(std::move(rows.on_disk));
   nb::dict out = to_dict(table, std::move(rows));
   out["on_disk"] = on_disk;
-  return out;
-}
-
-nb::list link_files(const Table& table, nb::handle first_shard, nb::handle last_shard, const std::string& folder,
-                    const std::string& prefix) {
-  const Shards shards(first_shard, last_shard);
-  std::vector<ShardFiles> all;
-  {
-    nb::gil_scoped_release release;
-    all = table.link_files(shards.first, shards.last, folder, prefix);
-  }
-  nb::list out;
-  for (const ShardFiles& files : all) out.append(nb::make_tuple(files.shard, files.num_keys, files.names));
-  return out;
+  return nb::make_tuple(files, out);
 }
 
 void attach(Table& table, nb::handle shard, nb::handle num_keys, const std::vector<std::string>& names,

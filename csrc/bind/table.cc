@@ -5,6 +5,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include <limits>
 #include <optional>
@@ -227,8 +228,7 @@ void add_table(nb::module_& m) {
            nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0, nb::arg("skip_shards").none() = 0)
       .def("export", &dump, nb::arg("first_shard").none(), nb::arg("last_shard").none())
       .def("import_", &restore, nb::arg("rows").none(), nb::arg("server").none(), nb::arg("num_servers").none())
-      .def("export_changed", &dump_changed, nb::arg("first_shard").none(), nb::arg("last_shard").none())
-      .def("link_files", &link_files, nb::arg("first_shard").none(), nb::arg("last_shard").none(), nb::arg("folder"),
+      .def("seal", &seal, nb::arg("first_shard").none(), nb::arg("last_shard").none(), nb::arg("folder"),
            nb::arg("prefix") = "")
       .def("import_file", &restore_file, nb::arg("path"), nb::arg("server").none(), nb::arg("num_servers").none())
       .def("refuse_if_full", &Table::refuse_if_full, nb::call_guard<nb::gil_scoped_release>())

@@ -74,13 +74,17 @@ Tier::Tier(const TableOptions& options, const disk::Shape& shape, std::function<
   thread_ = std::thread([this] { work(); });
 }
 
-Tier::~Tier() {
+void Tier::stop() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+}
+
+Tier::~Tier() {
+  stop();
   try {
     remove_files(folder);
   } catch (const disk::DiskError&) {  // somebody has removed the folder

@@ -62,8 +62,11 @@ class Tier {
 
   // Makes the folder, and removes what a former process has left there. `merge` is called in a thread of its own.
   Tier(const TableOptions& options, const disk::Shape& shape, std::function<void(std::size_t)> merge);
-  // Stops merging and removes the files.
+  // Removes the files.
   ~Tier();
+
+  // Gives up what is being merged. To be called before anything that `merge` uses goes.
+  void stop();
 
   // What a shard may have in memory, given what it takes for other things.
   std::size_t hot_bytes(std::size_t taken) const;

@@ -90,23 +90,29 @@ void Table::dump_cold(Rows& out, const Shard& shard, std::size_t begin) const {
   if (at != end) throw disk::DiskError("table '" + options_.name + "': its files have fewer rows than it counted", 0);
 }
 
-std::vector<ShardFiles> Table::link_files(std::size_t first_shard, std::size_t last_shard,
-                                          const std::string& folder, const std::string& prefix) const {
-  std::vector<ShardFiles> all;
+Rows Table::seal(std::size_t first_shard, std::size_t last_shard, const std::string& folder, const std::string& prefix,
+                 std::vector<ShardFiles>& files) const {
+  Rows out;
   for (std::size_t s = first_shard; s < last_shard && tier_ != nullptr; ++s) {
-    const Shard& shard = *shards_[s];
-    const std::lock_guard<std::mutex> lock(shard.mutex);  // what is named now has its name until it is linked
-    ShardFiles files;
-    files.shard = s;
-    files.num_keys = shard.cold->num_cold + shard.cold->num_both;
-    for (const auto& run : shard.cold->runs) {
-      run->sync();
-      files.names.push_back(prefix + name_of(run->file().path()));
-      disk::link_or_copy(run->file().path(), folder + "/" + files.names.back());
-    }
-    all.push_back(std::move(files));
+    const std::lock_guard<std::mutex> lock(shards_[s]->mutex);
+    files.push_back(link_files(s, folder, prefix));
+    dump_changed(out, *shards_[s]);
   }
-  return all;
+  return out;
+}
+
+// Under the shard's lock: what is named now has its name until it is linked.
+ShardFiles Table::link_files(std::size_t s, const std::string& folder, const std::string& prefix) const {
+  const ColdShard& cold = *shards_[s]->cold;
+  ShardFiles files;
+  files.shard = s;
+  files.num_keys = cold.num_cold + cold.num_both;
+  for (const auto& run : cold.runs) {
+    run->sync();
+    files.names.push_back(prefix + name_of(run->file().path()));
+    disk::link_or_copy(run->file().path(), folder + "/" + files.names.back());
+  }
+  return files;
 }
 
 void Table::attach(const ShardFiles& files, const std::string& folder) {
@@ -215,10 +221,9 @@ std::size_t Table::restore_cold(const RowsView& rows, std::uint32_t server, std:
   return taken;
 }
 
-Rows Table::dump_changed(std::size_t first_shard, std::size_t last_shard) const {
+void Table::dump_changed(Rows& out, const Shard& shard) const {
   const bool has_clicks = options_.entry.has_clicks();
   const std::size_t value_bytes = format_.width * format_.value_size(), state_width = format_.state_width;
-  Rows out;
   const auto put_mark = [&](Marks& marks, std::int64_t key, const Slab& slab, std::uint32_t row) {
     marks.keys.push_back(key);
     marks.seen.push_back(slab.mark(row).seen);
@@ -227,29 +232,24 @@ Rows Table::dump_changed(std::size_t first_shard, std::size_t last_shard) const 
     marks.shows.push_back(slab.clicks(row).shows);
     marks.clicks.push_back(slab.clicks(row).clicks);
   };
-  for (std::size_t s = first_shard; s < last_shard && tier_ != nullptr; ++s) {
-    const Shard& shard = *shards_[s];
-    const std::lock_guard<std::mutex> lock(shard.mutex);
-    std::vector<std::pair<std::int64_t, std::uint32_t>> changed;
-    shard.index.for_each([&](std::int64_t key, std::uint32_t row) {
-      if ((shard.cold->flag(row) & ColdShard::kChanged) != 0) changed.emplace_back(key, row);
-    });
-    const std::size_t begin = out.marks.keys.size(), n = begin + changed.size();
-    out.values.resize(n * value_bytes);
-    out.state.resize(n * state_width);
-    for (std::size_t i = 0; i < changed.size(); ++i) {
-      if (i + 8 < changed.size()) __builtin_prefetch(shard.rows.row(changed[i + 8].second));
-      const auto [key, row] = changed[i];
-      put_mark(out.marks, key, shard.rows, row);
-      out.on_disk.push_back((shard.cold->flag(row) & ColdShard::kOnDisk) != 0 ? 1 : 0);
-      const std::byte* data = shard.rows.row(row);
-      std::memcpy(out.values.data() + (begin + i) * value_bytes, data, value_bytes);
-      std::copy_n(format_.state(data), state_width, out.state.data() + (begin + i) * state_width);
-    }
-    shard.waiting.for_each(
-        [&](std::int64_t key, std::uint32_t row) { put_mark(out.waiting, key, shard.waiting_marks, row); });
+  std::vector<std::pair<std::int64_t, std::uint32_t>> changed;
+  shard.index.for_each([&](std::int64_t key, std::uint32_t row) {
+    if ((shard.cold->flag(row) & ColdShard::kChanged) != 0) changed.emplace_back(key, row);
+  });
+  const std::size_t begin = out.marks.keys.size(), n = begin + changed.size();
+  out.values.resize(n * value_bytes);
+  out.state.resize(n * state_width);
+  for (std::size_t i = 0; i < changed.size(); ++i) {
+    if (i + 8 < changed.size()) __builtin_prefetch(shard.rows.row(changed[i + 8].second));
+    const auto [key, row] = changed[i];
+    put_mark(out.marks, key, shard.rows, row);
+    out.on_disk.push_back((shard.cold->flag(row) & ColdShard::kOnDisk) != 0 ? 1 : 0);
+    const std::byte* data = shard.rows.row(row);
+    std::memcpy(out.values.data() + (begin + i) * value_bytes, data, value_bytes);
+    std::copy_n(format_.state(data), state_width, out.state.data() + (begin + i) * state_width);
   }
-  return out;
+  shard.waiting.for_each(
+      [&](std::int64_t key, std::uint32_t row) { put_mark(out.waiting, key, shard.waiting_marks, row); });
 }
 
 }  // namespace fleet

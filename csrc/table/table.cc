@@ -60,7 +60,9 @@ Table::Table(TableOptions options)
                                  [this](std::size_t s) { merge(s, *shards_[s]); });
 }
 
-Table::~Table() { tier_.reset(); }  // its thread uses the shards
+Table::~Table() {
+  if (tier_ != nullptr) tier_->stop();  // its thread uses all that is here
+}
 
 std::size_t Table::size() const {
   std::size_t total = 0;

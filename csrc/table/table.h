@@ -174,12 +174,10 @@ class Table {
 
   // A copy of the rows of some shards; each shard is locked while it is copied.
   Rows dump(std::size_t first_shard, std::size_t last_shard) const;
-  // The rows that differ from what the files have, and all keys that wait.
-  Rows dump_changed(std::size_t first_shard, std::size_t last_shard) const;
-  // Gives the files of some shards names in a folder, too, which begin with `prefix`; with `dump_changed` of the same
-  // moment they are the shards.
-  std::vector<ShardFiles> link_files(std::size_t first_shard, std::size_t last_shard, const std::string& folder,
-                                     const std::string& prefix) const;
+  // The same of tables with rows on a disk, without reading them: gives the files of some shards names in a folder, too,
+  // which begin with `prefix`, and copies the rows that differ from what the files have, and all keys that wait.
+  Rows seal(std::size_t first_shard, std::size_t last_shard, const std::string& folder, const std::string& prefix,
+            std::vector<ShardFiles>& files) const;
   // Takes files for those of a shard that is empty.
   void attach(const ShardFiles& files, const std::string& folder);
   // Restores the rows of such a file, into any table with rows of the same form; those of older files come first.
@@ -277,6 +275,8 @@ class Table {
   void spill(std::size_t s, Shard& shard) const;
   void merge(std::size_t s, Shard& shard) const;
   void shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std::size_t& deleted) const;
+  ShardFiles link_files(std::size_t s, const std::string& folder, const std::string& prefix) const;
+  void dump_changed(Rows& out, const Shard& shard) const;
   void dump_cold(Rows& out, const Shard& shard, std::size_t begin) const;
   std::size_t restore_cold(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers);
   std::size_t restore_memory(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers);

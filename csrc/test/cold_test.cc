@@ -14,7 +14,7 @@ namespace {
 
 using fleet::Dtype;
 
-constexpr std::size_t kTiny = 64 * 12000;  // a hundred rows of a shard or so
+constexpr std::size_t kTiny = 64 * 5000;  // some dozen rows of a shard
 
 struct Pair {
   explicit Pair(const Setup& setup) : plain(make_table(setup)) {
@@ -115,8 +115,9 @@ TEST(cold_rows_are_restored) {
     const std::string folder = linked.folder.path + "/links";
     CHECK(::mkdir(folder.c_str(), 0700) == 0);
     for (std::size_t s = 0; s < 64; s += 8) {
-      for (const fleet::ShardFiles& files : pair.cold->link_files(s, s + 8, folder, "a.")) linked.cold->attach(files, folder);
-      const fleet::Rows changed = pair.cold->dump_changed(s, s + 8);
+      std::vector<fleet::ShardFiles> all;
+      const fleet::Rows changed = pair.cold->seal(s, s + 8, folder, "a.", all);
+      for (const fleet::ShardFiles& files : all) linked.cold->attach(files, folder);
       fleet::RowsView view = view_of(changed);
       view.on_disk = changed.on_disk.data();
       linked.cold->restore(view, 0, 1);
@@ -127,9 +128,11 @@ TEST(cold_rows_are_restored) {
     for (std::size_t s = 0; s < 64; ++s) {
       const std::string again = linked.folder.path + "/again-" + std::to_string(s);
       CHECK(::mkdir(again.c_str(), 0700) == 0);
-      auto names = pair.cold->link_files(s, s + 1, again, "")[0].names;
+      std::vector<fleet::ShardFiles> all;
+      const fleet::Rows changed = pair.cold->seal(s, s + 1, again, "", all);
+      const auto& names = all[0].names;
       for (auto name = names.rbegin(); name != names.rend(); ++name) other.plain->restore_file(again + "/" + *name, 0, 1);
-      other.plain->restore(view_of(pair.cold->dump_changed(s, s + 1)), 0, 1);
+      other.plain->restore(view_of(changed), 0, 1);
     }
     CHECK(holding_of(*other.plain) == holding_of(*pair.plain));
     linked.plain.swap(pair.plain);

@@ -380,13 +380,14 @@ class Table:
     def import_(self, rows: Mapping[str, npt.NDArray[Any]], server: int, num_servers: int) -> int:
         """Take those of exported rows that `server` holds; rows that exist are replaced. Return how many."""
 
-    def export_changed(self, first_shard: int, last_shard: int) -> dict[str, npt.NDArray[Any]]:
-        """Return the rows that differ from what files have: as `export`, with on_disk, for `import_`."""
-
-    def link_files(
+    def seal(
         self, first_shard: int, last_shard: int, folder: str, prefix: str = ""
-    ) -> list[tuple[int, int, list[str]]]:
-        """Give the files of some shards names in `folder`, too: (shard, how many keys they have, names)."""
+    ) -> tuple[list[tuple[int, int, list[str]]], dict[str, npt.NDArray[Any]]]:
+        """Give the files of some shards names in `folder`, too, and return what they are, and what they lack.
+
+        Of each shard: its number, how many keys its files have, their names, the newest first. What they lack is as
+        `export` has it, with on_disk; `attach` and `import_` make a table of both.
+        """
 
     def import_file(self, path: str, server: int, num_servers: int) -> int:
         """Take those rows of such a file that `server` holds; of several files the oldest comes first."""

@@ -173,8 +173,8 @@ class Durability:
         table = self._core.state.held.tables[index]
         if not table.has_disk:
             return rows_part(index, shards, table.export(*shards))
-        files = table.link_files(*shards, str(writer.runs()), f"{index}-")
-        return rows_part(index, shards, table.export_changed(*shards), files)
+        files, rows = table.seal(*shards, str(writer.runs()), f"{index}-")
+        return rows_part(index, shards, rows, files)
 
 
 def _open(folder: Path, policy: Policy, last_lsn: int, owner_text: bytes) -> Journal:

@@ -18,6 +18,7 @@ from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, dense_group
 from fleet.ps.proto import ps_pb2
+from fleet.ps.sealed import SealedTable
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.table_dir import TableDir
 from fleet.ps.update import PushedUpdate, TableUpdate
@@ -132,6 +133,12 @@ class Holdings:
                 group.restore(values, state)
             self.kept = kept
             self.is_started = True
+
+    def sealed(self, table: int) -> SealedTable:
+        """A table with rows on a disk as it is now; training may go on."""
+        assert self._table_dir is not None
+        spec, folder = self.job.tables[table], self._table_dir.more()
+        return SealedTable(self.tables[table], folder, lambda scratch: make_table(spec, None, scratch))
 
     def shrink(self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none) -> tuple[int, int]:
         """Delete rows as asked, of one table or of all; how many, and how many stay. `now` is the last step."""

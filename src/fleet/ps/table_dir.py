@@ -39,6 +39,12 @@ class TableDir:
             raise UsageError(f"a server cannot keep rows in {base}: {error.strerror or error}") from None
         self.close = weakref.finalize(self, _remove, self.path, lock)
 
+    def more(self) -> Path:
+        """Another folder, which is there."""
+        folder = self.path / f"more-{next(_numbers)}"
+        folder.mkdir()
+        return folder
+
     def of(self, table: int) -> Path:
         """The folder of one table."""
         return self.path / f"table-{table}"

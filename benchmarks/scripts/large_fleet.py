@@ -116,6 +116,12 @@ class Job:
         took_s = time.monotonic() - begin
         self.tell("fill", rows=rows, wall_s=took_s, rows_per_s=rows / took_s)
 
+    def load(self, folder: str) -> None:
+        """Begin with a checkpoint."""
+        begin = time.monotonic()
+        rows = fleet.load_model(folder)
+        self.tell("load at the start", rows=rows, wall_s=time.monotonic() - begin)
+
     def step(self, batch: Any, table: str) -> None:
         ids, dense, label = batch
         F.cross_entropy(self.model(ids, dense, table), label).backward()
@@ -133,7 +139,8 @@ class Job:
 
     def train(self, exponent: float) -> None:
         """Turns of both tables; the first ones warm the memory and are told apart."""
-        data, rates = Zipf(self.args.rows, exponent, 1), {"large": [], "plain": []}
+        data = Zipf(self.args.rows, exponent, 1)
+        rates: dict[str, list[float]] = {"large": [], "plain": []}
         for number in range(self.args.warmup + self.args.turns):
             batches = [data.batch() for _ in range(STEPS)]
             before = self.stats()["tables"]["large"]["disk"]
@@ -193,6 +200,7 @@ def main() -> None:
     parser.add_argument("--warmup", type=int, default=5, help="turns of 20 steps before those that count")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--checkpoint", help="a folder for the checkpoint; without it none is made")
+    parser.add_argument("--loaded", help="a checkpoint to begin with, instead of filling the table")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
     strategy = fleet.DistributedStrategy()
@@ -202,7 +210,10 @@ def main() -> None:
         fleet.run_server()
         return
     job = Job(args)
-    job.fill()
+    if args.loaded:
+        job.load(args.loaded)
+    else:
+        job.fill()
     for exponent in args.exponent or [1.05]:
         job.train(exponent)
     job.kill()

@@ -7,6 +7,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -138,8 +139,8 @@ void check(const Table& table, nb::handle keys, nb::handle grads, nb::handle ste
   table.check(given.push);
 }
 
-std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below, nb::handle decay,
-                   nb::handle skip_shards) {
+ShrinkRule shrink_rule(const Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below,
+                       nb::handle decay, nb::handle skip_shards) {
   ShrinkRule rule;
   rule.now = as_step(now, "now");
   rule.unseen_steps = as_step(unseen_steps, "unseen_steps");
@@ -152,8 +153,29 @@ std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::ha
     value_error("table '" + table.options().name + "' counts no shows and clicks, so its rows have no score; " +
                 "declare it with ShowClickEntry, or shrink by unseen steps");
   }
+  return rule;
+}
+
+std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below, nb::handle decay,
+                   nb::handle skip_shards) {
+  const ShrinkRule rule = shrink_rule(table, now, unseen_steps, score_below, decay, skip_shards);
   nb::gil_scoped_release release;
   return table.shrink(rule);
+}
+
+nb::object shrink_keys(Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below, nb::handle decay,
+                       nb::handle skip_shards) {
+  ShrinkRule rule = shrink_rule(table, now, unseen_steps, score_below, decay, skip_shards);
+  fleet::Array<std::int64_t> out;
+  {
+    nb::gil_scoped_release release;
+    std::vector<std::int64_t> keys;
+    rule.keys = &keys;
+    table.shrink(rule);
+    out = fleet::Array<std::int64_t>(keys.size());
+    std::copy(keys.begin(), keys.end(), out.data());
+  }
+  return to_numpy(std::move(out));
 }
 
 nb::dict tier_counts(const Table& table) {
@@ -225,6 +247,8 @@ void add_table(nb::module_& m) {
       .def("find", &find, nb::arg("keys").none())
       .def("assign", &assign, nb::arg("keys").none(), nb::arg("values").none())
       .def("shrink", &shrink, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
+           nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0, nb::arg("skip_shards").none() = 0)
+      .def("shrink_keys", &shrink_keys, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
            nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0, nb::arg("skip_shards").none() = 0)
       .def("export", &dump, nb::arg("first_shard").none(), nb::arg("last_shard").none())
       .def("import_", &restore, nb::arg("rows").none(), nb::arg("server").none(), nb::arg("num_servers").none())

@@ -44,6 +44,7 @@ void Table::shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std
     const bool is_gone = is_done(rule, mark_of(record), has_clicks ? &clicks : nullptr);
     if (has_clicks) std::memcpy(record + 16, &clicks, sizeof(clicks));
     gone += is_gone ? 1 : 0;
+    if (is_gone && rule.keys != nullptr) rule.keys->push_back(key);
     return !is_gone;
   });
   for (const auto& run : cold.runs) ::unlink(run->file().path().c_str());

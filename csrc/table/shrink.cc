@@ -55,6 +55,7 @@ std::size_t Table::shrink(const ShrinkRule& rule) {
     });
     for (const auto& [key, row] : gone) {
       if (shard.cold != nullptr) shard.cold->drop_flag(row);
+      if (rule.keys != nullptr) rule.keys->push_back(key);
       remove(shard, key, row);
     }
     deleted += gone.size();

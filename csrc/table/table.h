@@ -75,6 +75,7 @@ struct ShrinkRule {
   double score_below = 0;
   double decay = 0;               // multiplies shows and clicks first; 0: leaves them
   std::uint64_t skip_shards = 0;  // bit s: shard s stays as it is
+  std::vector<std::int64_t>* keys = nullptr;  // gets the keys of rows that were deleted
 };
 
 // A vector whose new elements are not set to zero: they are about to be written.

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ import fleet
 from fleet import checkpoint
 from fleet.errors import CheckpointError, CommunicationError, UsageError
 from fleet.ps import applicable, durability
+from fleet.ps.ages import Ages
 from fleet.ps.budget import needed_bytes
 from fleet.ps.entries import CountFilterEntry
 from fleet.ps.journal.files import runs_path, snapshots_in
@@ -37,10 +39,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "tables"
 
 
+def ids_of(step: int) -> torch.Tensor:
+    return torch.randint(0, NUM_IDS, (1500, 3), generator=torch.Generator().manual_seed(step))
+
+
 def train(one: Trainer, *steps: int) -> None:
     """Steps that together touch more rows than memory holds."""
     for step in range(*steps):
-        ids = torch.randint(0, NUM_IDS, (1500, 3), generator=torch.Generator().manual_seed(step))
+        ids = ids_of(step)
         one.optimizer.zero_grad()
         nn.functional.mse_loss(one.model(ids), (ids.sum(1) % 2).float()).backward()
         one.optimizer.step()
@@ -61,7 +67,8 @@ def test_rows_are_the_same_to_the_last_bit(folder: Path) -> None:
             one.fleet.shrink(unseen_steps=5)
             train(one, 8, 12)
             if memory:
-                assert tier(one)["cold_rows"] > 0 and tier(one)["spilled_rows"] > 0
+                assert tier(one)["cold_rows"] > 0
+                assert tier(one)["spilled_rows"] > 0
                 assert any(folder.glob("server-0-*/table-0/*.run"))
             state = everything(services[0])
             found.append((state["tables"], state["dense"]))
@@ -105,7 +112,8 @@ def test_checkpoints_link_and_load_anywhere(tmp_path: Path) -> None:
         manifest = checkpoint.read_manifest(where)
         runs = manifest.runs("ads")
         assert manifest.rows("ads") == len(expected) == len(services[0].state.held.tables[0])
-        assert runs and all((where / run.file.name).stat().st_nlink == 2 for run in runs)
+        assert runs
+        assert all((where / run.file.name).stat().st_nlink == 2 for run in runs)
         train(one, 8, 12)
         assert rows_of(services) != expected
         assert one.fleet.load_model(saved) == len(expected)
@@ -187,3 +195,44 @@ def test_a_push_that_finds_no_room_may_come_again() -> None:
     with pytest.raises(CommunicationError, match="takes no push") as told:
         applicable._check_room(Full())  # type: ignore[arg-type]
     assert told.value.retryable
+
+
+def test_rows_grow_old_by_the_clock_and_are_listed(tmp_path: Path) -> None:
+    now = [1e9]
+    with served(1) as (endpoints, services), joined(endpoints, model=first_model(0, memory=MEMORY)) as one:
+        services[0].state.ages.wall_s = lambda: now[0]
+        assert one.fleet.shrink(unseen_s=1) == 0  # nothing is known of the past
+        for step in range(6):
+            train(one, step, step + 1)
+            now[0] += 3600
+        before = set(rows_of(services))
+        old = before - {int(id) for step in (3, 4, 5) for id in ids_of(step).flatten()}
+        assert one.fleet.shrink(unseen_s=100 * 3600) == 0
+        assert one.fleet.shrink(unseen_s=3 * 3600, keys_to=tmp_path / "gone") == len(old) > 1000
+        assert before - set(rows_of(services)) == old
+        listed = np.load(tmp_path / "gone" / "ads.server-000.npy")
+        assert listed.tolist() == sorted(old)
+        assert one.fleet.shrink(unseen_s=3 * 3600, keys_to=tmp_path / "gone") == 0
+        assert len(np.load(tmp_path / "gone" / "ads.server-000.npy")) == len(old)
+        with pytest.raises(UsageError, match="unseen_steps and unseen_s are two ages; give one"):
+            one.fleet.shrink(unseen_steps=1, unseen_s=1)
+        with pytest.raises(UsageError, match="server 0 cannot list keys in '/proc/none'"):
+            one.fleet.shrink(unseen_s=1, keys_to="/proc/none")
+        assert services[0].state.to_json()["ages"][0] == (1e9, 0)
+
+
+def test_ages_are_thinned_out() -> None:
+    ages, now = Ages(), [0.0]
+    ages.wall_s = lambda: now[0]
+    for step in range(20_000):
+        now[0] = 10.0 * step
+        ages.note(step)
+        ages.note(step)
+    assert len(ages.to_json()) <= 4096
+    again = Ages()
+    again.wall_s = ages.wall_s
+    again.restore(ages.to_json())
+    for seconds in (0, 50, 5_000, 150_000):
+        found = again.unseen_steps(seconds, 20_000)
+        assert seconds / 10 <= found <= seconds / 10 + 20
+    assert again.unseen_steps(300_000, 20_000) == 0

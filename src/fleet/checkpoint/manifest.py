@@ -67,7 +67,7 @@ class Manifest(
 
     def rows(self, table: str) -> int:
         """Rows of a table, over all servers."""
-        return sum(piece.rows for piece in (*self.tables[table], *self.runs(table)))
+        return sum(piece.rows for piece in self.tables[table]) + sum(run.rows for run in self.runs(table))
 
     def check(self, where: str) -> None:
         refuse_doubles((f"piece {file.name}" for file in self.files), where)

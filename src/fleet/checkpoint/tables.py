@@ -133,14 +133,15 @@ class TableLoad:
                 f"table {name!r} in {folder} has rows in sealed files, which load with the state of their rule; declare "
                 f"it with the rule {pieces[0].form.rule}"
             )
-        for piece in (*self._pieces, *self._runs):
-            with reading(folder / piece.file.name) as descriptor:
-                check_size(folder / piece.file.name, descriptor, piece.file)
+        self._files = [*(piece.file for piece in self._pieces), *(run.file for run in self._runs)]
+        for file in self._files:
+            with reading(folder / file.name) as descriptor:
+                check_size(folder / file.name, descriptor, file)
 
     def check(self) -> None:
         """Read every piece and compare its sum, in little memory; CheckpointError for one that is damaged."""
-        for piece in (*self._pieces, *self._runs):
-            check_file(self._folder / piece.file.name, piece.file)
+        for file in self._files:
+            check_file(self._folder / file.name, file)
 
     def load(self) -> int:
         """Replace what the table holds; how many rows it has now.

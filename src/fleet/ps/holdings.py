@@ -17,6 +17,7 @@ from fleet.ps.applicable import check_applicable, mean_of
 from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, dense_group
+from fleet.ps.listing import Listing
 from fleet.ps.proto import ps_pb2
 from fleet.ps.sealed import SealedTable
 from fleet.ps.spec import JobSpec, TableSpec
@@ -140,7 +141,9 @@ class Holdings:
         spec, folder = self.job.tables[table], self._table_dir.more()
         return SealedTable(self.tables[table], folder, lambda scratch: make_table(spec, None, scratch))
 
-    def shrink(self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none) -> tuple[int, int]:
+    def shrink(
+        self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none, listing: Listing | None = None
+    ) -> tuple[int, int]:
         """Delete rows as asked, of one table or of all; how many, and how many stay. `now` is the last step."""
         names = [spec.name for spec in self.job.tables]
         if asked.table and asked.table not in names:
@@ -154,7 +157,12 @@ class Holdings:
             "decay": asked.decay,
         }
         try:
-            deleted = sum(one.shrink(**condition, skip_shards=skip(index)) for index, one in chosen)
+            deleted = 0
+            for index, one in chosen:
+                if listing is None:
+                    deleted += one.shrink(**condition, skip_shards=skip(index))
+                else:
+                    deleted += listing.write(one.name, one.shrink_keys(**condition, skip_shards=skip(index)))
         except ValueError as error:
             raise UsageError(str(error)) from None
         except OSError as error:

@@ -1,7 +1,7 @@
 """A table larger than memory in a real job: filled, trained on Zipf ids, killed, saved, loaded; figures as JSON lines.
 
-    fleetrun --server_num 1 --worker_num 1 --durable DIR benchmarks/scripts/large_fleet.py --rows 10000000 --memory 64M \
-        --out FILE
+    fleetrun --server_num 1 --worker_num 1 --durable DIR benchmarks/scripts/large_fleet.py --rows 10000000 \
+        --memory 64M --out FILE
 
 The job has two tables of the same kind: `large`, which may take --memory, and `plain`, which is all in memory. Steps of
 the one and of the other take turns, with the same ids; only what Zipf draws is in `plain`, which makes it the faster.
@@ -149,8 +149,11 @@ class Job:
             after = self.stats()["tables"]["large"]["disk"]
             if number % 10 == 0:
                 reads = (after["reads"] - before["reads"]) / STEPS
-                print(f"zipf {exponent} turn {number}: {rates['large'][-1]:.0f} of {rates['plain'][-1]:.0f} samples/s, "
-                      f"{reads:.0f} reads a step", flush=True)
+                print(
+                    f"zipf {exponent} turn {number}: {rates['large'][-1]:.0f} of {rates['plain'][-1]:.0f} samples/s, "
+                    f"{reads:.0f} reads a step",
+                    flush=True,
+                )
         medians = {table: float(np.median(found[self.args.warmup :])) for table, found in rates.items()}
         self.tell(
             "train",

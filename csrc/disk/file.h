@@ -1,4 +1,5 @@
-// Files that are read and written past the system's cache: what a table may take of memory is what it says, and no more.
+// Files that are read and written past the system's cache: what a table may take of memory is what it says, and no
+// more.
 //
 // Where a file system has no such files, ordinary ones are used. Offsets, sizes and buffers are multiples of kPage.
 #pragma once

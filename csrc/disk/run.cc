@@ -21,7 +21,7 @@ constexpr std::size_t kReadAtOnce = std::size_t{512} << 10;
 
 std::shared_ptr<Run> Run::open(const std::string& path, const Shape& shape) {
   File file = File::open(path);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.descriptor(), &status) != 0) throw failure("cannot be read", path, errno);
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   if (bytes < kPage) damaged(path, "it ends too early");
@@ -88,8 +88,7 @@ const std::byte* Run::find(const std::byte* block, std::int64_t key) const {
 }
 
 RunReader::RunReader(std::shared_ptr<const Run> run)
-    : run_(std::move(run)),
-      num_buffered_(std::max<std::size_t>(1, kReadAtOnce / run_->shape().block_bytes)) {
+    : run_(std::move(run)), num_buffered_(std::max<std::size_t>(1, kReadAtOnce / run_->shape().block_bytes)) {
   num_buffered_ = std::min(num_buffered_, std::max<std::size_t>(1, run_->num_blocks()));
   buffer_ = make_buffer(num_buffered_ * run_->shape().block_bytes);
   read_on();

@@ -37,8 +37,8 @@ class Scan {
 // All records of some runs.
 std::size_t total_size(const Runs& runs);
 
-// Writes the newest records of some runs into one; keep(record) may change one, or say that it goes. Null if none stays.
-// The caller may throw from `keep` to give up.
+// Writes the newest records of some runs into one; keep(record) may change one, or say that it goes. Null if none
+// stays. The caller may throw from `keep` to give up.
 template <class Keep>
 std::shared_ptr<const Run> merge(const Runs& runs, std::string path, std::uint32_t level, Keep&& keep) {
   const Shape shape = runs.front()->shape();

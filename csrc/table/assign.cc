@@ -43,12 +43,12 @@ void Table::assign(const std::int64_t* keys, std::size_t n, const float* values)
     }
   };
   if (tier_ != nullptr) {
-    return for_each_brought(keys, n, 0,
-                            [&](std::size_t, Shard& shard, const Block& block, std::size_t begin, std::size_t end,
-                                std::size_t offset) {
-                              set(shard, block, begin, end, offset);
-                              note_changed(shard, block, begin, end, keys + offset);
-                            });
+    return for_each_brought(
+        keys, n, 0,
+        [&](std::size_t, Shard& shard, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
+          set(shard, block, begin, end, offset);
+          note_changed(shard, block, begin, end, keys + offset);
+        });
   }
   for_each_group(keys, n,
                  [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {

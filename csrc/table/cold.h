@@ -1,10 +1,10 @@
 // Rows that lie on a disk because memory has no room for them.
 //
-// Each shard has its rows in memory, as every table has, and beside them runs: sealed files, ordered by hash, the newest
-// first (disk/run.h). A row in memory counts; else the newest run that has the key. Before a request is worked off, the
-// rows that it needs are read, many at a time and without a lock, and put into memory. When a shard has too many there,
-// those that were seen least and longest ago leave: rows that changed are written as a new run, the others forgotten.
-// A thread merges runs when there are many of one kind, or when much in them is out of date.
+// Each shard has its rows in memory, as every table has, and beside them runs: sealed files, ordered by hash, the
+// newest first (disk/run.h). A row in memory counts; else the newest run that has the key. Before a request is worked
+// off, the rows that it needs are read, many at a time and without a lock, and put into memory. When a shard has too
+// many there, those that were seen least and longest ago leave: rows that changed are written as a new run, the others
+// forgotten. A thread merges runs when there are many of one kind, or when much in them is out of date.
 //
 // So values do not depend on where a row is: a table with files gives the same bits as one without.
 #pragma once

@@ -63,34 +63,33 @@ void Table::bring(const std::int64_t* keys, std::size_t n, std::uint64_t skip_sh
   std::vector<Wanted> wanted, left;
   std::vector<disk::Runs> runs(kShards);  // as they were: merged ones stay readable while somebody has them
   std::vector<std::size_t> missing;
-  for_each_group(
-      keys, n, [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t) {
-        if ((skip_shards >> s) & 1u) return;
-        Shard& shard = *shards_[s];
-        missing.clear();
-        {
-          const std::lock_guard<std::mutex> lock(shard.mutex);
-          epochs[s] = shard.cold->epoch;
-          if (shard.cold->runs.empty()) return;
-          if (shard.index.size() != 0) {
-            for (std::size_t i = begin; i < end; ++i) shard.index.prefetch(block.places[i]);
-          }
-          for (std::size_t i = begin; i < end; ++i) {
-            const std::int64_t key = keys[block.order[i]];
-            if (shard.index.find(key, block.places[i]) == Index::kNone) missing.push_back(i);
-          }
-          if (missing.empty()) return;
-          runs[s] = shard.cold->runs;
-        }
-        for (const auto& run : runs[s]) {
-          for (const std::size_t i : missing) run->prefetch(mix64(keys[block.order[i]]));
-        }
-        for (const std::size_t i : missing) {
-          const std::int64_t key = keys[block.order[i]];
-          Wanted one{key, mix64(key), nullptr, 0, block.places[i], static_cast<std::uint16_t>(s), 0};
-          if (look_further(one, runs[s])) wanted.push_back(one);
-        }
-      });
+  for_each_group(keys, n, [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t) {
+    if ((skip_shards >> s) & 1u) return;
+    Shard& shard = *shards_[s];
+    missing.clear();
+    {
+      const std::lock_guard<std::mutex> lock(shard.mutex);
+      epochs[s] = shard.cold->epoch;
+      if (shard.cold->runs.empty()) return;
+      if (shard.index.size() != 0) {
+        for (std::size_t i = begin; i < end; ++i) shard.index.prefetch(block.places[i]);
+      }
+      for (std::size_t i = begin; i < end; ++i) {
+        const std::int64_t key = keys[block.order[i]];
+        if (shard.index.find(key, block.places[i]) == Index::kNone) missing.push_back(i);
+      }
+      if (missing.empty()) return;
+      runs[s] = shard.cold->runs;
+    }
+    for (const auto& run : runs[s]) {
+      for (const std::size_t i : missing) run->prefetch(mix64(keys[block.order[i]]));
+    }
+    for (const std::size_t i : missing) {
+      const std::int64_t key = keys[block.order[i]];
+      Wanted one{key, mix64(key), nullptr, 0, block.places[i], static_cast<std::uint16_t>(s), 0};
+      if (look_further(one, runs[s])) wanted.push_back(one);
+    }
+  });
   const std::size_t block_bytes = tier_->shape.block_bytes;
   const disk::Buffer buffer =
       wanted.empty() ? nullptr : disk::make_buffer(std::min(wanted.size(), kBlocksAtOnce) * block_bytes);

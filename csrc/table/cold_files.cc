@@ -30,8 +30,7 @@ void Table::shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std
   ColdShard& cold = *shard.cold;
   const bool has_clicks = options_.entry.has_clicks();
   const bool has_old = std::any_of(cold.runs.begin(), cold.runs.end(), [&](const auto& run) {
-    return rule.unseen_steps != 0 && rule.now > run->oldest_step() &&
-           rule.now - run->oldest_step() > rule.unseen_steps;
+    return rule.unseen_steps != 0 && rule.now > run->oldest_step() && rule.now - run->oldest_step() > rule.unseen_steps;
   });
   const bool is_scored = has_clicks && (rule.use_score || rule.decay != 0);
   if (cold.runs.empty() || !(has_old || is_scored)) return;

@@ -29,9 +29,8 @@ void write_record(const disk::Shape& shape, const Slab& rows, const Candidate& o
 void Table::spill(std::size_t s, Shard& shard) const {
   ColdShard& cold = *shard.cold;
   const std::size_t each = shard.rows.bytes_each() + Index::kBytesEach + 1;
-  const std::size_t taken =
-      cold.index_bytes + Index::count_bytes(shard.waiting.size()) +
-      shard.waiting_marks.num_used() * shard.waiting_marks.bytes_each();
+  const std::size_t taken = cold.index_bytes + Index::count_bytes(shard.waiting.size()) +
+                            shard.waiting_marks.num_used() * shard.waiting_marks.bytes_each();
   const std::size_t most = std::max<std::size_t>(1, tier_->hot_bytes(taken) / each);
   const std::size_t size = shard.index.size();
   const bool may_write = !tier_->is_failing();
@@ -52,14 +51,12 @@ void Table::spill(std::size_t s, Shard& shard) const {
     one.worth = static_cast<float>(mark.step - oldest) + often * std::log2(1.0f + static_cast<float>(mark.seen));
   }
   const std::size_t count = size - most / 8 * 5;
-  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), all.end(),
-                   [](const Candidate& a, const Candidate& b) {
-                     return a.worth != b.worth ? a.worth < b.worth : a.key < b.key;
-                   });
+  std::nth_element(
+      all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), all.end(),
+      [](const Candidate& a, const Candidate& b) { return a.worth != b.worth ? a.worth < b.worth : a.key < b.key; });
   all.resize(count);
-  const auto changed = std::stable_partition(all.begin(), all.end(), [&](const Candidate& one) {
-    return (cold.flag(one.row) & ColdShard::kChanged) != 0;
-  });
+  const auto changed = std::stable_partition(
+      all.begin(), all.end(), [&](const Candidate& one) { return (cold.flag(one.row) & ColdShard::kChanged) != 0; });
   const auto num_changed = static_cast<std::size_t>(changed - all.begin());
   if (num_changed != 0 && !may_write) {
     all.erase(all.begin(), changed);

@@ -6,11 +6,11 @@
 namespace fleet {
 
 void Table::pull_cold(const std::int64_t* keys, std::size_t n, float* out, Missing missing) const {
-  for_each_brought(keys, n, 0,
-                   [&](std::size_t, const Shard& shard, const Block& block, std::size_t begin, std::size_t end,
-                       std::size_t first) {
-                     pull_group(shard, block, begin, end, keys + first, out + first * format_.width, missing);
-                   });
+  for_each_brought(
+      keys, n, 0,
+      [&](std::size_t, const Shard& shard, const Block& block, std::size_t begin, std::size_t end, std::size_t first) {
+        pull_group(shard, block, begin, end, keys + first, out + first * format_.width, missing);
+      });
 }
 
 void Table::push_cold(const Push& push, Pushed& result) {

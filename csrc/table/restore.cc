@@ -80,7 +80,7 @@ std::size_t Table::restore_memory(const RowsView& rows, std::uint32_t server, st
     const std::lock_guard<std::mutex> lock(shard.mutex);
     evict(shard);
     if (tier_ != nullptr) continue;  // rows come in small portions, and leave again
-    shard.index.fit_if_large();  // room was made also for rows that were there
+    shard.index.fit_if_large();      // room was made also for rows that were there
     shard.waiting.fit_if_large();
   }
   return num_rows;

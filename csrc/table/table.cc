@@ -51,8 +51,8 @@ Table::Table(TableOptions options)
   }
   if (options_.memory_bytes == 0) return;
   if (options_.max_bytes != 0) {
-    throw std::invalid_argument("table '" + options_.name + "': max_bytes deletes rows and memory keeps them on a disk; " +
-                                "give one of them");
+    throw std::invalid_argument("table '" + options_.name +
+                                "': max_bytes deletes rows and memory keeps them on a disk; " + "give one of them");
   }
   if (options_.folder.empty()) throw std::invalid_argument("table '" + options_.name + "': memory needs a folder");
   for (const auto& shard : shards_) shard->cold = std::make_unique<ColdShard>();

@@ -3,7 +3,8 @@
 // A pull never changes the table: the first value of a row depends on (seed, table, key) alone, so the value of a key
 // without a row can be computed. Rows are made, counted and deleted by push, shrink and load.
 //
-// With `memory_bytes` the rows that are used least lie on a disk (table/cold.h); whoever calls sees no difference but time.
+// With `memory_bytes` the rows that are used least lie on a disk (table/cold.h); whoever calls sees no difference but
+// time.
 //
 // Every method may be called from many threads. Requests are worked off in blocks; the keys of a block are grouped by
 // shard, and each shard is locked once for its group. Within a group memory is asked for ahead of its use: first all
@@ -73,8 +74,8 @@ struct ShrinkRule {
   std::uint32_t unseen_steps = 0;  // delete what was not pushed for more steps; 0: no such rule
   bool use_score = false;
   double score_below = 0;
-  double decay = 0;               // multiplies shows and clicks first; 0: leaves them
-  std::uint64_t skip_shards = 0;  // bit s: shard s stays as it is
+  double decay = 0;                           // multiplies shows and clicks first; 0: leaves them
+  std::uint64_t skip_shards = 0;              // bit s: shard s stays as it is
   std::vector<std::int64_t>* keys = nullptr;  // gets the keys of rows that were deleted
 };
 
@@ -175,8 +176,8 @@ class Table {
 
   // A copy of the rows of some shards; each shard is locked while it is copied.
   Rows dump(std::size_t first_shard, std::size_t last_shard) const;
-  // The same of tables with rows on a disk, without reading them: gives the files of some shards names in a folder, too,
-  // which begin with `prefix`, and copies the rows that differ from what the files have, and all keys that wait.
+  // The same of tables with rows on a disk, without reading them: gives the files of some shards names in a folder,
+  // too, which begin with `prefix`, and copies the rows that differ from what the files have, and all keys that wait.
   Rows seal(std::size_t first_shard, std::size_t last_shard, const std::string& folder, const std::string& prefix,
             std::vector<ShardFiles>& files) const;
   // Takes files for those of a shard that is empty.

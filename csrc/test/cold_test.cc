@@ -98,7 +98,8 @@ TEST(cold_rows_are_restored) {
     Pair pair(setup), other(setup), linked(setup);
     std::mt19937_64 random(3);
     const std::size_t num_keys = setup.width > 100 ? 1000 : 15000;
-    for (std::uint32_t step = 1; step <= 20; ++step) push_both(pair, drawn(num_keys / 10, num_keys, random), step, random);
+    for (std::uint32_t step = 1; step <= 20; ++step)
+      push_both(pair, drawn(num_keys / 10, num_keys, random), step, random);
     // As rows, over others that must go; and into two servers.
     push_ones(*other.cold, drawn(1000, num_keys, random), {1});
     for (std::size_t s = 0; s < 64; s += 16) other.cold->restore(view_of(pair.cold->dump(s, s + 16)), 0, 1);
@@ -131,7 +132,8 @@ TEST(cold_rows_are_restored) {
       std::vector<fleet::ShardFiles> all;
       const fleet::Rows changed = pair.cold->seal(s, s + 1, again, "", all);
       const auto& names = all[0].names;
-      for (auto name = names.rbegin(); name != names.rend(); ++name) other.plain->restore_file(again + "/" + *name, 0, 1);
+      for (auto name = names.rbegin(); name != names.rend(); ++name)
+        other.plain->restore_file(again + "/" + *name, 0, 1);
       other.plain->restore(view_of(changed), 0, 1);
     }
     CHECK(holding_of(*other.plain) == holding_of(*pair.plain));

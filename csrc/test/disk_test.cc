@@ -104,8 +104,7 @@ TEST(runs_merge_and_the_newest_wins) {
     std::vector<Key> keys = some_keys(3000, static_cast<std::uint64_t>(10 + i)), again = some_keys(500, 10);
     if (i > 0) keys.insert(keys.end(), again.begin(), again.end());
     for (const Key key : keys) expected[key] = static_cast<float>(i);
-    runs.insert(runs.begin(),
-                write_run(folder.path + "/" + std::to_string(i), shape, keys, static_cast<float>(i)));
+    runs.insert(runs.begin(), write_run(folder.path + "/" + std::to_string(i), shape, keys, static_cast<float>(i)));
   }
   const auto check = [&](const disk::Runs& some, bool is_odd_gone) {
     std::size_t n = 0;

@@ -1,4 +1,4 @@
-"""A server whose rows lie mostly on its disk is killed in the middle of a job: no push is lost, and none counts twice."""
+"""A server whose rows lie mostly on its disk is killed in the middle of a job: no push is lost, none counts twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables whose rows lie partly on a disk, seen from Python: the same rows, files that link and load, one-line errors."""
+"""Tables whose rows lie partly on a disk, seen from Python: the same rows, files that link and load, errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def test_a_table_with_files_is_a_table(tmp_path: Path) -> None:
     counts = cold.tier_counts()
     assert counts["cold_rows"] > 2 * counts["hot_rows"] > 0
     assert counts["hot_rows"] + counts["cold_rows"] == len(cold) == len(plain)
-    assert 0 < cold.memory_bytes <= 2 * TINY and cold.all_bytes > TINY
+    assert 0 < cold.memory_bytes <= 2 * TINY
+    assert cold.all_bytes > TINY
     assert counts["disk_bytes"] == sum(path.stat().st_size for path in (tmp_path / "rows").glob("*.run"))
     assert same(plain, cold)
     assert cold.shrink(now=8, unseen_steps=2) == plain.shrink(now=8, unseen_steps=2) > 0

@@ -150,7 +150,7 @@ def test_what_cannot_be_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.
     }.items():
         with pytest.raises(UsageError, match=f"table 'ads': {text}"):
             fleet.nn.Embedding(4, table="ads", memory=value)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="max_bytes deletes rows that memory keeps on a disk; give one of them"):
+    with pytest.raises(UsageError, match="max_bytes deletes rows that memory keeps on a disk; give one"):
         fleet.nn.Embedding(4, table="ads", memory="1G", max_bytes=1 << 30)
     assert size_bytes("ads", "1.5 GB") == size_bytes("ads", "1.5G") == 3 << 29
     (spec,) = fleet.nn.Embedding(4, table="ads", memory="4GiB").specs("")

@@ -125,7 +125,9 @@ def _check_runs(where: str, table: str, runs: Sequence[RunPiece], num_shards: in
     for (server, shard), found in groupby(runs, lambda piece: (piece.server, piece.shard)):
         ages = [piece.age for piece in found]
         if ages != list(range(len(ages)))[::-1] or shard >= num_shards:
-            raise CheckpointError(f"{where} misses or doubles a file of shard {shard} of {table!r} from server {server}")
+            raise CheckpointError(
+                f"{where} misses or doubles a file of shard {shard} of {table!r} from server {server}"
+            )
 
 
 def _check_dense(where: str, blocks: Sequence[BlockForm]) -> None:

@@ -61,9 +61,7 @@ def save_sealed(
             raise CheckpointError(why_not_written(folder / stem, error, 0)) from error
         num_rows, num_waiting = len(rows["keys"]), len(rows["waiting_keys"])
         info = write_piece(folder / f"{stem}.piece-{shard:04}.safetensors", rows, metadata)
-        pieces.append(
-            TablePiece(info, name, server, shard, shard + 1, table.num_shards, num_rows, num_waiting, form)
-        )
+        pieces.append(TablePiece(info, name, server, shard, shard + 1, table.num_shards, num_rows, num_waiting, form))
         alone = num_keys - int(np.count_nonzero(rows[ON_DISK]))
         del rows  # before the next copy is made
         for age, file in enumerate(names):

@@ -124,14 +124,12 @@ class TableLoad:
             piece for piece in pieces if may_share_keys(piece.server, manifest.num_servers, server, num_servers)
         ]
         self._runs = [
-            run
-            for run in manifest.runs(name)
-            if may_share_keys(run.server, manifest.num_servers, server, num_servers)
+            run for run in manifest.runs(name) if may_share_keys(run.server, manifest.num_servers, server, num_servers)
         ]
         if self._runs and values_only:
             raise CheckpointError(
-                f"table {name!r} in {folder} has rows in sealed files, which load with the state of their rule; declare "
-                f"it with the rule {pieces[0].form.rule}"
+                f"table {name!r} in {folder} has rows in sealed files, which load with the state of their rule; "
+                f"declare it with the rule {pieces[0].form.rule}"
             )
         self._files = [*(piece.file for piece in self._pieces), *(run.file for run in self._runs)]
         for file in self._files:

@@ -17,6 +17,7 @@ from fleet.ps.dense import DenseGroup
 from fleet.ps.spec import JobSpec
 from fleet.ps.update import PushedUpdate
 
+
 class NoRoomError(CommunicationError):
     """Neither memory nor disk has room for more rows; the push may be sent again."""
 

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fleet.ps.spec import DenseSpec, JobSpec, NamedSpec, TableSpec
 
-TABLE_FIELDS = ("width", "dtype", "bounds", "max_bytes", "seed", "max_rows", "unseen", "max_norm", "norm_type", "memory")
+TABLE_FIELDS = (
+    "width",
+    "dtype",
+    "bounds",
+    "max_bytes",
+    "seed",
+    "max_rows",
+    "unseen",
+    "max_norm",
+    "norm_type",
+    "memory",
+)
 
 
 def difference(a: JobSpec, b: JobSpec) -> str | None:

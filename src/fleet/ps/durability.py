@@ -167,7 +167,6 @@ class Durability:
         took_s = time.monotonic() - began_at
         _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
 
-
     def _rows(self, index: int, shards: tuple[int, int], writer: SnapshotWriter) -> Part:
         """A copy of the rows of some shards; of those in sealed files, links to the files."""
         table = self._core.state.held.tables[index]

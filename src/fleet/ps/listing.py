@@ -1,4 +1,4 @@
-"""The keys of rows that a table has deleted, as files for whoever must delete them, too: a copy that serves, a cache."""
+"""The keys of rows that a table has deleted, as files for whoever must delete them, too, such as a copy that serves."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from fleet.ps.cut import Cuts
 from fleet.ps.durability import Durability
 from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.journal.records import Kind, Part
-from fleet.ps.listing import Listing
 from fleet.ps.journal.writer import Policy
+from fleet.ps.listing import Listing
 from fleet.ps.moving import Moving, is_moved_on
 from fleet.ps.patience import is_durable
 from fleet.ps.pieces import read_take

@@ -271,7 +271,7 @@ class JobSpec(JsonForm):
         for table in self.tables:
             if table.memory and self.mode == "geo":
                 raise UsageError(
-                    f"table {table.name!r}: memory is not supported in geo mode, where workers hold copies of the rows; "
+                    f"table {table.name!r}: memory is not supported in geo mode, where workers hold copies of rows; "
                     "leave it out or choose another mode"
                 )
         _once("tensor", (*(name for name, _ in self.dense.shapes), *(tensor.name for tensor in self.kept)))
@@ -319,7 +319,7 @@ def _memory(owner: str, value: object, max_bytes: int) -> int:
         raise UsageError(f"{owner}: memory must be 0 or at least {LEAST_MEMORY} bytes, got {memory}")
     if memory and max_bytes:
         raise UsageError(
-            f"{owner}: max_bytes deletes rows that memory keeps on a disk; give one of them, got {max_bytes} and {memory}"
+            f"{owner}: max_bytes deletes rows that memory keeps on a disk; give one, got {max_bytes} and {memory}"
         )
     return memory
 

@@ -1,8 +1,8 @@
 """Snapshots: a whole state as a file of records, which counts once its last record is there and it has its name.
 
 Each record carries the number of the last one of the journal that its contents have. A snapshot is written piece by
-piece while training goes on, so the pieces may have different ones. Rows that lie in sealed files are not written again:
-a folder beside the snapshot has links to those files.
+piece while training goes on, so the pieces may have different ones. Rows that lie in sealed files are not written
+again: a folder beside the snapshot has links to those files.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python benchmarks/large_table.py --rows 600000000 --memory 4G --json benchmarks/results/large_table.json
 
 Rows are of width 8 with Adagrad: 80 bytes on the disk. Training is CTR-DNN, batch 1000, 26 ids each, drawn by Zipf's
-law from all rows; the same steps on a table that is all in memory take turns with it. The journal and the table's files are
-under --folder (build/large), which is removed at the end: about 100 bytes a row. `benchmarks/scripts/large_fleet.py` is
-what the processes run. --loaded FOLDER begins with a checkpoint instead of filling the table by pushes.
+law from all rows; the same steps on a table that is all in memory take turns with it. The journal and the table's files
+are under --folder (build/large-job), which is removed at the end: about 100 bytes a row. --loaded FOLDER begins with a
+checkpoint instead of filling the table by pushes. `benchmarks/scripts/large_fleet.py` is what the processes run.
 """
 
 from __future__ import annotations

@@ -138,6 +138,7 @@ const T* items(const AnyArray& array, nb::handle object, const std::string& name
 
 template const float* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);
 template const std::uint32_t* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);
+template const std::uint8_t* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);
 template const std::uint16_t* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);
 
 }  // namespace fleet::bind

@@ -1,5 +1,9 @@
 #include "bind/rows.h"
 
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,16 +59,7 @@ struct Kept {
   }
 };
 
-}  // namespace
-
-nb::dict dump(const Table& table, nb::handle first_shard, nb::handle last_shard) {
-  const std::size_t last = as_integer(last_shard, "last_shard", 0, Table::kShards);
-  const std::size_t first = as_integer(first_shard, "first_shard", 0, last);
-  Rows rows;
-  {
-    nb::gil_scoped_release release;
-    rows = table.dump(first, last);
-  }
+nb::dict to_dict(const Table& table, Rows&& rows) {
   const Format& format = table.format();
   const std::size_t n = rows.marks.keys.size();
   const bool has_clicks = table.entry().has_clicks();
@@ -87,6 +82,60 @@ nb::dict dump(const Table& table, nb::handle first_shard, nb::handle last_shard)
   return out;
 }
 
+struct Shards {
+  Shards(nb::handle first_shard, nb::handle last_shard)
+      : last(as_integer(last_shard, "last_shard", 0, Table::kShards)),
+        first(as_integer(first_shard, "first_shard", 0, last)) {}
+
+  std::size_t last, first;
+};
+
+}  // namespace
+
+nb::dict dump(const Table& table, nb::handle first_shard, nb::handle last_shard) {
+  const Shards shards(first_shard, last_shard);
+  Rows rows;
+  {
+    nb::gil_scoped_release release;
+    rows = table.dump(shards.first, shards.last);
+  }
+  return to_dict(table, std::move(rows));
+}
+
+nb::tuple seal(const Table& table, nb::handle first_shard, nb::handle last_shard, const std::string& folder,
+               const std::string& prefix) {
+  const Shards shards(first_shard, last_shard);
+  std::vector<ShardFiles> all;
+  Rows rows;
+  {
+    nb::gil_scoped_release release;
+    rows = table.seal(shards.first, shards.last, folder, prefix, all);
+  }
+  nb::list files;
+  for (const ShardFiles& one : all) files.append(nb::make_tuple(one.shard, one.num_keys, one.names));
+  nb::object on_disk = items_to_numpy(std::move(rows.on_disk));
+  nb::dict out = to_dict(table, std::move(rows));
+  out["on_disk"] = on_disk;
+  return nb::make_tuple(files, out);
+}
+
+void attach(Table& table, nb::handle shard, nb::handle num_keys, const std::vector<std::string>& names,
+            const std::string& folder) {
+  ShardFiles files;
+  files.shard = as_integer(shard, "shard", 0, Table::kShards - 1);
+  files.num_keys = as_integer(num_keys, "num_keys", 0, std::numeric_limits<std::uint64_t>::max());
+  files.names = names;
+  nb::gil_scoped_release release;
+  table.attach(files, folder);
+}
+
+std::size_t restore_file(Table& table, const std::string& path, nb::handle server, nb::handle num_servers) {
+  const auto servers = static_cast<std::uint32_t>(as_integer(num_servers, "num_servers", 1, kMaxServers));
+  const auto own = static_cast<std::uint32_t>(as_integer(server, "server", 0, servers - 1));
+  nb::gil_scoped_release release;
+  return table.restore_file(path, own, servers);
+}
+
 std::size_t restore(Table& table, nb::handle given, nb::handle server, nb::handle num_servers) {
   if (!nb::isinstance<nb::dict>(given)) type_error("rows must be a dict of arrays, got " + text(nb::inst_name(given)));
   const auto rows = nb::borrow<nb::dict>(given);
@@ -104,6 +153,10 @@ std::size_t restore(Table& table, nb::handle given, nb::handle server, nb::handl
     view.values = reinterpret_cast<const std::byte*>(kept.get<std::uint16_t>(rows, "values", {n, format.width}));
   }
   view.state = kept.get<float>(rows, "state", {n, format.state_width});
+  if (rows.contains("on_disk")) {
+    if (!table.has_disk()) value_error("rows of files are for a table that has some");
+    view.on_disk = kept.get<std::uint8_t>(rows, "on_disk", {n});
+  }
   nb::gil_scoped_release release;
   return table.restore(view, own, servers);
 }

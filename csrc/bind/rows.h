@@ -4,6 +4,8 @@
 #include <nanobind/nanobind.h>
 
 #include <cstddef>
+#include <string>
+#include <vector>
 
 #include "table/table.h"
 
@@ -11,5 +13,11 @@ namespace fleet::bind {
 
 nanobind::dict dump(const Table& table, nanobind::handle first_shard, nanobind::handle last_shard);
 std::size_t restore(Table& table, nanobind::handle rows, nanobind::handle server, nanobind::handle num_servers);
+// Of a table with rows on a disk: its files, and what they lack.
+nanobind::tuple seal(const Table& table, nanobind::handle first_shard, nanobind::handle last_shard,
+                     const std::string& folder, const std::string& prefix);
+std::size_t restore_file(Table& table, const std::string& path, nanobind::handle server, nanobind::handle num_servers);
+void attach(Table& table, nanobind::handle shard, nanobind::handle num_keys, const std::vector<std::string>& names,
+            const std::string& folder);
 
 }  // namespace fleet::bind

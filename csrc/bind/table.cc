@@ -5,13 +5,16 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <vector>
 
 #include "bind/arrays.h"
 #include "bind/rows.h"
+#include "disk/file.h"
 #include "table/finite.h"
 
 namespace fleet::bind {
@@ -39,7 +42,8 @@ std::unique_ptr<Table> make_table(const std::string& name, nb::handle width, con
                                   const std::string& entry, const Args& entry_args, const std::string& dtype,
                                   const std::optional<std::pair<float, float>>& bounds, nb::handle max_bytes,
                                   nb::handle seed, const std::optional<double>& max_norm,
-                                  const std::optional<double>& norm_type) {
+                                  const std::optional<double>& norm_type, nb::handle memory_bytes,
+                                  const std::string& folder) {
   const std::string who = "table '" + name + "': ";
   TableOptions options;
   options.name = name;
@@ -55,6 +59,8 @@ std::unique_ptr<Table> make_table(const std::string& name, nb::handle width, con
   options.has_max_norm = max_norm.has_value();
   options.max_norm = max_norm.value_or(0);
   options.norm_type = norm_type.value_or(std::numeric_limits<double>::infinity());
+  options.memory_bytes = as_integer(memory_bytes, who + "memory_bytes", 0, kAny);
+  options.folder = folder;
   return std::make_unique<Table>(std::move(options));
 }
 
@@ -178,8 +184,8 @@ void check(const Table& table, nb::handle keys, nb::handle grads, nb::handle ste
   table.check(given.push);
 }
 
-std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below, nb::handle decay,
-                   nb::handle skip_shards) {
+ShrinkRule shrink_rule(const Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below,
+                       nb::handle decay, nb::handle skip_shards) {
   ShrinkRule rule;
   rule.now = as_step(now, "now");
   rule.unseen_steps = as_step(unseen_steps, "unseen_steps");
@@ -192,8 +198,49 @@ std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::ha
     value_error("table '" + table.options().name + "' counts no shows and clicks, so its rows have no score; " +
                 "declare it with ShowClickEntry, or shrink by unseen steps");
   }
+  return rule;
+}
+
+std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below, nb::handle decay,
+                   nb::handle skip_shards) {
+  const ShrinkRule rule = shrink_rule(table, now, unseen_steps, score_below, decay, skip_shards);
   nb::gil_scoped_release release;
   return table.shrink(rule);
+}
+
+nb::object shrink_keys(Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below, nb::handle decay,
+                       nb::handle skip_shards) {
+  ShrinkRule rule = shrink_rule(table, now, unseen_steps, score_below, decay, skip_shards);
+  fleet::Array<std::int64_t> out;
+  {
+    nb::gil_scoped_release release;
+    std::vector<std::int64_t> keys;
+    rule.keys = &keys;
+    table.shrink(rule);
+    out = fleet::Array<std::int64_t>(keys.size());
+    std::copy(keys.begin(), keys.end(), out.data());
+  }
+  return to_numpy(std::move(out));
+}
+
+nb::dict tier_counts(const Table& table) {
+  TierCounts counts;
+  {
+    nb::gil_scoped_release release;
+    counts = table.tier_counts();
+  }
+  nb::dict result;
+  result["hot_rows"] = counts.hot_rows;
+  result["cold_rows"] = counts.cold_rows;
+  result["files"] = counts.files;
+  result["disk_bytes"] = counts.disk_bytes;
+  result["index_bytes"] = counts.index_bytes;
+  result["reads"] = counts.reads;
+  result["brought_rows"] = counts.brought_rows;
+  result["spilled_rows"] = counts.spilled_rows;
+  result["written_rows"] = counts.written_rows;
+  result["merged_rows"] = counts.merged_rows;
+  return result;
 }
 
 // Of any shape.
@@ -218,13 +265,22 @@ float largest_of(nb::handle values) {
 }  // namespace
 
 void add_table(nb::module_& m) {
+  nb::register_exception_translator([](const std::exception_ptr& error, void*) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const disk::DiskError& told) {
+      const nb::object made = nb::borrow(PyExc_OSError)(told.code, told.what());
+      PyErr_SetObject(PyExc_OSError, made.ptr());
+    }
+  });
   m.def("all_finite", &finite, nb::arg("values").none(), "Whether no value is a NaN or an Inf.");
   m.def("largest", &largest_of, nb::arg("values").none(), "The largest magnitude; Inf also for a NaN.");
   nb::class_<Table>(m, "Table", "Rows by int64 key; see _native.pyi.")
       .def(nb::new_(&make_table), nb::arg("name"), nb::arg("width").none(), nb::arg("rule"), nb::arg("rule_args"),
            nb::arg("initializer"), nb::arg("initializer_args"), nb::arg("entry"), nb::arg("entry_args"),
            nb::arg("dtype") = "float32", nb::arg("bounds").none() = nb::none(), nb::arg("max_bytes").none() = 0,
-           nb::arg("seed").none() = 0, nb::arg("max_norm").none() = nb::none(), nb::arg("norm_type").none() = 2.0)
+           nb::arg("seed").none() = 0, nb::arg("max_norm").none() = nb::none(), nb::arg("norm_type").none() = 2.0,
+           nb::arg("memory_bytes").none() = 0, nb::arg("folder") = "")
       .def("pull", &pull, nb::arg("keys").none(), nb::arg("zeros") = false)
       .def("push", &push, nb::arg("keys").none(), nb::arg("grads").none(), nb::kw_only(), nb::arg("step").none(),
            nb::arg("lr").none(), nb::arg("counts").none() = nb::none(), nb::arg("shows").none() = nb::none(),
@@ -241,13 +297,23 @@ void add_table(nb::module_& m) {
       .def("assign", &assign, nb::arg("keys").none(), nb::arg("values").none())
       .def("shrink", &shrink, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
            nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0, nb::arg("skip_shards").none() = 0)
+      .def("shrink_keys", &shrink_keys, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
+           nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0, nb::arg("skip_shards").none() = 0)
       .def("export", &dump, nb::arg("first_shard").none(), nb::arg("last_shard").none())
       .def("import_", &restore, nb::arg("rows").none(), nb::arg("server").none(), nb::arg("num_servers").none())
+      .def("seal", &seal, nb::arg("first_shard").none(), nb::arg("last_shard").none(), nb::arg("folder"),
+           nb::arg("prefix") = "")
+      .def("import_file", &restore_file, nb::arg("path"), nb::arg("server").none(), nb::arg("num_servers").none())
+      .def("refuse_if_full", &Table::refuse_if_full, nb::call_guard<nb::gil_scoped_release>())
+      .def("attach", &attach, nb::arg("shard").none(), nb::arg("num_keys").none(), nb::arg("names"), nb::arg("folder"))
+      .def("tier_counts", &tier_counts)
       .def("clear", &Table::clear, nb::call_guard<nb::gil_scoped_release>())
       .def("__len__", &Table::size, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("num_waiting", &Table::num_waiting, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("newest_step", &Table::newest_step, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("memory_bytes", &Table::bytes, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("all_bytes", &Table::all_bytes, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("has_disk", &Table::has_disk)
       .def_prop_ro("name", [](const Table& table) { return table.options().name; })
       .def_prop_ro("width", [](const Table& table) { return table.format().width; })
       .def_prop_ro("state_width", [](const Table& table) { return table.format().state_width; })

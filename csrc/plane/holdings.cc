@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <limits>
 
 #include "table/finite.h"
@@ -123,6 +124,13 @@ bool Holdings::is_safe(const std::vector<const Gradients*>& step) const {
       if (group.largest < 0) group.largest = largest(group.grads, dense_->size(group.group));
       dense_sums[group.group] += group.largest;
     }
+  }
+  try {
+    for (std::size_t table = 0; table < tables_.size(); ++table) {
+      if (table_rates[table] >= 0) tables_[table]->refuse_if_full();
+    }
+  } catch (const std::exception&) {  // a full disk
+    return false;
   }
   const auto fits = [](double sum) { return sum <= kSafe; };
   return std::all_of(table_sums.begin(), table_sums.end(), fits) &&

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "keys/array.h"
-#include "table/table.h"
+#include "table/cold.h"
 
 namespace fleet {
 
@@ -71,7 +71,7 @@ Rows Table::dump(std::size_t first_shard, std::size_t last_shard) const {
   std::size_t size = 0, waiting_size = 0;
   for (std::size_t s = first_shard; s < last_shard; ++s) {
     const std::lock_guard<std::mutex> lock(shards_[s]->mutex);
-    size += shards_[s]->index.size();
+    size += shards_[s]->index.size() + (tier_ == nullptr ? 0 : shards_[s]->cold->num_cold);
     waiting_size += shards_[s]->waiting.size();
   }
   Rows out;
@@ -105,6 +105,7 @@ Rows Table::dump(std::size_t first_shard, std::size_t last_shard) const {
         [&](std::int64_t key, std::uint32_t row) {
           put_mark(out.waiting, at++, key, shard.waiting_marks, row, has_clicks);
         });
+    if (tier_ != nullptr) dump_cold(out, shard, out.marks.keys.size());
   }
   return out;
 }
@@ -120,6 +121,8 @@ std::uint32_t Table::newest_step() const {
     const std::lock_guard<std::mutex> lock(shard->mutex);
     look(shard->index, shard->rows);
     look(shard->waiting, shard->waiting_marks);
+    if (tier_ == nullptr) continue;
+    for (const auto& run : shard->cold->runs) newest = std::max(newest, run->newest_step());
   }
   return newest;
 }

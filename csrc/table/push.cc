@@ -27,6 +27,7 @@ void Table::refuse_sums(const Push& push) const {
 }
 
 void Table::check_all(const Push* pushes, std::size_t count) const {
+  refuse_if_full();
   // Not even if all keys were equal: with this many sums, rounding makes them at most 8 times as large.
   constexpr std::size_t kMost = std::size_t{1} << 25;
   constexpr double kSafe = std::numeric_limits<float>::max() / 16.0;
@@ -51,9 +52,13 @@ Pushed Table::push_all(const Push* pushes, std::size_t count) {
   const Summed summed(pushes, count, format_.width, !pushes[0].skip_nonfinite);
   const Push& push = summed.push();
   if (!summed.is_finite()) refuse_sums(push);
+  Pushed result;
+  if (tier_ != nullptr) {
+    push_cold(push, result);
+    return result;
+  }
   // A shard sees the same blocks in the same order, however many threads there are: what it evicts depends on it.
   if (parts_for(push.n, kWorthAThread) > 1) return push_shards(push);
-  Pushed result;
   for_each_group(push.keys, push.n,
                  [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
                    push_and_evict(s, block, begin, end, push, offset, result);

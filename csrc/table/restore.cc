@@ -32,6 +32,10 @@ std::array<std::size_t, Table::kShards> count_shards(const RowsView::MarksView& 
 }  // namespace
 
 std::size_t Table::restore(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers) {
+  return tier_ == nullptr ? restore_memory(rows, server, num_servers) : restore_cold(rows, server, num_servers);
+}
+
+std::size_t Table::restore_memory(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers) {
   const Own is_own{server, num_servers};
   const RowsView::MarksView none{};
   const RowsView::MarksView& waiting = options_.entry.counts() ? rows.waiting : none;
@@ -75,7 +79,8 @@ std::size_t Table::restore(const RowsView& rows, std::uint32_t server, std::uint
     Shard& shard = *shards_[s];
     const std::lock_guard<std::mutex> lock(shard.mutex);
     evict(shard);
-    shard.index.fit_if_large();  // room was made also for rows that were there
+    if (tier_ != nullptr) continue;  // rows come in small portions, and leave again
+    shard.index.fit_if_large();      // room was made also for rows that were there
     shard.waiting.fit_if_large();
   }
   return num_rows;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "table/table.h"
+#include "table/cold.h"
 
 namespace fleet {
 
@@ -27,30 +27,41 @@ void Table::forget(Shard& shard, std::int64_t key, std::uint32_t place) const {
   shard.waiting_marks.give_back(waiting);
 }
 
+bool Table::is_done(const ShrinkRule& rule, const Mark& mark, Clicks* clicks) const {
+  if (clicks != nullptr && rule.decay != 0) {
+    clicks->shows *= static_cast<float>(rule.decay);
+    clicks->clicks *= static_cast<float>(rule.decay);
+  }
+  if (rule.unseen_steps != 0 && age(mark, rule.now) > rule.unseen_steps) return true;
+  return rule.use_score && clicks != nullptr && options_.entry.score(*clicks) < rule.score_below;
+}
+
 std::size_t Table::shrink(const ShrinkRule& rule) {
   std::size_t deleted = 0;
   for (std::size_t s = 0; s < kShards; ++s) {
     if ((rule.skip_shards >> s) & 1u) continue;
     Shard& shard = *shards_[s];
+    // Nobody merges meanwhile.
+    const auto replacing =
+        shard.cold == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock<std::mutex>(shard.cold->replacing);
     const std::lock_guard<std::mutex> lock(shard.mutex);
-    const bool decays = rule.decay != 0 && options_.entry.has_clicks();
-    const auto is_done = [&](Slab& slab, std::uint32_t row) {
-      if (decays) {
-        slab.clicks(row).shows *= static_cast<float>(rule.decay);
-        slab.clicks(row).clicks *= static_cast<float>(rule.decay);
-      }
-      if (rule.unseen_steps != 0 && age(slab.mark(row), rule.now) > rule.unseen_steps) return true;
-      return rule.use_score && options_.entry.has_clicks() && options_.entry.score(slab.clicks(row)) < rule.score_below;
+    if (shard.cold != nullptr) shrink_cold(s, shard, rule, deleted);
+    const auto is_done_in = [&](Slab& slab, std::uint32_t row) {
+      return is_done(rule, slab.mark(row), options_.entry.has_clicks() ? &slab.clicks(row) : nullptr);
     };
     Found gone;
     shard.index.for_each([&](std::int64_t key, std::uint32_t row) {
-      if (is_done(shard.rows, row)) gone.emplace_back(key, row);
+      if (is_done_in(shard.rows, row)) gone.emplace_back(key, row);
     });
-    for (const auto& [key, row] : gone) remove(shard, key, row);
+    for (const auto& [key, row] : gone) {
+      if (shard.cold != nullptr) shard.cold->drop_flag(row);
+      if (rule.keys != nullptr) rule.keys->push_back(key);
+      remove(shard, key, row);
+    }
     deleted += gone.size();
     gone.clear();
     shard.waiting.for_each([&](std::int64_t key, std::uint32_t row) {
-      if (is_done(shard.waiting_marks, row)) gone.emplace_back(key, row);
+      if (is_done_in(shard.waiting_marks, row)) gone.emplace_back(key, row);
     });
     for (const auto& each_gone : gone) forget(shard, each_gone.first, Index::place(mix64(each_gone.first)));
     for (Index* index : {&shard.index, &shard.waiting}) {
@@ -91,7 +102,10 @@ std::size_t Table::evict(Shard& shard) const {
 void Table::clear() {
   for (const auto& each : shards_) {
     Shard& shard = *each;
+    const auto replacing =
+        shard.cold == nullptr ? std::unique_lock<std::mutex>() : std::unique_lock<std::mutex>(shard.cold->replacing);
     const std::lock_guard<std::mutex> lock(shard.mutex);
+    if (shard.cold != nullptr) clear_cold(shard);
     shard.index.for_each([&](std::int64_t, std::uint32_t row) { shard.rows.give_back(row); });
     shard.waiting.for_each([&](std::int64_t, std::uint32_t row) { shard.waiting_marks.give_back(row); });
     shard.index = Index();

@@ -3,6 +3,9 @@
 // A pull never changes the table: the first value of a row depends on (seed, table, key) alone, so the value of a key
 // without a row can be computed. Rows are made, counted and deleted by push, shrink and load.
 //
+// With `memory_bytes` the rows that are used least lie on a disk (table/cold.h); whoever calls sees no difference but
+// time.
+//
 // Every method may be called from many threads. Requests are worked off in blocks; the keys of a block are grouped by
 // shard, and each shard is locked once for its group. Within a group memory is asked for ahead of its use: first all
 // buckets of the index, then all rows.
@@ -41,6 +44,8 @@ struct TableOptions {
   double norm_type = 2;       // the p of that norm; infinity: the largest magnitude
   std::size_t max_bytes = 0;  // rows that were pushed least recently go when the table is larger; 0: no ceiling
   std::uint64_t seed = 0;
+  std::size_t memory_bytes = 0;  // rows beyond it lie in files; 0: all rows are in memory
+  std::string folder;            // where those files are: one that nobody else uses
 };
 
 struct Push {
@@ -69,8 +74,9 @@ struct ShrinkRule {
   std::uint32_t unseen_steps = 0;  // delete what was not pushed for more steps; 0: no such rule
   bool use_score = false;
   double score_below = 0;
-  double decay = 0;               // multiplies shows and clicks first; 0: leaves them
-  std::uint64_t skip_shards = 0;  // bit s: shard s stays as it is
+  double decay = 0;                           // multiplies shows and clicks first; 0: leaves them
+  std::uint64_t skip_shards = 0;              // bit s: shard s stays as it is
+  std::vector<std::int64_t>* keys = nullptr;  // gets the keys of rows that were deleted
 };
 
 // A vector whose new elements are not set to zero: they are about to be written.
@@ -104,7 +110,23 @@ struct Rows {
   Marks marks;
   Items<std::byte> values;  // as stored
   Items<float> state;
-  Marks waiting;  // keys without a row
+  Marks waiting;                // keys without a row
+  Items<std::uint8_t> on_disk;  // of rows that differ from the disk's: whether it has an older version; else empty
+};
+
+// The files that hold what a shard has on the disk.
+struct ShardFiles {
+  std::size_t shard = 0;
+  std::size_t num_keys = 0;        // that are in one of them at least
+  std::vector<std::string> names;  // the newest first
+};
+
+// How much of a table is where.
+struct TierCounts {
+  std::size_t hot_rows = 0, cold_rows = 0;
+  std::uint64_t files = 0, disk_bytes = 0, index_bytes = 0;
+  std::uint64_t reads = 0, brought_rows = 0;  // from the disk
+  std::uint64_t spilled_rows = 0, written_rows = 0, merged_rows = 0;
 };
 
 struct RowsView {
@@ -120,14 +142,20 @@ struct RowsView {
   const std::byte* values;
   const float* state;
   MarksView waiting;
+  const std::uint8_t* on_disk = nullptr;  // as Rows has it, for a table whose files were attached
 };
+
+class Tier;
+struct ColdShard;
 
 class Table {
  public:
   static constexpr std::size_t kShards = 64;
   static constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
 
+  // disk::DiskError if there are to be files and the folder cannot be used.
   explicit Table(TableOptions options);
+  ~Table();
 
   // What a pull gives for a key without a row: its first value, if each key deserves a row, or zeros.
   enum class Missing { kFirst, kZeros };
@@ -152,9 +180,20 @@ class Table {
 
   // A copy of the rows of some shards; each shard is locked while it is copied.
   Rows dump(std::size_t first_shard, std::size_t last_shard) const;
+  // The same of tables with rows on a disk, without reading them: gives the files of some shards names in a folder,
+  // too, which begin with `prefix`, and copies the rows that differ from what the files have, and all keys that wait.
+  Rows seal(std::size_t first_shard, std::size_t last_shard, const std::string& folder, const std::string& prefix,
+            std::vector<ShardFiles>& files) const;
+  // Takes files for those of a shard that is empty.
+  void attach(const ShardFiles& files, const std::string& folder);
+  // Restores the rows of such a file, into any table with rows of the same form; those of older files come first.
+  std::size_t restore_file(const std::string& path, std::uint32_t server, std::uint32_t num_servers);
   // Takes the keys that belong to `server`; replaces rows that exist. The number of rows taken. Quickest from several
   // threads, with rows of different shards.
   std::size_t restore(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers);
+
+  // disk::DiskError if rows that memory has no room for cannot be written: a push would be refused.
+  void refuse_if_full() const;
 
   std::size_t size() const;
   std::size_t num_waiting() const;
@@ -162,14 +201,18 @@ class Table {
   std::uint32_t newest_step() const;
   // What rows, marks and keys count for; the system may have handed out a little less.
   std::size_t bytes() const;
+  // What all rows would take in memory, wherever they are.
+  std::size_t all_bytes() const;
+  bool has_disk() const { return tier_ != nullptr; }
+  TierCounts tier_counts() const;
   const Format& format() const { return format_; }
   const Entry& entry() const { return options_.entry; }
   const TableOptions& options() const { return options_; }
 
  private:
   struct Shard {
-    Shard(Arena& arena, const Format& format, bool has_clicks)
-        : rows(arena, format.row_bytes(), has_clicks), waiting_marks(arena, 0, has_clicks) {}
+    Shard(Arena& arena, const Format& format, bool has_clicks);
+    ~Shard();
 
     // Depends on the number of rows and waiting keys alone, not on how they came: a table that was restored reaches
     // its ceiling at the same push as the one that was saved.
@@ -183,6 +226,7 @@ class Table {
     Slab rows;
     Index waiting;  // keys that have been seen but have no row
     Slab waiting_marks;
+    std::unique_ptr<ColdShard> cold;  // null: all rows are in memory
   };
 
   // The keys of one block, grouped by shard.
@@ -226,12 +270,37 @@ class Table {
   void remove(Shard& shard, std::int64_t key, std::uint32_t row) const;
   // A key that has a row waits no more.
   void forget(Shard& shard, std::int64_t key, std::uint32_t place) const;
+  bool is_done(const ShrinkRule& rule, const Mark& mark, Clicks* clicks) const;
 
+  // Rows on the disk: table/cold*.cc. `epochs` has one for each shard.
+  void pull_cold(const std::int64_t* keys, std::size_t n, float* out, Missing missing) const;
+  void push_cold(const Push& push, Pushed& result);
+  template <class Work>
+  void for_each_brought(const std::int64_t* keys, std::size_t n, std::uint64_t skip_shards, Work&& work) const;
+  // Brings the rows of the keys of one block into memory; `settle` sees to it, under the lock of a group, that they are
+  // still there.
+  void bring(const std::int64_t* keys, std::size_t n, std::uint64_t skip_shards, std::uint64_t* epochs) const;
+  void settle(Shard& shard, const Block& block, std::size_t begin, std::size_t end, const std::int64_t* keys,
+              std::uint64_t epoch) const;
+  void take_in(Shard& shard, const std::byte* record, std::uint32_t place) const;
+  void note_changed(Shard& shard, const Block& block, std::size_t begin, std::size_t end,
+                    const std::int64_t* keys) const;
+  // Moves rows to the disk if a shard has too many in memory.
+  void spill(std::size_t s, Shard& shard) const;
+  void merge(std::size_t s, Shard& shard) const;
+  void shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std::size_t& deleted) const;
+  ShardFiles link_files(std::size_t s, const std::string& folder, const std::string& prefix) const;
+  void dump_changed(Rows& out, const Shard& shard) const;
+  void dump_cold(Rows& out, const Shard& shard, std::size_t begin) const;
+  std::size_t restore_cold(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers);
+  std::size_t restore_memory(const RowsView& rows, std::uint32_t server, std::uint32_t num_servers);
+  void clear_cold(Shard& shard) const;
   TableOptions options_;
   Format format_;
   std::uint64_t seed_;  // mixed with the table's name
   Arena arena_;
   std::vector<std::unique_ptr<Shard>> shards_;
+  std::unique_ptr<Tier> tier_;  // null: all rows are in memory
 };
 
 }  // namespace fleet

@@ -33,6 +33,8 @@ struct Setup {
   std::size_t max_bytes = 0;
   std::uint64_t seed = 5;
   std::string name = "ads";
+  std::size_t memory_bytes = 0;
+  std::string folder = "";
 };
 
 inline const fleet::Args kUniform = {{"low", -0.1}, {"high", 0.1}};
@@ -50,6 +52,8 @@ inline std::unique_ptr<fleet::Table> make_table(const Setup& setup) {
   options.high = setup.high;
   options.max_bytes = setup.max_bytes;
   options.seed = setup.seed;
+  options.memory_bytes = setup.memory_bytes;
+  options.folder = setup.folder;
   return std::make_unique<fleet::Table>(std::move(options));
 }
 

@@ -311,8 +311,14 @@ class Table:
         seed: int = 0,
         max_norm: float | None = None,
         norm_type: float | None = 2.0,
+        memory_bytes: int = 0,
+        folder: str = "",
     ) -> None:
-        """Make an empty table; `norm_type` None stands for the largest magnitude."""
+        """Make an empty table; `norm_type` None stands for the largest magnitude.
+
+        With `memory_bytes` rows that do not fit into it lie in files of `folder`, which nobody else may use; OSError,
+        from any method, for what the disk refuses.
+        """
     @property
     def name(self) -> str: ...
     @property
@@ -334,6 +340,14 @@ class Table:
         """The largest step of any row or waiting key, 0 if there is none; looks at all of them."""
     @property
     def memory_bytes(self) -> int: ...
+    @property
+    def all_bytes(self) -> int:
+        """What all rows would take in memory, wherever they are."""
+    @property
+    def has_disk(self) -> bool:
+        """Whether rows may lie in files."""
+    def tier_counts(self) -> dict[str, int]:
+        """Return how much is where (hot_rows, cold_rows, files, disk_bytes, index_bytes) and what went by the disk."""
     def __len__(self) -> int: ...
     def pull(self, keys: _Keys, zeros: bool = False) -> npt.NDArray[np.float32]:
         """Return the rows of the keys, [n, width].
@@ -421,11 +435,40 @@ class Table:
         Bit s of `skip_shards`: shard s stays as it is.
         """
 
+    def shrink_keys(
+        self,
+        *,
+        now: int,
+        unseen_steps: int = 0,
+        score_below: float | None = None,
+        decay: float = 0.0,
+        skip_shards: int = 0,
+    ) -> npt.NDArray[np.int64]:
+        """The same; return the keys of the rows that were deleted."""
+
     def export(self, first_shard: int, last_shard: int) -> dict[str, npt.NDArray[Any]]:
         """Return a copy of the rows of some shards: keys, values as stored, state, seen, step, waiting_keys, ..."""
 
     def import_(self, rows: Mapping[str, npt.NDArray[Any]], server: int, num_servers: int) -> int:
         """Take those of exported rows that `server` holds; rows that exist are replaced. Return how many."""
+
+    def seal(
+        self, first_shard: int, last_shard: int, folder: str, prefix: str = ""
+    ) -> tuple[list[tuple[int, int, list[str]]], dict[str, npt.NDArray[Any]]]:
+        """Give the files of some shards names in `folder`, too, and return what they are, and what they lack.
+
+        Of each shard: its number, how many keys its files have, their names, the newest first. What they lack is as
+        `export` has it, with on_disk; `attach` and `import_` make a table of both.
+        """
+
+    def import_file(self, path: str, server: int, num_servers: int) -> int:
+        """Take those rows of such a file that `server` holds; of several files the oldest comes first."""
+
+    def refuse_if_full(self) -> None:
+        """Raise OSError if rows that memory has no room for cannot be written: a push would."""
+
+    def attach(self, shard: int, num_keys: int, names: Sequence[str], folder: str) -> None:
+        """Take files of another table for those of a shard that is empty."""
 
     def clear(self) -> None:
         """Delete every row."""

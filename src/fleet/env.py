@@ -264,6 +264,11 @@ FLEET_MEMORY_BUDGET = _size(
     "Memory of one server for what workers declare, a quarter of it for messages under way; 80% of the machine or "
     "container when unset.",
 )
+FLEET_TABLE_DIR = _text(
+    "FLEET_TABLE_DIR",
+    "Folder on a local disk for the rows of tables with memory=... that their servers' memory has no room for; the "
+    "folder of FLEET_DURABLE when unset.",
+)
 FLEET_STEP_TIMEOUT_S = _seconds(
     "FLEET_STEP_TIMEOUT_S", "How long a synchronous step waits for the other workers; 600 when unset."
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,18 @@ class FakeTable:
         return len(self.rows["keys"])
 
     @property
-    def memory_bytes(self) -> int:
+    def has_disk(self) -> bool:
+        return False
+
+    @property
+    def all_bytes(self) -> int:
         return sum(array.nbytes for array in self.rows.values())
+
+    def import_file(self, path: str, server: int, num_servers: int) -> int:
+        raise NotImplementedError
+
+    def attach(self, shard: int, num_keys: int, names: Sequence[str], folder: str) -> None:
+        raise NotImplementedError
 
     def export(self, first_shard: int, last_shard: int) -> Rows:
         self.threads.add(threading.get_ident())

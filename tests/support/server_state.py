@@ -24,6 +24,7 @@ def everything(service: Service | State) -> dict[str, Any]:
             }
         tables.append(rows)
     small = state.to_json()
+    del small["ages"]  # when a step was made again says the clock of the wall
     small["stats"] = {
         name: count for name, count in small["stats"].items() if "pull" not in name and "stale" not in name
     }

@@ -24,6 +24,7 @@ from fleet.checkpoint.forms import (
     DensePiece,
     KeptPiece,
     Piece,
+    RunPiece,
     TableForm,
     TablePiece,
     pieces_from_text,
@@ -42,11 +43,13 @@ from fleet.checkpoint.inference import (
 from fleet.checkpoint.kept import kept_values, load_kept, save_kept
 from fleet.checkpoint.manifest import Manifest
 from fleet.checkpoint.pieces import read_piece, write_piece
+from fleet.checkpoint.sealed import SealableTable, ShardFiles, save_sealed
 from fleet.checkpoint.spans import Span, SpanData, SpanPiece, map_spans, write_spans
 from fleet.checkpoint.steps import Best, StepFolders
 from fleet.checkpoint.tables import ReadableTable, TableLike, TableLoad, save_table, shard_groups
 from fleet.checkpoint.tensor_form import DTYPES, Form
 from fleet.checkpoint.training import Account, TrainingManifest
+from fleet.checkpoint.whole import refuse_runs
 
 __all__ = [
     "DTYPES",
@@ -65,6 +68,9 @@ __all__ = [
     "Manifest",
     "Piece",
     "ReadableTable",
+    "RunPiece",
+    "SealableTable",
+    "ShardFiles",
     "Span",
     "SpanData",
     "SpanPiece",
@@ -97,8 +103,10 @@ __all__ = [
     "read_manifest",
     "read_piece",
     "recut",
+    "refuse_runs",
     "save_dense",
     "save_kept",
+    "save_sealed",
     "save_table",
     "saving",
     "shard_groups",

@@ -85,6 +85,41 @@ class TablePiece:
 
 
 @dataclass(frozen=True)
+class RunPiece:
+    """A sealed file with rows of one shard, as a table with rows on a disk has it; see fleet.checkpoint.sealed."""
+
+    kind: ClassVar[str] = "run"
+    file: FileInfo
+    table: str
+    server: int
+    shard: int
+    age: int
+    """0: the newest of its shard. What a newer file or the shard's other piece says of a key holds."""
+    keys: int
+    """How many keys the files of this shard have, all together."""
+    rows: int
+    """How many of them are in no other piece; 0 but for the newest file."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that `from_json` reads."""
+        return {"kind": self.kind, **vars(self), "file": self.file.to_json()}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> RunPiece:
+        """The piece that `to_json` wrote; CheckpointError if a field is missing or out of range."""
+        keys = fields.integer("keys")
+        return cls(
+            FileInfo.from_json(Fields(fields.table("file"), fields.where)),
+            fields.text("table"),
+            fields.integer("server"),
+            fields.integer("shard"),
+            fields.integer("age"),
+            keys,
+            fields.integer("rows", 0, keys),
+        )
+
+
+@dataclass(frozen=True)
 class BlockForm:
     """Elements begin to end - 1 of a flattened dense parameter, and the shape of its rule's state.
 
@@ -171,9 +206,10 @@ class KeptPiece:
         )
 
 
-Piece: TypeAlias = TablePiece | DensePiece | KeptPiece
+Piece: TypeAlias = TablePiece | RunPiece | DensePiece | KeptPiece
 _KINDS: dict[str, Callable[[Fields], Piece]] = {
     TablePiece.kind: TablePiece.from_json,
+    RunPiece.kind: RunPiece.from_json,
     DensePiece.kind: DensePiece.from_json,
     KeptPiece.kind: KeptPiece.from_json,
 }

@@ -14,7 +14,7 @@ from typing import Any
 from fleet.checkpoint.contents import OfServers, refuse_doubles
 from fleet.checkpoint.fields import Fields
 from fleet.checkpoint.files import FileInfo
-from fleet.checkpoint.forms import BlockForm, DensePiece, KeptPiece, Piece, TablePiece, read_pieces
+from fleet.checkpoint.forms import BlockForm, DensePiece, KeptPiece, Piece, RunPiece, TablePiece, read_pieces
 from fleet.errors import CheckpointError
 
 
@@ -50,6 +50,11 @@ class Manifest(
                 found.setdefault(piece.table, []).append(piece)
         return {name: tuple(sorted(found[name], key=lambda p: (p.server, p.first_shard))) for name in sorted(found)}
 
+    def runs(self, table: str) -> tuple[RunPiece, ...]:
+        """The sealed files of a table with rows on a disk, in order of server and shard, the oldest first."""
+        found = [piece for piece in self.pieces if isinstance(piece, RunPiece) and piece.table == table]
+        return tuple(sorted(found, key=lambda piece: (piece.server, piece.shard, -piece.age)))
+
     @property
     def dense(self) -> tuple[DensePiece, ...]:
         """The pieces with dense parameters."""
@@ -62,12 +67,13 @@ class Manifest(
 
     def rows(self, table: str) -> int:
         """Rows of a table, over all servers."""
-        return sum(piece.rows for piece in self.tables[table])
+        return sum(piece.rows for piece in self.tables[table]) + sum(run.rows for run in self.runs(table))
 
     def check(self, where: str) -> None:
         refuse_doubles((f"piece {file.name}" for file in self.files), where)
         for table, pieces in self.tables.items():
             _check_table(where, table, pieces, self.num_servers)
+            _check_runs(where, table, self.runs(table), pieces[0].num_shards)
         _check_dense(where, [block for piece in self.dense for block in piece.blocks])
         refuse_doubles((f"tensor {name!r}" for piece in self.kept for name, _ in piece.tensors), where)
 
@@ -113,6 +119,15 @@ def _check_table(where: str, table: str, pieces: Sequence[TablePiece], num_serve
             at = piece.last_shard
         if at != first.num_shards:
             raise CheckpointError(f"{where} misses shard {at} of table {table!r} from server {server}")
+
+
+def _check_runs(where: str, table: str, runs: Sequence[RunPiece], num_shards: int) -> None:
+    for (server, shard), found in groupby(runs, lambda piece: (piece.server, piece.shard)):
+        ages = [piece.age for piece in found]
+        if ages != list(range(len(ages)))[::-1] or shard >= num_shards:
+            raise CheckpointError(
+                f"{where} misses or doubles a file of shard {shard} of {table!r} from server {server}"
+            )
 
 
 def _check_dense(where: str, blocks: Sequence[BlockForm]) -> None:

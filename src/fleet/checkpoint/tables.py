@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,7 +33,9 @@ class ReadableTable(Protocol):
     @property
     def num_shards(self) -> int: ...
     @property
-    def memory_bytes(self) -> int: ...
+    def all_bytes(self) -> int: ...
+    @property
+    def has_disk(self) -> bool: ...
     def export(self, first_shard: int, last_shard: int) -> Arrays: ...
 
 
@@ -40,6 +43,9 @@ class TableLike(ReadableTable, Protocol):
     """What it needs to read one back as well; `fleet._native.Table` has it."""
 
     def import_(self, rows: Arrays, server: int, num_servers: int) -> int: ...
+    def import_file(self, path: str, server: int, num_servers: int) -> int: ...
+    def attach(self, shard: int, num_keys: int, names: Sequence[str], folder: str) -> None: ...
+    def __len__(self) -> int: ...
     def clear(self) -> None: ...
 
 
@@ -79,7 +85,7 @@ def save_table(
 def shard_groups(table: ReadableTable, piece_bytes: int = PIECE_BYTES) -> list[tuple[int, int]]:
     """Ranges of shards that hold about `piece_bytes` each; keys are hashed, so shards are about equal."""
     num_shards = table.num_shards
-    size = max(1, min(num_shards, piece_bytes * num_shards // max(1, table.memory_bytes)))
+    size = max(1, min(num_shards, piece_bytes * num_shards // max(1, table.all_bytes)))
     return [(first, min(first + size, num_shards)) for first in range(0, num_shards, size)]
 
 
@@ -117,14 +123,23 @@ class TableLoad:
         self._pieces = [
             piece for piece in pieces if may_share_keys(piece.server, manifest.num_servers, server, num_servers)
         ]
-        for piece in self._pieces:
-            with reading(folder / piece.file.name) as descriptor:
-                check_size(folder / piece.file.name, descriptor, piece.file)
+        self._runs = [
+            run for run in manifest.runs(name) if may_share_keys(run.server, manifest.num_servers, server, num_servers)
+        ]
+        if self._runs and values_only:
+            raise CheckpointError(
+                f"table {name!r} in {folder} has rows in sealed files, which load with the state of their rule; "
+                f"declare it with the rule {pieces[0].form.rule}"
+            )
+        self._files = [*(piece.file for piece in self._pieces), *(run.file for run in self._runs)]
+        for file in self._files:
+            with reading(folder / file.name) as descriptor:
+                check_size(folder / file.name, descriptor, file)
 
     def check(self) -> None:
         """Read every piece and compare its sum, in little memory; CheckpointError for one that is damaged."""
-        for piece in self._pieces:
-            check_file(self._folder / piece.file.name, piece.file)
+        for file in self._files:
+            check_file(self._folder / file.name, file)
 
     def load(self) -> int:
         """Replace what the table holds; how many rows it has now.
@@ -133,17 +148,42 @@ class TableLoad:
         """
         self._table.clear()
         try:
-            return sum(map(self._load_piece, self._pieces))
+            self._load_runs()
+            taken = sum(map(self._load_piece, self._pieces))
+            return len(self._table) if self._runs else taken
         except BaseException:
             self._table.clear()
             raise
 
+    @property
+    def _is_attached(self) -> bool:
+        """Whether files become this table's own: they do where the keys of a server are the same ones."""
+        return self._table.has_disk and self._num_servers == self._num_saved
+
+    def _load_runs(self) -> None:
+        try:
+            if not self._is_attached:
+                for run in self._runs:  # the oldest of a shard first: newer ones take the place of what it has
+                    self._table.import_file(str(self._folder / run.file.name), self._server, self._num_servers)
+                return
+            for shard, found in groupby(self._runs, lambda run: run.shard):
+                runs = list(found)
+                names = [run.file.name for run in reversed(runs)]
+                self._table.attach(shard, runs[0].keys, names, str(self._folder))
+        except OSError as error:
+            raise CheckpointError(f"rows of {self._folder} cannot be loaded: {error.strerror}") from None
+
     def _load_piece(self, piece: TablePiece) -> int:
         path = self._folder / piece.file.name
         rows = read_piece(path, piece.file)
+        on_disk = rows.pop("on_disk", None)
         check_rows(rows, piece.form, piece.rows, piece.waiting, f"{path} is damaged")
         if self._values_only:
             rows = _without_state(rows, self._table.has_clicks)
+        if on_disk is not None and self._runs and self._is_attached:
+            if on_disk.dtype != np.uint8 or on_disk.shape != (piece.rows,):
+                raise CheckpointError(f"{path} is damaged: on_disk is {on_disk.dtype}{list(on_disk.shape)}")
+            rows["on_disk"] = on_disk
         taken = self._table.import_(rows, self._server, self._num_servers)
         if self._num_servers == self._num_saved and taken != piece.rows:
             raise CheckpointError(f"{path} is damaged: {piece.rows - taken} of its {piece.rows} keys belong elsewhere")

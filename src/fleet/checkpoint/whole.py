@@ -24,6 +24,7 @@ Floats = npt.NDArray[np.float32]
 def read_rows(manifest: Manifest, folder: Path, table: str) -> tuple[Keys, Floats]:
     """The rows of a table, all servers' together: keys in ascending order, and values as float32."""
     pieces = manifest.tables[table]
+    refuse_runs(manifest, folder, table)
     form = pieces[0].form
     keys = np.empty(manifest.rows(table), np.int64)
     values = np.empty((len(keys), form.width), np.float32)
@@ -40,6 +41,15 @@ def read_rows(manifest: Manifest, folder: Path, table: str) -> tuple[Keys, Float
     if (keys[1:] == keys[:-1]).any():
         raise CheckpointError(f"{folder} is damaged: table {table!r} has a key twice")
     return keys, values[order]
+
+
+def refuse_runs(manifest: Manifest, folder: Path, table: str) -> None:
+    """CheckpointError if rows of a table are in sealed files, which only servers read."""
+    if manifest.runs(table):
+        raise CheckpointError(
+            f"table {table!r} in {folder} has {manifest.rows(table):,} rows, most of them in files of servers with "
+            "memory=...; load it into a job with servers, and save an inference copy there"
+        )
 
 
 def read_dense_values(manifest: Manifest, folder: Path) -> dict[str, Floats]:

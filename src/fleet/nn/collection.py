@@ -45,6 +45,7 @@ class Slot:
     include_last_offset: bool = False
     wire: Wire = None
     """How the table's floats travel, as in `Embedding`."""
+    memory: int | str = 0
 
     def __post_init__(self) -> None:
         check_pooling(f"slot {self.name!r}", self.pooling, self.include_last_offset)
@@ -67,6 +68,7 @@ class Slot:
             self.max_norm,
             self.norm_type,
             self.wire,
+            self.memory,
         )
 
 

@@ -31,6 +31,9 @@ class Embedding(SparseModule):
     `wire` says how rows and their gradients travel between worker and servers, "float32", "bfloat16", "float16" or
     "int8", or as a pair what rows do and what gradients do; without it `strategy.wire_configs` decides.
 
+    `memory` is what the table may take of each server's memory, such as "4GiB": rows that do not fit lie on its disk,
+    in the folder FLEET_TABLE_DIR (docs/large_tables.md). Without it all rows are in memory.
+
         embedding = fleet.nn.Embedding(16, table="ads", rule=fleet.rules.Adagrad(lr=0.05))
         rows = embedding(torch.tensor([[3, -7, 2**60]]))        # [1, 3, 16]
     """
@@ -54,6 +57,7 @@ class Embedding(SparseModule):
         norm_type: float = 2.0,
         include_last_offset: bool = False,
         wire: Wire = None,
+        memory: int | str = 0,
     ) -> None:
         if isinstance(table, int):
             raise UsageError(
@@ -74,6 +78,7 @@ class Embedding(SparseModule):
             max_norm,
             norm_type,
             wire,
+            memory,
         )
         check_pooling("embedding", pooling, include_last_offset)
         super().__init__(embedding_dim)

@@ -18,6 +18,7 @@ from fleet.nn.holder import Holder
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Uniform
 from fleet.ps.lookup import Request
+from fleet.ps.sizes import size_bytes
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec, checked
 from fleet.ps.worker import has_left
 from fleet.strategy.check import Whole
@@ -49,6 +50,7 @@ class TableRequest:
     max_norm: float | None = None
     norm_type: float = 2.0
     wire: Wire = None
+    memory: int | str = 0
 
     def __post_init__(self) -> None:
         self.spec("embedding", self.rule or RuleSpec("sgd"))  # every argument is checked before servers are there
@@ -75,6 +77,7 @@ class TableRequest:
             norm_type=None if self.norm_type == inf else self.norm_type,
             row_format=rows,
             gradient_format=gradients,
+            memory=size_bytes(self.name or name, self.memory),
         )
 
 

@@ -12,10 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleet import _native
-from fleet.errors import NotReadyError, UsageError
+from fleet.errors import CommunicationError, NotReadyError, UsageError
 from fleet.ps.dense import DenseGroup
 from fleet.ps.spec import JobSpec
 from fleet.ps.update import PushedUpdate
+
+
+class NoRoomError(CommunicationError):
+    """Neither memory nor disk has room for more rows; the push may be sent again."""
+
+    retryable = True
+
 
 _REMEDY = "Set strategy.nonfinite_gradients = 'skip' to leave such rows and groups out"
 
@@ -66,6 +73,8 @@ def _rates(update: PushedUpdate) -> Iterable[tuple[str, int, float]]:
 def _check_table(table: _native.Table, index: int, updates: Sequence[PushedUpdate], job: JobSpec) -> None:
     parts = [part for update in updates for part in update.tables if part.table == index]
     step = updates[0].step
+    if table.has_disk:
+        _check_room(table)
     shown = (values for part in parts for values in (part.shows, part.clicks) if values is not None)
     if not all(map(_native.all_finite, shown)):
         raise UsageError(
@@ -82,6 +91,13 @@ def _check_table(table: _native.Table, index: int, updates: Sequence[PushedUpdat
         )
     except ValueError as error:
         raise UsageError(f"{error}. {_REMEDY}") from None
+
+
+def _check_room(table: _native.Table) -> None:
+    try:
+        table.refuse_if_full()
+    except OSError as error:
+        raise NoRoomError(error.strerror) from None
 
 
 def _check_dense(size: int, index: int, updates: Sequence[PushedUpdate], job: JobSpec) -> None:

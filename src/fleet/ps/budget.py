@@ -43,8 +43,11 @@ def budget_bytes() -> int:
 
 
 def needed_bytes(job: JobSpec, server: int) -> int:
-    """What a job takes on a server before it has any row: dense parameters with their state, kept tensors, tables."""
-    total = len(job.tables) * _EMPTY_TABLE_BYTES
+    """What a job takes on a server before it has any row: dense parameters with their state, kept tensors, tables.
+
+    Of a table with rows on a disk, all the memory that it may take.
+    """
+    total = sum(spec.memory or _EMPTY_TABLE_BYTES for spec in job.tables)
     for index, group in enumerate(job.dense.groups):
         rule = _native.Rule("sum", {}) if job.mode == "geo" else _native.Rule(group.name, dict(group.args))
         arrays, scalars = checkpoint.state_form(rule.state_width)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 TABLE_FIELDS = (
     *("width", "dtype", "bounds", "max_bytes", "seed", "max_rows", "unseen", "max_norm", "norm_type"),
-    *("row_format", "gradient_format"),
+    *("row_format", "gradient_format", "memory"),
 )
 
 

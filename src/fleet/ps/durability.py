@@ -157,8 +157,8 @@ class Durability:
                     if self._is_closed:
                         return
                     with closed:
-                        at, rows = self._journal.lsn, holdings.tables[index].export(*shards)
-                    writer.write(Kind.ROWS, at, [rows_part(index, shards, rows)])
+                        at, part = self._journal.lsn, self._rows(index, shards, writer)
+                    writer.write(Kind.ROWS, at, [part])
             self._journal.sync()  # or after a loss of power the snapshot would have what the journal has not
             writer.finish()
         self._journal.drop_before(lsn)
@@ -166,6 +166,14 @@ class Durability:
         self._next_at = begin + max(SNAPSHOT_BYTES, writer.num_bytes)
         took_s = time.monotonic() - began_at
         _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
+
+    def _rows(self, index: int, shards: tuple[int, int], writer: SnapshotWriter) -> Part:
+        """A copy of the rows of some shards; of those in sealed files, links to the files."""
+        table = self._core.state.held.tables[index]
+        if not table.has_disk:
+            return rows_part(index, shards, table.export(*shards))
+        files, rows = table.seal(*shards, str(writer.runs()), f"{index}-")
+        return rows_part(index, shards, rows, files)
 
 
 def _open(folder: Path, policy: Policy, last_lsn: int, owner_text: bytes) -> Journal:

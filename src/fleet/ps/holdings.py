@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fleet import _native
-from fleet.errors import UsageError
+from fleet.errors import CommunicationError, UsageError
 from fleet.ps.applicable import check_applicable, mean_of
 from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, HostGroup, dense_group, host_dense
+from fleet.ps.listing import Listing
 from fleet.ps.proto import ps_pb2
+from fleet.ps.sealed import SealedTable
 from fleet.ps.spec import JobSpec, TableSpec
+from fleet.ps.table_dir import TableDir
 from fleet.ps.update import PushedUpdate
 
 _log = logging.getLogger(__name__)
@@ -31,8 +35,11 @@ def none(_: int) -> int:
     return 0
 
 
-def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
-    """The native table of a spec; `rule`, if given, takes the place of the spec's and has no arguments."""
+def make_table(spec: TableSpec, rule: str | None = None, folder: Path | None = None) -> _native.Table:
+    """The native table of a spec; `rule`, if given, takes the place of the spec's and has no arguments.
+
+    Rows beyond the spec's memory lie in `folder`; without one all are in memory.
+    """
     try:
         return _native.Table(
             spec.name,
@@ -49,10 +56,14 @@ def make_table(spec: TableSpec, rule: str | None = None) -> _native.Table:
             spec.seed,
             spec.max_norm,
             spec.norm_type,
+            0 if folder is None else spec.memory,
+            "" if folder is None else str(folder),
         )
     except ValueError as error:
         text = str(error)
         raise UsageError(text if text.startswith("table ") else f"table {spec.name!r}: {text}") from None
+    except OSError as error:
+        raise UsageError(f"table {spec.name!r}: {error.strerror}") from None
 
 
 class Holdings:
@@ -62,7 +73,11 @@ class Holdings:
         rule = "sum" if job.mode == "geo" else None  # servers of geo add differences; rules run in the workers
         self.job = job
         self.server = server
-        self.tables = tuple(make_table(spec, rule) for spec in job.tables)
+        self._table_dir = TableDir(server) if any(spec.memory for spec in job.tables) else None
+        self.tables = tuple(
+            make_table(spec, rule, self._table_dir.of(index) if self._table_dir and spec.memory else None)
+            for index, spec in enumerate(job.tables)
+        )
         rules = [
             (rule or group.name, {} if rule else dict(group.args), job.dense.size(server, index))
             for index, group in enumerate(job.dense.groups)
@@ -99,7 +114,12 @@ class Holdings:
 
     def pull(self, table: int, keys: NDArray[np.int64], only_read: bool = False) -> NDArray[np.float32]:
         """Rows of some keys; keys that have none are what the table says about those that are `only_read`."""
-        return self.tables[table].pull(keys, zeros=only_read and self.job.tables[table].unseen == "zeros")
+        try:
+            return self.tables[table].pull(keys, zeros=only_read and self.job.tables[table].unseen == "zeros")
+        except OSError as error:  # of a table with rows on a disk
+            raise CommunicationError(
+                f"server {self.server} cannot read rows of table {self.job.tables[table].name!r}: {error.strerror}"
+            ) from None
 
     def limited_rows(self) -> list[int]:
         """How many rows are here of each table that has a ceiling for all servers together."""
@@ -129,7 +149,15 @@ class Holdings:
             self.kept = kept
             self.is_started = True
 
-    def shrink(self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none) -> tuple[int, int]:
+    def sealed(self, table: int) -> SealedTable:
+        """A table with rows on a disk as it is now; training may go on."""
+        assert self._table_dir is not None
+        spec, folder = self.job.tables[table], self._table_dir.more()
+        return SealedTable(self.tables[table], folder, lambda scratch: make_table(spec, None, scratch))
+
+    def shrink(
+        self, asked: ps_pb2.ShrinkRequest.Header, now: int, skip: Skip = none, listing: Listing | None = None
+    ) -> tuple[int, int]:
         """Delete rows as asked, of one table or of all; how many, and how many stay. `now` is the last step."""
         names = [spec.name for spec in self.job.tables]
         if asked.table and asked.table not in names:
@@ -143,9 +171,16 @@ class Holdings:
             "decay": asked.decay,
         }
         try:
-            deleted = sum(one.shrink(**condition, skip_shards=skip(index)) for index, one in chosen)
+            deleted = 0
+            for index, one in chosen:
+                if listing is None:
+                    deleted += one.shrink(**condition, skip_shards=skip(index))
+                else:
+                    deleted += listing.write(one.name, one.shrink_keys(**condition, skip_shards=skip(index)))
         except ValueError as error:
             raise UsageError(str(error)) from None
+        except OSError as error:
+            raise CommunicationError(f"server {self.server} cannot shrink a table: {error.strerror}") from None
         return deleted, sum(len(one) for _, one in chosen)
 
     def check(self, updates: Sequence[PushedUpdate]) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from fleet import _native
 from fleet.errors import UsageError
 from fleet.ps.holdings import Holdings, Skip, make_holdings
+from fleet.ps.journal.files import runs_path
 from fleet.ps.journal.records import JournalError, Kind, Part, Record
 from fleet.ps.journal.segments import read_segments
 from fleet.ps.journal.snapshots import newest_snapshot, read_snapshot
@@ -27,6 +28,9 @@ from fleet.ps.state import State
 from fleet.ps.update import PushedUpdate, read_dense, read_kept, read_update
 
 _log = logging.getLogger(__name__)
+
+ShardFiles = tuple[int, int, list[str]]
+"""A shard of a table with rows on a disk: how many keys its files have, and their names, the newest first."""
 
 
 class Recovered(NamedTuple):
@@ -195,10 +199,10 @@ def dense_part(holdings: Holdings) -> Part:
     return Part(json.dumps({"is_started": holdings.is_started}).encode(), [*buffers, *holdings.kept])
 
 
-def rows_part(table: int, shards: tuple[int, int], rows: dict[str, Any]) -> Part:
-    """The rows of some shards of a table."""
+def rows_part(table: int, shards: tuple[int, int], rows: dict[str, Any], files: Sequence[ShardFiles] = ()) -> Part:
+    """The rows of some shards of a table; `files` that hold more of them lie beside the snapshot."""
     columns = [(name, array.dtype.str, array.shape) for name, array in rows.items()]
-    header = {"table": table, "shards": shards, "columns": columns}
+    header = {"table": table, "shards": shards, "columns": columns, **({"files": files} if files else {})}
     return Part(json.dumps(header).encode(), [np.ascontiguousarray(array) for array in rows.values()])
 
 
@@ -212,7 +216,7 @@ def _restore(state: State, path: Path, device: str) -> tuple[int, Positions]:
     _restore_dense(holdings, dense.parts[0])
     positions = [[first.lsn] * _native.Table.num_shards for _ in holdings.tables]
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1), "fleet-restore") as pool:
-        for begin, end, table, lsn in pool.map(lambda record: _restore_rows(holdings, record), records):
+        for begin, end, table, lsn in pool.map(lambda record: _restore_rows(holdings, record, path), records):
             positions[table][begin:end] = [lsn] * (end - begin)
     return first.lsn, Positions(positions)
 
@@ -241,7 +245,13 @@ def _array(tensor: Any, kind: np.dtype[Any]) -> Any:
     return tensor.reshape(-1) if isinstance(tensor, np.ndarray) else np.frombuffer(tensor, kind)
 
 
-def _restore_rows(holdings: Holdings, record: Record) -> tuple[int, int, int, int]:
+def _restore_rows(holdings: Holdings, record: Record, path: Path) -> tuple[int, int, int, int]:
     table, (begin, end), rows = exported(record.parts[0])
-    holdings.tables[table].import_(rows, holdings.server, holdings.job.num_servers)
+    own = holdings.tables[table]
+    try:
+        for shard, num_keys, names in json.loads(record.parts[0].header).get("files", ()):
+            own.attach(shard, num_keys, names, str(runs_path(path)))
+        own.import_(rows, holdings.server, holdings.job.num_servers)
+    except OSError as error:
+        raise JournalError(f"{path} cannot be gone on from: {error.strerror}") from None
     return begin, end, table, record.lsn

@@ -47,7 +47,7 @@ class FrozenTable:
 
     def __init__(self, table: ReadableTable, pool: Executor) -> None:
         self.width, self.state_width, self.has_clicks = table.width, table.state_width, table.has_clicks
-        self.num_shards, self.memory_bytes = table.num_shards, table.memory_bytes
+        self.num_shards, self.all_bytes, self.has_disk = table.num_shards, table.all_bytes, False
         groups = checkpoint.shard_groups(self)
         self._portions = dict(zip(groups, pool.map(lambda group: table.export(*group), groups), strict=True))
 
@@ -239,9 +239,10 @@ def copied(holdings: Holdings) -> storage.Contents | None:
         return None
     try:
         with ThreadPoolExecutor(COPY_THREADS, "fleet-copy") as pool:
-            return storage.Contents.of(holdings, [FrozenTable(table, pool) for table in holdings.tables])
-    except MemoryError:
-        log.warning("server %d has no memory for a copy: it writes while training waits", holdings.server)
+            tables = [holdings.sealed(i) if t.has_disk else FrozenTable(t, pool) for i, t in enumerate(holdings.tables)]
+            return storage.Contents.of(holdings, tables)
+    except (MemoryError, OSError):
+        log.warning("server %d has no room for a copy: it writes while training waits", holdings.server)
         return None
 
 

@@ -25,6 +25,7 @@ from fleet.ps.durability import Durability
 from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import Policy
+from fleet.ps.listing import Listing
 from fleet.ps.moving import Moving, is_moved_on
 from fleet.ps.patience import is_durable
 from fleet.ps.pieces import read_take
@@ -353,8 +354,13 @@ class Service:
             with core.gate.closed:
                 if core.door.is_shut:  # a cut has begun since, and must find all servers as they are
                     continue
-                core.record(Kind.SHRINK, [Part(header.SerializeToString())])
-                deleted, rows = self.state.shrink(header)
+                asked = ps_pb2.ShrinkRequest.Header()
+                asked.CopyFrom(header)
+                asked.keys_to = ""  # is written once
+                self.state.put_in_steps(asked)
+                listing = Listing(header.keys_to, self.state.held.server) if header.keys_to else None
+                core.record(Kind.SHRINK, [Part(asked.SerializeToString())])
+                deleted, rows = self.state.shrink(asked, listing=listing)
                 self._moving.spoil()
             return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=rows), ()
 

@@ -37,6 +37,7 @@ UNSEEN = ("zeros", "initial")
 A_RULE = "fleet.rules, for example fleet.rules.Adagrad(lr=0.1)"
 AN_INITIALIZER = "fleet.initializers, for example fleet.initializers.Normal(std=0.01)"
 AN_ENTRY = "fleet.entries, for example fleet.entries.CountFilterEntry(5)"
+LEAST_MEMORY = 1 << 20  # of a table with rows on a disk: enough for its 64 shards
 MAX_PROCESSES = 65536  # of one role: what placement of keys allows (csrc/keys/hash.h)
 
 
@@ -126,6 +127,7 @@ class TableSpec(JsonForm):
     norm_type: float | None = 2.0  # of max_norm: the p of the norm; None: the largest magnitude
     row_format: str | None = None  # how rows travel to workers; None: as the job says, which is float32 to servers
     gradient_format: str | None = None  # how gradients travel from them; None: the same
+    memory: int = 0  # bytes of one server; rows beyond it lie on its disk; 0: all are in memory
 
     def __post_init__(self) -> None:
         name = _name("table", self.name)
@@ -147,6 +149,7 @@ class TableSpec(JsonForm):
             norm_type=None if self.norm_type is None else checked(owner, "norm_type", self.norm_type, Number(above=0)),
             row_format=checked(owner, "wire of rows", self.row_format, Maybe(Text(FORMATS))),
             gradient_format=checked(owner, "wire of gradients", self.gradient_format, Maybe(Text(FORMATS))),
+            memory=_memory(owner, self.memory, self.max_bytes),
         )
 
 
@@ -281,6 +284,12 @@ class JobSpec(JsonForm):
             ),
         )
         _once("table", (table.name for table in self.tables))
+        for table in self.tables:
+            if table.memory and self.mode == "geo":
+                raise UsageError(
+                    f"table {table.name!r}: memory is not supported in geo mode, where workers hold copies of rows; "
+                    "leave it out or choose another mode"
+                )
         _once("tensor", (*(name for name, _ in self.dense.shapes), *(tensor.name for tensor in self.kept)))
         places = [(f"a block of parameter {block.parameter!r}", block.server) for block in self.dense.blocks]
         places += [(f"tensor {tensor.name!r}", tensor.server) for tensor in self.kept]
@@ -318,6 +327,17 @@ def _bounds(owner: str, value: object) -> tuple[float, float]:
     if len(pair) != 2 or not pair[0] < pair[1]:
         raise UsageError(f"{owner}: bounds must be (low, high) with low < high, got {shown(value)}")
     return pair[0], pair[1]
+
+
+def _memory(owner: str, value: object, max_bytes: int) -> int:
+    memory = checked(owner, "memory", value, Whole(least=0))
+    if memory and memory < LEAST_MEMORY:
+        raise UsageError(f"{owner}: memory must be 0 or at least {LEAST_MEMORY} bytes, got {memory}")
+    if memory and max_bytes:
+        raise UsageError(
+            f"{owner}: max_bytes deletes rows that memory keeps on a disk; give one, got {max_bytes} and {memory}"
+        )
+    return memory
 
 
 def _check_unseen(owner: str, unseen: object, entry: object) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import NotReadyError
+from fleet.ps.ages import Ages
 from fleet.ps.clock import Clock
 from fleet.ps.holdings import Holdings, Skip, make_holdings, none
 from fleet.ps.ledger import Ledger
@@ -21,6 +22,7 @@ from fleet.ps.spec import JobSpec
 from fleet.ps.stats import Stats
 
 if TYPE_CHECKING:
+    from fleet.ps.listing import Listing
     from fleet.ps.proto import ps_pb2
     from fleet.ps.update import PushedUpdate
 
@@ -40,6 +42,7 @@ class State:
         self.ledger = Ledger(0)
         self.rounds = Rounds(0)
         self.clock = Clock(0, is_common=True)
+        self.ages = Ages()
         self.meetings = Meetings(changed, is_durable=is_durable())
         self.pieces = PieceQueues()
         self.stats = Stats()
@@ -79,8 +82,8 @@ class State:
     def step(self, updates: Sequence[PushedUpdate], skip: Skip = none) -> int:
         """Apply the pushes of a complete step, which come in the order of the workers; passes change nothing."""
         trained = [update for update in updates if not update.is_pass]
-        time = self._time_of(updates[0])
-        skipped = self.held.apply_mean(trained, time, skip) if trained else 0
+        step = self._time_of(updates[0])
+        skipped = self.held.apply_mean(trained, step, skip) if trained else 0
         for update in updates:
             self.ledger.note(update.worker, update.steps, update.position)
         self.rounds.note(updates)
@@ -93,9 +96,18 @@ class State:
         else:
             self.rounds.leave(worker, is_unfinished=is_unfinished)
 
-    def shrink(self, asked: ps_pb2.ShrinkRequest.Header, skip: Skip = none) -> tuple[int, int]:
-        """Delete rows; how many, and how many stay."""
-        return self.held.shrink(asked, self.clock.now, skip)
+    def put_in_steps(self, asked: ps_pb2.ShrinkRequest.Header) -> None:
+        """Have a request that says seconds say steps: a journal is read again at another time."""
+        if asked.unseen_s > 0:
+            with self._time_lock:
+                asked.unseen_steps = self.ages.unseen_steps(asked.unseen_s, self.clock.now)
+            asked.unseen_s = 0.0
+
+    def shrink(
+        self, asked: ps_pb2.ShrinkRequest.Header, skip: Skip = none, listing: Listing | None = None
+    ) -> tuple[int, int]:
+        """Delete rows; how many, and how many stay. `listing`: where to write which."""
+        return self.held.shrink(asked, self.clock.now, skip, listing)
 
     def loaded(self, version: int, name: int = 0, rows: int = 0) -> None:
         """A checkpoint has replaced what the server holds; what was collected of a step is not for it."""
@@ -122,6 +134,7 @@ class State:
             "ledger": self.ledger.to_json(self.rounds.pending()),
             "rounds": self.rounds.to_json(),
             "clock": self.clock.to_json(),
+            "ages": self.ages.to_json(),
             "meetings": self.meetings.to_json(),
             "pieces": self.pieces.to_json(),
             "stats": self.stats.counts(),
@@ -138,6 +151,7 @@ class State:
         self.ledger.restore(saved["ledger"])
         self.rounds.restore(saved["rounds"])
         self.clock.restore(saved["clock"])
+        self.ages.restore(saved.get("ages", ()))
         self.meetings.restore(saved["meetings"])
         self.pieces.restore(saved["pieces"])
         self.stats.restore(saved["stats"])
@@ -151,10 +165,13 @@ class State:
         self.ledger.restore(saved["ledger"])
         self.rounds.restore(saved["rounds"])
         self.clock.restore(saved["clock"])
+        self.ages.restore(saved.get("ages", ()))
         self.meetings.restore(saved["meetings"])
         self.pieces.restore(saved["pieces"])
         self.stats.restore(saved["stats"])
 
     def _time_of(self, update: PushedUpdate) -> int:
         with self._time_lock:
-            return self.clock.time_of(update.worker, update.step)
+            step = self.clock.time_of(update.worker, update.step)
+            self.ages.note(self.clock.now)
+            return step

@@ -56,7 +56,12 @@ class Stats:
     def to_json(self, holdings: Holdings, version: int, **more: Any) -> str:
         """Everything, with the size of each table."""
         tables = {
-            table.name: {"rows": len(table), "waiting": table.num_waiting, "bytes": table.memory_bytes}
+            table.name: {
+                "rows": len(table),
+                "waiting": table.num_waiting,
+                "bytes": table.memory_bytes,
+                **({"disk": table.tier_counts()} if table.has_disk else {}),
+            }
             for table in holdings.tables
         }
         with self._lock:

@@ -17,6 +17,7 @@ from fleet.checkpoint.files import why_not_written
 from fleet.checkpoint.names import is_of_server
 from fleet.errors import CheckpointError
 from fleet.ps.holdings import Holdings
+from fleet.ps.sealed import SealedTable
 from fleet.ps.spec import DenseBlock, JobSpec
 from fleet.ps.unseen import unseen_of
 
@@ -130,22 +131,22 @@ def write(contents: Contents, path: Path, moved: Callable[[], None] = lambda: No
     clear_former(holdings, path)
     pieces: list[checkpoint.Piece] = []
     for spec, table in zip(job.tables, contents.tables, strict=True):
-        pieces += checkpoint.save_table(
-            table,
-            spec.name,
-            path,
-            server,
-            job.num_servers,
-            dtype=spec.dtype,
-            rule=_rule(holdings, spec.rule.name),
-            moved=moved,
-        )
+        place, rule = (spec.name, path, server, job.num_servers), _rule(holdings, spec.rule.name)
+        if table.has_disk:
+            pieces += checkpoint.save_sealed(_sealable(table), *place, dtype=spec.dtype, rule=rule, moved=moved)
+        else:
+            pieces += checkpoint.save_table(table, *place, dtype=spec.dtype, rule=rule, moved=moved)
     pieces += checkpoint.save_dense(path, server, job.num_servers, contents.blocks)
     kept = [(*form, bits) for form, bits in zip(_kept(holdings), contents.kept, strict=True)]
     pieces += checkpoint.save_kept(path, server, job.num_servers, kept)
     moved()
     _note_saved(holdings, "values and state", path, began_at)
     return checkpoint.pieces_to_text(pieces)
+
+
+def _sealable(table: checkpoint.ReadableTable) -> checkpoint.SealableTable:
+    assert isinstance(table, _native.Table | SealedTable)
+    return table
 
 
 def check(holdings: Holdings, folder: Path) -> int:

@@ -228,17 +228,29 @@ class ServerCalls(Questions):
         table: str | None = None,
         *,
         unseen_steps: int = 0,
+        unseen_s: float = 0.0,
         score_below: float | None = None,
         decay: float = 0.0,
+        keys_to: str | PathLike[str] | None = None,
     ) -> int:
         """Delete rows not trained for more than `unseen_steps` and, where clicks are counted, those of a low score.
 
-        `decay` multiplies shows and clicks first. Returns how many rows were deleted, in one table or in all.
+        `unseen_s` is an age in seconds of wall-clock time instead. `decay` multiplies shows and clicks first. Returns
+        how many rows were deleted, in one table or in all; `keys_to` is a folder that all servers see, in which they
+        list them: TABLE.server-000.npy holds the keys.
         """
         from fleet.runtime import saving
 
         worker = self._server_job().worker("fleet.shrink()")
-        return saving.shrink(worker, table, unseen_steps=unseen_steps, score_below=score_below, decay=decay)
+        return saving.shrink(
+            worker,
+            table,
+            unseen_steps=unseen_steps,
+            unseen_s=unseen_s,
+            score_below=score_below,
+            decay=decay,
+            keys_to=keys_to,
+        )
 
     def reshard(self, *, servers: int, wait: bool = False) -> None:
         """Go on with another number of servers: rows move to them while training goes on.

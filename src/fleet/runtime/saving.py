@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from fleet import _native, checkpoint
+from fleet.errors import UsageError
 from fleet.observe.waiting import waiting_in
 from fleet.ps.gathering import Gathering
 from fleet.ps.patience import step_timeout_s
@@ -153,10 +154,17 @@ def shrink(
     table: str | None,
     *,
     unseen_steps: int = 0,
+    unseen_s: float = 0.0,
     score_below: float | None = None,
     decay: float = 0.0,
+    keys_to: Folder | None = None,
 ) -> int:
     """Delete rows that nobody needs any more; returns how many."""
+    if unseen_s and unseen_steps:
+        both = f"got {unseen_steps} and {unseen_s}"
+        raise UsageError(f"fleet.shrink: unseen_steps and unseen_s are two ages; give one, {both}")
+    if not 0 <= unseen_s < float("inf"):
+        raise UsageError(f"fleet.shrink: unseen_s must be a number of seconds >= 0, got {unseen_s!r}")
     progress = worker.progress
     turn = 0 if progress is None else progress.turns.take("shrink")
     if progress is not None and (f"shrink/{turn}" in progress.answers or progress.is_past("shrink", turn)):
@@ -167,6 +175,8 @@ def shrink(
             caller=worker.client.caller(server),
             table=table or "",
             unseen_steps=unseen_steps,
+            unseen_s=unseen_s,
+            keys_to="" if keys_to is None else str(Path(keys_to).absolute()),
             score_below=score_below or 0.0,
             use_score=score_below is not None,
             decay=decay,

@@ -35,7 +35,7 @@ _UNSEEN = "call fleet.shrink(unseen_steps=100_000)"
 
 _TABLE: Names = {
     **_each(
-        "rows lie in the servers' memory; fleet.nn.Embedding(8, max_bytes=8 << 30) sets a ceiling",
+        "the layer says it: fleet.nn.Embedding(8, memory='4GiB') keeps the rest on disks, max_bytes=8 << 30 deletes it",
         sparse_table_class="MemorySparseTable",
         sparse_ssd_unseenday_threshold=1,
     ),

@@ -13,6 +13,8 @@ from typing import Any
 SEGMENT_PREFIX, SEGMENT_SUFFIX = "journal-", ".log"
 SNAPSHOT_PREFIX, SNAPSHOT_SUFFIX = "snapshot-", ".snap"
 UNFINISHED_SUFFIX = ".tmp"
+RUNS_SUFFIX = ".runs"
+"""Of a folder beside a snapshot: the files of its tables with rows on a disk."""
 
 _MOST_BUFFERS = min(1024, os.sysconf("SC_IOV_MAX"))
 
@@ -25,6 +27,11 @@ def segment_path(folder: Path, first_lsn: int) -> Path:
 def snapshot_path(folder: Path, lsn: int) -> Path:
     """Where the snapshot is that begins at a record."""
     return folder / f"{SNAPSHOT_PREFIX}{lsn:020d}{SNAPSHOT_SUFFIX}"
+
+
+def runs_path(snapshot: Path) -> Path:
+    """Where the files are that a snapshot links to."""
+    return snapshot.with_suffix(RUNS_SUFFIX)
 
 
 def segments_in(folder: Path) -> list[tuple[int, Path]]:
@@ -41,7 +48,7 @@ def is_ours(path: Path) -> bool:
     """Whether a file belongs to a journal."""
     name = path.name.removesuffix(UNFINISHED_SUFFIX)
     return (name.startswith(SEGMENT_PREFIX) and name.endswith(SEGMENT_SUFFIX)) or (
-        name.startswith(SNAPSHOT_PREFIX) and name.endswith(SNAPSHOT_SUFFIX)
+        name.startswith(SNAPSHOT_PREFIX) and name.endswith((SNAPSHOT_SUFFIX, RUNS_SUFFIX))
     )
 
 

@@ -1,18 +1,23 @@
 """Snapshots: a whole state as a file of records, which counts once its last record is there and it has its name.
 
 Each record carries the number of the last one of the journal that its contents have. A snapshot is written piece by
-piece while training goes on, so the pieces may have different ones.
+piece while training goes on, so the pieces may have different ones. Rows that lie in sealed files are not written
+again: a folder beside the snapshot has links to those files.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fleet.ps.journal.files import (
+    RUNS_SUFFIX,
+    SNAPSHOT_SUFFIX,
     UNFINISHED_SUFFIX,
     is_ours,
+    runs_path,
     snapshot_path,
     snapshots_in,
     sync_folder,
@@ -32,6 +37,7 @@ class SnapshotWriter:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._file = os.open(self._unfinished, flags, 0o600)
         self._num_records = 0
+        self._has_runs = False
         self.num_bytes = 0
 
     def __enter__(self) -> SnapshotWriter:
@@ -42,6 +48,16 @@ class SnapshotWriter:
             os.close(self._file)
             self._file = -1
             self._unfinished.unlink(missing_ok=True)
+            shutil.rmtree(runs_path(self._path), ignore_errors=True)
+
+    def runs(self) -> Path:
+        """The folder for links to files, made when it is first asked for."""
+        folder = runs_path(self._path)
+        if not self._has_runs:
+            shutil.rmtree(folder, ignore_errors=True)  # of an attempt that nobody finished
+            folder.mkdir(mode=0o700)
+            self._has_runs = True
+        return folder
 
     def write(self, kind: Kind, lsn: int, parts: Sequence[Part]) -> None:
         """Add a record with what was there after record `lsn` of the journal."""
@@ -56,11 +72,14 @@ class SnapshotWriter:
         os.fsync(self._file)
         os.close(self._file)
         self._file = -1
+        if self._has_runs:
+            sync_folder(runs_path(self._path))
         self._unfinished.replace(self._path)
         sync_folder(self._path.parent)
         for lsn, path in snapshots_in(self._path.parent):
             if lsn < self.lsn:
                 path.unlink(missing_ok=True)
+                shutil.rmtree(runs_path(path), ignore_errors=True)
 
 
 def newest_snapshot(folder: Path) -> Path | None:
@@ -91,12 +110,20 @@ def read_snapshot(path: Path) -> Iterator[Record]:
 def clear(folder: Path) -> None:
     """Remove every file of a journal and of its snapshots, the newest snapshot last."""
     paths = [path for path in folder.iterdir() if is_ours(path)]
-    for path in sorted(paths, key=lambda path: path.suffix == ".snap"):
-        path.unlink(missing_ok=True)
+    for path in sorted(paths, key=lambda path: path.suffix == SNAPSHOT_SUFFIX):
+        _remove(path)
 
 
 def clear_unfinished(folder: Path) -> None:
     """Remove snapshots that nobody finished."""
     for path in folder.iterdir():
-        if is_ours(path) and path.name.endswith(UNFINISHED_SUFFIX):
-            path.unlink(missing_ok=True)
+        is_lonely = path.suffix == RUNS_SUFFIX and not path.with_suffix(SNAPSHOT_SUFFIX).exists()
+        if is_ours(path) and (path.name.endswith(UNFINISHED_SUFFIX) or is_lonely):
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.suffix == RUNS_SUFFIX:
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

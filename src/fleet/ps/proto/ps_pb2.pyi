@@ -657,20 +657,24 @@ class TakeReply(_message.Message):
 class ShrinkRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "table", "unseen_steps", "score_below", "decay", "use_score")
+        __slots__ = ("caller", "table", "unseen_steps", "score_below", "decay", "use_score", "unseen_s", "keys_to")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         TABLE_FIELD_NUMBER: _ClassVar[int]
         UNSEEN_STEPS_FIELD_NUMBER: _ClassVar[int]
         SCORE_BELOW_FIELD_NUMBER: _ClassVar[int]
         DECAY_FIELD_NUMBER: _ClassVar[int]
         USE_SCORE_FIELD_NUMBER: _ClassVar[int]
+        UNSEEN_S_FIELD_NUMBER: _ClassVar[int]
+        KEYS_TO_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         table: str
         unseen_steps: int
         score_below: float
         decay: float
         use_score: bool
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., table: _Optional[str] = ..., unseen_steps: _Optional[int] = ..., score_below: _Optional[float] = ..., decay: _Optional[float] = ..., use_score: _Optional[bool] = ...) -> None: ...
+        unseen_s: float
+        keys_to: str
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., table: _Optional[str] = ..., unseen_steps: _Optional[int] = ..., score_below: _Optional[float] = ..., decay: _Optional[float] = ..., use_score: _Optional[bool] = ..., unseen_s: _Optional[float] = ..., keys_to: _Optional[str] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

@@ -54,6 +54,7 @@ def rows_of(
     CheckpointError unless they fit the variable and, where one is given, the rule.
     """
     height, width = var.shape
+    checkpoint.refuse_runs(manifest, folder, var.name)
     for piece in manifest.tables[var.name]:
         form = piece.form
         if form.width != width or rule not in (None, form.rule):

@@ -1,0 +1,79 @@
+"""Where a server keeps the rows that its memory has no room for: a folder of its own, gone when the server is.
+
+What is in it means nothing to the next process: journals and checkpoints link to the files that they need.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import threading
+import weakref
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from fleet import env
+from fleet.errors import UsageError
+
+_numbers = count()
+_making = threading.Lock()
+
+
+class TableDir:
+    """The folder of one server's tables; `close`, or nobody holding it any more, removes it."""
+
+    def __init__(self, server: int) -> None:
+        """UsageError if nobody said where, or nothing can be written there. Removes what dead servers have left."""
+        base = _base()
+        self.path = base / f"server-{server}-{os.getpid()}-{next(_numbers)}"
+        try:
+            with _making:
+                base.mkdir(parents=True, exist_ok=True)
+                _clear_left(base)
+                self.path.mkdir(mode=0o700)
+                lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UsageError(f"a server cannot keep rows in {base}: {error.strerror or error}") from None
+        self.close = weakref.finalize(self, _remove, self.path, lock)
+
+    def more(self) -> Path:
+        """Another folder, which is there."""
+        folder = self.path / f"more-{next(_numbers)}"
+        folder.mkdir()
+        return folder
+
+    def of(self, table: int) -> Path:
+        """The folder of one table."""
+        return self.path / f"table-{table}"
+
+
+def _base() -> Path:
+    if (given := env.FLEET_TABLE_DIR.get()) is not None:
+        return Path(given)
+    if (durable := env.FLEET_DURABLE.get()) is not None:
+        return Path(durable) / "tables"
+    raise UsageError(
+        "a table has memory=..., and nobody said where this server keeps the rows beyond it; set FLEET_TABLE_DIR to a "
+        "folder on a local disk"
+    )
+
+
+def _clear_left(base: Path) -> None:
+    for folder in base.glob("server-*"):
+        with suppress(OSError):  # another server may be doing the same
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue  # it lives
+            finally:
+                os.close(lock)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove(folder: Path, lock: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)

@@ -78,6 +78,7 @@ nb::object to_numpy(fleet::Array<T> array, std::size_t rows, std::size_t width) 
 void add_checksum(nb::module_& m);
 void add_clicks(nb::module_& m);
 void add_compress(nb::module_& m);
+void add_copies(nb::module_& m);
 void add_data(nb::module_& m);
 void add_delimited(nb::module_& m);
 void add_field(nb::module_& m);

@@ -8,6 +8,7 @@ NB_MODULE(_native, m) {
   fleet::bind::add_checksum(m);
   fleet::bind::add_clicks(m);
   fleet::bind::add_compress(m);
+  fleet::bind::add_copies(m);
   fleet::bind::add_data(m);
   fleet::bind::add_delimited(m);
   fleet::bind::add_field(m);

@@ -114,7 +114,7 @@ def work(mode: str) -> dict[str, Any]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = fleet.distributed_model(CTR())
-    optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=1e-4))
+    optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=1e-4, fused=True))
     fleet.init_worker()
     data = list(batches(SKIP + STEPS, worker=fleet.worker_index()))
     unseen = list(batches(HELD_OUT, worker=7))

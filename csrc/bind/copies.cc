@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "bind/arrays.h"
 
@@ -56,19 +57,19 @@ nb::tuple missing(const Copies& copies, nb::handle keys, nb::handle offsets) {
   return nb::make_tuple(to_numpy(std::move(found)), to_numpy(std::move(positions)), to_numpy(std::move(found_ends)));
 }
 
-void keep(Copies& copies, nb::handle keys, nb::handle rows) {
-  const AnyArray array = as_int64(keys, "keys"), row_array = as_array(rows, "rows");
-  const float* data = items<float>(row_array, rows, "rows", {array.size(), copies.width()});
-  nb::gil_scoped_release release;
-  copies.keep(int64s(array), array.size(), data);
-}
-
-void pull(const Copies& copies, nb::handle keys, nb::handle out) {
+void pull(Copies& copies, nb::handle keys, nb::handle out, nb::handle positions, nb::handle fetched) {
   const AnyArray array = as_int64(keys, "keys"), out_array = as_array(out, "out");
   items<float>(out_array, out, "out", {array.size(), copies.width()});
   auto* data = static_cast<float*>(writable(out, "out", out_array));
+  if (positions.is_none()) {
+    nb::gil_scoped_release release;
+    std::as_const(copies).pull(int64s(array), array.size(), data);
+    return;
+  }
+  const AnyArray position_array = as_int64(positions, "positions"), row_array = as_array(fetched, "fetched");
+  const float* rows = items<float>(row_array, fetched, "fetched", {position_array.size(), copies.width()});
   nb::gil_scoped_release release;
-  copies.pull(int64s(array), array.size(), data);
+  copies.pull(int64s(array), array.size(), int64s(position_array), position_array.size(), rows, data);
 }
 
 std::size_t push(Copies& copies, nb::handle keys, nb::handle grads, nb::handle lr, bool skip_nonfinite) {
@@ -115,8 +116,8 @@ void add_copies(nb::module_& m) {
            nb::arg("bounds").none() = nb::none(), nb::arg("max_norm").none() = nb::none(),
            nb::arg("norm_type").none() = 2.0, nb::arg("tolerance").none() = 0.0)
       .def("missing", &missing, nb::arg("keys").none(), nb::arg("offsets").none())
-      .def("keep", &keep, nb::arg("keys").none(), nb::arg("rows").none())
-      .def("pull", &pull, nb::arg("keys").none(), nb::arg("out").none())
+      .def("pull", &pull, nb::arg("keys").none(), nb::arg("out").none(), nb::arg("positions").none() = nb::none(),
+           nb::arg("fetched").none() = nb::none())
       .def("push", &push, nb::arg("keys").none(), nb::arg("grads").none(), nb::kw_only(), nb::arg("lr").none(),
            nb::arg("skip_nonfinite") = false)
       .def("difference", &difference, nb::arg("num_workers").none())

@@ -19,9 +19,9 @@ Copies::Copies(CopyOptions options)
 
 template <class Work>
 void Copies::for_each(const std::int64_t* keys, std::size_t n, Work&& work) const {
-  std::uint32_t places[kAhead], numbers[kAhead];
-  for (std::size_t begin = 0; begin < n; begin += kAhead) {
-    const std::size_t count = std::min(kAhead, n - begin);
+  std::uint32_t places[kGroup], numbers[kGroup];
+  for (std::size_t begin = 0; begin < n; begin += kGroup) {
+    const std::size_t count = std::min(kGroup, n - begin);
     for (std::size_t i = 0; i < count; ++i) {
       places[i] = Index::place(mix64(keys[begin + i]));
       if (index_.size() != 0) index_.prefetch(places[i]);
@@ -39,9 +39,9 @@ void Copies::for_each(const std::int64_t* keys, std::size_t n, Work&& work) cons
 
 std::vector<std::int64_t> Copies::missing(const std::int64_t* keys, std::size_t n) const {
   std::vector<std::int64_t> found;
-  for (std::size_t begin = 0; begin < n; begin += kAhead) {
-    std::uint32_t places[kAhead];
-    const std::size_t count = std::min(kAhead, n - begin);
+  for (std::size_t begin = 0; begin < n; begin += kGroup) {
+    std::uint32_t places[kGroup];
+    const std::size_t count = std::min(kGroup, n - begin);
     for (std::size_t i = 0; i < count; ++i) {
       places[i] = Index::place(mix64(keys[begin + i]));
       if (index_.size() != 0) index_.prefetch(places[i]);
@@ -55,25 +55,16 @@ std::vector<std::int64_t> Copies::missing(const std::int64_t* keys, std::size_t 
 
 std::uint32_t Copies::add(std::int64_t key, std::uint32_t place) {
   const auto number = static_cast<std::uint32_t>(keys_.size());
-  if (number / kBlock == blocks_.size()) blocks_.emplace_back(new float[kBlock * row_floats_]);
+  if (number / kBlock == blocks_.size()) blocks_.emplace_back(kBlock * row_floats_);
+  if (number == room_) {  // an index that grows by itself does so in small steps, for memory's sake
+    room_ = std::max<std::size_t>(1024, 2 * room_);
+    index_.reserve(room_);
+  }
   keys_.push_back(key);
   marks_.push_back(0);
   index_.insert(key, place, number);
   options_.rule->start(state(row(number)), options_.width);
   return number;
-}
-
-void Copies::keep(const std::int64_t* keys, std::size_t n, const float* rows) {
-  const std::size_t width = options_.width;
-  for_each(keys, n, [&](std::size_t i, std::uint32_t number, std::uint32_t place) {
-    // A key may come twice, and the first time may have been a moment ago.
-    if (number == Index::kNone) number = index_.find(keys[i], place);
-    if (!is_wanted(number)) return;
-    if (number == Index::kNone) number = add(keys[i], place);
-    marks_[number] = 0;
-    float* data = row(number);
-    for (int times = 0; times < 3; ++times, data += width) std::copy_n(rows + i * width, width, data);
-  });
 }
 
 void Copies::pull(const std::int64_t* keys, std::size_t n, float* out) const {
@@ -83,6 +74,31 @@ void Copies::pull(const std::int64_t* keys, std::size_t n, float* out) const {
       std::fill_n(out + i * width, width, 0.0f);
     } else {
       std::copy_n(row(number), width, out + i * width);
+    }
+  });
+}
+
+void Copies::pull(const std::int64_t* keys, std::size_t n, const std::int64_t* positions, std::size_t num_fetched,
+                  const float* fetched, float* out) {
+  const std::size_t width = options_.width;
+  std::size_t next = 0;
+  for_each(keys, n, [&](std::size_t i, std::uint32_t number, std::uint32_t place) {
+    float* to = out + i * width;
+    if (next < num_fetched && static_cast<std::size_t>(positions[next]) == i) {
+      const float* from = fetched + next++ * width;
+      if (is_wanted(number)) {
+        if (number == Index::kNone) number = add(keys[i], place);
+        marks_[number] = 0;
+        float* data = row(number);
+        std::copy_n(from, width, data);
+        std::copy_n(from, width, start_of(data));
+        std::copy_n(from, width, heard_of(data));
+      }
+    }
+    if (number == Index::kNone) {
+      std::fill_n(to, width, 0.0f);
+    } else {
+      std::copy_n(row(number), width, to);
     }
   });
 }
@@ -105,7 +121,8 @@ std::size_t Copies::push(const std::int64_t* keys, std::size_t n, const float* g
     settle(data);
     std::uint32_t& mark = marks_[number];
     mark &= ~kOld;
-    if (mark++ == 0) touched_.push_back(number);
+    if (mark == 0) touched_.push_back(number);
+    if (mark != kTouches) ++mark;
   });
   return skipped;
 }
@@ -123,8 +140,8 @@ Copies::Difference Copies::difference(std::uint32_t num_workers) {
     const auto parts = static_cast<float>(sharers(touches, num_workers));
     for (std::size_t d = 0; d < width; ++d) sent[d] = (data[d] - start[d]) / parts;
     std::copy_n(data, width, start);
-    const bool is_old = touches == 1 && num_workers > 1;
-    if (is_old) std::copy_n(data, width, server_of_row(data));
+    const bool is_old = touches == 1 && num_workers > 1;  // then nobody asks what comes of it
+    if (is_old) std::copy_n(data, width, heard_of(data));
     marks_[number] = is_old ? kOld : 0;
     result.keys[i] = keys_[number];
     result.touches[i] = touches;
@@ -140,12 +157,10 @@ void Copies::merge(const std::int64_t* keys, std::size_t n, const float* sent, c
     if (number == Index::kNone) return;
     float* own = row(number);
     float* start = start_of(own);
-    float* server = server_of_row(own);
+    float* server = heard_of(own);
     const float* now = rows + i * width;
     const float* mine = sent + i * width;
-    if (is_alone(server, mine, now)) {
-      std::copy_n(now, width, start);  // what was not sent is part of the next difference
-    } else {
+    if (!is_alone(server, mine, now)) {
       const auto rest = static_cast<float>((sharers(touches[i], num_workers) - 1.0) * awaited);
       for (std::size_t d = 0; d < width; ++d) {
         const float target = now[d] + rest * mine[d];
@@ -153,6 +168,8 @@ void Copies::merge(const std::int64_t* keys, std::size_t n, const float* sent, c
         start[d] = target;
       }
       settle(own);
+    } else if (awaited == 0) {
+      std::copy_n(now, width, start);  // what was not sent is part of the next difference
     }
     std::copy_n(now, width, server);
   });
@@ -177,6 +194,7 @@ bool Copies::is_alone(const float* server, const float* sent, const float* now) 
 
 void Copies::clear() {
   index_ = Index();
+  room_ = 0;
   blocks_.clear();
   keys_.clear();
   marks_.clear();

@@ -1,8 +1,9 @@
 // A worker's copies of rows in geo mode: trained here, and exchanged with the servers as differences.
 //
-// Beside the values and the rule's state a copy has two more rows of values: `start`, from which the next difference is
-// measured, and `server`, what the servers had when they were last heard of. A window is the time between two calls of
-// `difference`. How a difference is divided among workers, and what comes of an answer: docs/adr/0027.
+// Beside the values and the rule's state a copy has `start`, the values from which the next difference is measured:
+// what the servers had when they were last heard of, unless the mark says kAhead. A window is the time between two
+// calls of `difference`; the answer to one must be merged before the next. How a difference is divided among workers,
+// and what comes of an answer: docs/adr/0027.
 //
 // Used from one thread. Copies are numbered in the order they come, and lie in that order, so what a window has touched
 // is mostly read from front to back and without the index.
@@ -43,10 +44,12 @@ class Copies {
 
   // Positions of the keys that have no copy, or one that the servers should be asked for again.
   std::vector<std::int64_t> missing(const std::int64_t* keys, std::size_t n) const;
-  // Makes copies of rows [n, width] that came from servers, but of keys that `missing` would not name any more.
-  void keep(const std::int64_t* keys, std::size_t n, const float* rows);
-  // out: [n, width]; zeros where there is no copy.
+  // out: [n, width], the copies of the keys; zeros where there is none.
   void pull(const std::int64_t* keys, std::size_t n, float* out) const;
+  // The same, and first makes copies of `num_fetched` rows that came from servers, for the keys at these ascending
+  // positions; not of those that `missing` would not name any more.
+  void pull(const std::int64_t* keys, std::size_t n, const std::int64_t* positions, std::size_t num_fetched,
+            const float* fetched, float* out);
   // One update of each copy; keys are distinct. The number of rows left out for a NaN or an Inf, if they may be.
   // std::invalid_argument for a key without a copy.
   std::size_t push(const std::int64_t* keys, std::size_t n, const float* grads, double lr, bool skip_nonfinite);
@@ -70,14 +73,16 @@ class Copies {
   std::size_t bytes() const;
 
  private:
-  static constexpr std::size_t kBlock = 4096;  // rows whose memory comes at once
-  static constexpr std::size_t kAhead = 256;   // keys whose memory is asked for ahead of its use
+  static constexpr std::size_t kBlock = 16384;  // rows whose memory comes at once
+  static constexpr std::size_t kGroup = 256;    // keys whose memory is asked for ahead of its use
+  // A mark: touches in this window and, above them, whether the servers should be asked for the row again.
   static constexpr std::uint32_t kOld = 0x80000000u;
+  static constexpr std::uint32_t kTouches = kOld - 1;
 
-  float* row(std::uint32_t number) { return blocks_[number / kBlock].get() + number % kBlock * row_floats_; }
+  float* row(std::uint32_t number) { return blocks_[number / kBlock].data() + number % kBlock * row_floats_; }
   const float* row(std::uint32_t number) const { return const_cast<Copies*>(this)->row(number); }
   float* start_of(float* row) const { return row + options_.width; }
-  float* server_of_row(float* row) const { return row + 2 * options_.width; }
+  float* heard_of(float* row) const { return row + 2 * options_.width; }
   float* state(float* row) const { return row + 3 * options_.width; }
   std::uint32_t add(std::int64_t key, std::uint32_t place);
   bool is_wanted(std::uint32_t number) const { return number == Index::kNone || (marks_[number] & kOld) != 0; }
@@ -91,9 +96,10 @@ class Copies {
   CopyOptions options_;
   std::size_t row_floats_;
   Index index_;
-  std::vector<std::unique_ptr<float[]>> blocks_;
-  std::vector<std::int64_t> keys_;      // of each copy
-  std::vector<std::uint32_t> marks_;    // touches in this window; kOld: servers should be asked for it again
+  std::size_t room_ = 0;  // keys that fit the index
+  std::vector<Array<float>> blocks_;
+  std::vector<std::int64_t> keys_;  // of each copy
+  std::vector<std::uint32_t> marks_;
   std::vector<std::uint32_t> touched_;  // in this window, by number
 };
 

@@ -395,11 +395,14 @@ class Copies:
         That is those without a copy, and those that the worker sent whole in the last window and has not used since.
         """
 
-    def keep(self, keys: _Keys, rows: _Floats) -> None:
-        """Make copies of rows that came from servers, but of keys that `missing` would not name any more."""
+    def pull(
+        self, keys: _Keys, out: _Floats, positions: _Keys | None = None, fetched: _Floats | None = None
+    ) -> None:
+        """Write the copies of the keys to out, [n, width]; zeros where there is none.
 
-    def pull(self, keys: _Keys, out: _Floats) -> None:
-        """Write the copies of the keys to out, [n, width]; zeros where there is none."""
+        First make copies of `fetched` rows of servers, for the keys at the ascending `positions`, but of those that
+        `missing` would not name any more.
+        """
 
     def push(self, keys: _Keys, grads: _Floats, *, lr: float, skip_nonfinite: bool = False) -> int:
         """Update the copies of distinct keys once; return how many were skipped for a NaN or an Inf."""

@@ -149,16 +149,18 @@ class Geo(PushPolicy):
 
     def _fill(self, lookup: Lookup, part: _Part | None, with_grad: bool) -> None:
         """Write the rows of a lookup: copies, and what the servers were asked for."""
-        copies = self._copies[lookup.table]
+        copies, keys = self._copies[lookup.table], lookup.route.grouped
         fetched = None if part is None else part.lookup.rows
-        # Of keys that are only read there is no copy: they may have no row on the servers either.
-        if part is not None and fetched is not None and not lookup.request.only_read:
-            copies.keep(part.lookup.route.grouped, fetched)
         rows = host_buffer((lookup.height, lookup.width), self._setup.device)
-        copies.pull(lookup.route.grouped, rows[: lookup.num_rows])
         rows[lookup.num_rows :] = 0.0
-        if part is not None and fetched is not None and lookup.request.only_read:
-            rows[part.positions] = fetched
+        own = rows[: lookup.num_rows]
+        if part is None or fetched is None:
+            copies.pull(keys, own)
+        elif lookup.request.only_read:  # no copy is made: a key that is only read may have no row on the servers either
+            copies.pull(keys, own)
+            own[part.positions] = fetched
+        else:
+            copies.pull(keys, own, part.positions, fetched)
         lookup.set_rows(rows, self._setup.device, with_grad)
 
     def _begin_exchange(self) -> None:

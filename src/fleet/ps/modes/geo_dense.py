@@ -48,8 +48,8 @@ class DenseCopy:
         own = values.clone()
         load()
         server = values.clone()
-        if torch.equal(server, self._server + self._sent):  # nobody else trains them
-            self._start = server
+        if torch.equal(server, self._server + self._sent):  # nobody else trains them, or is only late
+            self._start = self._start if awaited else server
             values.copy_(own)
         else:
             target = server + (num_workers - 1) * awaited * self._sent

@@ -123,6 +123,7 @@ void add_copies(nb::module_& m) {
       .def("difference", &difference, nb::arg("num_workers").none())
       .def("merge", &merge, nb::arg("keys").none(), nb::arg("sent").none(), nb::arg("touches").none(),
            nb::arg("rows").none(), nb::arg("num_workers").none(), nb::arg("awaited").none())
+      .def("age", &Copies::age, nb::call_guard<nb::gil_scoped_release>())
       .def("clear", &Copies::clear)
       .def("__len__", &Copies::size)
       .def_prop_ro("memory_bytes", &Copies::bytes);

@@ -88,7 +88,7 @@ void Copies::pull(const std::int64_t* keys, std::size_t n, const std::int64_t* p
       const float* from = fetched + next++ * width;
       if (is_wanted(number)) {
         if (number == Index::kNone) number = add(keys[i], place);
-        marks_[number] = 0;
+        marks_[number] = kFresh;
         float* data = row(number);
         std::copy_n(from, width, data);
         std::copy_n(from, width, start_of(data));
@@ -121,8 +121,8 @@ std::size_t Copies::push(const std::int64_t* keys, std::size_t n, const float* g
     settle(data);
     std::uint32_t& mark = marks_[number];
     mark &= ~kOld;
-    if (mark == 0) touched_.push_back(number);
-    if (mark != kTouches) ++mark;
+    if ((mark & kTouches) == 0) touched_.push_back(number);
+    if ((mark & kTouches) != kTouches) ++mark;
   });
   return skipped;
 }
@@ -133,16 +133,18 @@ Copies::Difference Copies::difference(std::uint32_t num_workers) {
   for (std::size_t i = 0; i < n; ++i) {
     if (i + 16 < n) __builtin_prefetch(row(touched_[i + 16]));
     const std::uint32_t number = touched_[i];
-    const std::uint32_t touches = marks_[number];
+    const std::uint32_t touches = marks_[number] & kTouches;
     float* data = row(number);
     float* start = start_of(data);
     float* sent = result.sent.data() + i * width;
     const auto parts = static_cast<float>(sharers(touches, num_workers));
     for (std::size_t d = 0; d < width; ++d) sent[d] = (data[d] - start[d]) / parts;
     std::copy_n(data, width, start);
-    const bool is_old = touches == 1 && num_workers > 1;  // then nobody asks what comes of it
-    if (is_old) std::copy_n(data, width, heard_of(data));
-    marks_[number] = is_old ? kOld : 0;
+    marks_[number] &= kFresh;
+    if (touches == 1 && num_workers > 1) {
+      std::copy_n(data, width, heard_of(data));
+      whole_.push_back(number);
+    }
     result.keys[i] = keys_[number];
     result.touches[i] = touches;
   }
@@ -168,11 +170,19 @@ void Copies::merge(const std::int64_t* keys, std::size_t n, const float* sent, c
         start[d] = target;
       }
       settle(own);
-    } else if (awaited == 0) {
+    } else if (awaited == 0 && (marks_[number] & kFresh) == 0) {
       std::copy_n(now, width, start);  // what was not sent is part of the next difference
     }
     std::copy_n(now, width, server);
+    marks_[number] &= ~kFresh;
   });
+}
+
+void Copies::age() {
+  for (const std::uint32_t number : whole_) {
+    if ((marks_[number] & kTouches) == 0) marks_[number] = kOld;
+  }
+  whole_.clear();
 }
 
 void Copies::settle(float* values) const {
@@ -199,6 +209,7 @@ void Copies::clear() {
   keys_.clear();
   marks_.clear();
   touched_.clear();
+  whole_.clear();
 }
 
 std::size_t Copies::bytes() const {

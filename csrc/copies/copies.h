@@ -59,13 +59,15 @@ class Copies {
     Array<float> sent;  // [n, width]: to be added on the servers
     Array<std::uint32_t> touches;
   };
-  // What the window has changed, in the order of the copies; the next window begins. Of several workers, one that has
-  // touched a row once sends all of it and asks for the row again when it next needs it.
+  // What the window has changed, in the order of the copies; the next window begins.
   Difference difference(std::uint32_t num_workers);
   // Takes over rows [n, width] that servers have after they added `sent`. `awaited`: which part of the other workers
   // has not been heard of since the window began.
   void merge(const std::int64_t* keys, std::size_t n, const float* sent, const std::uint32_t* touches,
              const float* rows, std::uint32_t num_workers, double awaited);
+  // The servers have what was sent. A row that was touched once was sent whole, and nobody asked what came of it: the
+  // servers are asked for it when it is next needed, unless it has been touched meanwhile.
+  void age();
   void clear();
 
   std::size_t size() const { return keys_.size(); }
@@ -75,9 +77,11 @@ class Copies {
  private:
   static constexpr std::size_t kBlock = 16384;  // rows whose memory comes at once
   static constexpr std::size_t kGroup = 256;    // keys whose memory is asked for ahead of its use
-  // A mark: touches in this window and, above them, whether the servers should be asked for the row again.
+  // A mark: touches in this window and, above them, whether the servers should be asked for the row again, and whether
+  // it came in the window whose outcome will be merged next: then nobody knows who had changed it before.
   static constexpr std::uint32_t kOld = 0x80000000u;
-  static constexpr std::uint32_t kTouches = kOld - 1;
+  static constexpr std::uint32_t kFresh = 0x40000000u;
+  static constexpr std::uint32_t kTouches = kFresh - 1;
 
   float* row(std::uint32_t number) { return blocks_[number / kBlock].data() + number % kBlock * row_floats_; }
   const float* row(std::uint32_t number) const { return const_cast<Copies*>(this)->row(number); }
@@ -101,6 +105,7 @@ class Copies {
   std::vector<std::int64_t> keys_;  // of each copy
   std::vector<std::uint32_t> marks_;
   std::vector<std::uint32_t> touched_;  // in this window, by number
+  std::vector<std::uint32_t> whole_;    // sent whole by the last difference
 };
 
 }  // namespace fleet

@@ -81,6 +81,8 @@ TEST(copies_touched_once) {
   auto found = copies.difference(4);
   CHECK(found.keys.size() == 1 && found.sent[0] == 8.0f && found.touches[0] == 1);
   const std::int64_t key = 1;
+  CHECK(copies.missing(&key, 1).empty());  // it is under way
+  copies.age();
   CHECK(copies.missing(&key, 1).size() == 1);
   fetch(copies, {1}, {9.0f});
   CHECK((read(copies, {1}) == Floats{9.0f}));
@@ -88,7 +90,9 @@ TEST(copies_touched_once) {
   learn(copies, 1, 1.0f, 1);
   found = copies.difference(4);
   CHECK(found.sent[0] == 1.0f);
-  learn(copies, 1, 2.0f, 1);  // without having been fetched
+  learn(copies, 1, 2.0f, 1);
+  copies.age();  // it has been touched since
+  CHECK(copies.missing(&key, 1).empty());
   CHECK(copies.difference(4).sent[0] == 2.0f);
 }
 
@@ -108,16 +112,17 @@ TEST(copies_that_others_change_too) {
 TEST(copies_that_nobody_else_changes) {
   fleet::Copies copies = make_copies();
   fetch(copies, {1}, {0.0f});
-  learn(copies, 1, 5.0f, 2);
-  auto found = copies.difference(4);
-  merge(copies, found, 0, 4.0f, 1.0);  // nobody else has been heard of: they may be late
-  CHECK((read(copies, {1}) == Floats{10.0f}));
-  CHECK(copies.difference(4).keys.size() == 0);
-  learn(copies, 1, 5.0f, 2);
-  found = copies.difference(4);
-  CHECK(found.sent[0] == 4.0f);
-  merge(copies, found, 0, 8.0f, 0.0);  // all have been
-  CHECK((read(copies, {1}) == Floats{20.0f}));
+  float now = 0.0f;
+  // The row came in the window itself; nobody else has been heard of, and may be late; all have been.
+  for (const double awaited : {0.0, 1.0, 0.0}) {
+    learn(copies, 1, 5.0f, 2);
+    const auto found = copies.difference(4);
+    CHECK(found.sent[0] == 4.0f);
+    now += 4.0f;
+    merge(copies, found, 0, now, awaited);
+    CHECK(copies.difference(4).keys.size() == 0);
+  }
+  CHECK((read(copies, {1}) == Floats{30.0f}));
   learn(copies, 1, 0.5f, 2);
-  CHECK(copies.difference(4).sent[0] == 5.2f);  // (20 - 8 + 1) / 2.5
+  CHECK(copies.difference(4).sent[0] == 7.6f);  // (30 - 12 + 1) / 2.5
 }

@@ -426,6 +426,9 @@ class Copies:
         `awaited` is which part of the other workers has not been heard of in the window that was sent.
         """
 
+    def age(self) -> None:
+        """Note that the servers have what was sent: rows that were touched once are to be asked for again."""
+
     def clear(self) -> None:
         """Drop every copy, and what was not sent."""
 

@@ -196,6 +196,8 @@ class Geo(PushPolicy):
         awaited = 1.0 - min(max(num_heard, 0), others) / others if others else 0.0
         for part in exchange.answers:
             self._copies[part.table].merge(part.keys, part.sent, part.touches, part.rows, num_workers, awaited)
+        for copies in self._copies:
+            copies.age()
         if self._dense is not None:
             self._dense.merge(lambda: self._load(exchange.dense, exchange.version), num_workers, awaited)
         self._heard = exchange.version

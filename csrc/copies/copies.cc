@@ -137,10 +137,10 @@ Copies::Difference Copies::difference(std::uint32_t num_workers) {
     float* data = row(number);
     float* start = start_of(data);
     float* sent = result.sent.data() + i * width;
-    const auto parts = static_cast<float>(sharers(touches, num_workers));
+    const auto parts = static_cast<float>(parts_of(number, touches, num_workers));
     for (std::size_t d = 0; d < width; ++d) sent[d] = (data[d] - start[d]) / parts;
     std::copy_n(data, width, start);
-    marks_[number] &= kFresh;
+    marks_[number] &= ~kTouches;
     if (touches == 1 && num_workers > 1) {
       std::copy_n(data, width, heard_of(data));
       whole_.push_back(number);
@@ -163,15 +163,17 @@ void Copies::merge(const std::int64_t* keys, std::size_t n, const float* sent, c
     const float* now = rows + i * width;
     const float* mine = sent + i * width;
     if (!is_alone(server, mine, now)) {
-      const auto rest = static_cast<float>((sharers(touches[i], num_workers) - 1.0) * awaited);
+      const auto rest = static_cast<float>((parts_of(number, touches[i], num_workers) - 1.0) * awaited);
       for (std::size_t d = 0; d < width; ++d) {
         const float target = now[d] + rest * mine[d];
         own[d] = own[d] == start[d] ? target : own[d] + (target - start[d]);
         start[d] = target;
       }
       settle(own);
+      marks_[number] &= ~kAlone;
     } else if (awaited == 0 && (marks_[number] & kFresh) == 0) {
       std::copy_n(now, width, start);  // what was not sent is part of the next difference
+      marks_[number] |= kAlone;
     }
     std::copy_n(now, width, server);
     marks_[number] &= ~kFresh;

@@ -77,11 +77,13 @@ class Copies {
  private:
   static constexpr std::size_t kBlock = 16384;  // rows whose memory comes at once
   static constexpr std::size_t kGroup = 256;    // keys whose memory is asked for ahead of its use
-  // A mark: touches in this window and, above them, whether the servers should be asked for the row again, and whether
-  // it came in the window whose outcome will be merged next: then nobody knows who had changed it before.
+  // A mark: touches in this window and, above them, whether the servers should be asked for the row again; whether it
+  // came in the window whose outcome will be merged next, so that nobody knows who had changed it before; and whether
+  // no other worker had changed it when all had been heard of.
   static constexpr std::uint32_t kOld = 0x80000000u;
   static constexpr std::uint32_t kFresh = 0x40000000u;
-  static constexpr std::uint32_t kTouches = kFresh - 1;
+  static constexpr std::uint32_t kAlone = 0x20000000u;
+  static constexpr std::uint32_t kTouches = kAlone - 1;
 
   float* row(std::uint32_t number) { return blocks_[number / kBlock].data() + number % kBlock * row_floats_; }
   const float* row(std::uint32_t number) const { return const_cast<Copies*>(this)->row(number); }
@@ -90,6 +92,10 @@ class Copies {
   float* state(float* row) const { return row + 3 * options_.width; }
   std::uint32_t add(std::int64_t key, std::uint32_t place);
   bool is_wanted(std::uint32_t number) const { return number == Index::kNone || (marks_[number] & kOld) != 0; }
+  // By how much the difference of a copy is divided.
+  double parts_of(std::uint32_t number, std::uint32_t touches, std::uint32_t num_workers) const {
+    return (marks_[number] & kAlone) != 0 ? 1.0 : sharers(touches, num_workers);
+  }
   // Bounds and the largest norm.
   void settle(float* values) const;
   bool is_alone(const float* server, const float* sent, const float* now) const;

@@ -124,5 +124,10 @@ TEST(copies_that_nobody_else_changes) {
   }
   CHECK((read(copies, {1}) == Floats{30.0f}));
   learn(copies, 1, 0.5f, 2);
-  CHECK(copies.difference(4).sent[0] == 7.6f);  // (30 - 12 + 1) / 2.5
+  auto found = copies.difference(4);
+  CHECK(found.sent[0] == 19.0f);  // all of 30 - 12 + 1
+  merge(copies, found, 0, 41.0f, 0.0);
+  CHECK((read(copies, {1}) == Floats{41.0f}));  // somebody has added 10
+  learn(copies, 1, 5.0f, 2);
+  CHECK(copies.difference(4).sent[0] == 4.0f);
 }

@@ -53,8 +53,9 @@ class CTR(nn.Module):
         return logits
 
 
-def strategy_of(mode: str) -> fleet.DistributedStrategy:
+def strategy_of(mode: str, cache: tuple[int, int]) -> fleet.DistributedStrategy:
     strategy = fleet.DistributedStrategy()
+    strategy.a_sync_configs.cache_rows, strategy.a_sync_configs.cache_staleness = cache
     strategy.a_sync = mode != "sync"
     strategy.a_sync_configs.half_async = mode == "half_async"
     strategy.a_sync_configs.k_steps = 100 if mode == "geo" else 0
@@ -110,14 +111,14 @@ def difference(after: dict[str, float], before: dict[str, float]) -> dict[str, f
     return {name: value - before.get(name, 0.0) for name, value in after.items()}
 
 
-def work(mode: str) -> dict[str, Any]:
+def work(mode: str, zipf: float) -> dict[str, Any]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = fleet.distributed_model(CTR())
     optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=1e-4, fused=True))
     fleet.init_worker()
-    data = list(batches(SKIP + STEPS, worker=fleet.worker_index()))
-    unseen = list(batches(HELD_OUT, worker=7))
+    data = list(batches(SKIP + STEPS, worker=fleet.worker_index(), zipf=zipf))
+    unseen = list(batches(HELD_OUT, worker=7, zipf=zipf))
     first = fleet.is_first_worker()
 
     before = evaluate(model, unseen) if first else {}
@@ -136,12 +137,16 @@ def work(mode: str) -> dict[str, Any]:
         "batches": STEPS,
         "parts_s": spent,
         "meters_s": difference(fleet.ps.meters.snapshot(), meters),
+        "counts": fleet.ps.meters.counts(),
     }
     if first:
         result |= {
             "cpu_s": difference(job_cpu_s(), cpu),
             "before": before,
             "after": evaluate(model, unseen),
+            "rows": [
+                {name: server[name] for name in ("pulled_rows", "pushed_rows")} for server in fleet.server_stats()
+            ],
             "journals": [server.get("journal") for server in fleet.server_stats()],
         }
     fleet.barrier_worker()
@@ -153,13 +158,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=["sync", "async", "half_async", "geo"], required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--zipf", type=float, default=1.1)
+    parser.add_argument("--cache", type=int, nargs=2, default=(0, 4), metavar=("ROWS", "STEPS"))
     args = parser.parse_args()
 
-    fleet.init(strategy=strategy_of(args.mode))
+    fleet.init(strategy=strategy_of(args.mode, tuple(args.cache)))
     if fleet.is_server():
         fleet.run_server()
         return
-    result = work(args.mode)
+    result = work(args.mode, args.zipf)
     (args.out / f"worker{fleet.worker_index()}.json").write_text(json.dumps(result))
 
 

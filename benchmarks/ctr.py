@@ -24,7 +24,7 @@ from turns import pythons_option, scripts_option, take_turns
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "benchmarks" / "scripts" / "ctr_fleet.py"
-MODES = ("async", "sync")
+MODES = ("async", "sync", "geo")
 STEPS = 120
 """Batches of each worker that count."""
 Workers = list[dict[str, Any]]

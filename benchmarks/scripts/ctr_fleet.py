@@ -54,8 +54,9 @@ class CTR(nn.Module):
         return logits
 
 
-def strategy_of(mode: str, wire: dict[str, Any]) -> fleet.DistributedStrategy:
+def strategy_of(mode: str, wire: dict[str, Any], cache: tuple[int, int]) -> fleet.DistributedStrategy:
     strategy = fleet.DistributedStrategy()
+    strategy.a_sync_configs.cache_rows, strategy.a_sync_configs.cache_staleness = cache
     strategy.a_sync = mode != "sync"
     strategy.a_sync_configs.half_async = mode == "half_async"
     strategy.a_sync_configs.k_steps = 100 if mode == "geo" else 0
@@ -122,14 +123,14 @@ def difference(after: dict[str, float], before: dict[str, float]) -> dict[str, f
     return {name: value - before.get(name, 0.0) for name, value in after.items()}
 
 
-def work(mode: str, steps: int) -> dict[str, Any]:
+def work(mode: str, steps: int, zipf: float) -> dict[str, Any]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = fleet.distributed_model(CTR())
-    optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=1e-4))
+    optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=1e-4, fused=True))
     fleet.init_worker()
-    data = list(batches(SKIP + steps, worker=fleet.worker_index()))
-    unseen = list(batches(HELD_OUT, worker=UNSEEN))
+    data = list(batches(SKIP + steps, worker=fleet.worker_index(), zipf=zipf))
+    unseen = list(batches(HELD_OUT, worker=UNSEEN, zipf=zipf))
     first = fleet.is_first_worker()
 
     before = evaluate(model, unseen) if first else {}
@@ -151,12 +152,16 @@ def work(mode: str, steps: int) -> dict[str, Any]:
         "parts_s": spent,
         "bytes": difference(through_interfaces(), traffic),
         "meters_s": difference(fleet.ps.meters.snapshot(), meters),
+        "counts": fleet.ps.meters.counts(),
     }
     if first:
         result |= {
             "cpu_s": difference(job_cpu_s(), cpu),
             "before": before,
             "after": evaluate(model, unseen),
+            "rows": [
+                {name: server[name] for name in ("pulled_rows", "pushed_rows")} for server in fleet.server_stats()
+            ],
             "journals": [server.get("journal") for server in fleet.server_stats()],
         }
     fleet.barrier_worker()
@@ -170,15 +175,17 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS, help="Batches of each worker that count.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--wire", type=json.loads, default={}, help="strategy.wire_configs, as JSON")
+    parser.add_argument("--zipf", type=float, default=1.1)
+    parser.add_argument("--cache", type=int, nargs=2, default=(0, 4), metavar=("ROWS", "STEPS"))
     args = parser.parse_args()
     if args.steps < 1:
         parser.error(f"--steps {args.steps} leaves nothing to time; give 1 or more")
 
-    fleet.init(strategy=strategy_of(args.mode, args.wire))
+    fleet.init(strategy=strategy_of(args.mode, args.wire, tuple(args.cache)))
     if fleet.is_server():
         fleet.run_server()
         return
-    result = work(args.mode, args.steps)
+    result = work(args.mode, args.steps, args.zipf)
     (args.out / f"worker{fleet.worker_index()}.json").write_text(json.dumps(result))
 
 

@@ -473,6 +473,91 @@ class Table:
     def clear(self) -> None:
         """Delete every row."""
 
+class Copies:
+    """A worker's copies of rows in geo mode, by int64 key (csrc/copies/copies.h). Used from one thread."""
+
+    def __init__(
+        self,
+        name: str,
+        width: int,
+        rule: str,
+        rule_args: Mapping[str, float],
+        bounds: tuple[float, float] | None = None,
+        max_norm: float | None = None,
+        norm_type: float | None = 2.0,
+        tolerance: float = 0.0,
+    ) -> None:
+        """Hold no copies yet; `tolerance` is by how much, relatively, servers may round what they store."""
+    @property
+    def memory_bytes(self) -> int: ...
+    def __len__(self) -> int: ...
+    def missing(
+        self, keys: _Keys, offsets: _Keys
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return (keys, positions, offsets) of those grouped keys that the servers are to be asked for.
+
+        That is those without a copy, and those that the worker sent whole in the last window and has not used since.
+        """
+
+    def pull(self, keys: _Keys, out: _Floats, positions: _Keys | None = None, fetched: _Floats | None = None) -> None:
+        """Write the copies of the keys to out, [n, width]; zeros where there is none.
+
+        First make copies of `fetched` rows of servers, for the keys at the ascending `positions`, but of those that
+        `missing` would not name any more.
+        """
+
+    def push(self, keys: _Keys, grads: _Floats, *, lr: float, skip_nonfinite: bool = False) -> int:
+        """Update the copies of distinct keys once; return how many were skipped for a NaN or an Inf."""
+
+    def difference(
+        self, num_workers: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.uint32]]:
+        """Return (keys, what servers are to add, how often each was touched) of this window, and begin the next."""
+
+    def merge(
+        self,
+        keys: _Keys,
+        sent: _Floats,
+        touches: npt.NDArray[np.uint32],
+        rows: _Floats,
+        num_workers: int,
+        awaited: float,
+    ) -> None:
+        """Go on from the rows that servers have since they added what was sent, with what was learned meanwhile.
+
+        `awaited` is which part of the other workers has not been heard of in the window that was sent.
+        """
+
+    def age(self) -> None:
+        """Note that the servers have what was sent: rows that were touched once are to be asked for again."""
+
+    def clear(self) -> None:
+        """Drop every copy, and what was not sent."""
+
+class RowCache:
+    """Rows that a worker keeps for a few steps (csrc/cache/row_cache.h). Used from one thread."""
+
+    def __init__(self, width: int, capacity: int, staleness: int) -> None:
+        """Hold at most `capacity` rows, and use them while they are at most `staleness` steps old."""
+    def __len__(self) -> int: ...
+    def take(
+        self, keys: _Keys, offsets: _Keys, now: int, out: _Floats
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+        """Write the rows that may be used at step `now` to their places in out, [n, width].
+
+        Return (keys, positions, offsets) of those grouped keys that the servers have to be asked for, and the least
+        version of the rows that were written.
+        """
+
+    def put(self, keys: _Keys, rows: _Floats, now: int, version: int) -> None:
+        """Keep rows that were asked for at step `now`, of servers of that version, where there is room for them."""
+
+    def counts(self) -> dict[str, int]:
+        """Return hits, misses, refreshed (keys that were there but too old), evicted; age_steps of all hits, oldest."""
+
+    def clear(self) -> None:
+        """Drop every row."""
+
 class Clicks:
     """Click logs that are made up; sample i is a function of the settings and i (csrc/data/clicks.h).
 

@@ -265,7 +265,7 @@ class Client:
         """
         self._sequence += 1
         sequence = self._sequence
-        gradients = self.encoder.encode(gradients, is_delta=is_delta)
+        gradients = self.encoder.encode(gradients)
         pull_formats = self._row_formats([lookup.table for lookup in lookups])
         row_formats = self._row_formats([part.table for part in gradients.tables] if want_rows else [])
         dense_format = number_of(self.job.dense.value_format) if want_dense else 0

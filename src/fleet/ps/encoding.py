@@ -94,28 +94,22 @@ class Encoder:
         """Drop what has not been sent: the servers were given another state."""
         self._residuals.clear()
 
-    def encode(self, gradients: Gradients, *, is_delta: bool = False) -> Gradients:
-        """The same in the formats of the job; what is encoded already stays as it is.
-
-        `is_delta`: they are differences of geo mode, where a worker's own copy has what is not sent.
-        """
+    def encode(self, gradients: Gradients) -> Gradients:
+        """The same in the formats of the job; what is encoded already stays as it is."""
         if gradients.encoded is not None:
             return gradients
-        tables = [self._table(part, gradients.steps, is_delta) for part in gradients.tables]
-        return replace(gradients, tables=tables, encoded=self._all_dense(gradients, is_delta))
+        tables = [self._table(part, gradients.steps) for part in gradients.tables]
+        return replace(gradients, tables=tables, encoded=self._all_dense(gradients))
 
-    def _table(self, part: TablePush, steps: int, is_delta: bool) -> TablePush:
+    def _table(self, part: TablePush, steps: int) -> TablePush:
         number = number_of(self._job.tables[part.table].gradient_format)
         if number == FLOAT32 or part.format != FLOAT32:
             return part
-        if is_delta:
-            data = _native.encode_rows(part.grads, number)
-        else:
-            seed = self._seed + part.table & _MASK
-            data = _native.encode_rows(part.grads, number, part.keys, seed, steps & 0xFFFFFFFF)
+        seed = self._seed + part.table & _MASK
+        data = _native.encode_rows(part.grads, number, part.keys, seed, steps & 0xFFFFFFFF)
         return replace(part, grads=torch.from_numpy(data), format=number)
 
-    def _all_dense(self, gradients: Gradients, is_delta: bool) -> EncodedDense | None:
+    def _all_dense(self, gradients: Gradients) -> EncodedDense | None:
         spec, groups = self._job.dense, list(gradients.lrs)
         if not gradients.dense or (spec.gradient_format == "float32" and spec.topk is None):
             return None
@@ -124,7 +118,7 @@ class Encoder:
         sizes: list[list[int]] = []
         for server, buffers in enumerate(gradients.dense):
             both = [
-                self._dense(spec, server, group, np.frombuffer(buffer, np.float32).reshape(-1), is_delta)
+                self._dense(spec, server, group, np.frombuffer(buffer, np.float32).reshape(-1))
                 for group, buffer in zip(groups, buffers, strict=True)
             ]
             tensors.append([tensor for parts, _ in both for tensor in parts])
@@ -133,19 +127,17 @@ class Encoder:
         return EncodedDense(tensors, forms, sizes)
 
     def _dense(
-        self, spec: DenseSpec, server: int, group: int, values: Floats, is_delta: bool
+        self, spec: DenseSpec, server: int, group: int, values: Floats
     ) -> tuple[list[Tensor], ps_pb2.PushRequest.Dense]:
         # Running statistics are no gradients. And what servers will leave out must not spoil what comes after it.
         is_left_out = self._job.nonfinite == "skip" and not _native.all_finite(values)
         if spec.groups[group].name == "average" or is_left_out:
             return [values], ps_pb2.PushRequest.Dense()
-        residual = None if is_delta else self._residual(server, group, len(values))
+        residual = self._residual(server, group, len(values))
         number = number_of(spec.gradient_format)
         if spec.topk is None:
             form = ps_pb2.PushRequest.Dense(format=number)  # type: ignore[arg-type]
             return [_native.encode_vector(values, residual, number)], form
-        if residual is None:
-            residual = np.zeros_like(values)
         places, largest = _native.take_largest(values, residual, ceil(spec.topk * len(values)), seed=group)
         left = np.zeros_like(largest)
         data = _native.encode_vector(largest, left, number)

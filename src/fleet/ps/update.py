@@ -118,14 +118,17 @@ class CallUpdate(PushedUpdate):
 
     @cached_property
     def tables(self) -> tuple[TableUpdate, ...]:
+        """What it says about each table, as arrays."""
         return self._arrays.tables
 
     @cached_property
     def dense(self) -> Mapping[int, NDArray[np.float32]]:
+        """The gradients of each dense group that is pushed."""
         return self._arrays.dense
 
     @cached_property
     def lrs(self) -> Mapping[int, float]:
+        """The learning rate of each."""
         return self._arrays.lrs
 
 

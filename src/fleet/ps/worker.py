@@ -223,7 +223,7 @@ class Worker:
 
     def takes(self, gradients: Sequence[torch.Tensor]) -> bool:
         """Whether dense gradients may be applied here: UsageError, or False, if they hold a NaN or an Inf."""
-        is_finite = all(bool(part.isfinite().all()) for part in gradients)
+        is_finite = all(_is_finite(part) for part in gradients)
         if not is_finite:
             if self.client.job.nonfinite != "skip":
                 raise UsageError(self._nonfinite("dense parameters"))
@@ -363,3 +363,7 @@ class Worker:
             f"{what}: the gradients of worker {self.client.worker}, step {self.num_steps} hold a NaN or an Inf; "
             "nothing was sent. Set strategy.nonfinite_gradients = 'skip' to leave such rows out"
         )
+
+
+def _is_finite(values: torch.Tensor) -> bool:
+    return _native.all_finite(values) if values.device.type == "cpu" else bool(values.isfinite().all())

@@ -126,6 +126,8 @@ def enter(
                 wait_s=configs.send_wait_times * 0.01,
                 independent_receive=configs.independent_recv_thread,
                 pushes_before_receive=configs.min_send_grad_num_before_recv,
+                cache_rows=configs.cache_rows,
+                cache_staleness=configs.cache_staleness,
             )
         )
         policy.refresh(is_exact=not client.resumed_steps)  # as a former life had them

@@ -36,6 +36,20 @@ class ASyncConfigs(Group):
     send_wait_times = whole(
         1, "is how many times 10 ms a sender waits for one more gradient to merge before it sends.", least=0
     )
+    cache_rows = whole(
+        0,
+        "is how many rows of each table a worker keeps, to train with them again without asking the servers. 0 keeps "
+        "none. In async and half-async mode.",
+        least=0,
+        most=2**31,
+    )
+    cache_staleness = whole(
+        4,
+        "is how many steps old a row of the cache may be when it is used; then the servers are asked for it again. It "
+        "does not show this worker's own gradients of those steps, which servers apply as ever. 0 uses none.",
+        least=0,
+        most=2**31 - 1,
+    )
 
 
 class _ASyncSwitch(Setting[bool, bool]):

@@ -372,4 +372,9 @@ FLEET_NATIVE_THREADS = _positive(
     "FLEET_NATIVE_THREADS",
     "Threads of one call of the C++ core; `fleetrun` divides the cores when unset, others take OMP_NUM_THREADS.",
 )
+FLEET_STEP_THREADS = _positive(
+    "FLEET_STEP_THREADS",
+    "The same for a server of a synchronous job, whose workers wait while it applies a step; `fleetrun` divides the "
+    "cores by the servers of the machine when unset.",
+)
 CPU_NUM = _count("CPU_NUM", "How many places `cpu_places()` lists; a process computes on all its cores anyway.")

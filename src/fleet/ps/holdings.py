@@ -18,6 +18,7 @@ from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, HostGroup, dense_group, host_dense
 from fleet.ps.listing import Listing
+from fleet.ps.native_threads import use_step_threads
 from fleet.ps.proto import ps_pb2
 from fleet.ps.sealed import SealedTable
 from fleet.ps.spec import JobSpec, TableSpec
@@ -266,6 +267,8 @@ def _calls(updates: Sequence[PushedUpdate]) -> list[_native.PlaneCall]:
 def make_holdings(job: JobSpec, server: int, device: str) -> Holdings:
     """What a server holds of a job; UsageError if that is too much for it."""
     try:
+        if job.mode == "sync":
+            use_step_threads()
         if device == "cpu":
             refuse_too_large(job, server)
         return Holdings(job, server, device)

@@ -15,5 +15,11 @@ def use_native_threads() -> None:
         _native.set_threads(min(asked, MOST))
 
 
+def use_step_threads() -> None:
+    """Do as FLEET_STEP_THREADS says, in a server whose workers wait while it applies a step."""
+    if asked := env.FLEET_STEP_THREADS.get():
+        _native.set_threads(min(asked, MOST))
+
+
 MOST = 256
 """More would only wait for each other."""

@@ -163,7 +163,7 @@ def test_formats(place: Served, name: str) -> None:
     wanted = decoded_rows(encoded_rows(first, number).tobytes(), number, first.shape, "rows")
     _, (found,) = worker.begin("Pull", worker.pull_header(tables=[0], formats=[number]), KEYS).result(LIMIT_S)
     np.testing.assert_array_equal(decoded_rows(found, number, first.shape, "rows"), wanted)
-    table = ps_pb2.PushRequest.Table(table=0, lr=0.5, format=number)
+    table = ps_pb2.PushRequest.Table(table=0, lr=0.5, format=number)  # type: ignore[arg-type]
     worker.ask("Push", worker.push_header(tables=[table]), KEYS, encoded_rows(ONES, number))
     np.testing.assert_allclose(worker.rows(), first - 0.5, atol=0.01)
 
@@ -437,7 +437,12 @@ def test_an_answer_that_is_late_is_told_also_to_who_is_called_back(plane: Served
     told = threading.Event()
     call = worker.begin("Pull", worker.pull_header(version=9, timeout_ms=WAIT_MS), timeout_s=0.1)
     found: list[BaseException | None] = []
-    call.add_done_callback(lambda done: (found.append(done.exception()), told.set()))
+
+    def note(done: Answer) -> None:
+        found.append(done.exception())
+        told.set()
+
+    call.add_done_callback(note)
     assert told.wait(10.0)
     assert isinstance(found[0], DeadlineError)
 

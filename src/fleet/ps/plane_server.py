@@ -41,6 +41,8 @@ MAX_SLOW_CALLS = 1024
 """Whoever is beyond is told to come again, as by gRPC: in a queue it would stand behind those that wait for it."""
 MAX_CONNECTIONS = 16384
 MOST_THREADS = 8
+HELLO_S = 10.0
+"""How long a client may take to say its token."""
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ class PlaneServer:
             self._budget.limit_bytes,
             longest_wait_s(),
             self._decide,
+            HELLO_S,
         )
         # Threads of Python's, which it need not be introduced to with every call.
         self._threads = [

@@ -155,8 +155,11 @@ class Serving {
   Serving& operator=(const Serving&) = delete;
 
   void stop() {
-    nb::gil_scoped_release release;
-    server_->stop();
+    {
+      nb::gil_scoped_release release;
+      server_->stop();
+    }
+    decide_ = nb::none();  // which holds this in turn, where no garbage collector sees it
   }
   Server& operator*() const { return *server_; }
 
@@ -166,9 +169,11 @@ class Serving {
 };
 
 std::unique_ptr<Serving> serve(const std::vector<std::string>& names, const std::string& address,
-                               const nb::bytes& token, std::size_t num_threads, std::size_t max_connections,
-                               std::size_t max_bytes, nb::object decide) {
-  ServerOptions options{names, address, as_string(token), num_threads, max_connections, max_bytes};
+                               const nb::bytes& token, std::size_t max_connections, std::size_t max_bytes,
+                               double max_wait_s, nb::object decide, double hello_s) {
+  ServerOptions options{names, address, as_string(token), max_connections, max_bytes};
+  options.max_wait_ms = static_cast<std::uint64_t>(max_wait_s * 1000);
+  options.hello_ms = static_cast<std::int64_t>(hello_s * 1000);
   try {
     return std::make_unique<Serving>(std::move(options), std::move(decide));
   } catch (const std::system_error& error) {
@@ -316,8 +321,11 @@ void add_plane(nb::module_& m) {
       .def("apply", &apply, nb::arg("calls"), nb::arg("time"), nb::arg("num_pushes"),
            nb::arg("skip_shards") = std::vector<std::uint64_t>{});
   nb::class_<Serving>(m, "PlaneServer", "A server's side of the data plane; see _native.pyi.")
-      .def(nb::new_(&serve), nb::arg("names"), nb::arg("address"), nb::arg("token"), nb::arg("num_threads"),
-           nb::arg("max_connections"), nb::arg("max_bytes"), nb::arg("decide"))
+      .def(nb::new_(&serve), nb::arg("names"), nb::arg("address"), nb::arg("token"), nb::arg("max_connections"),
+           nb::arg("max_bytes"), nb::arg("max_wait_s"), nb::arg("decide"), nb::arg("hello_s") = 10.0)
+      .def(
+          "run", [](Serving& one, std::size_t thread) { (*one).run(thread); }, nb::arg("thread"),
+          nb::call_guard<nb::gil_scoped_release>())
       .def("stop", &Serving::stop)
       .def_prop_ro("port", [](const Serving& one) { return (*one).port(); })
       .def(

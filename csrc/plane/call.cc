@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 namespace fleet::plane {
 
@@ -35,9 +36,14 @@ void Call::keep() {
   auto own = Memory::of(size_);
   std::memcpy(own->data(), memory_->data(), size_);
   memory_ = std::move(own);
+  const std::string header = std::move(message_.header);  // which was read, and stays
   message_ = {};
   is_message_ = read_message(memory_->data(), size_, message_);
-  if (holdings_ != nullptr) fit(holdings_);
+  message_.header = header;
+  if (!is_message_ || (holdings_ != nullptr && !fit(holdings_))) {
+    holdings_ = nullptr;
+    throw std::runtime_error("it has changed while it was read");
+  }
 }
 
 std::size_t Call::answer_bytes() const {
@@ -88,6 +94,11 @@ void Call::send(const std::string& header, const std::vector<std::size_t>& sizes
                 const std::function<void(std::size_t, std::byte*)>& fill) {
   if (is_answered_.exchange(true) || origin_->is_gone()) return;
   const Layout layout(header.size(), sizes);
+  if (layout.size() > kMaxMessage) {
+    is_answered_ = false;
+    throw std::length_error("an answer of " + std::to_string(layout.size() >> 20) + " MiB is over the limit of " +
+                            std::to_string(kMaxMessage >> 20) + "; use smaller batches");
+  }
   Head head;
   head.kind = Kind::kReply;
   head.method = static_cast<std::uint16_t>(method_);

@@ -47,6 +47,7 @@ class Call {
   const std::shared_ptr<const Holdings>& holdings() const { return holdings_; }
 
   // Moves what the request holds into memory that nobody else can write to; a push that is kept beyond its answer must.
+  // std::runtime_error if somebody has changed it meanwhile, so that it does not fit any more.
   void keep();
 
   // The bytes of the answer, so far as they are rows and dense parameters.
@@ -66,6 +67,8 @@ class Call {
   std::int64_t deadline_ms() const { return deadline_ms_; }
   bool wants_dense() const { return pull_.dense || push_.want_dense; }
 
+  // How often calls had been looked at when this one was: see Server::publish.
+  std::uint64_t num_looks = 0;
   // Of a push that waits: the begin of its answer's header, and a number that whoever parks it wants to find again.
   std::string prefix;
   std::uint64_t note = 0;

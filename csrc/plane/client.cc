@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -109,11 +110,13 @@ std::shared_ptr<Client> Client::begin(File socket, const std::string& token, int
   return client;
 }
 
-Client::Client(File socket, bool use_blocks) : socket_(std::move(socket)), use_blocks_(use_blocks), input_(kInput) {}
+Client::Client(File socket, bool use_blocks)
+    : socket_(std::move(socket)), use_blocks_(use_blocks), owner_(getpid()), input_(kInput) {}
 
 Client::~Client() { close(); }
 
 bool Client::is_open() const {
+  if (owner_ != getpid()) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   return !is_closed_;
 }
@@ -127,6 +130,11 @@ std::shared_ptr<Answer> Client::call(Method method, const std::string& header,
   const Layout layout(header.size(), sizes);
   if (layout.size() > kMaxMessage) throw std::length_error("too large");
   auto answer = std::make_shared<Answer>();
+  if (owner_ != getpid()) {
+    answer->text_ = "the connection belongs to the process that this one was forked from";
+    answer->finish(Answer::State::kLost);
+    return answer;
+  }
   Head head;
   head.kind = Kind::kRequest;
   head.method = static_cast<std::uint16_t>(method);
@@ -164,6 +172,7 @@ std::shared_ptr<Answer> Client::call(Method method, const std::string& header,
 
 Client::Block Client::take_block(std::size_t size) {
   Block made;
+  if (size > kMaxBlock) return made;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     // The smallest that fits, so that large ones stay for large calls.
@@ -186,15 +195,17 @@ Client::Block Client::take_block(std::size_t size) {
       return made;
     }
   }
-  made.memory = Memory::shared(size + size / 4);
+  made.memory = Memory::shared(std::min(size + size / 4, kMaxBlock));
   Head head;
   head.kind = Kind::kBlock;
   head.block = made.number;
   head.size = made.memory->size();
   const std::lock_guard<std::mutex> lock(mutex_);
   const bool was_empty = out_.empty();
-  Piece piece = piece_of(head, made.memory->file());
-  piece.owner = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<Memory>>>(piece.owner, made.memory);
+  // The file is closed when it is sent: the memory stays without it.
+  auto file = std::make_shared<File>(made.memory->release_file());
+  Piece piece = piece_of(head, file->get());
+  piece.owner = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<File>>>(piece.owner, file);
   out_.push_back(std::move(piece));
   if (was_empty) flush();
   return made;
@@ -299,6 +310,8 @@ bool Client::complete() {
   if (head_.block != 0) {
     if (head_.block != pending.block.number || head_.at > pending.block.memory->size() ||
         head_.size > pending.block.memory->size() - head_.at) {
+      answer.text_ = "it answered nonsense";
+      answer.finish(Answer::State::kLost);
       return false;
     }
     data = pending.block.memory->data() + head_.at;
@@ -325,6 +338,10 @@ bool Client::complete() {
 }
 
 void Client::close(const std::string& why) {
+  if (owner_ != getpid()) {  // the connection and its loop are another process's, and go on there
+    new std::shared_ptr<Loop>(std::move(loop_));
+    return;
+  }
   std::unordered_map<std::uint64_t, Pending> lost;
   std::shared_ptr<Loop> loop;
   {

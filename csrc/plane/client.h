@@ -4,6 +4,8 @@
 // socket. Its answer is read where it lies. Whoever waits for it sleeps without a lock that others need.
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -97,6 +99,7 @@ class Client : public std::enable_shared_from_this<Client> {
 
   const File socket_;
   const bool use_blocks_;
+  const pid_t owner_;  // a process that is forked has no loop
   std::shared_ptr<Loop> loop_;
 
   mutable std::mutex mutex_;  // guards what follows

@@ -14,7 +14,9 @@ namespace {
 constexpr std::size_t kInput = 64 << 10;
 constexpr std::size_t kCounted = 1 << 20;  // smaller messages are not counted
 constexpr std::size_t kMaxBlocks = 256;
-constexpr std::size_t kMaxBlock = 2 * kMaxMessage + (1 << 20);
+constexpr std::size_t kMaxFiles = 8;   // that came before the heads which they belong to
+constexpr std::size_t kMaxCalls = 64;  // that are read before any is answered
+constexpr std::size_t kStranger = sizeof(Head) + kMaxToken;
 
 // In a time that depends on nothing but the lengths.
 bool is_equal(const std::byte* given, std::size_t size, const std::string& token) {
@@ -43,12 +45,12 @@ Connection::Connection(std::uint64_t number, File socket, bool is_unix, int epol
       token_(token),
       budget_(std::move(budget)),
       since_ms_(now_ms),
-      input_(kInput) {}
+      input_(kStranger) {}  // whoever is not welcome gets little memory
 
 bool Connection::read(std::vector<std::shared_ptr<Call>>& calls) {
   const std::lock_guard<std::mutex> lock(reading_);
   bool is_drained = false;
-  while (!is_drained) {
+  while (!is_drained && calls.size() < kMaxCalls) {
     if (is_closed_ || !read_some(is_drained) || !take_heads(calls)) return false;
   }
   return true;
@@ -76,7 +78,7 @@ bool Connection::read_some(bool& is_drained) {
     is_drained = errno == EAGAIN || errno == EWOULDBLOCK;
     return is_drained;
   }
-  if (files_.size() > kMaxBlocks) return false;
+  if (files_.size() > (is_welcome_ ? kMaxFiles : 0)) return false;
   is_drained = static_cast<std::size_t>(received) < room;
   (is_direct ? filled_ : end_) += static_cast<std::size_t>(received);
   return true;
@@ -151,6 +153,7 @@ bool Connection::greet(const std::byte* token, std::size_t size) {
     return false;
   }
   is_welcome_ = true;
+  input_.resize(kInput);
   Head head;
   head.kind = Kind::kWelcome;
   send(head, nullptr, 0, nullptr);

@@ -1,6 +1,7 @@
 #include "plane/dense.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "table/finite.h"
 #include "threads/team.h"
@@ -96,6 +97,7 @@ std::size_t Dense::apply(const std::vector<Update>& updates, std::size_t num_pus
       continue;
     }
     if (group.values.use_count() > 1) group.values = copy_of(group.values->data(), group.size);
+    std::atomic_thread_fence(std::memory_order_acquire);  // after what the last reader has read
     group.rule->apply(group.values->data(), group.state.data(), grads, group.size, update.lr);
   }
   return skipped;

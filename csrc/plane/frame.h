@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "plane/message.h"
+
 namespace fleet::plane {
 
 enum class Kind : std::uint16_t {
@@ -36,6 +38,8 @@ static_assert(sizeof(Head) == 40);
 
 // Smaller messages are not worth a block.
 constexpr std::size_t kInline = 4096;
+// Room for a request and its answer.
+constexpr std::size_t kMaxBlock = 2 * kMaxMessage + (1 << 20);
 constexpr std::size_t kMaxToken = 4096;
 constexpr std::size_t kMaxText = 8192;
 

@@ -95,9 +95,13 @@ void Loop::run(std::shared_ptr<Shared> shared) {
         const auto known = shared->clients.find(events[static_cast<std::size_t>(i)].data.fd);
         if (known != shared->clients.end()) client = known->second.lock();
       }
-      if (client != nullptr && !client->on_event(events[static_cast<std::size_t>(i)].events)) {
-        client->close("the connection was lost");
+      if (client == nullptr) continue;
+      bool is_alive = false;
+      try {
+        is_alive = client->on_event(events[static_cast<std::size_t>(i)].events);
+      } catch (const std::exception&) {  // there is no memory for its answer: whoever waits is told
       }
+      if (!is_alive) client->close("the connection was lost");
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "plane/message.h"
 
@@ -27,8 +28,8 @@ class Memory {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
-  // Of a block that this process made, to be sent to the other one; -1: none.
-  int file() const { return file_; }
+  // Of a block that this process made, to be sent to the other one, which is whoever calls this's to close; then -1.
+  int release_file() { return std::exchange(file_, -1); }
 
  private:
   Memory(std::byte* data, std::size_t size, int file, bool is_mapped)

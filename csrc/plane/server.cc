@@ -6,9 +6,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
+#include <thread>
 
 namespace fleet::plane {
 
@@ -17,7 +19,7 @@ namespace {
 // What epoll tells beside the numbers of connections.
 constexpr std::uint64_t kWake = 0, kUnix = 1, kTcp = 2, kFirst = 3;
 constexpr int kLookMs = 100;
-constexpr std::int64_t kHelloMs = 10'000;
+constexpr int kBreathMs = 10;
 
 std::int64_t now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -52,21 +54,30 @@ Server::Server(ServerOptions options, Decide decide)
     tcp_ = listen_tcp(options_.address, port_);
     watch(epoll_.get(), tcp_.get(), kTcp);
   }
-  // Signals are for Python's main thread.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (std::size_t i = 0; i < options_.num_threads; ++i) threads_.emplace_back(&Server::run, this, i);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Server::~Server() { stop(); }
 
 void Server::stop() {
-  if (is_stopped_.exchange(true)) return;
-  const std::uint64_t many = options_.num_threads;
-  if (write(wake_.get(), &many, sizeof many) < 0) return;
-  for (std::thread& thread : threads_) thread.join();
+  {
+    std::unique_lock<std::mutex> lock(running_mutex_);
+    if (is_stopped_.exchange(true)) return;
+    const std::uint64_t one = 1;  // nobody reads it any more: it wakes all
+    const auto written = write(wake_.get(), &one, sizeof one);
+    static_cast<void>(written);
+    running_changed_.wait(lock, [&] { return num_running_ == 0; });
+  }
+  std::deque<std::function<void()>> work;
+  {
+    const std::lock_guard<std::mutex> lock(work_mutex_);
+    work.swap(work_);
+  }
+  for (const std::function<void()>& one : work) {  // calls that were to be told why they end
+    try {
+      one();
+    } catch (const std::exception&) {
+    }
+  }
   std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections;
   {
     const std::lock_guard<std::mutex> lock(connections_mutex_);
@@ -75,42 +86,65 @@ void Server::stop() {
   for (auto& [number, connection] : connections) connection->close();
   // What calls hold may be Python's, and is let go of without a lock.
   std::vector<std::shared_ptr<Call>> parked;
-  std::deque<std::function<void()>> work;
   {
     const std::lock_guard<std::mutex> lock(parked_mutex_);
     parked.swap(parked_);
-  }
-  {
-    const std::lock_guard<std::mutex> lock(work_mutex_);
-    work.swap(work_);
   }
   unix_.clear();
   tcp_.reset();
 }
 
 void Server::run(std::size_t thread) {
+  // Signals are for Python's main thread.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_setname_np(pthread_self(), ("fleet-plane-" + std::to_string(thread)).c_str());
+  {
+    const std::lock_guard<std::mutex> lock(running_mutex_);
+    ++num_running_;
+  }
+  work();
+  {
+    const std::lock_guard<std::mutex> lock(running_mutex_);
+    --num_running_;
+    running_changed_.notify_all();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Server::work() {
   while (!is_stopped_) {
     epoll_event event{};
     const int found = epoll_wait(epoll_.get(), &event, 1, kLookMs);
     if (is_stopped_) return;
-    look_for_late();
-    if (found <= 0) continue;
-    switch (event.data.u64) {
-      case kWake: work_off(); break;
-      case kUnix:
-        for (const File& one : unix_) accept_all(one.get(), true);
-        break;
-      case kTcp: accept_all(tcp_.get(), false); break;
-      default: handle(event.data.u64);
+    try {
+      look_for_late();
+      if (found > 0) on_event(event.data.u64);
+    } catch (const std::exception&) {  // there is no memory for one call: the others live on
     }
+  }
+}
+
+void Server::on_event(std::uint64_t number) {
+  switch (number) {
+    case kWake: work_off(); break;
+    case kUnix:
+      for (const File& one : unix_) accept_all(one.get(), true);
+      break;
+    case kTcp: accept_all(tcp_.get(), false); break;
+    default: handle(number);
   }
 }
 
 void Server::accept_all(int listening, bool is_unix) {
   while (true) {
     File socket = accept_from(listening, is_unix);
-    if (socket.get() < 0) return;
+    if (socket.get() < 0) {
+      // Without a file to spare the socket stays ready, and would be asked again and again.
+      if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(std::chrono::milliseconds(kBreathMs));
+      return;
+    }
     std::shared_ptr<Connection> made;
     {
       const std::lock_guard<std::mutex> lock(connections_mutex_);
@@ -151,6 +185,7 @@ void Server::take(std::shared_ptr<Call> call) {
     {
       const std::lock_guard<std::mutex> lock(state_mutex_);
       if (state_.is_open) holdings = state_.holdings;
+      call->num_looks = state_.num_looks;
     }
     if (!call->fit(holdings)) {
       decide_(Reason::kOther, call);
@@ -179,8 +214,9 @@ void Server::take_pull(const std::shared_ptr<Call>& call) {
   } else if (has_come) {
     answer(call);
   } else {
-    call->wait_for(header.version, now_ms() + header.timeout_ms);
-    park(call);
+    const auto wait_ms = std::min<std::uint64_t>(header.timeout_ms, options_.max_wait_ms);
+    call->wait_for(header.version, now_ms() + static_cast<std::int64_t>(wait_ms));
+    decide_(Reason::kLook, call);  // it may be in vain
   }
 }
 
@@ -221,8 +257,11 @@ void Server::park(std::shared_ptr<Call> call) {
   {
     const std::lock_guard<std::mutex> lock(parked_mutex_);
     const std::lock_guard<std::mutex> state(state_mutex_);
-    is_there = state_.is_open && has_come(*call);
-    if (state_.is_open && !is_there) {
+    // Who was to be looked at, and was not here yet, is looked at now.
+    const bool may_wait = state_.is_open && call->num_looks == state_.num_looks;
+    call->num_looks = state_.num_looks;
+    is_there = may_wait && has_come(*call);
+    if (may_wait && !is_there) {
       parked_.push_back(std::move(call));
       return;
     }
@@ -256,10 +295,12 @@ void Server::publish(std::uint64_t version, bool is_open, bool is_started, const
     state_.is_open = is_open;
     state_.is_started = is_started;
     state_.step = step;
+    if (look != kNobody) ++state_.num_looks;
     std::vector<std::shared_ptr<Call>> stay;
     for (std::shared_ptr<Call>& one : parked_) {
       const bool is_looked_at = look == kEverybody || look == static_cast<std::int64_t>(one->caller().worker);
       std::vector<std::shared_ptr<Call>>& to = !is_open || is_looked_at ? others : has_come(*one) ? ready : stay;
+      one->num_looks = state_.num_looks;
       to.push_back(std::move(one));
     }
     parked_.swap(stay);
@@ -312,7 +353,8 @@ void Server::look_for_late() {
   {
     const std::lock_guard<std::mutex> lock(connections_mutex_);
     for (const auto& [number, connection] : connections_) {
-      if (!connection->is_welcome() && now - connection->since_ms() > kHelloMs) strangers.push_back(connection);
+      if (!connection->is_welcome() && now - connection->since_ms() > options_.hello_ms)
+        strangers.push_back(connection);
     }
   }
   for (const std::shared_ptr<Connection>& one : strangers) drop(one);

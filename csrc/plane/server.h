@@ -1,4 +1,5 @@
-// A server's side of the data plane: connections, and a few threads that read, answer and never wait for anybody.
+// A server's side of the data plane: connections, and what a few threads do that read, answer and never wait for
+// anybody. Whoever makes a server lends it the threads: those that ask Python are best Python's own.
 //
 // A pull is answered where it is read. A push, and whatever is out of the ordinary, is handed to `Decide`, which is
 // Python: it says who may, when and how often; the work itself is done here. A call that must wait for a version is
@@ -6,13 +7,13 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -34,9 +35,10 @@ struct ServerOptions {
   std::vector<std::string> names;  // of Unix sockets
   std::string address;             // of a TCP socket; empty: none
   std::string token;               // empty: nobody is asked
-  std::size_t num_threads = 2;
   std::size_t max_connections = 4096;
   std::size_t max_bytes = std::size_t{1} << 30;  // of large messages under way
+  std::uint64_t max_wait_ms = 3'600'000;         // of a pull, whatever it asks for
+  std::int64_t hello_ms = 10'000;                // for a client to say who it is
 };
 
 class Server {
@@ -51,7 +53,10 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Ends every connection and every thread. Must not be called by `decide`. Again it changes nothing.
+  // What each of its threads does, until it is stopped.
+  void run(std::size_t thread);
+  // Ends every connection, and has every thread leave `run`, after what was to be said to those whose calls ended. Must
+  // not be called by `decide`. Again it changes nothing.
   void stop();
   std::uint16_t port() const { return port_; }
 
@@ -80,9 +85,11 @@ class Server {
     bool is_open = false;
     bool is_started = false;
     std::string step;
+    std::uint64_t num_looks = 0;  // how often calls were to be looked at
   };
 
-  void run(std::size_t thread);
+  void work();
+  void on_event(std::uint64_t number);
   void accept_all(int listening, bool is_unix);
   void handle(std::uint64_t number);
   void take(std::shared_ptr<Call> call);
@@ -100,8 +107,10 @@ class Server {
   File epoll_, wake_, tcp_;
   std::vector<File> unix_;
   std::uint16_t port_ = 0;
-  std::vector<std::thread> threads_;
   std::atomic<bool> is_stopped_{false};
+  std::mutex running_mutex_;
+  std::condition_variable running_changed_;
+  std::size_t num_running_ = 0;
 
   mutable std::mutex state_mutex_;
   State state_;

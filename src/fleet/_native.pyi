@@ -661,7 +661,7 @@ class PlaneCall:
     def note(self) -> int:
         """What `PlaneServer.park` was told."""
     def keep(self) -> None:
-        """Move the request into memory that nobody else can write to."""
+        """Move the request into memory that nobody else can write to; RuntimeError if it was written to before."""
     def reply(self, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any]]) -> None: ...
     def fail(self, code: int, text: str) -> None:
         """Answer with an error; the code is that of gRPC's status."""
@@ -674,16 +674,23 @@ class PlaneServer:
         names: Sequence[str],
         address: str,
         token: bytes,
-        num_threads: int,
         max_connections: int,
         max_bytes: int,
+        max_wait_s: float,
         decide: Callable[[int, PlaneCall], None],
+        hello_s: float = 10.0,
     ) -> None:
-        """Listen on abstract Unix sockets and, unless the address is empty, on TCP; an OSError says why not."""
+        """Listen on abstract Unix sockets and, unless the address is empty, on TCP; an OSError says why not.
+
+        A pull waits for `max_wait_s` at most; a client says its token within `hello_s`, or is dropped.
+        """
 
     @property
     def port(self) -> int:
         """Of TCP; 0: none."""
+    def run(self, thread: int) -> None:
+        """What each of its threads does, until it is stopped."""
+
     def stop(self) -> None: ...
     def serve(self, holdings: PlaneHoldings | None, instance: int, incarnations: Sequence[int]) -> None: ...
     def set_incarnation(self, worker: int, incarnation: int) -> None: ...

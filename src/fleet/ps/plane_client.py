@@ -78,10 +78,10 @@ class PlaneAnswer:
         return None
 
     def add_done_callback(self, function: Callable[[Any], object]) -> None:
-        """Call a function, on a thread of its own, when the answer has come."""
+        """Call a function, on a thread of its own, when the answer has come, or is late."""
 
         def wait() -> None:
-            self._native.wait(_FOREVER_S)
+            self._native.wait(max(0.0, self._deadline - time.monotonic()))
             function(self)
 
         threading.Thread(target=wait, name="fleet-answer", daemon=True).start()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import resource
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -36,9 +37,12 @@ if TYPE_CHECKING:
 _PUSH, _OTHER, _LOOK, _LATE = range(4)
 """Why a call is handed over: csrc/plane/server.h."""
 _NOBODY = -1
-MAX_SLOW_CALLS = 512
+MAX_SLOW_CALLS = 1024
+"""Whoever is beyond is told to come again, as by gRPC: in a queue it would stand behind those that wait for it."""
 MAX_CONNECTIONS = 16384
 MOST_THREADS = 8
+HELLO_S = 10.0
+"""How long a client may take to say its token."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,27 +56,39 @@ class PlaneServer:
         self._holdings: object = None
         self._budget = MessageBudget()
         self._pool = ThreadPoolExecutor(MAX_SLOW_CALLS, thread_name_prefix="fleet-plane")
+        self._places = threading.BoundedSemaphore(MAX_SLOW_CALLS)
         self._server = _native.PlaneServer(
             _names(endpoint),
             endpoint.host if tcp else "",
             (token or "").encode(),
-            min(MOST_THREADS, max(2, len(os.sched_getaffinity(0)))),
             _max_connections(),
             self._budget.limit_bytes,
+            longest_wait_s(),
             self._decide,
+            HELLO_S,
         )
+        # Threads of Python's, which it need not be introduced to with every call.
+        self._threads = [
+            threading.Thread(target=self._server.run, args=(number,), name=f"fleet-plane-{number}", daemon=True)
+            for number in range(min(MOST_THREADS, max(2, len(os.sched_getaffinity(0)))))
+        ]
         with self._core.changed:
             self._core.publish = self._publish
             self._core.data_port = self._server.port
             self._publish(None)
         service.state.stats.native = self._server.counts
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """Take no more calls, and drop those that wait."""
+        """Take no more calls, answer those of a service that is closed, and drop those that wait otherwise."""
         with self._core.changed:
             self._core.publish = None
+        self._pool.shutdown(wait=self._core.is_closed, cancel_futures=True)
         self._server.stop()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for thread in self._threads:
+            thread.join()
+        self._pool.shutdown(wait=True)
 
     def _publish(self, whom: int | None) -> None:
         """Under `changed`: have native code know what calls wait for."""
@@ -95,7 +111,7 @@ class PlaneServer:
         self._server.publish(version, is_open, holdings.is_started, step, _NOBODY if whom is None else whom)
 
     def _decide(self, reason: int, call: _native.PlaneCall) -> None:
-        """Called by threads of native code, which must not wait here."""
+        """Called by the threads of native code, which must not wait here."""
         if reason == _OTHER:
             self._submit(call)
             return
@@ -137,20 +153,30 @@ class PlaneServer:
         self._server.park_again(call)
 
     def _submit(self, call: _native.PlaneCall) -> None:
+        if not self._places.acquire(blocking=False):
+            call.fail(_number(grpc.StatusCode.RESOURCE_EXHAUSTED), "too many calls wait; it is sent again")
+            return
         try:
             self._pool.submit(self._by_the_book, call)
-        except RuntimeError:  # it is shut down
-            call.fail(_number(grpc.StatusCode.UNAVAILABLE), "the server is stopping")
+        except RuntimeError:  # it is shut down, or the system has no more threads
+            self._places.release()
+            is_over = self._core.is_closed
+            code = grpc.StatusCode.ABORTED if is_over else grpc.StatusCode.UNAVAILABLE
+            call.fail(_number(code), "the server is stopping" if is_over else "it has no thread for this call")
 
     def _by_the_book(self, call: _native.PlaneCall) -> None:
         """Answer by the service."""
-        with _failing(call), self._budget.account() as account:
-            method = call.method
-            data = bytes(call.data)  # what others can write to is not looked at twice
-            header, tensors = decode(f"{method}Request", data)
-            with answering(Caller(None, account)):
-                reply, rows = self._service.handle(method, header, tensors)
-            call.reply(reply.SerializeToString(), rows)
+        try:
+            with _failing(call), self._budget.account() as account:
+                method, view = call.method, call.data
+                account.take(view.nbytes)
+                data = bytes(view)  # what others can write to is not looked at twice
+                header, tensors = decode(f"{method}Request", data)
+                with answering(Caller(None, account)):
+                    reply, rows = self._service.handle(method, header, tensors)
+                call.reply(reply.SerializeToString(), rows)
+        finally:
+            self._places.release()
 
 
 @contextmanager

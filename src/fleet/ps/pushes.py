@@ -112,6 +112,15 @@ class Pushes:
         if taken is None:
             return CallTaken(ps_pb2.PushReply.Header(is_held=True).SerializeToString(), is_held=True)
         if is_sync and header.timeout_ms:
+            if core.state.rounds.gone:  # maybe it waits in vain
+                with core.changed:
+                    core.reached(
+                        holdings,
+                        header.caller,
+                        header.step + 1,
+                        wants_dense=header.want_dense,
+                        num_dropped=num_dropped,
+                    )
             return CallTaken(_fate(taken).SerializeToString(), header.step + 1, header.timeout_ms, num_dropped)
         reply = self.outcome(holdings, core.state.rounds.version)
         reply.MergeFrom(_fate(taken))

@@ -90,10 +90,10 @@ def rate_in(output: str, pattern: str = r"(\d+) samples/s") -> float:
     return float(found[1])
 
 
-def two_local_copies(scripts: Path) -> Rate:
-    """The ceiling: two processes that share nothing, each with the whole table in its own memory."""
+def local_copies(scripts: Path, count: int = 2) -> Rate:
+    """The ceiling: processes that share nothing, each with the whole table in its own memory."""
     script = scripts / "torch" / "ctr_local.py"
-    commands: list[Command] = [[sys.executable, script, str(worker)] for worker in range(2)]
+    commands: list[Command] = [[sys.executable, script, str(worker)] for worker in range(count)]
     return lambda folder: sum((rate_in(output) for output in run_together(commands, folder)), 0.0)
 
 
@@ -124,7 +124,7 @@ def _paddle(config: str) -> Callable[[Path, Path], Rate]:
     return contestant
 
 
-ALWAYS: Mapping[str, Callable[[Path], Rate]] = {"no server, 2 processes": two_local_copies, "DDP, sync": ddp}
+ALWAYS: Mapping[str, Callable[[Path], Rate]] = {"no server, 2 processes": local_copies, "DDP, sync": ddp}
 """Those that need nothing but torch."""
 
 PEERS: Mapping[str, Peer] = {

@@ -18,10 +18,12 @@ from typing import Any, NamedTuple
 import click
 from ctr import MODES, Workers, inside, ours
 from harness import write_results
-from peers import PEERS, Rate, torchrec, version
+from peers import PEERS, Rate, local_copies, torchrec, version
 from rich.console import Console
 from rich.table import Table
 from turns import pythons_option, scripts_option, take_turns
+
+ALONE = "alone"
 
 
 class Contestant(NamedTuple):
@@ -33,6 +35,8 @@ class Contestant(NamedTuple):
 
     @property
     def name(self) -> str:
+        if not self.servers and self.way == ALONE:
+            return f"no server, {self.workers} processes"
         if self.servers is None:
             return f"TorchRec {self.way}, {self.workers} ranks"
         return f"fleet {self.way}, {self.servers} + {self.workers}"
@@ -50,8 +54,12 @@ def parse_jobs(_context: click.Context, _parameter: click.Parameter, texts: tupl
 
 
 def shares(contestant: Contestant, rates: Mapping[Contestant, Sequence[float]]) -> list[float]:
-    """By round: the rate as a share of W times what 1 + 1 reached in that round; empty where 1 + 1 was not run."""
-    alone = rates.get(Contestant(contestant.way, 1, 1), ())
+    """By round: the rate as a share of W times what 1 + 1 reached in that round; empty where 1 + 1 was not run.
+
+    Of processes that share nothing, of what one alone reached: how far the machine itself is from so many machines.
+    """
+    first = 0 if contestant.way == ALONE else 1
+    alone = rates.get(Contestant(contestant.way, first, 1), ())
     return [rate / (contestant.workers * one) for rate, one in zip(rates[contestant], alone, strict=False)]
 
 
@@ -141,6 +149,12 @@ def show(cases: Sequence[Mapping[str, Any]]) -> None:
     show_default=True,
     help="How TorchRec divides its tables. May be repeated.",
 )
+@click.option(
+    "--alone",
+    multiple=True,
+    type=click.IntRange(1),
+    help="So many processes that share nothing, for what the machine itself allows. May be repeated.",
+)
 @pythons_option(["torchrec"])
 @scripts_option
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
@@ -152,6 +166,7 @@ def main(
     steps: int,
     ranks: Sequence[int],
     shardings: Sequence[str],
+    alone: Sequence[int],
     pythons: dict[str, Path],
     scripts: Path,
     path: Path | None,
@@ -173,6 +188,8 @@ def main(
                 contestants[Contestant(sharding, None, number)] = torchrec(
                     scripts.absolute(), python, ranks=number, sharding=sharding, steps=steps
                 )
+    for number in alone:
+        contestants[Contestant(ALONE, 0, number)] = local_copies(scripts.absolute(), number)
     versions = {} if python is None else {"torchrec": version(PEERS["torchrec"].module, python)}
 
     found, failures = take_turns(
@@ -191,6 +208,7 @@ def main(
         if python is not None:
             options += [f"--ranks {number}" for number in ranks] + [f"--sharding {way}" for way in shardings]
             options.append("--peers-python torchrec=PYTHON")  # where it lies on this machine is nobody's business
+        options += [f"--alone {number}" for number in alone]
         command = " ".join(["python benchmarks/scale.py", *options])
         reasons = {name: reason.partition("\n")[0] for name, reason in failures.items()}
         write_results(path, cases, command=command, peers=versions, failures=reasons)

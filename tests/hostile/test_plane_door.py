@@ -158,7 +158,7 @@ def send_block(raw: socket.socket, file: int, size: int = BLOCK_BYTES, number: i
 @pytest.mark.parametrize(
     ("token", "what"), [("", "no token"), ("wrong", "another token"), (TOKEN + "x", "another tok")]
 )
-def test_a_wrong_token(place: Place, token: str, what: str) -> None:
+def test_a_wrong_token(place: Place, token: str, what: str, caplog: pytest.LogCaptureFixture) -> None:
     before = place.counts()["refused"]
     with place.raw() as raw:
         raw.sendall(hello(token) + head(REQUEST, 4, method=PULL) + b"abcd")
@@ -167,6 +167,8 @@ def test_a_wrong_token(place: Place, token: str, what: str) -> None:
         assert what in text.decode()
         assert is_dropped(raw)
     wait_until(lambda: place.counts()["refused"] == before + 1, LIMIT_S, "the count")
+    who = "this machine" if place.kind == "SHM" else "127.0.0.1"
+    wait_until(lambda: f"refused a call from {who}, which has {what}" in caplog.text, LIMIT_S, "the log")
 
 
 @pytest.mark.parametrize(
@@ -213,6 +215,58 @@ def test_who_is_welcome_may_be_silent(place: Place) -> None:
         raw.settimeout(2 * HELLO_S)
         with pytest.raises(TimeoutError):
             raw.recv(1)
+
+
+def test_who_stops_in_the_middle_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In that of a request, and before it has read its answers; whoever has nothing to say stays."""
+    monkeypatch.setattr(plane_server, "SILENCE_S", 0.3)
+    with served("TCP") as one:
+        place = Place(one, "TCP")
+        keys = np.arange(200_000, dtype=np.int64)
+        header = ps_pb2.PullRequest.Header(caller=place.caller, tables=[0])
+        request = wire.encode("PullRequest", header, [keys])
+        with (
+            place.raw(is_welcome=True) as half,
+            place.raw(is_welcome=True) as deaf,
+            place.raw(is_welcome=True) as silent,
+        ):
+            half.sendall(head(REQUEST, 100, method=PULL) + b"half")
+            deaf.settimeout(0.5)
+            with suppress(OSError):
+                for _ in range(10):
+                    deaf.sendall(head(REQUEST, len(request), method=PULL) + request)
+            assert is_dropped(half)
+            wait_until(lambda: place.counts()["connections"] == 2, LIMIT_S, "the end of two")
+            good = place.request()
+            silent.sendall(head(REQUEST, len(good), method=PULL) + good)
+            assert read(silent)[0] == REPLY
+        place.check()
+
+
+def test_answers_that_nobody_reads_have_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those beyond are refused, to be asked for again; small ones always find room."""
+    monkeypatch.setenv("FLEET_MEMORY_BUDGET", str(64 << 20))
+    with served("TCP") as one:
+        place = Place(one, "TCP")
+        keys = np.arange(250_000, dtype=np.int64)
+        header = ps_pb2.PullRequest.Header(caller=place.caller, tables=[0])
+        request = wire.encode("PullRequest", header, [keys])
+        with place.raw(is_welcome=True) as raw:
+            sender = threading.Thread(
+                target=raw.sendall, args=((head(REQUEST, len(request), method=PULL) + request) * 40,)
+            )
+            sender.start()
+            sender.join(LIMIT_S)
+            place.check()
+            found = [read(raw) for _ in range(40)]
+        assert {kind for kind, _, _ in found} == {REPLY, ERROR}
+        texts = {(code, text) for kind, code, text in found if kind == ERROR}
+        assert {code for code, _ in texts} == {8}
+        assert all(b"FLEET_MEMORY_BUDGET" in text for _, text in texts)
+        # One that is larger than all the room there is, by itself.
+        with place.raw(is_welcome=True) as raw:
+            raw.sendall(head(REQUEST, len(request), method=PULL) + request)
+            assert read(raw)[0] == REPLY
 
 
 @pytest.mark.parametrize(

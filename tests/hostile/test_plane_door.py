@@ -6,44 +6,46 @@ import fcntl
 import os
 import random
 import socket
-import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
 from fleet.ps import entries, initializers, plane_server, rules, wire
-from fleet.ps.plane_name import plane_name
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.transport import Transport
 from support.plane import Served, served
 from support.processes import wait_until
+from support.raw_plane import (
+    BLOCK,
+    ERROR,
+    HEAD,
+    HELLO,
+    LIMIT_S,
+    MAGIC,
+    PULL,
+    PUSH,
+    REPLY,
+    REQUEST,
+    connection,
+    exactly,
+    head,
+    hello,
+    read,
+)
 from support.serving import TOKEN
 
-LIMIT_S = 30.0
 HELLO_S = 0.3
-HEAD = struct.Struct("<IHHQQQII")
-MAGIC = 0x31504C46
-HELLO, WELCOME, BLOCK, REQUEST, REPLY, ERROR = range(1, 7)
-PULL, PUSH = 1, 2
 BLOCK_BYTES = 1 << 16
 F_ADD_SEALS, SHRINK = 1033, 2
 KEYS = np.arange(10, dtype=np.int64)
 JOB = JobSpec(
     1, 1, "async", "error", (TableSpec("ads", 4, rules.SGD(), initializers.Constant(1.0), entries.AlwaysEntry()),)
 )
-
-
-def head(kind: int, size: int = 0, *, method: int = 0, call: int = 1, at: int = 0, block: int = 0) -> bytes:
-    return HEAD.pack(MAGIC, kind, method, call, size, at, block, 0)
-
-
-def hello(token: str = TOKEN) -> bytes:
-    return head(HELLO, len(token)) + token.encode()
 
 
 class Place:
@@ -72,18 +74,9 @@ class Place:
         assert self.served.plane is not None
         return self.served.plane._server.counts()
 
-    @contextmanager
-    def raw(self, *, is_welcome: bool = False) -> Iterator[socket.socket]:
-        is_tcp = self.kind == "TCP"
-        with socket.socket(socket.AF_INET if is_tcp else socket.AF_UNIX) as made:
-            made.settimeout(LIMIT_S)
-            assert self.served.grpc is not None
-            where = self.served.grpc.endpoint
-            made.connect((where.host, self.port) if is_tcp else "\0" + plane_name(where.host, where.port))
-            if is_welcome:
-                made.sendall(hello())
-                assert read(made)[0] == WELCOME
-            yield made
+    def raw(self, *, is_welcome: bool = False) -> AbstractContextManager[socket.socket]:
+        assert self.served.grpc is not None
+        return connection(self.served.grpc.endpoint, self.port if self.kind == "TCP" else 0, is_welcome=is_welcome)
 
 
 @pytest.fixture(params=["SHM", "TCP"])
@@ -109,23 +102,6 @@ def opened(kind: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 def num_files() -> int:
     return len(os.listdir("/proc/self/fd"))
-
-
-def read(raw: socket.socket) -> tuple[int, int, bytes]:
-    """The kind, the code or method, and the bytes behind the next head."""
-    text = exactly(raw, HEAD.size)
-    magic, kind, method, _, size, _, block, _ = HEAD.unpack(text)
-    assert magic == MAGIC
-    return kind, method, b"" if block else exactly(raw, size)
-
-
-def exactly(raw: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        part = raw.recv(size - len(found))
-        assert part, "it has hung up"
-        found += part
-    return found
 
 
 def is_dropped(raw: socket.socket) -> bool:

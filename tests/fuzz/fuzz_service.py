@@ -1,9 +1,8 @@
 """Sends nonsense to a real server process for FUZZ_S seconds (`make fuzz`), and checks that it goes on serving.
 
 Pulls and pushes go over its data plane as well. Half of the time the server knows no job yet, half of the time it has
-one. After every batch it must still be healthy
-and answer a right call; at the end its memory must not have exploded. An answer of INTERNAL counts as a failure: the
-service met something that it does not check.
+one. After every batch it must still be healthy and answer a right call; at the end its memory must not have exploded.
+An answer of INTERNAL counts as a failure: the service met something that it does not check.
 """
 
 from __future__ import annotations

@@ -90,6 +90,17 @@ void Server::stop() {
   tcp_.reset();
 }
 
+Server::Running::Running(Server& server) : server_(server) {
+  const std::lock_guard<std::mutex> lock(server_.running_mutex_);
+  ++server_.num_running_;
+}
+
+Server::Running::~Running() {
+  const std::lock_guard<std::mutex> lock(server_.running_mutex_);
+  --server_.num_running_;
+  server_.running_changed_.notify_all();
+}
+
 void Server::run(std::size_t thread) {
   // Signals are for Python's main thread.
   sigset_t all, before;
@@ -97,14 +108,8 @@ void Server::run(std::size_t thread) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_setname_np(pthread_self(), ("fleet-plane-" + std::to_string(thread)).c_str());
   {
-    const std::lock_guard<std::mutex> lock(running_mutex_);
-    ++num_running_;
-  }
-  work();
-  {
-    const std::lock_guard<std::mutex> lock(running_mutex_);
-    --num_running_;
-    running_changed_.notify_all();
+    const Running running(*this);  // whatever ends it: Python ends its threads as it likes when it ends itself
+    work();
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

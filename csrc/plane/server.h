@@ -91,6 +91,16 @@ class Server {
     std::uint64_t num_looks = 0;  // how often calls were to be looked at
   };
 
+  // A thread inside `run`.
+  class Running {
+   public:
+    explicit Running(Server& server);
+    ~Running();
+
+   private:
+    Server& server_;
+  };
+
   void work();
   void on_event(std::uint64_t number);
   void accept_all(int listening, bool is_unix);

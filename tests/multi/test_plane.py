@@ -388,8 +388,8 @@ def trained(kinds: tuple[str, str], num_steps: int = 4) -> bytes:
                 calls.append(worker.begin("Push", header, keys, grads, dense))
             for call in calls:
                 call.result(LIMIT_S)
-        header = workers[0].pull_header(tables=[0], dense=True)
-        return b"".join(one.tobytes() for one in workers[0].ask("Pull", header, np.arange(20))[1])
+        wanted = workers[0].pull_header(tables=[0], dense=True)
+        return b"".join(one.tobytes() for one in workers[0].ask("Pull", wanted, np.arange(20))[1])
 
 
 def test_the_same_bits_whichever_way_each_worker_has() -> None:

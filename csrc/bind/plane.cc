@@ -140,15 +140,12 @@ void reply(Call& call, const nb::bytes& header, nb::sequence tensors) {
 // A server and what it asks; who lets go of it must not hold the GIL while threads that want it end.
 class Serving {
  public:
-  Serving(ServerOptions options, nb::object decide) : decide_(std::move(decide)) {
-    server_ = std::make_unique<Server>(std::move(options), [this](Reason reason, std::shared_ptr<Call> call) {
-      nb::gil_scoped_acquire acquire;
-      try {
-        decide_(static_cast<int>(reason), std::move(call));
-      } catch (nb::python_error& error) {
-        error.discard_as_unraisable("fleet._native.PlaneServer");
-      }
-    });
+  Serving(ServerOptions options, nb::object decide, nb::object refused)
+      : decide_(std::move(decide)), refused_(std::move(refused)) {
+    server_ = std::make_unique<Server>(
+        std::move(options),
+        [this](Reason reason, std::shared_ptr<Call> call) { ask(decide_, static_cast<int>(reason), std::move(call)); },
+        [this](const std::string& peer, const std::string& why) { ask(refused_, peer, why); });
   }
   ~Serving() { stop(); }
   Serving(const Serving&) = delete;
@@ -159,23 +156,35 @@ class Serving {
       nb::gil_scoped_release release;
       server_->stop();
     }
-    decide_ = nb::none();  // which holds this in turn, where no garbage collector sees it
+    decide_ = refused_ = nb::none();  // which hold this in turn, where no garbage collector sees it
   }
   Server& operator*() const { return *server_; }
 
  private:
-  nb::object decide_;
+  template <class... Args>
+  static void ask(const nb::object& whom, Args&&... args) {
+    nb::gil_scoped_acquire acquire;
+    try {
+      whom(std::forward<Args>(args)...);
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable("fleet._native.PlaneServer");
+    }
+  }
+
+  nb::object decide_, refused_;
   std::unique_ptr<Server> server_;
 };
 
 std::unique_ptr<Serving> serve(const std::vector<std::string>& names, const std::string& address,
                                const nb::bytes& token, std::size_t max_connections, std::size_t max_bytes,
-                               double max_wait_s, nb::object decide, double hello_s) {
+                               double max_wait_s, nb::object decide, nb::object refused, double hello_s,
+                               double silence_s) {
   ServerOptions options{names, address, as_string(token), max_connections, max_bytes};
   options.max_wait_ms = static_cast<std::uint64_t>(max_wait_s * 1000);
   options.hello_ms = static_cast<std::int64_t>(hello_s * 1000);
+  options.silence_ms = static_cast<std::int64_t>(silence_s * 1000);
   try {
-    return std::make_unique<Serving>(std::move(options), std::move(decide));
+    return std::make_unique<Serving>(std::move(options), std::move(decide), std::move(refused));
   } catch (const std::system_error& error) {
     os_error(error);
   }
@@ -322,7 +331,8 @@ void add_plane(nb::module_& m) {
            nb::arg("skip_shards") = std::vector<std::uint64_t>{});
   nb::class_<Serving>(m, "PlaneServer", "A server's side of the data plane; see _native.pyi.")
       .def(nb::new_(&serve), nb::arg("names"), nb::arg("address"), nb::arg("token"), nb::arg("max_connections"),
-           nb::arg("max_bytes"), nb::arg("max_wait_s"), nb::arg("decide"), nb::arg("hello_s") = 10.0)
+           nb::arg("max_bytes"), nb::arg("max_wait_s"), nb::arg("decide"), nb::arg("refused"),
+           nb::arg("hello_s") = 10.0, nb::arg("silence_s") = 60.0)
       .def(
           "run", [](Serving& one, std::size_t thread) { (*one).run(thread); }, nb::arg("thread"),
           nb::call_guard<nb::gil_scoped_release>())

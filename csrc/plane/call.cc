@@ -107,7 +107,12 @@ void Call::send(const std::string& header, const std::vector<std::size_t>& sizes
   const bool is_shared = room_ != nullptr && layout.size() <= room_->size() - room_at_;
   std::shared_ptr<Memory> memory = room_;
   try {
-    if (!is_shared) memory = Memory::of(layout.size());
+    if (!is_shared) memory = origin_->room_for(layout.size(), block_ == 0 ? size_ : 0);
+    if (memory == nullptr) {
+      is_answered_ = false;
+      fail(kResourceExhausted, kNoRoom);
+      return;
+    }
     std::byte* to = memory->data() + (is_shared ? room_at_ : 0);
     layout.write(to, header);
     for (std::size_t i = 0; i < sizes.size(); ++i) fill(i, to + layout.begin(i));

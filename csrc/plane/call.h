@@ -15,6 +15,11 @@
 
 namespace fleet::plane {
 
+// Codes of errors, which are gRPC's.
+constexpr std::uint16_t kResourceExhausted = 8, kInternal = 13, kUnauthenticated = 16;
+
+constexpr const char* kNoRoom = "no room for a message beside those under way (FLEET_MEMORY_BUDGET); it is sent again";
+
 // Who a call came from: takes one answer for each. Safe to use from many threads.
 class Origin {
  public:
@@ -22,6 +27,8 @@ class Origin {
   // Sends a head and, behind it, bytes that `owner` keeps.
   virtual void send(const Head& head, const std::byte* data, std::size_t size, std::shared_ptr<void> owner) = 0;
   virtual bool is_gone() const = 0;
+  // Memory for an answer; null if there is no room beside others that are under way. `own`: bytes of the request.
+  virtual std::shared_ptr<Memory> room_for(std::size_t size, std::size_t own) = 0;
 };
 
 class Call {

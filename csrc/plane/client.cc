@@ -22,11 +22,6 @@ constexpr std::size_t kInput = 64 << 10;
 constexpr std::size_t kFreeBlocks = 8;
 constexpr std::uint32_t kMaxBlocks = 128;
 
-std::int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 // Waits until a socket can be read or written.
 void await(int socket, short what, std::int64_t deadline_ms) {
   pollfd waiting{socket, what, 0};

@@ -29,9 +29,9 @@ bool is_equal(const std::byte* given, std::size_t size, const std::string& token
 
 }  // namespace
 
-bool Budget::hold(std::size_t bytes) {
+bool Budget::hold(std::size_t bytes, std::size_t own) {
   const std::size_t before = held_.fetch_add(bytes);
-  if (before == 0 || before + bytes <= most_) return true;
+  if (before <= own || before + bytes <= most_) return true;
   held_ -= bytes;
   return false;
 }
@@ -50,9 +50,11 @@ Connection::Connection(std::uint64_t number, File socket, bool is_unix, int epol
 bool Connection::read(std::vector<std::shared_ptr<Call>>& calls) {
   const std::lock_guard<std::mutex> lock(reading_);
   bool is_drained = false;
+  reads_since_ms_ = kNever;
   while (!is_drained && calls.size() < kMaxCalls) {
     if (is_closed_ || !read_some(is_drained) || !take_heads(calls)) return false;
   }
+  if (is_inside_) reads_since_ms_ = now_ms();
   return true;
 }
 
@@ -119,16 +121,19 @@ bool Connection::begin(const Head& head, std::vector<std::shared_ptr<Call>>& cal
   is_inside_ = true;
   filled_ = 0;
   memory_ = nullptr;
-  if (head.kind == Kind::kHello || head.size <= kCounted) {
-    memory_ = Memory::of(head.size);
-  } else if (budget_->hold(head.size)) {
-    auto made = Memory::of(head.size);
-    memory_ = std::shared_ptr<Memory>(made.get(), [made, budget = budget_, size = head.size](Memory*) mutable {
-      made.reset();
-      budget->let_go(size);
-    });
-  }
+  memory_ = room_for(head.size, 0);
   return head.size != 0 || complete(calls);
+}
+
+std::shared_ptr<Memory> Connection::room_for(std::size_t size, std::size_t own) {
+  if (size <= kCounted) return Memory::of(size);
+  if (!budget_->hold(size, own > kCounted ? own : 0)) return nullptr;
+  auto held = std::shared_ptr<void>(nullptr, [budget = budget_, size](void*) { budget->let_go(size); });
+  auto made = Memory::of(size);
+  return std::shared_ptr<Memory>(made.get(), [made, held](Memory*) mutable {
+    made.reset();
+    held.reset();
+  });
 }
 
 bool Connection::complete(std::vector<std::shared_ptr<Call>>& calls) {
@@ -137,7 +142,7 @@ bool Connection::complete(std::vector<std::shared_ptr<Call>>& calls) {
   memory_ = nullptr;
   if (head_.kind == Kind::kHello) return greet(memory->data(), head_.size);
   if (memory == nullptr) {
-    refuse(head_, kResourceExhausted, "no room for a message beside those under way (FLEET_MEMORY_BUDGET)");
+    refuse(head_, kResourceExhausted, kNoRoom);
     return true;
   }
   calls.push_back(std::make_shared<Call>(shared_from_this(), head_, memory));
@@ -146,8 +151,7 @@ bool Connection::complete(std::vector<std::shared_ptr<Call>>& calls) {
 
 bool Connection::greet(const std::byte* token, std::size_t size) {
   if (!token_.empty() && !is_equal(token, size, token_)) {
-    was_refused_ = true;
-    const std::string what = size == 0 ? "no token" : "another token";
+    const std::string what = refusal_ = size == 0 ? "no token" : "another token";
     refuse({}, kUnauthenticated,
            "this process has " + what + "; set FLEET_JOB_TOKEN to the same value on every process");
     return false;
@@ -192,13 +196,21 @@ void Connection::send(const Head& head, const std::byte* data, std::size_t size,
     shutdown(socket_.get(), SHUT_RDWR);  // whoever reads it finds the end
     out_.clear();
   } else if (!out_.empty()) {
+    sends_since_ms_ = now_ms();
     arm();
   }
 }
 
 bool Connection::flush_and_arm() {
   const std::lock_guard<std::mutex> lock(sending_);
+  const std::size_t before = out_.empty() ? 0 : out_.front().size;
+  const std::size_t pieces = out_.size();
   if (is_closed_ || !send_some(socket_.get(), out_)) return false;
+  if (out_.empty()) {
+    sends_since_ms_ = kNever;
+  } else if (out_.size() != pieces || out_.front().size != before) {
+    sends_since_ms_ = now_ms();
+  }
   arm();
   return true;
 }

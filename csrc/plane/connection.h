@@ -1,9 +1,11 @@
 // A client, seen from a server: what it has sent so far, and what is still to be sent to it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,15 +17,12 @@
 
 namespace fleet::plane {
 
-// Codes of errors, which are gRPC's.
-constexpr std::uint16_t kResourceExhausted = 8, kInternal = 13, kUnauthenticated = 16;
-
 // How many bytes of large messages a server has in memory.
 class Budget {
  public:
   explicit Budget(std::size_t most) : most_(most) {}
-  // One message always finds room.
-  bool hold(std::size_t bytes);
+  // One message always finds room, beside the `own` bytes that its call has already.
+  bool hold(std::size_t bytes, std::size_t own = 0);
   void let_go(std::size_t bytes) { held_ -= bytes; }
 
  private:
@@ -39,7 +38,11 @@ class Connection : public Origin, public std::enable_shared_from_this<Connection
   std::uint64_t number() const { return number_; }
   std::int64_t since_ms() const { return since_ms_; }
   bool is_welcome() const { return is_welcome_; }
-  bool was_refused() const { return was_refused_; }
+  // Who was refused for its token, and what it has instead; null: nobody.
+  const char* refusal() const { return refusal_; }
+  std::string peer() const { return peer_of(socket_.get()); }
+  // Since when the rest of a message, or room for an answer, is waited for.
+  std::int64_t waits_since_ms() const { return std::min<std::int64_t>(reads_since_ms_, sends_since_ms_); }
 
   // Reads what has come; the requests that are complete. False if the connection is over.
   bool read(std::vector<std::shared_ptr<Call>>& calls);
@@ -49,6 +52,7 @@ class Connection : public Origin, public std::enable_shared_from_this<Connection
 
   void send(const Head& head, const std::byte* data, std::size_t size, std::shared_ptr<void> owner) override;
   bool is_gone() const override { return is_closed_; }
+  std::shared_ptr<Memory> room_for(std::size_t size, std::size_t own) override;
 
  private:
   bool read_some(bool& is_drained);
@@ -67,7 +71,10 @@ class Connection : public Origin, public std::enable_shared_from_this<Connection
   const std::string& token_;
   const std::shared_ptr<Budget> budget_;
   const std::int64_t since_ms_;
-  std::atomic<bool> is_welcome_{false}, was_refused_{false}, is_closed_{false};
+  std::atomic<bool> is_welcome_{false}, is_closed_{false};
+  std::atomic<const char*> refusal_{nullptr};
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  std::atomic<std::int64_t> reads_since_ms_{kNever}, sends_since_ms_{kNever};
 
   std::mutex reading_;  // guards what follows
   std::vector<std::byte> input_;

@@ -21,11 +21,6 @@ constexpr std::uint64_t kWake = 0, kUnix = 1, kTcp = 2, kFirst = 3;
 constexpr int kLookMs = 100;
 constexpr int kBreathMs = 10;
 
-std::int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 void watch(int epoll, int file, std::uint64_t number) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLEXCLUSIVE;
@@ -37,9 +32,10 @@ void watch(int epoll, int file, std::uint64_t number) {
 
 }  // namespace
 
-Server::Server(ServerOptions options, Decide decide)
+Server::Server(ServerOptions options, Decide decide, Refused refused)
     : options_(std::move(options)),
       decide_(std::move(decide)),
+      was_refused_(std::move(refused)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)),
       next_number_(kFirst),
@@ -94,6 +90,17 @@ void Server::stop() {
   tcp_.reset();
 }
 
+Server::Running::Running(Server& server) : server_(server) {
+  const std::lock_guard<std::mutex> lock(server_.running_mutex_);
+  ++server_.num_running_;
+}
+
+Server::Running::~Running() {
+  const std::lock_guard<std::mutex> lock(server_.running_mutex_);
+  --server_.num_running_;
+  server_.running_changed_.notify_all();
+}
+
 void Server::run(std::size_t thread) {
   // Signals are for Python's main thread.
   sigset_t all, before;
@@ -101,14 +108,8 @@ void Server::run(std::size_t thread) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_setname_np(pthread_self(), ("fleet-plane-" + std::to_string(thread)).c_str());
   {
-    const std::lock_guard<std::mutex> lock(running_mutex_);
-    ++num_running_;
-  }
-  work();
-  {
-    const std::lock_guard<std::mutex> lock(running_mutex_);
-    --num_running_;
-    running_changed_.notify_all();
+    const Running running(*this);  // whatever ends it: Python ends its threads as it likes when it ends itself
+    work();
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -353,17 +354,25 @@ void Server::look_for_late() {
   {
     const std::lock_guard<std::mutex> lock(connections_mutex_);
     for (const auto& [number, connection] : connections_) {
-      if (!connection->is_welcome() && now - connection->since_ms() > options_.hello_ms)
-        strangers.push_back(connection);
+      const bool is_stranger = !connection->is_welcome() && now - connection->since_ms() > options_.hello_ms;
+      // Whoever is stopped in the middle of a message keeps what others need.
+      const std::int64_t since = connection->waits_since_ms();
+      if (is_stranger || (since < now && now - since > options_.silence_ms)) strangers.push_back(connection);
     }
   }
   for (const std::shared_ptr<Connection>& one : strangers) drop(one);
 }
 
 void Server::drop(const std::shared_ptr<Connection>& connection) {
+  const char* why = connection->refusal();
+  const std::string who = why == nullptr ? "" : connection->peer();
   connection->close();
-  const std::lock_guard<std::mutex> lock(connections_mutex_);
-  if (connections_.erase(connection->number()) != 0 && !connection->is_welcome()) ++refused_;
+  {
+    const std::lock_guard<std::mutex> lock(connections_mutex_);
+    if (connections_.erase(connection->number()) == 0) return;
+    if (!connection->is_welcome()) ++refused_;
+  }
+  if (why != nullptr) was_refused_(who, why);
 }
 
 Server::Counts Server::counts() const {

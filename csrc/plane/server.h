@@ -30,6 +30,8 @@ enum class Reason {
   kLate,   // it is parked, and its time is over
 };
 using Decide = std::function<void(Reason, std::shared_ptr<Call>)>;
+// Told of a client that was refused: who it is, and what it has instead of the token.
+using Refused = std::function<void(const std::string& peer, const std::string& why)>;
 
 struct ServerOptions {
   std::vector<std::string> names;  // of Unix sockets
@@ -39,6 +41,7 @@ struct ServerOptions {
   std::size_t max_bytes = std::size_t{1} << 30;  // of large messages under way
   std::uint64_t max_wait_ms = 3'600'000;         // of a pull, whatever it asks for
   std::int64_t hello_ms = 10'000;                // for a client to say who it is
+  std::int64_t silence_ms = 60'000;              // for the rest of a message, and for an answer to be read
 };
 
 class Server {
@@ -48,7 +51,7 @@ class Server {
   };
 
   // std::system_error if a socket cannot be had.
-  Server(ServerOptions options, Decide decide);
+  Server(ServerOptions options, Decide decide, Refused refused);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -88,6 +91,16 @@ class Server {
     std::uint64_t num_looks = 0;  // how often calls were to be looked at
   };
 
+  // A thread inside `run`.
+  class Running {
+   public:
+    explicit Running(Server& server);
+    ~Running();
+
+   private:
+    Server& server_;
+  };
+
   void work();
   void on_event(std::uint64_t number);
   void accept_all(int listening, bool is_unix);
@@ -104,6 +117,7 @@ class Server {
 
   ServerOptions options_;
   Decide decide_;
+  Refused was_refused_;
   File epoll_, wake_, tcp_;
   std::vector<File> unix_;
   std::uint16_t port_ = 0;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 #include <vector>
@@ -83,6 +84,11 @@ bool is_friend(int socket) {
 }
 
 }  // namespace
+
+std::int64_t now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 int File::release() {
   const int number = number_;
@@ -159,6 +165,24 @@ File accept_from(int listening, bool is_unix) {
     }
     return socket;
   }
+}
+
+std::string peer_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "somebody who has gone";
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address.ss_family == AF_INET) {
+    const auto* four = reinterpret_cast<const sockaddr_in*>(&address);
+    inet_ntop(AF_INET, &four->sin_addr, text, sizeof text);
+    return "ipv4:" + std::string(text) + ":" + std::to_string(ntohs(four->sin_port));
+  }
+  if (address.ss_family == AF_INET6) {
+    const auto* six = reinterpret_cast<const sockaddr_in6*>(&address);
+    inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof text);
+    return "ipv6:[" + std::string(text) + "]:" + std::to_string(ntohs(six->sin6_port));
+  }
+  return "this machine";
 }
 
 std::ptrdiff_t receive(int socket, std::byte* to, std::size_t size, std::deque<File>& files) {

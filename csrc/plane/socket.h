@@ -9,6 +9,9 @@
 
 namespace fleet::plane {
 
+// Of a clock that never goes back.
+std::int64_t now_ms();
+
 // An open file descriptor, closed at the end.
 class File {
  public:
@@ -43,6 +46,9 @@ File connect_tcp(const std::string& address, std::uint16_t port, int timeout_ms)
 
 // The next connection of a listening socket, not blocking; -1 if there is none. Of another user: closed at once.
 File accept_from(int listening, bool is_unix);
+
+// Who is at the other end, as gRPC writes it.
+std::string peer_of(int socket);
 
 // As `recv`, with files that come along put into `files`.
 std::ptrdiff_t receive(int socket, std::byte* to, std::size_t size, std::deque<File>& files);

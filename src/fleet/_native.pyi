@@ -678,11 +678,15 @@ class PlaneServer:
         max_bytes: int,
         max_wait_s: float,
         decide: Callable[[int, PlaneCall], None],
+        refused: Callable[[str, str], None],
         hello_s: float = 10.0,
+        silence_s: float = 60.0,
     ) -> None:
         """Listen on abstract Unix sockets and, unless the address is empty, on TCP; an OSError says why not.
 
-        A pull waits for `max_wait_s` at most; a client says its token within `hello_s`, or is dropped.
+        A pull waits for `max_wait_s` at most; a client says its token within `hello_s`, or is
+        dropped, and one that stops in the middle of a message after `silence_s`. `refused` is told of who has not the
+        token, and what instead.
         """
 
     @property

@@ -1,8 +1,8 @@
 """Sends nonsense to a real server process for FUZZ_S seconds (`make fuzz`), and checks that it goes on serving.
 
-Half of the time the server knows no job yet, half of the time it has one. After every batch it must still be healthy
-and answer a right call; at the end its memory must not have exploded. An answer of INTERNAL counts as a failure: the
-service met something that it does not check.
+Pulls and pushes go over its data plane as well. Half of the time the server knows no job yet, half of the time it has
+one. After every batch it must still be healthy and answer a right call; at the end its memory must not have exploded.
+An answer of INTERNAL counts as a failure: the service met something that it does not check.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from fleet.ps import wire
 from fleet.ps.proto import ps_pb2
 from fleet.ps.status import TOKEN_KEY
-from support import raw_http2
+from support import raw_http2, raw_plane
 from support.fuzz_requests import CUT, JOB, NUM_DENSE, WIDTH, end_of_cut, requests, right
 from support.serving import REAL, TOKEN, ServerProcess, is_serving, server_process, status_of
 
@@ -36,6 +36,8 @@ BATCH = 25
 MAX_GROWTH_BYTES = 512 << 20
 # What a server may ask of the machine beyond what it has when it starts, so that a bug found here stays here.
 ROOM_BYTES = 4 << 30
+_PLANE = {"Pull": raw_plane.PULL, "Push": raw_plane.PUSH}
+_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class Fuzz:
@@ -99,6 +101,8 @@ class Fuzz:
         def one(request: bytes) -> None:
             if self._is_lost:
                 return
+            if method in _PLANE and not self._is_plane_refused(method, request):
+                return
             code, details, _ = self._call(method, request)
             self._outcomes[method, "no message" if f"not a {method}Request" in details else code.name] += 1
             is_stuck = code is grpc.StatusCode.DEADLINE_EXCEEDED and details == "Deadline Exceeded"
@@ -107,6 +111,18 @@ class Fuzz:
                 self.failures.setdefault(f"{method}: {code.name} {details}", request.hex())
 
         one()
+
+    def _is_plane_refused(self, method: str, request: bytes) -> bool:
+        """Whether the data plane refuses a request: one that it takes has been done."""
+        with raw_plane.connection(self._server.endpoint, is_welcome=True) as raw:
+            raw.settimeout(LIMIT_S)
+            raw.sendall(raw_plane.head(raw_plane.REQUEST, len(request), method=_PLANE[method]) + request)
+            kind, number, text = raw_plane.read(raw)
+        code = _CODES[number] if kind == raw_plane.ERROR else grpc.StatusCode.OK
+        self._outcomes[f"{method} *", "no message" if b"not a " in text and kind == raw_plane.ERROR else code.name] += 1
+        if code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN):
+            self.failures.setdefault(f"{method} by the data plane: {code.name} {text!r}", request.hex())
+        return code is not grpc.StatusCode.OK
 
     def _raw(self, number: int, end: float) -> None:
         """Bytes on the port: random ones, frames without sense, and good calls that are damaged."""

@@ -6,44 +6,46 @@ import fcntl
 import os
 import random
 import socket
-import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
 from fleet.ps import entries, initializers, plane_server, rules, wire
-from fleet.ps.plane_name import plane_name
 from fleet.ps.proto import ps_pb2
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.transport import Transport
 from support.plane import Served, served
 from support.processes import wait_until
+from support.raw_plane import (
+    BLOCK,
+    ERROR,
+    HEAD,
+    HELLO,
+    LIMIT_S,
+    MAGIC,
+    PULL,
+    PUSH,
+    REPLY,
+    REQUEST,
+    connection,
+    exactly,
+    head,
+    hello,
+    read,
+)
 from support.serving import TOKEN
 
-LIMIT_S = 30.0
 HELLO_S = 0.3
-HEAD = struct.Struct("<IHHQQQII")
-MAGIC = 0x31504C46
-HELLO, WELCOME, BLOCK, REQUEST, REPLY, ERROR = range(1, 7)
-PULL, PUSH = 1, 2
 BLOCK_BYTES = 1 << 16
 F_ADD_SEALS, SHRINK = 1033, 2
 KEYS = np.arange(10, dtype=np.int64)
 JOB = JobSpec(
     1, 1, "async", "error", (TableSpec("ads", 4, rules.SGD(), initializers.Constant(1.0), entries.AlwaysEntry()),)
 )
-
-
-def head(kind: int, size: int = 0, *, method: int = 0, call: int = 1, at: int = 0, block: int = 0) -> bytes:
-    return HEAD.pack(MAGIC, kind, method, call, size, at, block, 0)
-
-
-def hello(token: str = TOKEN) -> bytes:
-    return head(HELLO, len(token)) + token.encode()
 
 
 class Place:
@@ -72,18 +74,9 @@ class Place:
         assert self.served.plane is not None
         return self.served.plane._server.counts()
 
-    @contextmanager
-    def raw(self, *, is_welcome: bool = False) -> Iterator[socket.socket]:
-        is_tcp = self.kind == "TCP"
-        with socket.socket(socket.AF_INET if is_tcp else socket.AF_UNIX) as made:
-            made.settimeout(LIMIT_S)
-            assert self.served.grpc is not None
-            where = self.served.grpc.endpoint
-            made.connect((where.host, self.port) if is_tcp else "\0" + plane_name(where.host, where.port))
-            if is_welcome:
-                made.sendall(hello())
-                assert read(made)[0] == WELCOME
-            yield made
+    def raw(self, *, is_welcome: bool = False) -> AbstractContextManager[socket.socket]:
+        assert self.served.grpc is not None
+        return connection(self.served.grpc.endpoint, self.port if self.kind == "TCP" else 0, is_welcome=is_welcome)
 
 
 @pytest.fixture(params=["SHM", "TCP"])
@@ -109,23 +102,6 @@ def opened(kind: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 def num_files() -> int:
     return len(os.listdir("/proc/self/fd"))
-
-
-def read(raw: socket.socket) -> tuple[int, int, bytes]:
-    """The kind, the code or method, and the bytes behind the next head."""
-    text = exactly(raw, HEAD.size)
-    magic, kind, method, _, size, _, block, _ = HEAD.unpack(text)
-    assert magic == MAGIC
-    return kind, method, b"" if block else exactly(raw, size)
-
-
-def exactly(raw: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        part = raw.recv(size - len(found))
-        assert part, "it has hung up"
-        found += part
-    return found
 
 
 def is_dropped(raw: socket.socket) -> bool:
@@ -158,7 +134,7 @@ def send_block(raw: socket.socket, file: int, size: int = BLOCK_BYTES, number: i
 @pytest.mark.parametrize(
     ("token", "what"), [("", "no token"), ("wrong", "another token"), (TOKEN + "x", "another tok")]
 )
-def test_a_wrong_token(place: Place, token: str, what: str) -> None:
+def test_a_wrong_token(place: Place, token: str, what: str, caplog: pytest.LogCaptureFixture) -> None:
     before = place.counts()["refused"]
     with place.raw() as raw:
         raw.sendall(hello(token) + head(REQUEST, 4, method=PULL) + b"abcd")
@@ -167,6 +143,8 @@ def test_a_wrong_token(place: Place, token: str, what: str) -> None:
         assert what in text.decode()
         assert is_dropped(raw)
     wait_until(lambda: place.counts()["refused"] == before + 1, LIMIT_S, "the count")
+    who = "this machine" if place.kind == "SHM" else "127.0.0.1"
+    wait_until(lambda: f"refused a call from {who}, which has {what}" in caplog.text, LIMIT_S, "the log")
 
 
 @pytest.mark.parametrize(
@@ -213,6 +191,58 @@ def test_who_is_welcome_may_be_silent(place: Place) -> None:
         raw.settimeout(2 * HELLO_S)
         with pytest.raises(TimeoutError):
             raw.recv(1)
+
+
+def test_who_stops_in_the_middle_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In that of a request, and before it has read its answers; whoever has nothing to say stays."""
+    monkeypatch.setattr(plane_server, "SILENCE_S", 0.3)
+    with served("TCP") as one:
+        place = Place(one, "TCP")
+        keys = np.arange(200_000, dtype=np.int64)
+        header = ps_pb2.PullRequest.Header(caller=place.caller, tables=[0])
+        request = wire.encode("PullRequest", header, [keys])
+        with (
+            place.raw(is_welcome=True) as half,
+            place.raw(is_welcome=True) as deaf,
+            place.raw(is_welcome=True) as silent,
+        ):
+            half.sendall(head(REQUEST, 100, method=PULL) + b"half")
+            deaf.settimeout(0.5)
+            with suppress(OSError):
+                for _ in range(10):
+                    deaf.sendall(head(REQUEST, len(request), method=PULL) + request)
+            assert is_dropped(half)
+            wait_until(lambda: place.counts()["connections"] == 2, LIMIT_S, "the end of two")
+            good = place.request()
+            silent.sendall(head(REQUEST, len(good), method=PULL) + good)
+            assert read(silent)[0] == REPLY
+        place.check()
+
+
+def test_answers_that_nobody_reads_have_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those beyond are refused, to be asked for again; small ones always find room."""
+    monkeypatch.setenv("FLEET_MEMORY_BUDGET", str(64 << 20))
+    with served("TCP") as one:
+        place = Place(one, "TCP")
+        keys = np.arange(250_000, dtype=np.int64)
+        header = ps_pb2.PullRequest.Header(caller=place.caller, tables=[0])
+        request = wire.encode("PullRequest", header, [keys])
+        with place.raw(is_welcome=True) as raw:
+            sender = threading.Thread(
+                target=raw.sendall, args=((head(REQUEST, len(request), method=PULL) + request) * 40,)
+            )
+            sender.start()
+            sender.join(LIMIT_S)
+            place.check()
+            found = [read(raw) for _ in range(40)]
+        assert {kind for kind, _, _ in found} == {REPLY, ERROR}
+        texts = {(code, text) for kind, code, text in found if kind == ERROR}
+        assert {code for code, _ in texts} == {8}
+        assert all(b"FLEET_MEMORY_BUDGET" in text for _, text in texts)
+        # One that is larger than all the room there is, by itself.
+        with place.raw(is_welcome=True) as raw:
+            raw.sendall(head(REQUEST, len(request), method=PULL) + request)
+            assert read(raw)[0] == REPLY
 
 
 @pytest.mark.parametrize(

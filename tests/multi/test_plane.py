@@ -370,6 +370,48 @@ def test_who_has_gone_is_forgotten(plane: Served) -> None:
     assert pushed(two, 1.0).result(LIMIT_S)[0].version == 1  # type: ignore[attr-defined]
 
 
+def trained(kinds: tuple[str, str], num_steps: int = 4) -> bytes:
+    """The bits of rows and dense values that two workers have trained, each by its own way."""
+    rng = np.random.default_rng(5)
+    with served("SHM") as one:
+        workers = []
+        for index, kind in enumerate(kinds):
+            one.kind = kind
+            workers.append(Worker(one.transport(), job("sync", 2), index))
+        for step in range(num_steps):
+            calls = []
+            for worker in workers if step % 2 else workers[::-1]:
+                keys = rng.integers(0, 20, 30)
+                grads = rng.normal(size=(30, WIDTH)).astype(np.float32)
+                dense = rng.normal(size=NUM_DENSE).astype(np.float32)
+                header = worker.push_header(step=step, timeout_ms=WAIT_MS, dense_lrs=[0.1])
+                calls.append(worker.begin("Push", header, keys, grads, dense))
+            for call in calls:
+                call.result(LIMIT_S)
+        wanted = workers[0].pull_header(tables=[0], dense=True)
+        return b"".join(one.tobytes() for one in workers[0].ask("Pull", wanted, np.arange(20))[1])
+
+
+def test_the_same_bits_whichever_way_each_worker_has() -> None:
+    expected = trained(("GRPC", "GRPC"))
+    for kinds in (("SHM", "SHM"), ("SHM", "GRPC"), ("GRPC", "TCP"), ("UNIX", "SHM")):
+        assert trained(kinds) == expected, kinds
+
+
+def test_a_push_that_comes_by_every_way_at_once_counts_once() -> None:
+    with served("SHM") as one:
+        workers = []
+        for kind in ("SHM", "UNIX", "TCP", "GRPC"):
+            one.kind = kind
+            workers.append(Worker(one.transport(), job()))
+        first = workers[0].rows()
+        for sequence in range(1, 31):
+            calls = [worker.begin("Push", worker.push_header(sequence=sequence), KEYS, ONES) for worker in workers]
+            replies: list[Any] = [call.result(LIMIT_S)[0] for call in calls]
+            assert sum(not reply.was_repeated for reply in replies) == 1
+        np.testing.assert_allclose(workers[3].rows(), first - 15, atol=1e-5)
+
+
 # The way itself.
 
 
@@ -462,7 +504,13 @@ def test_a_process_that_is_forked_leaves_the_connection_alone(plane: Served) -> 
     assert worker.transport._client is client  # type: ignore[attr-defined]
 
 
-def test_blocks_need_no_files() -> None:
+def num_blocks() -> int:
+    """How often shared memory is in this process."""
+    with open("/proc/self/maps") as maps:
+        return sum("memfd:fleet-block" in line for line in maps)
+
+
+def test_blocks_need_no_files_and_end_with_their_connection() -> None:
     with served("SHM") as plane:
         worker = Worker(plane.transport(), job())
         keys = np.arange(10_000, dtype=np.int64)
@@ -473,6 +521,10 @@ def test_blocks_need_no_files() -> None:
         ]  # each keeps a block
         assert len(held) == 50
         assert len(os.listdir("/proc/self/fd")) - before < 10
+        assert num_blocks() > 50
+        held.clear()
+        worker.transport.close()
+        wait_until(lambda: not num_blocks(), LIMIT_S, "the end of blocks")
 
 
 def test_nothing_is_left_of_a_server_that_was_stopped() -> None:

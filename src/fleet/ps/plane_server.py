@@ -28,6 +28,7 @@ from fleet.ps.plane_name import plane_name
 from fleet.ps.presence import Caller, answering
 from fleet.ps.proto import ps_pb2
 from fleet.ps.status import code_of, one_line
+from fleet.ps.strangers import Strangers
 from fleet.ps.waiting import too_late
 from fleet.ps.wire import decode
 
@@ -43,6 +44,8 @@ MAX_CONNECTIONS = 16384
 MOST_THREADS = 8
 HELLO_S = 10.0
 """How long a client may take to say its token."""
+SILENCE_S = 60.0
+"""How long one may stop in the middle of a message, or leave an answer unread: then it must connect again."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +68,9 @@ class PlaneServer:
             self._budget.limit_bytes,
             longest_wait_s(),
             self._decide,
+            Strangers().note,
             HELLO_S,
+            SILENCE_S,
         )
         # Threads of Python's, which it need not be introduced to with every call.
         self._threads = [

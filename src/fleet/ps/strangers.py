@@ -44,11 +44,20 @@ class Strangers:
 
     def refused(self, peer: str, why: str) -> None:
         """Note a refusal, and wait for a moment if there were many of this address."""
-        if self._count(address_of(peer), why) > FREE_TRIES and self._pauses.acquire(blocking=False):
+        number = self._count(address_of(peer), why)
+        if number == FREE_TRIES + 1:
+            _log.warning(
+                "refused %d calls from %s within a minute; what follows is slowed down", FREE_TRIES, address_of(peer)
+            )
+        if number > FREE_TRIES and self._pauses.acquire(blocking=False):
             try:
                 self._is_closed.wait(self._pause_s)
             finally:
                 self._pauses.release()
+
+    def note(self, peer: str, why: str) -> None:
+        """Note a refusal, where nobody may wait."""
+        self._count(address_of(peer), why)
 
     def close(self) -> None:
         """End all pauses."""
@@ -67,6 +76,4 @@ class Strangers:
             number = found.refusals
         if number == 1:
             _log.warning("refused a call from %s, which has %s", address, why)
-        elif number == FREE_TRIES + 1:
-            _log.warning("refused %d calls from %s within a minute; what follows is slowed down", FREE_TRIES, address)
         return number

@@ -1,0 +1,58 @@
+"""The data plane byte by byte, for what no client of ours would send: see csrc/plane/frame.h."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fleet.net import Endpoint
+from fleet.ps.plane_name import plane_name
+from support.serving import TOKEN
+
+LIMIT_S = 30.0
+HEAD = struct.Struct("<IHHQQQII")
+MAGIC = 0x31504C46
+HELLO, WELCOME, BLOCK, REQUEST, REPLY, ERROR = range(1, 7)
+PULL, PUSH = 1, 2
+
+
+def head(kind: int, size: int = 0, *, method: int = 0, call: int = 1, at: int = 0, block: int = 0) -> bytes:
+    """The head of a frame."""
+    return HEAD.pack(MAGIC, kind, method, call, size, at, block, 0)
+
+
+def hello(token: str = TOKEN) -> bytes:
+    """What a client says first."""
+    return head(HELLO, len(token)) + token.encode()
+
+
+@contextmanager
+def connection(endpoint: Endpoint, port: int = 0, *, is_welcome: bool = False) -> Iterator[socket.socket]:
+    """A connection by the server's name on this machine, or to its port; `is_welcome`: with the token said."""
+    with socket.socket(socket.AF_INET if port else socket.AF_UNIX) as made:
+        made.settimeout(LIMIT_S)
+        made.connect((endpoint.host, port) if port else "\0" + plane_name(endpoint.host, endpoint.port))
+        if is_welcome:
+            made.sendall(hello())
+            assert read(made)[0] == WELCOME
+        yield made
+
+
+def read(raw: socket.socket) -> tuple[int, int, bytes]:
+    """The kind, the code or method, and the bytes behind the next head."""
+    text = exactly(raw, HEAD.size)
+    magic, kind, method, _, size, _, block, _ = HEAD.unpack(text)
+    assert magic == MAGIC
+    return kind, method, b"" if block else exactly(raw, size)
+
+
+def exactly(raw: socket.socket, size: int) -> bytes:
+    """So many bytes."""
+    found = b""
+    while len(found) < size:
+        part = raw.recv(size - len(found))
+        assert part, "it has hung up"
+        found += part
+    return found

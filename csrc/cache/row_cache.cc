@@ -71,12 +71,28 @@ void RowCache::put(const std::int64_t* keys, std::size_t n, const float* rows, s
   });
 }
 
+bool RowCache::is_known(std::int64_t key) {
+  if (known_.empty()) known_.resize(std::max<std::size_t>(1, capacity_ / 8));
+  if (num_known_ > known_.size() * 16) {  // a quarter of the bits: then too many would seem to be known
+    std::fill(known_.begin(), known_.end(), 0);
+    num_known_ = 0;
+  }
+  const std::uint64_t hash = mix64(key);
+  std::uint64_t& word = known_[(hash >> 6) % known_.size()];
+  const std::uint64_t bit = std::uint64_t{1} << (hash & 63);
+  const bool is = (word & bit) != 0;
+  num_known_ += !is;
+  word |= bit;
+  return is;
+}
+
 std::uint32_t RowCache::enter(std::int64_t key, std::uint32_t place) {
   auto number = static_cast<std::uint32_t>(entries_.size());
   if (entries_.size() < capacity_) {
     if (number / kBlock == blocks_.size()) blocks_.emplace_back(kBlock * width_);
     entries_.push_back({});
   } else {
+    if (!is_known(key)) return Index::kNone;
     number = Index::kNone;
     for (int tries = 0; tries < kTries && number == Index::kNone && capacity_ != 0; ++tries) {
       Entry& passed = entries_[hand_];
@@ -98,7 +114,8 @@ void RowCache::clear() {
   index_ = Index();
   blocks_.clear();
   entries_.clear();
-  hand_ = 0;
+  known_.clear();
+  hand_ = num_known_ = 0;
 }
 
 }  // namespace fleet

@@ -1,9 +1,10 @@
 // Rows that a worker keeps for a few steps instead of asking the servers again (docs/adr/0029).
 //
 // A row is stamped with the step at which it was asked for, and is used while it is at most `staleness` steps old; then
-// the servers are asked again, and the row takes its old place. When the cache is full, rows that were used least make
-// room: a hand goes round and halves the uses of what it passes, and a row without any goes. Where it finds none within
-// a few rows, the new row is not kept. Used from one thread.
+// the servers are asked again, and the row takes its old place. When the cache is full, a row comes in when it is asked
+// for a second time, which most never are, and rows that were used least make room: a hand goes round and halves the
+// uses of what it passes, and a row without any goes. Where it finds none within a few rows, the new row is not kept.
+// Used from one thread.
 #pragma once
 
 #include <cstddef>
@@ -57,6 +58,8 @@ class RowCache {
   };
 
   float* row(std::uint32_t number) { return blocks_[number / kBlock].data() + number % kBlock * width_; }
+  // Whether the key was asked for before, as far as is remembered; from now on it was.
+  bool is_known(std::int64_t key);
   // A place for a key that is not there; Index::kNone if nothing makes room.
   std::uint32_t enter(std::int64_t key, std::uint32_t place);
   template <class Work>
@@ -68,6 +71,8 @@ class RowCache {
   std::vector<Array<float>> blocks_;
   std::vector<Entry> entries_;
   std::size_t hand_ = 0;
+  std::vector<std::uint64_t> known_;  // bits by hash, of keys that have found the cache full
+  std::size_t num_known_ = 0;
   CacheCounts counts_;
 };
 

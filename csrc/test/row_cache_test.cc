@@ -60,10 +60,21 @@ TEST(row_cache_keeps_what_is_used) {
   for (std::int64_t key = 0; key < 32; ++key) cache.put(&key, 1, row.data(), 0, 0);
   Floats out(2);
   std::int64_t other = 1000;
+  std::uint64_t by_once = 0;
   for (std::uint32_t now = 0; now < 2000; ++now) {
     for (std::int64_t key = 0; key < 32; ++key) CHECK(cache.take(&key, 1, now, out.data()).missing.empty());
-    for (int i = 0; i < 10; ++i, ++other) cache.put(&other, 1, row.data(), now, 0);
+    const std::uint64_t before = cache.counts().evicted;
+    for (int i = 0; i < 10; ++i) {
+      const std::int64_t once = ++other;
+      cache.put(&once, 1, row.data(), now, 0);
+    }
+    if (now > 3) by_once += cache.counts().evicted - before;
+    for (int i = 0; i < 10; ++i, ++other) {
+      cache.put(&other, 1, row.data(), now, 0);
+      cache.put(&other, 1, row.data(), now, 0);
+    }
     CHECK(cache.size() <= 64);
   }
   CHECK(cache.counts().evicted > 1000);
+  CHECK(by_once < 2000 * 10 / 3);  // those whose bit another key has set
 }

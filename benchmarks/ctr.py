@@ -24,19 +24,31 @@ from turns import pythons_option, scripts_option, take_turns
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "benchmarks" / "scripts" / "ctr_fleet.py"
-MODES = ("async", "sync")
+MODES = ("async", "sync", "geo")
+STEPS = 120
+"""Batches of each worker that count."""
 Workers = list[dict[str, Any]]
 """What the workers of one run of ours wrote, by index."""
 
 
-def ours(mode: str, runs: list[Workers], folder: Path, *, more: Sequence[str] = ()) -> float:
+def ours(
+    mode: str,
+    runs: list[Workers],
+    folder: Path,
+    *,
+    servers: int = 2,
+    workers: int = 2,
+    steps: int = STEPS,
+    more: Sequence[str] = (),
+) -> float:
     """Train once through fleetrun, with `more` options; the workers' figures are added to `runs`."""
-    job: Command = [BIN / "fleetrun", "--server_num", "2", "--worker_num", "2", "--log_dir", folder / "log"]
-    run([*job, *more, SCRIPT, "--mode", mode, "--out", folder], folder)
-    workers: Workers = [json.loads((folder / f"worker{index}.json").read_text()) for index in range(2)]
-    runs.append(workers)
-    seconds = max(worker["end"] for worker in workers) - min(worker["begin"] for worker in workers)
-    return float(sum(worker["samples"] for worker in workers) / seconds)
+    job: Command = [BIN / "fleetrun", "--server_num", str(servers), "--worker_num", str(workers)]
+    script: Command = [SCRIPT, "--mode", mode, "--steps", str(steps), "--out", folder]
+    run([*job, "--log_dir", folder / "log", *more, *script], folder)
+    found: Workers = [json.loads((folder / f"worker{index}.json").read_text()) for index in range(workers)]
+    runs.append(found)
+    seconds = max(worker["end"] for worker in found) - min(worker["begin"] for worker in found)
+    return float(sum(worker["samples"] for worker in found) / seconds)
 
 
 def median_of(values: Sequence[Mapping[str, float]]) -> dict[str, float]:

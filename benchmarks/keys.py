@@ -1,13 +1,20 @@
 """How fast are unique, split and merge of keys? Against torch.unique, numpy.take and a plain copy.
 
 python benchmarks/keys.py --json benchmarks/results/keys.json
+python benchmarks/keys.py --route 426000 --json benchmarks/results/keys_route.json
+
+The second prepares a batch of ids for 2 servers with 1, 2, 4 and 8 threads, as many as there are cores: wall time, and
+CPU time of all threads.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -106,6 +113,22 @@ def merge_cases(n: int) -> Iterator[Case]:
         yield f"merge width {width}", {"fleet": ours, "numpy.take": take, "copy": copy}
 
 
+def route_records(n: int, repeats: int) -> list[dict[str, Any]]:
+    """Several batches in turn: of one and the same, the processor learns which ids repeat."""
+    every = ctr(8 * n)[np.random.default_rng(0).permutation(8 * n)]
+    batches = cycle(np.ascontiguousarray(part) for part in np.split(every, 8))
+    records = []
+    for threads in (1, 2, 4, 8):
+        if threads > len(os.sched_getaffinity(0)):
+            break
+        _native.set_threads(threads)
+        calls = {"route": lambda: _native.route(next(batches), 2)}
+        wall, cpu = (measure(calls, repeats=repeats, clock=clock)["route"] for clock in (perf_counter, process_time))
+        print(f"route {n} ids, {threads} threads: {wall.median_s * 1e3:.2f} ms, cpu {cpu.median_s * 1e3:.2f} ms")
+        records.append({"name": "route", "threads": threads, "wall": wall.to_json(), "cpu": cpu.to_json()})
+    return records
+
+
 def run(case: Case, threads: int, repeats: int) -> dict[str, Any]:
     name, contestants = case
     timings = measure(contestants, repeats=repeats)
@@ -129,10 +152,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=1_000_000, help="number of keys")
     parser.add_argument("--repeats", type=int, default=11)
+    parser.add_argument("--route", type=int, metavar="N", help="only route, of N ids, on more and more threads")
     parser.add_argument("--json", type=Path, help="write the results file here")
     args = parser.parse_args()
 
-    # The core uses one thread. torch.unique uses as many as it is given: measure it with one and with all.
+    if args.route:
+        records = route_records(args.route, args.repeats)
+        if args.json:
+            write_results(args.json, records, num_keys=args.route)
+        return
+    # The core uses one thread here. torch.unique uses as many as it is given: measure it with one and with all.
+    _native.set_threads(1)
     records = []
     for threads in sorted({1, torch.get_num_threads()}):
         torch.set_num_threads(threads)

@@ -90,10 +90,10 @@ def rate_in(output: str, pattern: str = r"(\d+) samples/s") -> float:
     return float(found[1])
 
 
-def two_local_copies(scripts: Path) -> Rate:
-    """The ceiling: two processes that share nothing, each with the whole table in its own memory."""
+def local_copies(scripts: Path, count: int = 2) -> Rate:
+    """The ceiling: processes that share nothing, each with the whole table in its own memory."""
     script = scripts / "torch" / "ctr_local.py"
-    commands: list[Command] = [[sys.executable, script, str(worker)] for worker in range(2)]
+    commands: list[Command] = [[sys.executable, script, str(worker)] for worker in range(count)]
     return lambda folder: sum((rate_in(output) for output in run_together(commands, folder)), 0.0)
 
 
@@ -102,9 +102,9 @@ def ddp(scripts: Path) -> Rate:
     return lambda folder: rate_in(run(command, folder))
 
 
-def _torchrec(scripts: Path, python: Path) -> Rate:
-    launcher: Command = [python, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
-    script: Command = [scripts / "torchrec" / "ctr_torchrec.py", "table_wise", "dim=12", "n=120"]
+def torchrec(scripts: Path, python: Path, *, ranks: int = 2, sharding: str = "table_wise", steps: int = 120) -> Rate:
+    launcher: Command = [python, "-m", "torch.distributed.run", "--nproc_per_node", str(ranks)]
+    script: Command = [scripts / "torchrec" / "ctr_torchrec.py", sharding, "dim=12", f"n={steps}"]
     return lambda folder: rate_in(run(launcher + script, folder))
 
 
@@ -124,11 +124,11 @@ def _paddle(config: str) -> Callable[[Path, Path], Rate]:
     return contestant
 
 
-ALWAYS: Mapping[str, Callable[[Path], Rate]] = {"no server, 2 processes": two_local_copies, "DDP, sync": ddp}
+ALWAYS: Mapping[str, Callable[[Path], Rate]] = {"no server, 2 processes": local_copies, "DDP, sync": ddp}
 """Those that need nothing but torch."""
 
 PEERS: Mapping[str, Peer] = {
-    "torchrec": Peer("torchrec", {"TorchRec, sync, dim 12": _torchrec}),
+    "torchrec": Peer("torchrec", {"TorchRec, sync, dim 12": torchrec}),
     "tensorflow": Peer("tensorflow", {"TensorFlow PS, async": _tensorflow}),
     "paddle26": Peer("paddle", {"Paddle 2.6, async": _paddle("async:dataset"), "Paddle 2.6, geo": _paddle("geo:run")}),
     "paddle185": Peer(

@@ -238,6 +238,7 @@ def main() -> None:
     parser.add_argument("--fill", type=int, metavar="ROWS", help="fill a table of width 8 instead")
     parser.add_argument("--json", type=Path, help="write the results file here")
     args = parser.parse_args()
+    _native.set_threads(1)
     if args.fill:
         records, more = fill(args.fill, 8), {"num_rows": args.fill, "width": 8}
     else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,19 +20,24 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def take_turns(
-    contestants: Mapping[str, Callable[[Path], T]], rounds: int
+    contestants: Mapping[str, Callable[[Path], T]], rounds: int, *, within_s: float = math.inf
 ) -> tuple[dict[str, list[T]], dict[str, str]]:
     """What each contestant reported by round, and why those failed that did; one that failed is not run again.
 
     Each is called with an empty folder of its own. The order is another in every round, and the same in every run of
-    the benchmark: nobody always runs on the machine that a certain other one leaves behind.
+    the benchmark: nobody always runs on the machine that a certain other one leaves behind. After `within_s` no other
+    run begins, and some contestants may have one more than others.
     """
     found: dict[str, list[T]] = {name: [] for name in contestants}
     failures: dict[str, str] = {}
+    last_start = time.monotonic() + within_s
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=rounds * len(contestants))
         for turn in range(rounds):
             for name in random.Random(turn).sample(list(contestants), len(contestants)):
+                if time.monotonic() > last_start:
+                    progress.console.print(f"{within_s:g} s are over in round {turn + 1} of {rounds}: it ends here")
+                    return found, failures
                 progress.update(task, description=f"round {turn + 1} of {rounds}: {name}")
                 if name not in failures:
                     with TemporaryDirectory() as folder:

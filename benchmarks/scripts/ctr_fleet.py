@@ -2,8 +2,8 @@
 
     fleetrun --server_num 2 --worker_num 2 benchmarks/scripts/ctr_fleet.py --mode async --out FOLDER
 
-Timed as the other systems are: 20 batches unnoticed, then 120 per worker between two barriers, the data made beforehand
-and everything that was queued on the servers before the second barrier.
+Timed as the other systems are: 20 batches unnoticed, then --steps per worker between two barriers, the data made
+beforehand and everything that was queued on the servers before the second barrier.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from examples.ctr.data import DENSE, SLOTS, Batch, batches
 
 SKIP, STEPS, HELD_OUT = 20, 120, 8
+UNSEEN = 1_000_000  # the stream of batches that nobody trains on: no job has as many workers
 WIDTH = 10
 PARTS = ("next", "forward", "backward", "step")
 
@@ -53,11 +54,13 @@ class CTR(nn.Module):
         return logits
 
 
-def strategy_of(mode: str) -> fleet.DistributedStrategy:
+def strategy_of(mode: str, wire: dict[str, Any], cache: tuple[int, int]) -> fleet.DistributedStrategy:
     strategy = fleet.DistributedStrategy()
+    strategy.a_sync_configs.cache_rows, strategy.a_sync_configs.cache_staleness = cache
     strategy.a_sync = mode != "sync"
     strategy.a_sync_configs.half_async = mode == "half_async"
     strategy.a_sync_configs.k_steps = 100 if mode == "geo" else 0
+    strategy.wire_configs = wire
     return strategy
 
 
@@ -106,24 +109,36 @@ def job_cpu_s() -> dict[str, float]:
     return {"workers": total["TRAINER"], "servers": total["PSERVER"]}
 
 
+def through_interfaces() -> dict[str, float]:
+    """Bytes that this host has sent and received so far; loopback does not count."""
+    found = {"sent": 0.0, "received": 0.0}
+    for interface in Path("/sys/class/net").iterdir():
+        if interface.name != "lo":
+            for name, counter in (("sent", "tx_bytes"), ("received", "rx_bytes")):
+                found[name] += int((interface / "statistics" / counter).read_text())
+    return found
+
+
 def difference(after: dict[str, float], before: dict[str, float]) -> dict[str, float]:
     return {name: value - before.get(name, 0.0) for name, value in after.items()}
 
 
-def work(mode: str) -> dict[str, Any]:
+def work(mode: str, steps: int, zipf: float) -> dict[str, Any]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = fleet.distributed_model(CTR())
-    optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=1e-4))
+    optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters(), lr=1e-4, fused=True))
     fleet.init_worker()
-    data = list(batches(SKIP + STEPS, worker=fleet.worker_index()))
-    unseen = list(batches(HELD_OUT, worker=7))
+    data = list(batches(SKIP + steps, worker=fleet.worker_index(), zipf=zipf))
+    unseen = list(batches(HELD_OUT, worker=UNSEEN, zipf=zipf))
     first = fleet.is_first_worker()
 
     before = evaluate(model, unseen) if first else {}
     train(model, optimizer, data[:SKIP])
+    fleet.barrier_worker()  # what others still do for their first batches is not counted
     meters, cpu = fleet.ps.meters.snapshot(), job_cpu_s() if first else {}
     fleet.barrier_worker()
+    traffic = through_interfaces()
     begin = time.time()
     spent = train(model, optimizer, data[SKIP:])
     fleet.barrier_worker()
@@ -133,15 +148,20 @@ def work(mode: str) -> dict[str, Any]:
         "begin": begin,
         "end": end,
         "samples": sum(len(batch.label) for batch in data[SKIP:]),
-        "batches": STEPS,
+        "batches": steps,
         "parts_s": spent,
+        "bytes": difference(through_interfaces(), traffic),
         "meters_s": difference(fleet.ps.meters.snapshot(), meters),
+        "counts": fleet.ps.meters.counts(),
     }
     if first:
         result |= {
             "cpu_s": difference(job_cpu_s(), cpu),
             "before": before,
             "after": evaluate(model, unseen),
+            "rows": [
+                {name: server[name] for name in ("pulled_rows", "pushed_rows")} for server in fleet.server_stats()
+            ],
             "journals": [server.get("journal") for server in fleet.server_stats()],
         }
     fleet.barrier_worker()
@@ -152,14 +172,20 @@ def work(mode: str) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=["sync", "async", "half_async", "geo"], required=True)
+    parser.add_argument("--steps", type=int, default=STEPS, help="Batches of each worker that count.")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--wire", type=json.loads, default={}, help="strategy.wire_configs, as JSON")
+    parser.add_argument("--zipf", type=float, default=1.1)
+    parser.add_argument("--cache", type=int, nargs=2, default=(0, 4), metavar=("ROWS", "STEPS"))
     args = parser.parse_args()
+    if args.steps < 1:
+        parser.error(f"--steps {args.steps} leaves nothing to time; give 1 or more")
 
-    fleet.init(strategy=strategy_of(args.mode))
+    fleet.init(strategy=strategy_of(args.mode, args.wire, tuple(args.cache)))
     if fleet.is_server():
         fleet.run_server()
         return
-    result = work(args.mode)
+    result = work(args.mode, args.steps, args.zipf)
     (args.out / f"worker{fleet.worker_index()}.json").write_text(json.dumps(result))
 
 

@@ -75,16 +75,21 @@ nb::object to_numpy(fleet::Array<T> array, std::size_t rows, std::size_t width) 
 }
 
 // One function for each file of this folder: what it adds to the module.
+void add_cache(nb::module_& m);
 void add_checksum(nb::module_& m);
 void add_clicks(nb::module_& m);
 void add_compress(nb::module_& m);
+void add_copies(nb::module_& m);
 void add_data(nb::module_& m);
 void add_delimited(nb::module_& m);
 void add_field(nb::module_& m);
+void add_format(nb::module_& m);
 void add_keys(nb::module_& m);
 void add_math(nb::module_& m);
+void add_plane(nb::module_& m);
 void add_pool(nb::module_& m);
 void add_rule(nb::module_& m);
 void add_table(nb::module_& m);
+void add_threads(nb::module_& m);
 
 }  // namespace fleet::bind

@@ -115,6 +115,56 @@ struct Given {
   Push push{};
 };
 
+nb::dict counts_of(const Pushed& done) {
+  nb::dict result;
+  result["created"] = done.created;
+  result["waiting"] = done.waiting;
+  result["skipped"] = done.skipped;
+  result["evicted"] = done.evicted;
+  return result;
+}
+
+// The pushes of one step: a sequence of (keys, grads, counts, shows, clicks).
+struct GivenAll {
+  GivenAll(const Table& table, nb::handle pushes, nb::handle step, nb::handle lr, nb::handle scale,
+           bool skip_nonfinite) {
+    if (!nb::isinstance<nb::sequence>(pushes)) {
+      type_error("pushes must be a sequence of (keys, grads, counts, shows, clicks), got " +
+                 text(nb::inst_name(pushes)));
+    }
+    for (nb::handle one : pushes) {
+      if (!nb::isinstance<nb::tuple>(one) || nb::len(one) != 5) {
+        type_error("pushes[" + std::to_string(given.size()) +
+                   "] must be a tuple of keys, grads, counts, shows, clicks");
+      }
+      given.emplace_back(table, one[0], one[1], step, lr, one[2], one[3], one[4], scale, skip_nonfinite);
+      list.push_back(given.back().push);
+    }
+  }
+
+  std::vector<Given> given;
+  std::vector<Push> list;
+};
+
+nb::dict push_all(Table& table, nb::handle pushes, nb::handle step, nb::handle lr, nb::handle scale,
+                  bool skip_nonfinite, nb::handle skip_shards) {
+  GivenAll all(table, pushes, step, lr, scale, skip_nonfinite);
+  for (Push& one : all.list) one.skip_shards = as_integer(skip_shards, "skip_shards", 0, kAny);
+  Pushed done;
+  {
+    nb::gil_scoped_release release;
+    done = table.push_all(all.list.data(), all.list.size());
+  }
+  return counts_of(done);
+}
+
+void check_all(const Table& table, nb::handle pushes, nb::handle step, nb::handle lr, nb::handle scale,
+               bool skip_nonfinite) {
+  const GivenAll all(table, pushes, step, lr, scale, skip_nonfinite);
+  nb::gil_scoped_release release;
+  table.check_all(all.list.data(), all.list.size());
+}
+
 nb::dict push(Table& table, nb::handle keys, nb::handle grads, nb::handle step, nb::handle lr, nb::handle counts,
               nb::handle shows, nb::handle clicks, nb::handle scale, bool skip_nonfinite, nb::handle skip_shards) {
   Given given(table, keys, grads, step, lr, counts, shows, clicks, scale, skip_nonfinite);
@@ -124,12 +174,7 @@ nb::dict push(Table& table, nb::handle keys, nb::handle grads, nb::handle step, 
     nb::gil_scoped_release release;
     done = table.push(given.push);
   }
-  nb::dict result;
-  result["created"] = done.created;
-  result["waiting"] = done.waiting;
-  result["skipped"] = done.skipped;
-  result["evicted"] = done.evicted;
-  return result;
+  return counts_of(done);
 }
 
 void check(const Table& table, nb::handle keys, nb::handle grads, nb::handle step, nb::handle lr, nb::handle counts,
@@ -244,6 +289,10 @@ void add_table(nb::module_& m) {
       .def("check", &check, nb::arg("keys").none(), nb::arg("grads").none(), nb::kw_only(), nb::arg("step").none(),
            nb::arg("lr").none(), nb::arg("counts").none() = nb::none(), nb::arg("shows").none() = nb::none(),
            nb::arg("clicks").none() = nb::none(), nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false)
+      .def("push_all", &push_all, nb::arg("pushes").none(), nb::kw_only(), nb::arg("step").none(), nb::arg("lr").none(),
+           nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false, nb::arg("skip_shards").none() = 0)
+      .def("check_all", &check_all, nb::arg("pushes").none(), nb::kw_only(), nb::arg("step").none(),
+           nb::arg("lr").none(), nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false)
       .def("find", &find, nb::arg("keys").none())
       .def("assign", &assign, nb::arg("keys").none(), nb::arg("values").none())
       .def("shrink", &shrink, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,

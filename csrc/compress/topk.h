@@ -36,4 +36,11 @@ struct Correction {
 std::size_t compress(const Unsent& unsent, const Correction& correction, std::size_t k, std::uint64_t seed,
                      std::int32_t* index, float* value);
 
+// The same without momentum: sum = sum + grad, and grad stays as it is.
+std::size_t take_largest(const float* grad, float* sum, std::size_t n, std::size_t k, std::uint64_t seed,
+                         std::int32_t* index, float* value);
+
+// out[index[i]] = value[i], and zeroes elsewhere. False, and nothing is written, unless places ascend and are below n.
+bool spread(const std::int32_t* index, const float* value, std::size_t count, float* out, std::size_t n);
+
 }  // namespace fleet

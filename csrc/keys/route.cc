@@ -4,9 +4,10 @@
 #include <utility>
 
 #include "keys/hash.h"
-#include "keys/ranked.h"
+#include "keys/route_sort.h"
 #include "keys/scratch.h"
 #include "keys/unique.h"
+#include "threads/team.h"
 
 namespace fleet {
 namespace {
@@ -38,8 +39,7 @@ void group(const std::int64_t* keys, std::size_t n, std::uint32_t num_servers, R
 }
 
 // positions[i] becomes new_position[positions[i]].
-template <class T>
-void renumber(T* positions, std::size_t n, const std::uint32_t* new_position) {
+void renumber(std::int64_t* positions, std::size_t n, const std::uint32_t* new_position) {
   for (std::size_t i = 0; i < n; ++i) positions[i] = new_position[static_cast<std::size_t>(positions[i])];
 }
 
@@ -48,34 +48,24 @@ void route_dense(const std::int64_t* keys, std::size_t n, Bounds bounds, std::ui
   Scratch<std::uint32_t> place(found.keys.size());
   group(found.keys.data(), found.keys.size(), num_servers, out, place.data());
   out.inverse = std::move(found.inverse);
-  renumber(out.inverse.data(), n, place.data());
-}
-
-// Regroups the few ranks, not the whole batch: a tenth faster than unique, split and a second pass over the inverse.
-void route_sort(const std::int64_t* keys, std::size_t n, Bounds bounds, std::uint32_t num_servers, Route& out) {
-  Ranked ranked(keys, n, bounds);
-  Scratch<std::uint32_t> place(ranked.num_distinct());
-  group(ranked.distinct(), ranked.num_distinct(), num_servers, out, place.data());
-  renumber(ranked.rank(), ranked.num_ranks(), place.data());
-  out.inverse = std::move(ranked.where);
-  renumber(out.inverse.data(), n, ranked.rank());
+  const std::size_t num_parts = parts_for_keys(n);
+  Team::shared().parallel_for(num_parts, [&](std::size_t part) {
+    const auto [begin, end] = slice_of(n, num_parts, part);
+    renumber(out.inverse.data() + begin, end - begin, place.data());
+  });
 }
 
 }  // namespace
 
 Route route(const std::int64_t* keys, std::size_t n, std::uint32_t num_servers, bool with_counts) {
   Route out{{}, {}, Array<std::int64_t>(std::size_t{num_servers} + 1), {}};
-  if (num_servers == 1 || n == 0) {
-    Unique found = unique(keys, n);
+  if (n == 0) {
     std::fill_n(out.offsets.data(), out.offsets.size(), 0);
-    out.offsets[num_servers] = static_cast<std::int64_t>(found.keys.size());
-    out.grouped = std::move(found.keys);
-    out.inverse = std::move(found.inverse);
-  } else {
-    const Bounds bounds = bounds_of(keys, n);
-    const auto way = lie_close(bounds, n) ? route_dense : route_sort;
-    way(keys, n, bounds, num_servers, out);
+    return out;
   }
+  const Bounds bounds = bounds_of(keys, n);
+  if (!lie_close(bounds, n)) return route_sort(keys, n, bounds, num_servers, with_counts, parts_for_keys(n));
+  route_dense(keys, n, bounds, num_servers, out);
   if (with_counts) {
     out.counts = Array<std::uint32_t>(out.grouped.size());
     std::fill_n(out.counts.data(), out.counts.size(), 0);

@@ -8,7 +8,7 @@ namespace fleet {
 namespace {
 
 // No call holds more blocks than this at once.
-constexpr std::size_t kMaxBlocks = 8;
+constexpr std::size_t kMaxBlocks = 24;
 
 class Pool {
  public:

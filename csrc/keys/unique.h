@@ -26,6 +26,9 @@ struct Bounds {
 };
 Bounds bounds_of(const std::int64_t* keys, std::size_t n);
 
+// How many parts the threads of the shared team best make of n keys.
+std::size_t parts_for_keys(std::size_t n);
+
 // Whether n keys lie so close together that unique_dense is the better way.
 bool lie_close(Bounds bounds, std::size_t n);
 

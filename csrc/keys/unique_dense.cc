@@ -2,6 +2,7 @@
 
 #include "keys/scratch.h"
 #include "keys/unique.h"
+#include "threads/team.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -89,7 +90,11 @@ Unique unique_dense(const std::int64_t* keys, std::size_t n, std::int64_t min, s
       *next++ = static_cast<std::int64_t>(base + w * 64 + static_cast<unsigned>(__builtin_ctzll(bits)));
     }
   }
-  rank_all_best(keys, n, base, words.data(), out.inverse.data());
+  const std::size_t num_parts = parts_for_keys(n);
+  Team::shared().parallel_for(num_parts, [&](std::size_t part) {
+    const auto [begin, end] = slice_of(n, num_parts, part);
+    rank_all_best(keys + begin, end - begin, base, words.data(), out.inverse.data() + begin);
+  });
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include "keys/scratch.h"
 #include "pool/row.h"
+#include "threads/team.h"
 
 namespace fleet {
 namespace {
@@ -45,17 +46,19 @@ void walk(Rows<Float> rows, const std::int64_t* index, std::size_t left, Place* 
   }
 }
 
-// Calls visit(row, place) for each place, sample by sample and within a sample slot by slot.
+// Calls visit(row, place) for each place of some samples, sample by sample and within a sample slot by slot.
 template <class Float, class Place, class Width, class Visit>
-void each_place(Rows<Float> rows, const Places& places, Place* first, Width width, const Visit& visit) {
-  const std::size_t batch = places.batch, num_slots = places.num_slots;
-  if (num_slots == 1) return walk(rows, places.inverse, batch, first, places.stride, batch, width, visit);
-
+void each_place(Rows<Float> rows, const Places& places, Slice samples, Place* first, Width width, const Visit& visit) {
+  const std::size_t num_slots = places.num_slots, total_samples = samples.end - samples.begin;
+  if (num_slots == 1) {
+    Place* const place = first + static_cast<std::ptrdiff_t>(samples.begin) * places.stride;
+    return walk(rows, places.inverse + samples.begin, total_samples, place, places.stride, total_samples, width, visit);
+  }
   const auto step = static_cast<std::ptrdiff_t>(rows.width);
   const bool gapless = places.stride == static_cast<std::ptrdiff_t>(num_slots) * step;
-  Scratch<std::int64_t> ordered(std::min(batch, kBlock) * num_slots);
-  for (std::size_t b = 0; b < batch; b += kBlock) {
-    const std::size_t num_samples = std::min(kBlock, batch - b), total = num_samples * num_slots;
+  Scratch<std::int64_t> ordered(std::min(total_samples, kBlock) * num_slots);
+  for (std::size_t b = samples.begin; b < samples.end; b += kBlock) {
+    const std::size_t num_samples = std::min(kBlock, samples.end - b), total = num_samples * num_slots;
     order_by_sample(places, b, num_samples, ordered.data());
     Place* const block = first + static_cast<std::ptrdiff_t>(b) * places.stride;
     if (gapless) {
@@ -67,6 +70,12 @@ void each_place(Rows<Float> rows, const Places& places, Place* first, Width widt
            block + static_cast<std::ptrdiff_t>(i) * places.stride, step, num_slots, width, visit);
     }
   }
+}
+
+// How many parts to make of the samples; of a few thousand places each, or a thread would not be worth it.
+std::size_t num_parts(const Places& places) {
+  constexpr std::size_t kWorthAThread = std::size_t{1} << 14;
+  return std::min(parts_for(places.batch * places.num_slots, kWorthAThread), std::max<std::size_t>(places.batch, 1));
 }
 
 }  // namespace
@@ -83,14 +92,19 @@ bool all_below(const std::int64_t* index, std::size_t n, std::size_t limit) {
 }
 
 void gather(Rows<const float> rows, const Places& places, float* out) {
+  const std::size_t parts = num_parts(places);
   with_width(rows.width, [&](auto width) {
-    each_place(rows, places, out, width, [width](const float* row, float* place) { copy_row(row, place, width); });
+    Team::shared().parallel_for(parts, [&](std::size_t part) {
+      each_place(rows, places, slice_of(places.batch, parts, part), out, width,
+                 [width](const float* row, float* place) { copy_row(row, place, width); });
+    });
   });
 }
 
+// On one thread: of two that share the rows, each would read half of the gradients here and there, and take longer.
 void scatter(const float* grad_out, const Places& places, Rows<float> grad_rows) {
   with_width(grad_rows.width, [&](auto width) {
-    each_place(grad_rows, places, grad_out, width,
+    each_place(grad_rows, places, {0, places.batch}, grad_out, width,
                [width](float* row, const float* place) { add_row(place, row, width); });
   });
 }

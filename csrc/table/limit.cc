@@ -1,4 +1,6 @@
 // First values of rows, and the largest norm that a row may have.
+#include "table/limit.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -26,6 +28,21 @@ float one_less(Dtype dtype) {
   return 1.0f - std::ldexp(1.0f, -bits);
 }
 
+template <class Round>
+void cut(float* values, std::size_t width, double max_norm, double p, float less, Round&& round) {
+  round();
+  const double norm = norm_of(values, width, p);
+  if (!(norm > max_norm)) return;
+  auto scale = static_cast<float>(max_norm / (norm + 1e-7));  // as torch has it
+  // Rounded, a row may still be a little too long; how often is it cut? Once, as a rule.
+  constexpr int kMostCuts = 8;
+  for (int i = 0; i <= kMostCuts; ++i, scale = less) {
+    for (std::size_t d = 0; d < width; ++d) values[d] *= scale;
+    round();
+    if (!(norm_of(values, width, p) > max_norm)) return;
+  }
+}
+
 }  // namespace
 
 void Table::first_value(std::int64_t key, float* values) const {
@@ -36,17 +53,12 @@ void Table::first_value(std::int64_t key, float* values) const {
 
 void Table::limit_norm(float* values) const {
   if (!options_.has_max_norm) return;
-  format_.round(values);
-  const double norm = norm_of(values, format_.width, options_.norm_type);
-  if (!(norm > options_.max_norm)) return;
-  auto scale = static_cast<float>(options_.max_norm / (norm + 1e-7));  // as torch has it
-  // Rounded, a row may still be a little too long; how often is it cut? Once, as a rule.
-  constexpr int kMostCuts = 8;
-  for (int i = 0; i <= kMostCuts; ++i, scale = one_less(format_.dtype)) {
-    for (std::size_t d = 0; d < format_.width; ++d) values[d] *= scale;
-    format_.round(values);
-    if (!(norm_of(values, format_.width, options_.norm_type) > options_.max_norm)) return;
-  }
+  cut(values, format_.width, options_.max_norm, options_.norm_type, one_less(format_.dtype),
+      [&] { format_.round(values); });
+}
+
+void limit_norm(float* values, std::size_t width, double max_norm, double p) {
+  cut(values, width, max_norm, p, one_less(Dtype::kFloat32), [] {});
 }
 
 }  // namespace fleet

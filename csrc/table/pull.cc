@@ -1,9 +1,18 @@
 #include "table/group.h"
+#include "threads/team.h"
 
 namespace fleet {
 
 void Table::pull(const std::int64_t* keys, std::size_t n, float* out, Missing missing) const {
   if (tier_ != nullptr) return pull_cold(keys, n, out, missing);
+  const std::size_t num_parts = parts_for(n, kWorthAThread);
+  Team::shared().parallel_for(num_parts, [&](std::size_t part) {
+    const auto [first, last] = slice_of(n, num_parts, part);
+    pull_part(keys + first, last - first, out + first * format_.width, missing);
+  });
+}
+
+void Table::pull_part(const std::int64_t* keys, std::size_t n, float* out, Missing missing) const {
   for_each_group(keys, n,
                  [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
                    const Shard& shard = *shards_[s];

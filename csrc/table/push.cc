@@ -2,68 +2,11 @@
 #include <limits>
 #include <stdexcept>
 
-#include "keys/unique.h"
 #include "table/finite.h"
 #include "table/group.h"
+#include "table/summed.h"
 
 namespace fleet {
-
-namespace {
-
-bool is_ascending(const std::int64_t* keys, std::size_t n) {
-  bool ascending = true;
-  for (std::size_t i = 1; i < n; ++i) ascending &= keys[i - 1] < keys[i];
-  return ascending;
-}
-
-std::uint32_t add_full(std::uint32_t a, std::uint32_t b) { return a + b < a ? 0xffffffffu : a + b; }
-
-// A push with each key once: gradients and counters of equal keys are added, in the order they come in.
-struct Summed {
-  Summed(const Push& given, std::size_t width) : push(given) {
-    if (is_ascending(given.keys, given.n)) {  // as our own workers send them
-      if (given.scale == 1.0f) return;
-      grads.assign(given.grads, given.grads + given.n * width);
-      scale();
-      return;
-    }
-    unique = fleet::unique(given.keys, given.n);
-    const std::size_t n = unique.keys.size();
-    grads.assign(n * width, 0.0f);
-    counts.assign(n, 0);
-    if (given.shows != nullptr) shows.assign(n, 0.0f);
-    if (given.clicks != nullptr) clicks.assign(n, 0.0f);
-    for (std::size_t i = 0; i < given.n; ++i) {
-      const auto at = static_cast<std::size_t>(unique.inverse[i]);
-      const float* from = given.grads + i * width;
-      float* to = grads.data() + at * width;
-      for (std::size_t d = 0; d < width; ++d) to[d] += from[d];
-      counts[at] = add_full(counts[at], given.counts == nullptr ? 1 : given.counts[i]);
-      if (given.shows != nullptr) shows[at] += given.shows[i];
-      if (given.clicks != nullptr) clicks[at] += given.clicks[i];
-    }
-    push.keys = unique.keys.data();
-    push.n = n;
-    scale();
-    push.counts = counts.data();
-    if (given.shows != nullptr) push.shows = shows.data();
-    if (given.clicks != nullptr) push.clicks = clicks.data();
-  }
-
-  void scale() {
-    if (push.scale != 1.0f) {
-      for (float& value : grads) value *= push.scale;
-    }
-    push.grads = grads.data();
-  }
-
-  Push push;
-  Unique unique;
-  std::vector<float> grads, shows, clicks;
-  std::vector<std::uint32_t> counts;
-};
-
-}  // namespace
 
 // All that is not the gradients.
 void Table::check_numbers(const Push& push) const {
@@ -78,44 +21,83 @@ void Table::check_numbers(const Push& push) const {
   }
 }
 
-// The sums: finite gradients of equal keys can add up to an Inf.
-void Table::check_sums(const Push& push) const {
-  if (push.skip_nonfinite || all_finite(push.grads, push.n * format_.width)) return;
+void Table::refuse_sums(const Push& push) const {
   throw std::invalid_argument("table '" + options_.name + "': the gradients of step " + std::to_string(push.step) +
                               " hold a NaN or an Inf; nothing was applied");
 }
 
-void Table::check(const Push& push) const {
+void Table::check_all(const Push* pushes, std::size_t count) const {
   refuse_if_full();
-  check_numbers(push);
-  if (push.skip_nonfinite) return;
   // Not even if all keys were equal: with this many sums, rounding makes them at most 8 times as large.
   constexpr std::size_t kMost = std::size_t{1} << 25;
   constexpr double kSafe = std::numeric_limits<float>::max() / 16.0;
-  const double most = static_cast<double>(largest(push.grads, push.n * format_.width)) * static_cast<double>(push.n);
-  if (push.n <= kMost && most * std::max(1.0, std::fabs(static_cast<double>(push.scale))) <= kSafe) return;
-  check_sums(Summed(push, format_.width).push);
+  double most = 0;
+  std::size_t n = 0;
+  for (std::size_t p = 0; p < count; ++p) {
+    check_numbers(pushes[p]);
+    n += pushes[p].n;
+    if (pushes[p].skip_nonfinite) continue;
+    most +=
+        static_cast<double>(largest(pushes[p].grads, pushes[p].n * format_.width)) * static_cast<double>(pushes[p].n);
+  }
+  if (count == 0 || pushes[0].skip_nonfinite) return;
+  if (n <= kMost && most * std::max(1.0, std::fabs(static_cast<double>(pushes[0].scale))) <= kSafe) return;
+  // Finite gradients of equal keys can add up to an Inf.
+  if (!Summed(pushes, count, format_.width, true).is_finite()) refuse_sums(pushes[0]);
 }
 
-Pushed Table::push(const Push& given) {
-  check_numbers(given);
-  const Summed summed(given, format_.width);
-  const Push& push = summed.push;
-  check_sums(push);
+Pushed Table::push_all(const Push* pushes, std::size_t count) {
+  if (count == 0) return {};
+  for (std::size_t p = 0; p < count; ++p) check_numbers(pushes[p]);
+  const Summed summed(pushes, count, format_.width, !pushes[0].skip_nonfinite);
+  const Push& push = summed.push();
+  if (!summed.is_finite()) refuse_sums(push);
   Pushed result;
   if (tier_ != nullptr) {
     push_cold(push, result);
     return result;
   }
+  // A shard sees the same blocks in the same order, however many threads there are: what it evicts depends on it.
+  if (parts_for(push.n, kWorthAThread) > 1) return push_shards(push);
   for_each_group(push.keys, push.n,
                  [&](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
-                   if ((push.skip_shards >> s) & 1u) return;
-                   Shard& shard = *shards_[s];
-                   const std::lock_guard<std::mutex> lock(shard.mutex);
-                   push_group(shard, block, begin, end, push, offset, result);
-                   result.evicted += evict(shard);
+                   push_and_evict(s, block, begin, end, push, offset, result);
                  });
   return result;
+}
+
+Pushed Table::push_shards(const Push& push) {
+  const std::size_t num_blocks = (push.n + Block::kSize - 1) / Block::kSize;
+  const auto blocks = std::make_unique<Block[]>(num_blocks);
+  Team& team = Team::shared();
+  team.parallel_for(num_blocks, [&](std::size_t b) {
+    const std::size_t offset = b * Block::kSize;
+    blocks[b].fill(push.keys + offset, std::min(Block::kSize, push.n - offset));
+  });
+  Pushed results[kShards];
+  team.parallel_for(kShards, [&](std::size_t s) {
+    for (std::size_t b = 0; b < num_blocks; ++b) {
+      const std::size_t begin = blocks[b].begins[s], end = blocks[b].begins[s + 1];
+      if (begin != end) push_and_evict(s, blocks[b], begin, end, push, b * Block::kSize, results[s]);
+    }
+  });
+  Pushed total;
+  for (const Pushed& one : results) {
+    total.created += one.created;
+    total.waiting += one.waiting;
+    total.skipped += one.skipped;
+    total.evicted += one.evicted;
+  }
+  return total;
+}
+
+void Table::push_and_evict(std::size_t s, const Block& block, std::size_t begin, std::size_t end, const Push& push,
+                           std::size_t offset, Pushed& result) {
+  if ((push.skip_shards >> s) & 1u) return;
+  Shard& shard = *shards_[s];
+  const std::lock_guard<std::mutex> lock(shard.mutex);
+  push_group(shard, block, begin, end, push, offset, result);
+  result.evicted += evict(shard);
 }
 
 void Table::push_group(Shard& shard, const Block& block, std::size_t begin, std::size_t end, const Push& push,
@@ -127,27 +109,31 @@ void Table::push_group(Shard& shard, const Block& block, std::size_t begin, std:
   if (shard.index.size() != 0) {
     for (std::size_t i = begin; i < end; ++i) shard.index.prefetch(block.places[i]);
   }
-  for (std::size_t i = begin; i < end; ++i) {
-    const std::size_t at = block.order[i];
-    const auto* from = reinterpret_cast<const std::byte*>(grads + at * format_.width);
-    for (std::size_t b = 0; b < grad_bytes; b += 64) __builtin_prefetch(from + b);
-    const std::uint32_t row = shard.index.find(keys[at], block.places[i]);
-    rows[i - begin] = row;
-    if (row == Index::kNone) continue;
-    const std::byte* data = shard.rows.row(row);
-    for (std::size_t b = 0; b < format_.row_bytes(); b += 64) __builtin_prefetch(data + b, 1);
-    __builtin_prefetch(&shard.rows.mark(row), 1);
-  }
-  for (std::size_t i = begin; i < end; ++i) {
-    const std::size_t at = block.order[i];
+  // What a key needs is asked for some keys before it is used.
+  constexpr std::size_t kAhead = 24;
+  for (std::size_t i = begin; i < end + kAhead; ++i) {
+    if (i < end) {
+      const std::size_t at = block.order[i];
+      const auto* from = reinterpret_cast<const std::byte*>(grads + at * format_.width);
+      for (std::size_t b = 0; b < grad_bytes; b += 64) __builtin_prefetch(from + b);
+      const std::uint32_t row = shard.index.find(keys[at], block.places[i]);
+      rows[i - begin] = row;
+      if (row != Index::kNone) {
+        const std::byte* data = shard.rows.row(row);
+        for (std::size_t b = 0; b < format_.row_bytes(); b += 64) __builtin_prefetch(data + b, 1);
+        __builtin_prefetch(&shard.rows.mark(row), 1);
+      }
+    }
+    if (i < begin + kAhead) continue;
+    const std::size_t at = block.order[i - kAhead];
     const float* from = grads + at * format_.width;
     if (push.skip_nonfinite && !all_finite(from, format_.width)) {
       ++result.skipped;
       continue;
     }
-    std::uint32_t row = rows[i - begin];
+    std::uint32_t row = rows[i - kAhead - begin];
     if (row == Index::kNone) {
-      row = enter(shard, keys[at], block.places[i], push, offset + at, result);
+      row = enter(shard, keys[at], block.places[i - kAhead], push, offset + at, result);
       if (row == Index::kNone) continue;
     } else {
       note(shard.rows, row, push, offset + at);

@@ -162,10 +162,14 @@ class Table {
 
   // out: [n, width]
   void pull(const std::int64_t* keys, std::size_t n, float* out, Missing missing = Missing::kFirst) const;
-  // std::invalid_argument if `push` would throw it. Where many are to be pushed or none, they are checked first.
-  void check(const Push& push) const;
-  // Gradients of equal keys are added first. std::invalid_argument if one is not finite and may not be skipped.
-  Pushed push(const Push& push);
+  // The pushes of one step: gradients of equal keys are added, in the order of the pushes, and applied once. Step, lr,
+  // scale and what to skip are those of the first. std::invalid_argument, and nothing is applied, if one is not finite
+  // and may not be skipped. Large ones work on the threads of the shared team, with the same bits.
+  Pushed push_all(const Push* pushes, std::size_t count);
+  Pushed push(const Push& push) { return push_all(&push, 1); }
+  // std::invalid_argument if `push_all` would throw it. Where many are to be pushed or none, they are checked first.
+  void check_all(const Push* pushes, std::size_t count) const;
+  void check(const Push& push) const { check_all(&push, 1); }
   // found[i] = 1 if keys[i] has a row, else 0
   void find(const std::int64_t* keys, std::size_t n, std::uint8_t* found) const;
   // Sets the values of rows [n, width]; rows that are new begin with a new state.
@@ -228,12 +232,20 @@ class Table {
   // The keys of one block, grouped by shard.
   struct Block;
 
+  // So few keys of a request are left to the thread that asks.
+  static constexpr std::size_t kWorthAThread = 8192;
+
   template <class Work>
   void for_each_group(const std::int64_t* keys, std::size_t n, Work&& work) const;
+  void pull_part(const std::int64_t* keys, std::size_t n, float* out, Missing missing) const;
   void pull_group(const Shard& shard, const Block& block, std::size_t begin, std::size_t end, const std::int64_t* keys,
                   float* out, Missing missing) const;
   void check_numbers(const Push& push) const;
-  void check_sums(const Push& push) const;
+  [[noreturn]] void refuse_sums(const Push& push) const;
+  // Each shard by one thread at a time.
+  Pushed push_shards(const Push& push);
+  void push_and_evict(std::size_t s, const Block& block, std::size_t begin, std::size_t end, const Push& push,
+                      std::size_t offset, Pushed& result);
   void push_group(Shard& shard, const Block& block, std::size_t begin, std::size_t end, const Push& push,
                   std::size_t offset, Pushed& result);
   // A row for a key that has none, with whatever was there; and one with its first value.

@@ -126,3 +126,31 @@ TEST(compress_sends_what_is_not_a_number) {
   CHECK(std::isnan(sent.value[0]));
   CHECK(a.sum[4321] == 0);
 }
+
+TEST(take_largest_is_compress_without_momentum) {
+  for (const std::size_t k : {0u, 1u, 50u, 4999u, 6000u}) {
+    Arrays a = arrays(5000), b = a;
+    std::fill(b.momentum.begin(), b.momentum.end(), 0.0f);
+    const Sent wanted = run(b, {1.0f, 0.0f, 0.0f, false}, k, 3);
+    Sent sent{std::vector<std::int32_t>(k), std::vector<float>(k)};
+    const std::vector<float> grad = a.grad;
+    const std::size_t count =
+        fleet::take_largest(a.grad.data(), a.sum.data(), 5000, k, 3, sent.index.data(), sent.value.data());
+    sent.index.resize(count);
+    sent.value.resize(count);
+    CHECK(sent.index == wanted.index && sent.value == wanted.value && a.sum == b.sum && a.grad == grad);
+  }
+}
+
+TEST(spread_is_the_way_back) {
+  const std::vector<std::int32_t> index = {0, 3, 4};
+  const std::vector<float> value = {1, 2, 3};
+  std::vector<float> out(5, 7);
+  CHECK(fleet::spread(index.data(), value.data(), 3, out.data(), 5));
+  CHECK((out == std::vector<float>{1, 0, 0, 2, 3}));
+  for (const std::vector<std::int32_t>& wrong :
+       {std::vector<std::int32_t>{0, 3, 5}, {0, 3, 3}, {3, 1, 4}, {-1, 3, 4}}) {
+    CHECK(!fleet::spread(wrong.data(), value.data(), 3, out.data(), 5));
+    CHECK(out[3] == 2);
+  }
+}

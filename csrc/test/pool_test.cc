@@ -4,6 +4,7 @@
 #include "pool/bags.h"
 #include "pool/gather.h"
 #include "pool/weighted.h"
+#include "threads/team.h"
 
 namespace {
 
@@ -214,4 +215,27 @@ TEST(pool_bags_that_cannot_be) {
   CHECK(!ascend({0, 10, 5}));
   CHECK(!ascend({0, 5, 4}));
   CHECK(!ascend({0, INT64_MIN}));
+}
+
+TEST(pool_on_threads) {
+  constexpr std::size_t kSlots = 5, kBatch = 20000, kManyRows = 3000;
+  for (const std::size_t width : {1u, 10u, 33u}) {
+    for (const std::size_t gap : {0u, 2u}) {
+      const std::size_t stride = kSlots * width + gap;
+      std::vector<std::int64_t> inverse(kSlots * kBatch);
+      for (std::size_t i = 0; i < inverse.size(); ++i) inverse[i] = static_cast<std::int64_t>(i * i % kManyRows);
+      const std::vector<float> rows = numbers(kManyRows * width);
+      for (const std::size_t slots : {std::size_t{1}, kSlots}) {
+        const fleet::Places places{inverse.data(), slots, kBatch, static_cast<std::ptrdiff_t>(stride)};
+        std::vector<float> outs[2];
+        for (const std::size_t size : {1u, 4u}) {
+          fleet::Team::set_shared_size(size);
+          std::vector<float>& out = outs[size / 4];
+          out.assign(kBatch * stride, kUntouched);
+          fleet::gather({rows.data(), kManyRows, width}, places, out.data());
+        }
+        CHECK(outs[0] == outs[1]);
+      }
+    }
+  }
 }

@@ -32,6 +32,11 @@ modes
   geo          a worker trains copies, and exchanges differences every few steps
   allreduce    as sync, but only rows are on servers: workers average the gradients of the layers among themselves
 
+wire: what travels between workers and servers in fewer bytes than float32
+  rows=bfloat16,gradients=int8             the rows of a batch, and their gradients
+  dense=bfloat16,dense_gradients=int8      the layers, and their gradients
+  dense_topk=0.01                          of the gradients of the layers the largest 1%, the rest later
+
 examples
   python train.py --model dnn --data synthetic:200000
   fleetrun --server_num 2 --worker_num 2 train.py --model deepfm --data criteo:DIR --mode async --epochs 2
@@ -72,6 +77,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--out", type=Path, metavar="DIR", help="curves, TensorBoard log, checkpoints, model [build/MODEL-MODE]")
     add("--save", type=Path, metavar="DIR", help="checkpoints, at every evaluation [OUT/checkpoints]")
     add("--resume", action="store_true", help="go on from the newest checkpoint, with any number of workers")
+    add("--wire", type=_wire, default={}, metavar="NAME=FORMAT,..", help="fields of strategy.wire_configs: see below")
     add("--amp", action="store_true", help="compute in bfloat16 where torch thinks that is safe")
     add("--seed", type=int, default=0, metavar="N", help="of first values, of the order and of made-up data [0]")
     args = parser.parse_args(arguments)
@@ -89,6 +95,7 @@ def strategy_of(args: argparse.Namespace) -> fleet.DistributedStrategy:
     strategy.a_sync_configs.half_async = args.mode == "half_async"
     strategy.a_sync_configs.k_steps = args.geo_steps if args.mode == "geo" else 0
     strategy.dense = "allreduce" if args.mode == "allreduce" else "server"
+    strategy.wire_configs = args.wire
     return strategy
 
 
@@ -115,6 +122,16 @@ def _share(text: str) -> float:
     if not 0 <= _number(text) < 1:
         raise argparse.ArgumentTypeError(f"must be at least 0 and below 1, got {text!r}")
     return _number(text)
+
+
+def _wire(text: str) -> dict[str, str | float]:
+    pairs = [pair.partition("=")[::2] for pair in text.split(",")]
+    wire = {name: _number(value) if name == "dense_topk" else value for name, value in pairs}
+    try:
+        fleet.DistributedStrategy().wire_configs = wire
+    except fleet.errors.StrategyError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return wire
 
 
 def _sizes(text: str) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ another dtype is a TypeError, another layout, shape or device a ValueError. It m
 write from another thread in the meantime gives a wrong result or a crash.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,16 @@ from typing_extensions import Buffer
 _Keys = npt.NDArray[np.int64] | torch.Tensor
 _Floats = npt.NDArray[np.float32] | torch.Tensor
 _Int32s = npt.NDArray[np.int32] | torch.Tensor
+_Push = tuple[_Keys, _Floats, npt.NDArray[np.uint32] | None, _Floats | None, _Floats | None]
+
+def set_threads(num_threads: int) -> None:
+    """Say on how many threads one call may work, the caller's among them: 1 to 256.
+
+    Results do not depend on it. Unless it is called: the cores that this process may use, 8 at most.
+    """
+
+def num_threads() -> int:
+    """Return on how many threads one call may work."""
 
 def unique(keys: _Keys) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (distinct, inverse): the distinct keys in ascending order, and distinct[inverse] == keys."""
@@ -122,6 +132,36 @@ def compress(
     first. Arrays have one dimension and must not share memory; weight may be None if decay is 0. `seed` changes only
     which values are looked at first.
     """
+
+def encode_rows(
+    rows: _Floats, format: int, keys: _Keys | None = None, seed: int = 0, step: int = 0
+) -> npt.NDArray[np.uint8]:
+    """Return rows [n, width] in a format of the wire (csrc/compress/format.h), [n, bytes of a row].
+
+    `format` is its number: 0 float32, 1 bfloat16, 2 float16, 3 int8. To the nearest; with `keys`, float16 and int8 up
+    or down by chance, which is a function of (seed, key, step, place in the row) alone.
+    """
+
+def decode_rows(data: npt.NDArray[Any], format: int, rows: int, width: int) -> npt.NDArray[np.float32]:
+    """Return the rows [rows, width] that `data` is, whatever its dtype; ValueError if it has other bytes than those."""
+
+def encode_vector(values: _Floats, residual: _Floats | None, format: int) -> npt.NDArray[np.uint8]:
+    """Return values + residual in a format of the wire; the residual becomes what the receiver does not get of it."""
+
+def decode_vector(data: npt.NDArray[Any], format: int, size: int) -> npt.NDArray[np.float32]:
+    """Return the `size` values that `data` is; ValueError if it has other bytes than those."""
+
+def take_largest(
+    grad: _Floats, sum: _Floats, most: int, *, seed: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """Add a gradient to a sum, and take out the `most` values farthest from zero; return (places, values), ascending.
+
+    The sum is zero there afterwards. Fewer where fewer are not zero; of equals the first; a NaN before every number.
+    `seed` changes only which values are looked at first.
+    """
+
+def spread(index: _Int32s, value: _Floats, size: int) -> npt.NDArray[np.float32]:
+    """Return `size` zeros with value[i] at index[i]; ValueError unless places ascend and are below `size`."""
 
 def parse_multislot(
     text: npt.NDArray[np.uint8],
@@ -354,6 +394,27 @@ class Table:
         What is left to fail a push that was checked is memory.
         """
 
+    def push_all(
+        self,
+        pushes: Sequence[_Push],
+        *,
+        step: int,
+        lr: float,
+        scale: float = 1.0,
+        skip_nonfinite: bool = False,
+        skip_shards: int = 0,
+    ) -> dict[str, int]:
+        """Push what several workers send in one step: (keys, grads, counts, shows, clicks) of each, in their order.
+
+        The same as `push` of all of them joined, without joining them. Where some lack counts, each key counts once;
+        where some lack shows, as often as it was counted; where some lack clicks, none.
+        """
+
+    def check_all(
+        self, pushes: Sequence[_Push], *, step: int, lr: float, scale: float = 1.0, skip_nonfinite: bool = False
+    ) -> None:
+        """Raise what `push_all` would raise of the same arguments, and change nothing."""
+
     def find(self, keys: _Keys) -> npt.NDArray[np.uint8]:
         """Return 1 for each key that has a row, else 0."""
 
@@ -412,6 +473,91 @@ class Table:
     def clear(self) -> None:
         """Delete every row."""
 
+class Copies:
+    """A worker's copies of rows in geo mode, by int64 key (csrc/copies/copies.h). Used from one thread."""
+
+    def __init__(
+        self,
+        name: str,
+        width: int,
+        rule: str,
+        rule_args: Mapping[str, float],
+        bounds: tuple[float, float] | None = None,
+        max_norm: float | None = None,
+        norm_type: float | None = 2.0,
+        tolerance: float = 0.0,
+    ) -> None:
+        """Hold no copies yet; `tolerance` is by how much, relatively, servers may round what they store."""
+    @property
+    def memory_bytes(self) -> int: ...
+    def __len__(self) -> int: ...
+    def missing(
+        self, keys: _Keys, offsets: _Keys
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return (keys, positions, offsets) of those grouped keys that the servers are to be asked for.
+
+        That is those without a copy, and those that the worker sent whole in the last window and has not used since.
+        """
+
+    def pull(self, keys: _Keys, out: _Floats, positions: _Keys | None = None, fetched: _Floats | None = None) -> None:
+        """Write the copies of the keys to out, [n, width]; zeros where there is none.
+
+        First make copies of `fetched` rows of servers, for the keys at the ascending `positions`, but of those that
+        `missing` would not name any more.
+        """
+
+    def push(self, keys: _Keys, grads: _Floats, *, lr: float, skip_nonfinite: bool = False) -> int:
+        """Update the copies of distinct keys once; return how many were skipped for a NaN or an Inf."""
+
+    def difference(
+        self, num_workers: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.uint32]]:
+        """Return (keys, what servers are to add, how often each was touched) of this window, and begin the next."""
+
+    def merge(
+        self,
+        keys: _Keys,
+        sent: _Floats,
+        touches: npt.NDArray[np.uint32],
+        rows: _Floats,
+        num_workers: int,
+        awaited: float,
+    ) -> None:
+        """Go on from the rows that servers have since they added what was sent, with what was learned meanwhile.
+
+        `awaited` is which part of the other workers has not been heard of in the window that was sent.
+        """
+
+    def age(self) -> None:
+        """Note that the servers have what was sent: rows that were touched once are to be asked for again."""
+
+    def clear(self) -> None:
+        """Drop every copy, and what was not sent."""
+
+class RowCache:
+    """Rows that a worker keeps for a few steps (csrc/cache/row_cache.h). Used from one thread."""
+
+    def __init__(self, width: int, capacity: int, staleness: int) -> None:
+        """Hold at most `capacity` rows, and use them while they are at most `staleness` steps old."""
+    def __len__(self) -> int: ...
+    def take(
+        self, keys: _Keys, offsets: _Keys, now: int, out: _Floats
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+        """Write the rows that may be used at step `now` to their places in out, [n, width].
+
+        Return (keys, positions, offsets) of those grouped keys that the servers have to be asked for, and the least
+        version of the rows that were written.
+        """
+
+    def put(self, keys: _Keys, rows: _Floats, now: int, version: int) -> None:
+        """Keep rows that were asked for at step `now`, of servers of that version, where there is room for them."""
+
+    def counts(self) -> dict[str, int]:
+        """Return hits, misses, refreshed (keys that were there but too old), evicted; age_steps of all hits, oldest."""
+
+    def clear(self) -> None:
+        """Drop every row."""
+
 class Clicks:
     """Click logs that are made up; sample i is a function of the settings and i (csrc/data/clicks.h).
 
@@ -446,3 +592,148 @@ class Clicks:
         list[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], npt.NDArray[np.uint8]]],
     ]:
         """Return (label, 13 numbers as (valid, values), 26 categories as (valid, offsets, text)), as Arrow has them."""
+
+class Dense:
+    """The dense parameters of one server: a flat buffer and a rule for each group, all under one lock."""
+
+    def __init__(self, groups: Sequence[tuple[str, Mapping[str, float], int]]) -> None:
+        """Make groups of zeros, given as rule, its arguments and size."""
+
+    def start(self, group: int, values: _Floats) -> None:
+        """Give a group its first values; the state of its rule begins anew."""
+
+    def restore(self, group: int, values: _Floats, state: _Floats) -> None:
+        """Go back to saved values and state."""
+
+    def read(self) -> list[npt.NDArray[np.float32]]:
+        """Return the values of every group, of one moment: not a copy, and no later update changes them."""
+
+    def snapshot(self) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+        """Return the same with the state of each rule."""
+
+    def apply(
+        self, updates: Sequence[tuple[int, float, Sequence[_Floats]]], num_pushes: int, skip_nonfinite: bool
+    ) -> int:
+        """Apply the mean over `num_pushes` of each group's gradients, given as group, rate and gradients in order.
+
+        Return how many groups were skipped for a NaN or an Inf.
+        """
+
+class PlaneHoldings:
+    """What a server holds, for requests that native code reads (csrc/plane/holdings.h)."""
+
+    def __init__(
+        self, tables: Sequence[Table], reads_zeros: Sequence[bool], dense: Dense | None, skip_nonfinite: bool
+    ) -> None:
+        """`reads_zeros`: for each table, whether a key without a row that is only read is zeros."""
+
+    def is_safe(self, calls: Sequence[PlaneCall]) -> bool:
+        """Whether the pushes of one step can be applied so far as numbers tell; False: look closer."""
+
+    def apply(self, calls: Sequence[PlaneCall], time: int, num_pushes: int, skip_shards: Sequence[int] = ...) -> int:
+        """Apply the mean of the pushes of one step; return how many rows and groups were skipped.
+
+        `skip_shards` has bits for each table, or is empty.
+        """
+
+class PlaneCall:
+    """A Pull or Push that a server was sent, until it is answered, once."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The message as it came."""
+    @property
+    def header(self) -> bytes: ...
+    @property
+    def tensors(self) -> list[npt.NDArray[np.uint8]]:
+        """Views of the message, which they keep."""
+    @property
+    def fits(self) -> bool:
+        """Whether it fits what the server holds."""
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has gradients for."""
+    @property
+    def awaited_version(self) -> int: ...
+    @property
+    def note(self) -> int:
+        """What `PlaneServer.park` was told."""
+    def keep(self) -> None:
+        """Move the request into memory that nobody else can write to; RuntimeError if it was written to before."""
+    def reply(self, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any]]) -> None: ...
+    def fail(self, code: int, text: str) -> None:
+        """Answer with an error; the code is that of gRPC's status."""
+
+class PlaneServer:
+    """A server's side of the data plane (csrc/plane/server.h): sockets, and threads that answer."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        address: str,
+        token: bytes,
+        max_connections: int,
+        max_bytes: int,
+        max_wait_s: float,
+        decide: Callable[[int, PlaneCall], None],
+        hello_s: float = 10.0,
+    ) -> None:
+        """Listen on abstract Unix sockets and, unless the address is empty, on TCP; an OSError says why not.
+
+        A pull waits for `max_wait_s` at most; a client says its token within `hello_s`, or is dropped.
+        """
+
+    @property
+    def port(self) -> int:
+        """Of TCP; 0: none."""
+    def run(self, thread: int) -> None:
+        """What each of its threads does, until it is stopped."""
+
+    def stop(self) -> None: ...
+    def serve(self, holdings: PlaneHoldings | None, instance: int, incarnations: Sequence[int]) -> None: ...
+    def set_incarnation(self, worker: int, incarnation: int) -> None: ...
+    def publish(self, version: int, is_open: bool, is_started: bool, step: bytes, look: int) -> None:
+        """Say what calls wait for; those of worker `look` (-1: nobody, -2: everybody) are handed over again."""
+
+    def answer(self, call: PlaneCall, header: bytes) -> None:
+        """Answer with the rows and dense parameters that a call wants."""
+
+    def park(self, call: PlaneCall, version: int, timeout_ms: int, prefix: bytes, note: int) -> None:
+        """Answer when the version is reached; the header is `prefix` and what `publish` said of the step."""
+
+    def park_again(self, call: PlaneCall) -> None: ...
+    def counts(self) -> dict[str, int]: ...
+
+class PlaneClient:
+    """A worker's connection to a server's data plane. An OSError says why there is none, a RuntimeError who refused."""
+
+    @staticmethod
+    def unix(name: str, token: bytes, timeout_s: float, use_blocks: bool) -> PlaneClient: ...
+    @staticmethod
+    def tcp(address: str, port: int, token: bytes, timeout_s: float) -> PlaneClient: ...
+    @property
+    def is_open(self) -> bool: ...
+    def call(
+        self, method: int, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any] | tuple[Buffer, ...]], room: int
+    ) -> PlaneAnswer:
+        """Begin a call: 1 is Pull, 2 Push. A tensor may be in pieces; `room` is how large the answer may be."""
+
+    def close(self) -> None: ...
+
+class PlaneAnswer:
+    """What became of a call: 0 it is waited for, 1 a reply, 2 an error, 3 the connection was lost."""
+
+    def wait(self, timeout_s: float) -> bool: ...
+    @property
+    def state(self) -> int: ...
+    @property
+    def header(self) -> bytes: ...
+    @property
+    def tensors(self) -> list[npt.NDArray[np.float32]]:
+        """Views of the message, which they keep."""
+    @property
+    def code(self) -> int: ...
+    @property
+    def text(self) -> str: ...

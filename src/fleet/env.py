@@ -96,6 +96,15 @@ def _count(name: str, doc: str) -> EnvVariable[int]:
     return _add(name, parse, "a whole number >= 0", doc)
 
 
+def _positive(name: str, doc: str) -> EnvVariable[int]:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and int(text) > 0):
+            raise ValueError(text)
+        return int(text)
+
+    return _add(name, parse, "a whole number >= 1", doc)
+
+
 def _size(name: str, doc: str) -> EnvVariable[int]:
     def parse(text: str) -> int:
         number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
@@ -221,6 +230,12 @@ FLEET_JOURNAL = _choice(
     "FLEET_JOURNAL",
     ("OFF", "OS", "INTERVAL", "ALWAYS"),
     "When a server's journal reaches the disk; OS, where there is a FLEET_DURABLE, when unset.",
+)
+FLEET_LOCAL_TRANSPORT = _choice(
+    "FLEET_LOCAL_TRANSPORT",
+    ("SHM", "UNIX", "TCP", "GRPC"),
+    "How a worker's pulls and pushes reach a server: SHM is shared memory on one machine, UNIX a socket there, TCP a "
+    "socket to any, GRPC as all other calls; when unset, the first of these that can be had.",
 )
 FLEET_RECOVERY_TIMEOUT_S = _seconds(
     "FLEET_RECOVERY_TIMEOUT_S",
@@ -353,4 +368,13 @@ THP_MEM_ALLOC_ENABLE = _text(
     "THP_MEM_ALLOC_ENABLE", "1 keeps torch's large tensors in large pages; `fleetrun` sets it on CPUs when unset."
 )
 OMP_NUM_THREADS = _count("OMP_NUM_THREADS", "Threads of each process; `fleetrun` divides the cores when unset.")
+FLEET_NATIVE_THREADS = _positive(
+    "FLEET_NATIVE_THREADS",
+    "Threads of one call of the C++ core; `fleetrun` divides the cores when unset, others take OMP_NUM_THREADS.",
+)
+FLEET_STEP_THREADS = _positive(
+    "FLEET_STEP_THREADS",
+    "The same for a server of a synchronous job, whose workers wait while it applies a step; `fleetrun` divides the "
+    "cores by the servers of the machine when unset.",
+)
 CPU_NUM = _count("CPU_NUM", "How many places `cpu_places()` lists; a process computes on all its cores anyway.")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fleet.ps.dense import HostGroup, dense_group
+from fleet.ps.dense import dense_group
 from fleet.ps.dense_cuda import DeviceGroup
 from support.dense_rules import SIZE, STEPS, VARIANTS, assert_same, train, values
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 @pytest.mark.parametrize(("rule", "args"), VARIANTS, ids=str)
 def test_as_the_native_rule(rule: str, args: dict[str, float]) -> None:
-    host, device = HostGroup(rule, args, SIZE), dense_group(rule, args, SIZE, "cuda")
+    host, device = dense_group(rule, args, SIZE, "cpu"), dense_group(rule, args, SIZE, "cuda")
     for group in (host, device):
         group.start(values())
         train(group, 0, STEPS)

@@ -393,3 +393,51 @@ def test_the_newest_step() -> None:
     other = make_table(entry="count_filter", entry_args={"count": 2})
     other.import_(table.export(0, 64), 0, 1)
     assert (other.newest_step, len(other), other.num_waiting) == (9, 1, 2)
+
+
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_pushes_of_one_step_are_a_push_of_all_joined(num_threads: int) -> None:
+    rng = np.random.default_rng(5)
+    columns = []
+    for worker in range(3):
+        keys = np.unique(rng.integers(0, 60_000, 30_000))
+        grads = rng.normal(size=(len(keys), 4)).astype(np.float32)
+        grads[worker] = np.nan
+        counts = None if worker == 1 else rng.integers(1, 9, len(keys)).astype(np.uint32)
+        shows, clicks = (rng.random(len(keys)).astype(np.float32) for _ in range(2))
+        columns.append((keys, grads, counts, shows, clicks if worker else None))
+    filled = [
+        (keys, grads, np.ones(len(keys), np.uint32) if counts is None else counts, shows, clicks)
+        for keys, grads, counts, shows, clicks in columns
+    ]
+    filled = [(*one[:4], np.zeros(len(one[0]), np.float32) if one[4] is None else one[4]) for one in filled]
+    joined = [np.concatenate(parts) for parts in zip(*filled, strict=True)]
+
+    def make() -> _native.Table:
+        entry = {"threshold": 2.0, "nonclk_coeff": 0.5, "click_coeff": 1.0}
+        return _native.Table("t", 4, "adagrad", {}, "uniform", {"low": -1.0, "high": 1.0}, "show_click", entry)
+
+    expected, found = make(), make()
+    before = _native.num_threads()
+    _native.set_threads(num_threads)
+    for step in (1, 2):
+        how: dict[str, Any] = {"step": step, "lr": 0.1, "scale": 1 / 3, "skip_nonfinite": True, "skip_shards": 5}
+        more: dict[str, Any] = dict(zip(("counts", "shows", "clicks"), joined[2:], strict=True))
+        assert found.push_all(columns, **how) == expected.push(joined[0], joined[1], **how, **more)
+    _native.set_threads(before)
+    for name, values in expected.export(0, 64).items():
+        np.testing.assert_array_equal(found.export(0, 64)[name], values)
+
+
+def test_what_is_no_push_is_refused() -> None:
+    table = _native.Table("t", 1, "sgd", {}, "constant", {"value": 0.0}, "always", {})
+    keys, grads = np.arange(2), np.ones((2, 1), np.float32)
+    with pytest.raises(TypeError, match=r"pushes\[1\] must be a tuple of keys, grads, counts, shows, clicks"):
+        table.push_all([(keys, grads, None, None, None), (keys, grads)], step=1, lr=0.1)  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="pushes must be a sequence"):
+        table.push_all(3, step=1, lr=0.1)  # type: ignore[arg-type]
+    grads[0] = np.inf
+    for call in (table.push_all, table.check_all):
+        with pytest.raises(ValueError, match="hold a NaN or an Inf; nothing was applied"):
+            call([(keys, grads, None, None, None)], step=1, lr=0.1)
+    assert len(table) == 0

@@ -31,8 +31,11 @@ TOLERANCE = 1e-5
 class Member:
     """A process of the job: its Fleet, and the program that `minimize` made for it."""
 
-    def __init__(self, role: Role, index: int, endpoints: Sequence[str] = ()) -> None:
+    def __init__(
+        self, role: Role, index: int, endpoints: Sequence[str] = (), strategy: DistributedStrategy | None = None
+    ) -> None:
         self.index = index
+        self.strategy = strategy
         self.fleet = Fleet()
         maker = None
         if endpoints:
@@ -42,7 +45,8 @@ class Member:
         self.scope, self.executor = static.Scope(), static.Executor()
 
     def _minimize(self, loss: Variable) -> object:
-        return self.fleet.distributed_optimizer(DEFAULTS["ctr"]()).minimize(loss)
+        given = [] if self.strategy is None else [self.strategy]
+        return self.fleet.distributed_optimizer(DEFAULTS["ctr"](), *given).minimize(loss)
 
     def start(self) -> None:
         self.fleet.init_worker()
@@ -127,6 +131,26 @@ def test_a_process_alone_has_a_server_inside_it(tmp_path: Path) -> None:
         assert alone.train(AFTER) == after
         alone.fleet.stop_worker()
     alone.fleet.shutdown()
+
+
+def test_floats_of_programs_travel_in_fewer_bytes() -> None:
+    strategy = DistributedStrategy()
+    strategy.wire_configs = {"gradients": "bfloat16", "dense_gradients": "bfloat16"}
+    alone = Member(Role.WORKER, 0, strategy=strategy)
+    with static.scope_guard(alone.scope):
+        alone.start()
+        losses, exact = alone.train([*BEFORE, *AFTER]), train_here(ctr(), [*BEFORE, *AFTER], 1)
+        alone.fleet.stop_worker()
+    alone.fleet.shutdown()
+    np.testing.assert_allclose(losses, exact, rtol=0.02)
+    assert losses[1:] != exact[1:]
+    fleet = Fleet()
+    fleet.init(is_collective=True)
+    try:
+        with pytest.raises(NotSupportedError, match="strategy.wire_configs.gradients is for jobs with servers"):
+            mlp(lambda loss: fleet.distributed_optimizer(DEFAULTS["mlp"](), strategy).minimize(loss))
+    finally:
+        fleet.shutdown()
 
 
 def test_a_strategy_that_programs_do_not_know() -> None:

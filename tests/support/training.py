@@ -100,7 +100,7 @@ def strategy(mode: str = "sync", k_steps: int = 2, **fields: Any) -> fleet.Distr
     if mode == "geo":
         made.a_sync_configs.k_steps = k_steps
     for name, value in fields.items():
-        setattr(made if name in ("nonfinite_gradients", "dense") else made.a_sync_configs, name, value)
+        setattr(made if name in ("nonfinite_gradients", "dense", "wire_configs") else made.a_sync_configs, name, value)
     return made
 
 

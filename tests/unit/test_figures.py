@@ -156,6 +156,21 @@ def queue() -> list[tuple[str, str]]:
     ]
 
 
+def wire() -> list[tuple[str, str]]:
+    """The table of formats: bytes up and down, speed over the cable, AUC."""
+    found = {case["case"]: case for case in [*cases("wire"), *cases("wire_auc")]}
+    rows = []
+    for name in ("float32", "bfloat16", "int8", "int8, 1% of dense"):
+        sync, after = found[f"200mbit, sync, {name}"], found[f"one epoch, {name}"]
+        moved, other = sync["bytes_per_step"], found[f"200mbit, async, {name}"]
+        speeds = [one["times_faster_than_float32"] for one in (sync, other)]
+        rows.append(
+            f"| {name} | {moved['sent'] / 1e6:.2f} | {moved['received'] / 1e6:.2f} | {sync['share_of_its_bytes']:.0%} "
+            f"| {speeds[0]:.1f} | {speeds[1]:.1f} | {after['AUC']:.4f} |"
+        )
+    return [(PAGE, row) for row in rows]
+
+
 def others() -> list[tuple[str, str]]:
     static, start = medians("static"), medians("launch")
     return [
@@ -176,6 +191,7 @@ def others() -> list[tuple[str, str]]:
         *journal(),
         *files(),
         *queue(),
+        *wire(),
         *others(),
     ],
 )

@@ -293,45 +293,6 @@ def test_a_model_of_dense_parameters_alone_is_not_stale(mode: str) -> None:
         assert one.stats()[0]["staleness"] == {"mean": 0.0, "max": 0}
 
 
-def test_geo_exchanges_what_numpy_says() -> None:
-    """Every k steps a worker sends its share of what it has learned, and keeps the rest on top of the others'."""
-    num_workers, k_steps, num_steps = 2, 2, 6
-    turn = threading.Barrier(num_workers)
-
-    def work(index: int) -> tuple[list[list[float]], list[float]]:
-        given = strategy("geo", k_steps=k_steps)
-        rows = []
-        with joined([endpoint], index, num_workers, model=Weights(), optimizer=sgd, strategy=given) as one:
-            assert isinstance(one.model, Weights)
-            for step in range(num_steps):
-                for whose in range(num_workers):  # one after the other, so that the outcome is known
-                    turn.wait(LIMIT_S)
-                    if whose == index:
-                        learn(one, amounts[index, step])
-                        rows.append(one.model.row())
-            turn.wait(LIMIT_S)
-            return rows, one.model.w.detach().tolist()
-
-    amounts = np.array([[1, 2, 3, 4, 5, 6], [10, 20, 30, 40, 50, 60]], np.float32)
-    with served() as ([endpoint], _):
-        got = in_threads(lambda: work(0), lambda: work(1))
-
-    server, own, base = np.float32(0), np.zeros(num_workers, np.float32), np.zeros(num_workers, np.float32)
-    expected: list[list[float]] = [[] for _ in range(num_workers)]
-    for step in range(num_steps):
-        for worker in range(num_workers):
-            own[worker] -= amounts[worker, step]
-            if step % k_steps == k_steps - 1:
-                sent = (own[worker] - base[worker]) / num_workers
-                server += sent
-                own[worker] += server - (base[worker] + sent)
-                base[worker] = server
-            expected[worker].append(float(own[worker]))
-    for worker, (rows, dense) in enumerate(got):
-        assert [row[0] for row in rows] == expected[worker]
-        assert dense == [expected[worker][-1]] * 3
-
-
 def test_an_exchange_leaves_gradients_alone() -> None:
     with joined(model=Weights(), optimizer=sgd, strategy=strategy("geo", k_steps=5)) as one:
         learn(one)

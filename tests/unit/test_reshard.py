@@ -261,7 +261,7 @@ def test_rows_come_back_in_the_order_they_were_asked_for() -> None:
     three = Place([LocalTransport(Service())] * 3, job_of(3), job_of(2), 1, [0] * 3)
     pieces, order = three.keys(found)
     assert order is not None
-    rows = [np.repeat(piece.numpy().astype(np.float32)[:, None], 2, 1) for piece in pieces]
+    rows = [np.repeat(piece.astype(np.float32)[:, None], 2, 1) for piece in pieces]
     header = ps_pb2.PullReply.Header(version=3)
     answers = three.answers([(header, [one]) for one in rows], [(order, 2)])
     assert len(answers) == 2

@@ -24,6 +24,7 @@ from fleet.observe.chaos_spec import Strike
 from fleet.observe.layouts import server_folder
 
 SELFCHECK_MODULE = "fleet.selfcheck"
+_MOST_NATIVE_THREADS = 8  # of one process; what they do is soon bound by memory
 
 
 @dataclass(frozen=True)
@@ -250,6 +251,7 @@ def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: 
     layout = server_layout(options, team, holds)
     num_local = len(layout.local_servers) + len(layout.local_workers)
     common = _common_variables(layout, num_local, has_gpus=bool(gpus)) | durable.variables(options)
+    common |= _step_variables(len(layout.local_servers))
     common |= {
         "PADDLE_PSERVERS_IP_PORT_LIST": _join(layout.servers),
         "PADDLE_TRAINER_ENDPOINTS": _join(layout.workers),
@@ -321,9 +323,20 @@ def _common_variables(layout: Layout, num_local: int, has_gpus: bool) -> dict[st
     variables = network_variables(layout, has_gpus)
     if not has_gpus and env.THP_MEM_ALLOC_ENABLE.text() is None:
         variables[env.THP_MEM_ALLOC_ENABLE.name] = "1"
+    num_cores = max(1, len(os.sched_getaffinity(0)) // num_local)
     if env.OMP_NUM_THREADS.text() is None:
-        variables[env.OMP_NUM_THREADS.name] = str(max(1, len(os.sched_getaffinity(0)) // num_local))
+        variables[env.OMP_NUM_THREADS.name] = str(num_cores)
+    if env.FLEET_NATIVE_THREADS.text() is None:
+        variables[env.FLEET_NATIVE_THREADS.name] = str(min(_MOST_NATIVE_THREADS, num_cores))
     return variables
+
+
+def _step_variables(num_servers: int) -> dict[str, str]:
+    """How many threads each of the servers here has for a synchronous step: all cores are theirs, for workers wait."""
+    if not num_servers or env.FLEET_STEP_THREADS.text() is not None or env.FLEET_NATIVE_THREADS.text() is not None:
+        return {}
+    num_cores = max(1, len(os.sched_getaffinity(0)) // num_servers)
+    return {env.FLEET_STEP_THREADS.name: str(min(_MOST_NATIVE_THREADS, num_cores))}
 
 
 def _join(endpoints: tuple[net.Endpoint, ...]) -> str:

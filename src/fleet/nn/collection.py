@@ -11,7 +11,7 @@ import torch
 from fleet.errors import UsageError
 from fleet.nn.held import Found
 from fleet.nn.pooling import Pooling, check_pooling, pool
-from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids, checked_padding
+from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, Wire, checked_ids, checked_padding
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
@@ -43,6 +43,8 @@ class Slot:
     max_norm: float | None = None
     norm_type: float = 2.0
     include_last_offset: bool = False
+    wire: Wire = None
+    """How the table's floats travel, as in `Embedding`."""
     memory: int | str = 0
 
     def __post_init__(self) -> None:
@@ -65,6 +67,7 @@ class Slot:
             self.unseen,
             self.max_norm,
             self.norm_type,
+            self.wire,
             self.memory,
         )
 

@@ -9,7 +9,7 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.nn.pooling import Pooling, check_pooling, pool
-from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, checked_ids, checked_padding
+from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, Wire, checked_ids, checked_padding
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
@@ -27,6 +27,9 @@ class Embedding(SparseModule):
     `unseen` says what an id without a row is where rows are only read, in evaluation and in serving: "zeros", or
     "initial", the value that it would begin with. `padding_idx`, `max_norm`, `norm_type` and `include_last_offset` are
     those of torch; `padding_idx` is an id like any other, so -1 means the id -1.
+
+    `wire` says how rows and their gradients travel between worker and servers, "float32", "bfloat16", "float16" or
+    "int8", or as a pair what rows do and what gradients do; without it `strategy.wire_configs` decides.
 
     `memory` is what the table may take of each server's memory, such as "4GiB": rows that do not fit lie on its disk,
     in the folder FLEET_TABLE_DIR (docs/large_tables.md). Without it all rows are in memory.
@@ -53,6 +56,7 @@ class Embedding(SparseModule):
         max_norm: float | None = None,
         norm_type: float = 2.0,
         include_last_offset: bool = False,
+        wire: Wire = None,
         memory: int | str = 0,
     ) -> None:
         if isinstance(table, int):
@@ -73,6 +77,7 @@ class Embedding(SparseModule):
             unseen,
             max_norm,
             norm_type,
+            wire,
             memory,
         )
         check_pooling("embedding", pooling, include_last_offset)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 DEFAULT_INITIALIZER = Uniform(-0.01, 0.01)
 
+Wire = str | tuple[str, str] | None
+"""How floats of a table travel: a format, or one for rows and one for gradients; None: as the strategy says."""
+
 
 @dataclass(frozen=True)
 class TableRequest:
@@ -46,6 +49,7 @@ class TableRequest:
     unseen: str = "zeros"
     max_norm: float | None = None
     norm_type: float = 2.0
+    wire: Wire = None
     memory: int | str = 0
 
     def __post_init__(self) -> None:
@@ -57,6 +61,7 @@ class TableRequest:
 
     def spec(self, name: str, rule: RuleSpec) -> TableSpec:
         """The table as servers know it."""
+        rows, gradients = _formats(self.name or name, self.wire)
         return TableSpec(
             self.name or name,
             self.width,
@@ -70,8 +75,22 @@ class TableRequest:
             unseen=self.unseen,
             max_norm=self.max_norm,
             norm_type=None if self.norm_type == inf else self.norm_type,
+            row_format=rows,
+            gradient_format=gradients,
             memory=size_bytes(self.name or name, self.memory),
         )
+
+
+def _formats(table: str, wire: object) -> tuple[str | None, str | None]:
+    """Those of rows and of gradients; `TableSpec` checks the words."""
+    if isinstance(wire, tuple | list):
+        if len(wire) != 2 or not all(isinstance(one, str) for one in wire):
+            raise UsageError(
+                f"table {table!r}: wire must be a format, or one for rows and one for gradients, got {wire!r}; write "
+                'wire="bfloat16" or wire=("bfloat16", "int8")'
+            )
+        return wire[0], wire[1]
+    return wire, wire  # type: ignore[return-value]
 
 
 class SparseModule(Holder):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import FleetError, MovedError
 from fleet.observe.waiting import workers_text
+from fleet.ps.core import EVERYBODY
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.proto import ps_pb2
 
@@ -86,7 +87,7 @@ class Absence:
                     left = ps_pb2.LeaveRequest.Header(caller=ps_pb2.Caller(worker=worker), is_absent=True)
                     core.record(Kind.LEAVE, [Part(left.SerializeToString())])
                     core.state.leave(worker, is_unfinished=False, is_absent=True)
-                core.changed.notify_all()
+                core.tell(EVERYBODY)
             if missing:
                 _log.warning(
                     "step %d has waited %g s for %s, and goes on without; it is let in again when it comes back",

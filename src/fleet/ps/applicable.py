@@ -80,12 +80,11 @@ def _check_table(table: _native.Table, index: int, updates: Sequence[PushedUpdat
         raise UsageError(
             f"table {table.name!r}: the shows or clicks of step {step} hold a NaN or an Inf; nothing was applied"
         )
-    if job.nonfinite == "skip" or sum(len(part.keys) * _native.largest(part.grads) for part in parts) <= SAFE:
+    if job.nonfinite == "skip":
         return
     try:
-        table.check(
-            np.concatenate([part.keys for part in parts]),
-            np.concatenate([part.grads for part in parts]),
+        table.check_all(
+            [part.columns() for part in parts],
             step=step & 0xFFFFFFFF,
             lr=parts[0].lr,
             scale=1.0 / len(updates),

@@ -22,6 +22,7 @@ from fleet.checkpoint import BlockData
 from fleet.errors import CommunicationError, FleetError, UsageError
 from fleet.observe.layouts import own_layout, own_layouts
 from fleet.ps import presence, storage
+from fleet.ps.core import EVERYBODY
 from fleet.ps.durability import SNAPSHOT_BYTES
 from fleet.ps.holdings import Holdings, make_holdings
 from fleet.ps.journal.records import JournalError, Kind, Part, Record
@@ -118,6 +119,7 @@ class Arriving:
             core.state.begin(holdings, 0)
 
         durability.load(begin)
+        core.tell(EVERYBODY)
         num_rows = sum(map(len, holdings.tables))
         _log.info("took %d rows of %d servers in %.2f s", num_rows, num_sources, time.monotonic() - began_at)
 
@@ -145,6 +147,7 @@ class Arriving:
                 adopt(core.state, parts)
         else:
             durability.load(lambda: adopt(core.state, parts))
+        core.tell(EVERYBODY)
         took_s = time.monotonic() - began_at
         _log.info("took the rest, %d KB, at version %d in %.2f s", num_bytes >> 10, core.state.rounds.version, took_s)
 

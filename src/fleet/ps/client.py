@@ -7,11 +7,14 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleet import env
 from fleet.errors import CommunicationError, MovedError, UsageError
 from fleet.ps.calls import Call, Voice, results
+from fleet.ps.encoding import Encoder
+from fleet.ps.formats import number_of
 from fleet.ps.gradients import Gradients
 from fleet.ps.meters import measured
 from fleet.ps.outbox import own_outbox
@@ -36,6 +39,7 @@ GRACE_S = 10.0
 LEAVE_S = 5.0
 
 _log = logging.getLogger(__name__)
+Header = TypeVar("Header", ps_pb2.PullRequest.Header, ps_pb2.PushRequest.Header)
 
 
 class Client:
@@ -75,6 +79,7 @@ class Client:
         self.passed: tuple[int, ...] = ()
         """Which workers had no batch left in the last step."""
         self._outbox = own_outbox(worker)
+        self.encoder = Encoder(job, worker)
         self._limited = [spec for spec in job.tables if spec.max_rows]
         self._num_rows = [0] * len(self._limited)
         self.has_refused_rows = False
@@ -204,36 +209,42 @@ class Client:
         )
 
     def pull(
-        self, lookups: Sequence[Lookup], *, version: int = 0, dense: bool = False, kept: bool = False
+        self,
+        lookups: Sequence[Lookup],
+        *,
+        version: int = 0,
+        dense: bool = False,
+        kept: bool = False,
+        is_exact: bool = False,
     ) -> PendingPull:
-        """Ask for the rows of some lookups, dense parameters, kept tensors; answered when `version` is reached."""
+        """Ask for the rows of some lookups, dense parameters, kept tensors; answered when `version` is reached.
+
+        `is_exact`: whatever format they travel in otherwise.
+        """
         # Only these may have to wait for other workers.
         timeout_s = step_timeout_s() if version or dense or kept else rpc_timeout_s()
         tables = [lookup.table for lookup in lookups]
+        formats = [] if is_exact else self._row_formats(tables)
+        dense_format = number_of(self.job.dense.value_format) if dense and not is_exact else 0
 
         def send(place: Place) -> Sent:
             keys = [place.keys(lookup.route) for lookup in lookups]
-            calls = [
-                self._call(
-                    place,
-                    server,
-                    "Pull",
-                    ps_pb2.PullRequest.Header(
-                        caller=self.caller_at(place, server),
-                        version=version,
-                        tables=tables,
-                        dense=dense,
-                        kept=kept,
-                        timeout_ms=int(timeout_s * 1000),
-                        only_read=_only_read(lookups),
-                    ),
-                    [pieces[server].numpy() for pieces, _ in keys],
-                    timeout_s + GRACE_S,
-                    waits_for_others=bool(version or dense),
-                )
-                for server in range(len(place.transports))
-            ]
-            return Sent(place, calls, [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)])
+            common = ps_pb2.PullRequest.Header(
+                caller=self.caller_at(place, 0),
+                version=version,
+                tables=tables,
+                dense=dense,
+                kept=kept,
+                timeout_ms=int(timeout_s * 1000),
+                only_read=_only_read(lookups),
+                formats=formats,  # type: ignore[arg-type]
+                dense_format=dense_format,  # type: ignore[arg-type]
+            )
+            messages = [(header, [pieces[n] for pieces, _ in keys]) for n, header in enumerate(_to_each(common, place))]
+            waits_for_others = bool(version or dense)
+            calls = self._calls(place, "Pull", messages, timeout_s + GRACE_S, waits_for_others=waits_for_others)
+            rows = [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)]
+            return Sent(place, calls, rows, formats=formats, dense_format=dense_format)
 
         with measured("pull"):
             return PendingPull(Pending(self, send, dense=dense, kept=kept).results, lookups)
@@ -254,6 +265,10 @@ class Client:
         """
         self._sequence += 1
         sequence = self._sequence
+        gradients = self.encoder.encode(gradients)
+        pull_formats = self._row_formats([lookup.table for lookup in lookups])
+        row_formats = self._row_formats([part.table for part in gradients.tables] if want_rows else [])
+        dense_format = number_of(self.job.dense.value_format) if want_dense else 0
         timeout_s = step_timeout_s() if is_awaited else 0.0
         is_partial = bool(gradients.dense) and len(gradients.lrs) < len(self.job.dense.groups)
         limit_s = timeout_s + max(GRACE_S, rpc_timeout_s()) if is_awaited else rpc_timeout_s()
@@ -261,61 +276,72 @@ class Client:
         def send(place: Place) -> Sent:
             keys = [place.keys(lookup.route) for lookup in lookups]
             tables = [place.push(part) for part in gradients.tables]
-            dense = place.dense(gradients.dense, list(gradients.lrs))
-            messages = []
-            for server in range(len(place.transports)):
-                header = ps_pb2.PushRequest.Header(
-                    caller=self.caller_at(place, server),
-                    sequence=sequence,
-                    step=gradients.step,
-                    pulled_version=gradients.pulled_version,
-                    tables=[
-                        ps_pb2.PushRequest.Table(
-                            table=part.table,
-                            lr=part.lr,
-                            has_counts=part.counts is not None,
-                            has_clicks=part.shows is not None,
-                        )
-                        for part in gradients.tables
-                    ],
-                    dense_lrs=gradients.lrs.values() if gradients.dense else [],
-                    dense_groups=gradients.lrs if is_partial else [],
-                    want_dense=want_dense,
-                    want_rows=want_rows,
-                    is_delta=is_delta,
-                    pull_tables=[lookup.table for lookup in lookups],
-                    timeout_ms=int(timeout_s * 1000),
-                    pull_only_read=_only_read(lookups),
-                    position=gradients.position if server == 0 else b"",
-                    steps=gradients.steps,
-                    is_pass=gradients.is_pass,
-                )
+            dense, forms = place.encoded(gradients)
+            common = ps_pb2.PushRequest.Header(
+                caller=self.caller_at(place, 0),
+                sequence=sequence,
+                step=gradients.step,
+                pulled_version=gradients.pulled_version,
+                tables=[
+                    ps_pb2.PushRequest.Table(
+                        table=part.table,
+                        lr=part.lr,
+                        has_counts=part.counts is not None,
+                        has_clicks=part.shows is not None,
+                        format=part.format,  # type: ignore[arg-type]
+                        row_format=number,  # type: ignore[arg-type]
+                    )
+                    for part, number in zip(gradients.tables, row_formats or repeat(0))  # noqa: B905
+                ],
+                dense_lrs=gradients.lrs.values() if gradients.dense else [],
+                dense_groups=gradients.lrs if is_partial else [],
+                want_dense=want_dense,
+                want_rows=want_rows,
+                is_delta=is_delta,
+                pull_tables=[lookup.table for lookup in lookups],
+                timeout_ms=int(timeout_s * 1000),
+                pull_only_read=_only_read(lookups),
+                steps=gradients.steps,
+                is_pass=gradients.is_pass,
+                pull_formats=pull_formats,  # type: ignore[arg-type]
+                dense_format=dense_format,  # type: ignore[arg-type]
+            )
+            messages: list[tuple[Any, Tensors]] = []
+            for server, header in enumerate(_to_each(common, place)):
+                if forms:
+                    header.dense.extend(forms[server])
                 tensors: list[Tensor] = [tensor for parts, _ in tables for tensor in parts[server]]
                 if gradients.dense:
                     tensors += dense[server]
-                tensors += [pieces[server].numpy() for pieces, _ in keys]
+                tensors += [pieces[server] for pieces, _ in keys]
                 messages.append((header, tensors))
+            messages[0][0].position = gradients.position
             if self._outbox is not None and len(messages) > 1:
                 self._outbox.put(messages)
-            rows = [(order, part.grads.shape[1]) for part, (_, order) in zip(gradients.tables, tables, strict=True)]
-            rows = rows if want_rows else []
+            both = zip(gradients.tables, tables, strict=True) if want_rows else ()
+            rows = [(order, self.job.tables[part.table].width) for part, (_, order) in both]
+            formats = [*(row_formats or [0] * len(rows)), *(pull_formats or [0] * len(lookups))]
             rows += [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)]
 
             def call(servers: Sequence[int], participants: Sequence[int] = ()) -> list[Call]:
-                for server in servers:
-                    messages[server][0].participants[:] = participants
-                return [
-                    self._call(place, server, "Push", *messages[server], limit_s, waits_for_others=is_awaited)
-                    for server in servers
-                ]
+                if participants:
+                    for server in servers:
+                        messages[server][0].participants[:] = participants
+                return self._calls(place, "Push", messages, limit_s, servers, waits_for_others=is_awaited)
 
             if is_awaited and self.absent_after_s:  # server 0 says with whose pushes the step is done
                 others = range(1, len(messages))
-                return Sent(place, call([0]), rows, lambda reply: call(others, reply.participants))
-            return Sent(place, call(range(len(messages))), rows)
+                rest = lambda reply: call(others, reply.participants)  # noqa: E731
+                return Sent(place, call([0]), rows, rest, formats, dense_format)
+            return Sent(place, call(range(len(messages))), rows, None, formats, dense_format)
 
         with measured("push"):
             return Pending(self, send, self._note if self._limited or is_awaited else None, dense=want_dense)
+
+    def _row_formats(self, tables: Sequence[int]) -> list[int]:
+        """How rows of some tables travel to this worker; empty if all are float32."""
+        found = [number_of(self.job.tables[table].row_format) for table in tables]
+        return found if any(found) else []
 
     def _note(self, answers: Answers) -> None:
         """Note what the answers to a push say of the job."""
@@ -420,24 +446,39 @@ class Client:
         for transport in (*self.place.transports, *self._former):
             transport.close()
 
-    def _call(
+    def _calls(
         self,
         place: Place,
-        server: int,
         method: str,
-        header: Message,
-        tensors: Tensors,
+        messages: Sequence[tuple[Any, Tensors]],
         timeout_s: float,
+        servers: Sequence[int] | None = None,
         *,
         waits_for_others: bool,
-    ) -> Call:
-        voice = self._voice(place, server, method, waits_for_others=waits_for_others)
-        transport = place.transports[server]
-        return Call(transport, method, header, tensors, timeout_s, rpc_timeout_s(), voice, place.moved)
+    ) -> list[Call]:
+        """One call to each of some servers, or to all; `messages` has one for each of all."""
+        patience_s, moved, calls = rpc_timeout_s(), place.moved, []
+        for server in range(len(messages)) if servers is None else servers:
+            header, tensors = messages[server]
+            transport = place.transports[server]
+            voice = voice_of(transport, header.caller, method, waits_for_others=waits_for_others)
+            calls.append(Call(transport, method, header, tensors, timeout_s, patience_s, voice, moved))
+        return calls
 
     def _voice(self, place: Place, server: int, method: str, *, waits_for_others: bool = False) -> Voice:
         caller = self.caller_at(place, server)
         return voice_of(place.transports[server], caller, method, waits_for_others=waits_for_others)
+
+
+def _to_each(common: Header, place: Place) -> list[Header]:
+    """A header that all servers get alike, for each of them."""
+    made = []
+    for instance in place.instances:
+        header = type(common)()
+        header.CopyFrom(common)
+        header.caller.instance = instance
+        made.append(header)
+    return made
 
 
 def _only_read(lookups: Sequence[Lookup]) -> list[bool]:

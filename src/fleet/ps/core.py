@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, DeadlineError, MovedError, NotReadyError, UsageError
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from fleet.ps.proto import ps_pb2
     from fleet.ps.update import PushedUpdate
 
+EVERYBODY = -2
+"""Whoever waits, of all workers."""
+
 
 class Core:
     """Of one server."""
@@ -41,12 +44,35 @@ class Core:
         self.state = State(time.time_ns(), self.changed)
         self.durability: Durability | None = None
         self.is_closed = False
-        self.failure: str | None = None
-        """Why no step can be completed any more."""
+        self._failure: str | None = None
+        self.publish: Callable[[int | None], None] | None = None
+        """Has native code, where it answers for this server, know what has changed; see `fleet.ps.plane_server`."""
+        self.data_port = 0
+        """Where it does so for other machines; 0: nowhere."""
         self.noted: NotedKeys | None = None
         """While rows are copied to other servers: the keys of those that change."""
         self.is_moved = False
         """Whether other servers have taken the place of this one and its like."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why no step can be completed any more; None: it can."""
+        return self._failure
+
+    @failure.setter
+    def failure(self, why: str | None) -> None:
+        self._failure = why
+        self.tell(EVERYBODY)
+
+    def tell(self, whom: int | None = None) -> None:
+        """Have calls that wait look again: the version has changed or, with `whom`, something else.
+
+        `whom` is the worker whose calls that concerns, or EVERYBODY.
+        """
+        with self.changed:
+            self.changed.notify_all()
+            if self.publish is not None:
+                self.publish(whom)
 
     def record(self, kind: Kind, parts: Sequence[Part]) -> None:
         """Put a change that is about to be made into the journal, if there is one."""
@@ -63,7 +89,7 @@ class Core:
         with self.changed:
             self.is_moved = True
             self.gate.refusal = self.refuse_moved
-            self.changed.notify_all()
+            self.tell(EVERYBODY)
 
     def refuse_moved(self) -> None:
         """MovedError if other servers have taken the place of this one."""
@@ -98,35 +124,45 @@ class Core:
 
         `num_dropped`: how many steps had been dropped when the caller began, if it counts on the present one.
         """
-        rounds, ledger = self.state.rounds, self.state.ledger
-
-        def is_dropped() -> bool:
-            return num_dropped is not None and rounds.num_dropped > num_dropped
-
-        def is_reached() -> bool:
-            return (holdings.is_started or not wants_dense) and rounds.version >= version
+        found: list[int] = []
 
         def is_over() -> bool:
-            is_refused = self.is_closed or self.is_moved or self.failure is not None or is_dropped()
-            is_past = not ledger.is_present(caller.worker, caller.incarnation)
-            return is_refused or is_past or is_reached() or forsaken(holdings, rounds) is not None
+            reached = self.reached(holdings, caller, version, wants_dense=wants_dense, num_dropped=num_dropped)
+            if reached is not None:
+                found.append(reached)
+            return reached is not None
 
         with self.changed:
             if not presence.wait_for(self.changed, is_over, timeout_ms / 1000):
-                raise DeadlineError(too_late(holdings, rounds, timeout_ms))
-            if self.is_closed:
-                raise CommunicationError("the server is stopping")
-            self.refuse_moved()
-            self.refuse_failed()
-            ledger.check(caller.worker, caller.incarnation)
-            if is_dropped():
-                raise CommunicationError(
-                    f"a checkpoint was loaded while worker {caller.worker} waited for step {version - 1}, whose "
-                    "gradients are not for it; every worker calls fleet.load_model(), at the same step"
-                )
-            if not is_reached():
-                raise CommunicationError(forsaken(holdings, rounds))
+                raise DeadlineError(too_late(holdings, self.state.rounds, timeout_ms))
+        return found[-1]
+
+    def reached(
+        self,
+        holdings: Holdings,
+        caller: ps_pb2.Caller,
+        version: int,
+        *,
+        wants_dense: bool,
+        num_dropped: int | None = None,
+    ) -> int | None:
+        """One look of `wait_for`, under `changed`: the version, or None where it is still to be waited for."""
+        rounds = self.state.rounds
+        if self.is_closed:
+            raise CommunicationError("the server is stopping")
+        self.refuse_moved()
+        self.refuse_failed()
+        self.state.ledger.check(caller.worker, caller.incarnation)
+        if num_dropped is not None and rounds.num_dropped > num_dropped:
+            raise CommunicationError(
+                f"a checkpoint was loaded while worker {caller.worker} waited for step {version - 1}, whose "
+                "gradients are not for it; every worker calls fleet.load_model(), at the same step"
+            )
+        if (holdings.is_started or not wants_dense) and rounds.version >= version:
             return rounds.version
+        if (why := forsaken(holdings, rounds)) is not None:
+            raise CommunicationError(why)
+        return None
 
     def refuse_failed(self) -> None:
         """CommunicationError if no step can be completed any more."""
@@ -137,4 +173,4 @@ class Core:
         """Let calls that wait end with an error."""
         with self.changed:
             self.is_closed = True
-            self.changed.notify_all()
+            self.tell(EVERYBODY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -26,7 +26,7 @@ class DenseGroup(Protocol):
         ...
 
     def read(self) -> NDArray[np.float32]:
-        """A copy of the values."""
+        """The values of this moment, read only: what comes later does not change them."""
         ...
 
     def state(self) -> NDArray[np.float32]:
@@ -39,40 +39,46 @@ class DenseGroup(Protocol):
 
 
 class HostGroup(DenseGroup):
-    """In host memory, by the native rules."""
+    """One group of those in host memory, by the native rules."""
 
-    def __init__(self, rule: str, args: Mapping[str, float], size: int) -> None:
-        try:
-            self._rule = _native.Rule(rule, args)
-        except ValueError as error:
-            raise UsageError(f"dense parameters: {error}") from None
+    def __init__(self, dense: _native.Dense, index: int, size: int) -> None:
         self.size = size
-        self._values = np.zeros(size, np.float32)
-        self._state = self._rule.start(size)
+        self._dense = dense
+        self._index = index
 
     def start(self, values: NDArray[np.float32]) -> None:
-        self._values = np.array(values, np.float32)
-        self._state = self._rule.start(self.size)
+        self._dense.start(self._index, np.ascontiguousarray(values, np.float32))
 
     def apply(self, grads: NDArray[np.float32], lr: float) -> None:
-        self._rule.apply(self._values, self._state, grads, lr)
+        self._dense.apply([(self._index, lr, [grads])], 1, False)
 
     def read(self) -> NDArray[np.float32]:
-        return self._values.copy()
+        return self._dense.read()[self._index]
 
     def state(self) -> NDArray[np.float32]:
-        return self._state.copy()
+        return self._dense.snapshot()[self._index][1]
 
     def restore(self, values: NDArray[np.float32], state: NDArray[np.float32]) -> None:
-        self._values = np.array(values, np.float32)
-        # Of a group that has no blocks on this server a checkpoint has nothing, not even the scalars.
-        self._state = np.array(state, np.float32) if self.size else self._rule.start(0)
+        if not self.size:  # of a group that has no blocks on this server a checkpoint has nothing, not even the scalars
+            self.start(values)
+            return
+        self._dense.restore(
+            self._index, np.ascontiguousarray(values, np.float32), np.ascontiguousarray(state, np.float32)
+        )
+
+
+def host_dense(groups: Sequence[tuple[str, Mapping[str, float], int]]) -> _native.Dense:
+    """Groups in host memory, given as rule, its arguments and size."""
+    try:
+        return _native.Dense([(rule, dict(args), size) for rule, args, size in groups])
+    except ValueError as error:
+        raise UsageError(f"dense parameters: {error}") from None
 
 
 def dense_group(rule: str, args: Mapping[str, float], size: int, device: str) -> DenseGroup:
-    """A group on a device, `cpu` or `cuda`."""
+    """A group by itself on a device, `cpu` or `cuda`."""
     if device == "cpu":
-        return HostGroup(rule, args, size)
+        return HostGroup(host_dense([(rule, args, size)]), 0, size)
     from fleet.ps.dense_cuda import DeviceGroup
 
     return DeviceGroup(rule, args, size, device)

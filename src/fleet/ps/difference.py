@@ -9,16 +9,8 @@ if TYPE_CHECKING:
     from fleet.ps.spec import DenseSpec, JobSpec, NamedSpec, TableSpec
 
 TABLE_FIELDS = (
-    "width",
-    "dtype",
-    "bounds",
-    "max_bytes",
-    "seed",
-    "max_rows",
-    "unseen",
-    "max_norm",
-    "norm_type",
-    "memory",
+    *("width", "dtype", "bounds", "max_bytes", "seed", "max_rows", "unseen", "max_norm", "norm_type"),
+    *("row_format", "gradient_format", "memory"),
 )
 
 
@@ -56,6 +48,7 @@ def _dense(a: DenseSpec, b: DenseSpec) -> Iterator[str]:
         return
     for index, (mine, theirs) in enumerate(zip(a.groups, b.groups, strict=True)):
         yield from _named(f"dense group {index}", "rule", mine, theirs)
+    yield from _fields("dense parameters", a, b, ("value_format", "gradient_format", "topk"))
     yield from _names("parameter", [name for name, _ in a.shapes], [name for name, _ in b.shapes])
     for (name, mine_shape), (_, their_shape) in zip(a.shapes, b.shapes, strict=True):
         if mine_shape != their_shape:

@@ -214,6 +214,11 @@ class FlatParameters:
             self._host_gradients.copy_(self.gradient_buffer, non_blocking=True)
             wait_for(self.device)
 
+    def from_host(self) -> None:
+        """The way back: gradients that were changed where `pieces` are become those of the parameters."""
+        if not self.is_on_host:
+            self.gradient_buffer.copy_(self._host_gradients)
+
     @torch.no_grad()
     def _take(self, name: str, parameter: torch.Tensor, begin: int, group: int) -> _Slot:
         value = self._view(self.value_buffer, parameter, begin)

@@ -27,6 +27,11 @@ class Gate:
         self.closed = _Closed(self)
         """`with gate.closed:` waits until everybody is out, and lets nobody in."""
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether somebody has closed the gate, or is about to: whoever comes in would wait."""
+        return self._num_closing > 0
+
     @contextmanager
     def open(self) -> Iterator[None]:
         """Be one of many; waits while somebody has closed the gate, or is about to."""

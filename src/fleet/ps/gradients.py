@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+
+from fleet.ps.formats import decoded_rows
 
 if TYPE_CHECKING:
+    from fleet.ps.encoding import EncodedDense
     from fleet.ps.wire import Tensor
 
 
@@ -24,12 +30,19 @@ class TablePush:
     counts: torch.Tensor | None = None
     shows: torch.Tensor | None = None
     clicks: torch.Tensor | None = None
+    format: int = 0
+    """Of `grads`: as it is in proto/ps.proto; they are encoded rows unless it is 0, float32."""
 
-    def part(self, server: int) -> list[Tensor]:
-        """The tensors for one server, as views."""
-        begin, end = self.ends[server], self.ends[server + 1]
+    def parts(self) -> list[list[Tensor]]:
+        """The tensors for each server, as views."""
         tensors = [self.keys, self.grads, self.counts, self.shows, self.clicks]
-        return [tensor[begin:end].numpy() for tensor in tensors if tensor is not None]
+        arrays = [tensor.numpy() for tensor in tensors if tensor is not None]
+        return [[array[begin:end] for array in arrays] for begin, end in pairwise(self.ends)]
+
+    def values(self, width: int) -> NDArray[np.float32]:
+        """What the servers read: the gradients after rounding, where there is some."""
+        rows: NDArray[Any] = self.grads.numpy()
+        return decoded_rows(rows, self.format, (len(self.keys), width), "rows") if self.format else rows
 
 
 @dataclass
@@ -51,3 +64,5 @@ class Gradients:
     """Where its data is after them."""
     is_pass: bool = False
     """Whether the worker has no batch left, and only takes part in the step."""
+    encoded: EncodedDense | None = None
+    """How `dense` travels, where that is not float32."""

@@ -16,13 +16,14 @@ from fleet.errors import CommunicationError, UsageError
 from fleet.ps.applicable import check_applicable, mean_of
 from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
-from fleet.ps.dense import DenseGroup, dense_group
+from fleet.ps.dense import DenseGroup, HostGroup, dense_group, host_dense
 from fleet.ps.listing import Listing
+from fleet.ps.native_threads import use_step_threads
 from fleet.ps.proto import ps_pb2
 from fleet.ps.sealed import SealedTable
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.table_dir import TableDir
-from fleet.ps.update import PushedUpdate, TableUpdate
+from fleet.ps.update import PushedUpdate
 
 _log = logging.getLogger(__name__)
 
@@ -78,10 +79,20 @@ class Holdings:
             make_table(spec, rule, self._table_dir.of(index) if self._table_dir and spec.memory else None)
             for index, spec in enumerate(job.tables)
         )
-        self.groups: tuple[DenseGroup, ...] = tuple(
-            dense_group(rule or group.name, {} if rule else dict(group.args), job.dense.size(server, index), device)
+        rules = [
+            (rule or group.name, {} if rule else dict(group.args), job.dense.size(server, index))
             for index, group in enumerate(job.dense.groups)
+        ]
+        self.dense = host_dense(rules) if device == "cpu" else None
+        """The dense groups in host memory; None: they are elsewhere."""
+        self.groups: tuple[DenseGroup, ...] = _groups(self.dense, rules, device)
+        self.native = _native.PlaneHoldings(
+            list(self.tables),
+            [spec.unseen == "zeros" for spec in job.tables],
+            self.dense,
+            job.nonfinite == "skip",
         )
+        """The same for requests that native code has read."""
         self.kept: Sequence[NDArray[Any]] = ()
         """The bits of the tensors that this server keeps."""
         self.is_started = not self.groups and not job.kept
@@ -116,12 +127,16 @@ class Holdings:
         return [len(table) for spec, table in zip(self.job.tables, self.tables, strict=True) if spec.max_rows]
 
     def read_dense(self) -> list[NDArray[np.float32]]:
-        """A copy of the dense parameters, all of one moment."""
+        """The dense parameters, all of one moment; read only."""
+        if self.dense is not None:
+            return self.dense.read()
         with self._dense_lock:
             return [group.read() for group in self.groups]
 
     def snapshot(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
         """A copy of values and state of every dense group, all of one moment."""
+        if self.dense is not None:
+            return self.dense.snapshot()
         with self._dense_lock:
             return [(group.read(), group.state()) for group in self.groups]
 
@@ -171,6 +186,9 @@ class Holdings:
 
     def check(self, updates: Sequence[PushedUpdate]) -> None:
         """UsageError or NotReadyError if the updates of one step cannot be applied, in any part; changes nothing."""
+        calls = _calls(updates)
+        if calls and (self.is_started or not any(update.groups for update in updates)) and self.native.is_safe(calls):
+            return
         check_applicable(updates, self.job, self.tables, self.groups, is_started=self.is_started)
 
     def apply_mean(self, updates: Sequence[PushedUpdate], time: int, skip: Skip = none) -> int:
@@ -178,29 +196,30 @@ class Holdings:
 
         `time` is by which rows grow old. Returns how many rows and groups were skipped for a NaN or an Inf.
         """
-        skipped = sum(
-            self._apply_table(index, updates, time, skip(index))
-            for index in sorted({part.table for update in updates for part in update.tables})
-        )
-        dense = [update for update in updates if update.dense]
-        if dense:
-            skipped += self._apply_dense(dense, len(updates))
+        if calls := _calls(updates):
+            skips = [] if skip is none else [skip(index) for index in range(len(self.tables))]
+            skipped = self.native.apply(calls, time, len(updates), skips)
+        else:
+            skipped = self._apply_by_table(updates, time, skip)
         if skipped and not self.skipped:
             _log.warning("%d rows or dense groups skip a NaN or Inf; fleet.server_stats() counts what follows", skipped)
         self.skipped += skipped
         return skipped
 
+    def _apply_by_table(self, updates: Sequence[PushedUpdate], time: int, skip: Skip) -> int:
+        skipped = sum(
+            self._apply_table(index, updates, time, skip(index))
+            for index in sorted({part.table for update in updates for part in update.tables})
+        )
+        dense = [update for update in updates if update.dense]
+        return skipped + self._apply_dense(dense, len(updates)) if dense else skipped
+
     def _apply_table(self, index: int, updates: Sequence[PushedUpdate], time: int, skip_shards: int) -> int:
         parts = [part for update in updates for part in update.tables if part.table == index]
-        first = parts[0]
-        done = self.tables[index].push(
-            _joined([part.keys for part in parts]),
-            _joined([part.grads for part in parts]),
+        done = self.tables[index].push_all(
+            [part.columns() for part in parts],
             step=time,
-            lr=first.lr,
-            counts=_filled(parts, "counts", lambda part: np.ones(len(part.keys), np.uint32)),
-            shows=_filled(parts, "shows", TableUpdate.shown),
-            clicks=_filled(parts, "clicks", lambda part: np.zeros(len(part.keys), np.float32)),
+            lr=parts[0].lr,
             scale=1.0 / len(updates),
             skip_nonfinite=self.job.nonfinite == "skip",
             skip_shards=skip_shards,
@@ -208,21 +227,48 @@ class Holdings:
         return done["skipped"]
 
     def _apply_dense(self, updates: Sequence[PushedUpdate], num_updates: int) -> int:
-        skipped = 0
+        skips, skipped = self.job.nonfinite == "skip", 0
+        indices = sorted({group for update in updates for group in update.dense})
+        if self.dense is not None:
+            parts = [[update for update in updates if index in update.dense] for index in indices]
+            return self.dense.apply(
+                [
+                    (index, own[0].lrs[index], [update.dense[index] for update in own])
+                    for index, own in zip(indices, parts, strict=True)
+                ],
+                num_updates,
+                skips,
+            )
         with self._dense_lock:
-            for index in sorted({group for update in updates for group in update.dense}):
+            for index in indices:
                 own = [update for update in updates if index in update.dense]
                 grads, lr = mean_of([update.dense[index] for update in own], num_updates), own[0].lrs[index]
-                if self.job.nonfinite == "skip" and not _native.all_finite(grads):
+                if skips and not _native.all_finite(grads):
                     skipped += 1
                     continue
                 self.groups[index].apply(grads, lr)
         return skipped
 
 
+def _groups(
+    dense: _native.Dense | None, rules: Sequence[tuple[str, dict[str, float], int]], device: str
+) -> tuple[DenseGroup, ...]:
+    if dense is not None:
+        return tuple(HostGroup(dense, index, size) for index, (_, _, size) in enumerate(rules))
+    return tuple(dense_group(rule, args, size, device) for rule, args, size in rules)
+
+
+def _calls(updates: Sequence[PushedUpdate]) -> list[_native.PlaneCall]:
+    """The requests that some updates are, if native code has read all of them; else none."""
+    calls = [update.call for update in updates if update.call is not None]
+    return calls if len(calls) == len(updates) else []
+
+
 def make_holdings(job: JobSpec, server: int, device: str) -> Holdings:
     """What a server holds of a job; UsageError if that is too much for it."""
     try:
+        if job.mode == "sync":
+            use_step_threads()
         if device == "cpu":
             refuse_too_large(job, server)
         return Holdings(job, server, device)
@@ -230,15 +276,3 @@ def make_holdings(job: JobSpec, server: int, device: str) -> Holdings:
         raise
     except (MemoryError, ValueError) as error:  # numpy's, for sizes beyond all bounds
         raise UsageError(f"server {server} cannot hold what the job declares: {error}") from None
-
-
-def _joined(arrays: Sequence[Any]) -> Any:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _filled(parts: Sequence[TableUpdate], name: str, other: Callable[[TableUpdate], Any]) -> Any:
-    """A column that some parts may lack and `other` makes for them; None if all lack it."""
-    given = [getattr(part, name) for part in parts]
-    if all(values is None for values in given):
-        return None
-    return _joined([other(part) if values is None else values for part, values in zip(parts, given, strict=True)])

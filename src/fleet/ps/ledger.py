@@ -105,6 +105,10 @@ class Ledger:
             entry.incarnation, entry.life, entry.upto, entry.later = incarnation, life, 0, set()
             return True
 
+    def incarnation(self, worker: int) -> int:
+        """The worker's present life; asks for no lock."""
+        return self._workers[worker].incarnation
+
     def taken(self, worker: int) -> Taken:
         """Which pushes of a worker's present life were taken."""
         entry = self._workers[worker]

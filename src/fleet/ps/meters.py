@@ -1,4 +1,4 @@
-"""Where a worker's time goes: seconds by name, for benchmarks and reports. Costs a clock reading."""
+"""Where a worker's time goes, and what it counts: by name, for benchmarks and reports."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 _lock = threading.Lock()
 _seconds: dict[str, float] = {}
+_counts: dict[str, int] = {}
 
 
 @contextmanager
@@ -27,3 +28,21 @@ def snapshot() -> dict[str, float]:
     """Seconds so far, by name."""
     with _lock:
         return dict(_seconds)
+
+
+def count(name: str, increment: int) -> None:
+    """Add to a counter: `cache.hits`, `cache.misses`, `cache.refreshed`, `cache.evicted`, `cache.age_steps`."""
+    with _lock:
+        _counts[name] = _counts.get(name, 0) + increment
+
+
+def raise_to(name: str, value: int) -> None:
+    """Let a counter be at least this: `cache.oldest`."""
+    with _lock:
+        _counts[name] = max(_counts.get(name, 0), value)
+
+
+def counts() -> dict[str, int]:
+    """The counters so far, by name."""
+    with _lock:
+        return dict(_counts)

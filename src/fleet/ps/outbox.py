@@ -98,7 +98,7 @@ class Outbox:
             if header.timeout_ms:
                 header.timeout_ms = int(step_timeout_s() * 1000)
             tensors = part.tensors[: len(part.tensors) - len(header.pull_tables)]
-            for name in ("pull_tables", "pull_only_read", "want_rows", "want_dense"):
+            for name in ("pull_tables", "pull_only_read", "pull_formats", "want_rows", "want_dense"):
                 header.ClearField(name)
             messages.append((header, tensors))
         return messages

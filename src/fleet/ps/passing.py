@@ -102,4 +102,4 @@ class Passing:
             num_passes += 1
         client.passed = ()
         if num_passes > 1:  # the others have trained meanwhile
-            self._policy.refresh()
+            self._policy.refresh(is_exact=False)  # as the others have them

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
-from fleet.errors import CommunicationError, MovedError
+from fleet.errors import CommunicationError, MovedError, UsageError
 from fleet.ps.calls import Call, results
+from fleet.ps.formats import decoded_answer
 from fleet.ps.meters import measured
 from fleet.ps.staging import host_buffer
 
@@ -41,13 +42,26 @@ class Sent:
     """Of each tensor of rows in the answers, their order if it is not the one they were wanted in, and their width."""
     rest: Callable[[Any], Sequence[Call]] | None = None
     """Makes those calls that wait for the first."""
+    formats: Sequence[int] = ()
+    """Of each tensor of rows; empty: all are float32."""
+    dense_format: int = 0
+    """Of the dense values, if there are some."""
 
     def results(self) -> Answers:
-        """One answer per server of the place."""
+        """One answer per server of the place, in float32."""
         answers = results(self.calls)
         if self.rest is not None:
             answers += results(self.rest(answers[0][0]))
-        return answers
+        if not (any(self.formats) or self.dense_format):
+            return answers
+        widths, formats = [width for _, width in self.rows], self.formats or [0] * len(self.rows)
+        try:
+            return [
+                (header, decoded_answer(tensors, widths, formats, self.place.job, server, self.dense_format))
+                for server, (header, tensors) in enumerate(answers)
+            ]
+        except UsageError as error:  # a server's mistake, not ours
+            raise CommunicationError(f"an answer cannot be read: {error}") from None
 
 
 class Pending:

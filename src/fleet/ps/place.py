@@ -25,7 +25,7 @@ from fleet.ps.keys import split
 from fleet.ps.spec import DenseSpec, JobSpec
 
 if TYPE_CHECKING:
-    from fleet.ps.gradients import TablePush
+    from fleet.ps.gradients import Gradients, TablePush
     from fleet.ps.keys import Route
     from fleet.ps.transport import Transport
     from fleet.ps.wire import Tensor, Tensors
@@ -98,17 +98,17 @@ class Place:
         """Whether the servers are those that the worker began with."""
         return self.job is self.declared
 
-    def keys(self, route: Route) -> tuple[list[torch.Tensor], torch.Tensor | None]:
+    def keys(self, route: Route) -> tuple[list[NDArray[np.int64]], torch.Tensor | None]:
         """The keys for each server, and, where they were grouped for other servers, the order they are in now."""
         if len(route.offsets) == len(self.transports) + 1:
-            return route.pieces(), None
+            return _cut(route.grouped, route.offsets), None
         parts = split(route.grouped, len(self.transports))
-        return parts.pieces(), parts.order
+        return _cut(parts.grouped, parts.offsets), parts.order
 
     def push(self, push: TablePush) -> tuple[list[list[Tensor]], torch.Tensor | None]:
         """The tensors of a push for each server, and the order they are in where it was grouped for others."""
         if len(push.ends) == len(self.transports) + 1:
-            return [push.part(server) for server in range(len(self.transports))], None
+            return push.parts(), None
         parts = split(push.keys, len(self.transports))
         given = (push.keys, push.grads, push.counts, push.shows, push.clicks)
         tensors = [torch.from_numpy(tensor.numpy()[parts.order.numpy()]) for tensor in given if tensor is not None]
@@ -118,6 +118,18 @@ class Place:
     def dense(self, buffers: Sequence[Sequence[Tensor]], groups: Sequence[int]) -> Sequence[Sequence[Tensor]]:
         """What goes to each server of dense buffers that are for the declared ones."""
         return buffers if self.is_declared or not buffers else self._there.buffers(buffers, groups)
+
+    def encoded(self, gradients: Gradients) -> tuple[Sequence[Sequence[Tensor]], Sequence[Sequence[Any]]]:
+        """The tensors of dense gradients for each server, and for each how they travel; empty: all are float32.
+
+        Other servers than the declared ones get the same values in float32: they have other blocks.
+        """
+        encoded, groups = gradients.encoded, list(gradients.lrs)
+        if encoded is None:
+            return self.dense(gradients.dense, groups), ()
+        if self.is_declared:
+            return encoded.tensors, encoded.forms
+        return self.dense(encoded.values(), groups), ()
 
     def kept(self, tensors: Sequence[Sequence[Tensor]]) -> Sequence[Sequence[Tensor]]:
         """What goes to each server of kept tensors that are for the declared ones."""
@@ -177,6 +189,12 @@ def following(
     num_servers = len(later.endpoints)
     job = place.declared if num_servers == place.declared.num_servers else plan(num_servers)
     return Place(list(connect(later.endpoints)), job, place.declared, later.number, [0] * num_servers)
+
+
+def _cut(keys: torch.Tensor, offsets: torch.Tensor) -> list[NDArray[np.int64]]:
+    """The keys of each server; views, for there may be a thousand servers."""
+    array = keys.numpy()
+    return [array[begin:end] for begin, end in pairwise(offsets.tolist())]
 
 
 def _rows(parts: Sequence[Tensor], order: torch.Tensor | None, width: int) -> Any:

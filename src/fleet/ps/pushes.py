@@ -8,22 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.ps import presence
+from fleet.ps.formats import encoded_answer, encoded_rows
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.proto import ps_pb2
-from fleet.ps.update import PushedUpdate, TablePull, Taken, read_pull, read_push
+from fleet.ps.update import CallUpdate, PushedUpdate, TablePull, Taken, pushed_tensors, read_pull, read_push
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from fleet import _native
     from fleet.ps.core import Core
     from fleet.ps.holdings import Holdings
     from fleet.ps.wire import Tensors
 
 Answered = tuple["Message", "Tensors"]
+
+
+class CallTaken(NamedTuple):
+    """What a push that native code has read is answered: at once, or when a version is reached."""
+
+    header: bytes
+    """Of the answer, or the begin of it."""
+    version: int = 0
+    timeout_ms: int = 0
+    num_dropped: int = 0
+    """How many steps had been dropped when the call began."""
+    is_held: bool = False
+    """Whether it was not taken: then the answer has nothing else."""
 
 
 class Pushes:
@@ -41,10 +56,10 @@ class Pushes:
         version = core.wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=wants_dense)
         rows = self._pulled(holdings, pulls)
         if header.dense:
-            rows += holdings.read_dense()
+            rows += encoded_answer(holdings.read_dense(), holdings.job.dense, header.dense_format)
         if header.kept:
             rows += holdings.kept
-        return ps_pb2.PullReply.Header(version=version), rows
+        return ps_pb2.PullReply.Header(version=version, data_port=core.data_port), rows
 
     def push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
         """Gradients, and what comes back for them."""
@@ -52,7 +67,7 @@ class Pushes:
         holdings = core.known(header.caller)
         update, pulls = read_push(header, tensors, holdings.job, holdings.server)
         if core.durability is not None:
-            update = replace(update, record=_recorded(header, tensors))
+            update = replace(update, record=_recorded(header, tensors[: len(tensors) - len(header.pull_tables)]))
         num_dropped = core.state.rounds.num_dropped
         if (taken := self._take(holdings, header, update)) is None:
             return ps_pb2.PushReply.Header(is_held=True), ()
@@ -67,17 +82,60 @@ class Pushes:
                 num_dropped=num_dropped,
             )
         rows = self._rows_after(holdings, header, update, pulls)
-        reply = ps_pb2.PushReply.Header(
-            version=version,
-            was_repeated=not taken.is_new,
-            staleness=taken.staleness,
-            skipped=taken.skipped,
-            rows=holdings.limited_rows(),
-            participants=core.state.rounds.participants if core.state.absent_after_ms else (),
-            passed=core.state.rounds.passed,
-            num_ended=core.state.rounds.num_ended,
-        )
+        reply = self.outcome(holdings, version)
+        reply.MergeFrom(_fate(taken))
+        reply.data_port = core.data_port
         return reply, rows
+
+    def take_call(self, call: _native.PlaneCall) -> CallTaken | None:
+        """Take a push that native code has read; None if it must be answered by the book, for this would wait.
+
+        In synchronous mode its answer is due when the step is complete.
+        """
+        core = self._core
+        header = ps_pb2.PushRequest.Header.FromString(call.header)
+        holdings = core.known(header.caller)
+        if core.door.is_shut or core.gate.is_closing or header.is_delta != (holdings.job.mode == "geo"):
+            return None
+        is_sync = holdings.job.mode == "sync"
+        if header.is_pass and not is_sync:
+            return None
+        if is_sync:
+            call.keep()  # it stays until the step is complete, and its worker may be answered before
+        if holdings.job.nonfinite == "error" and not holdings.native.is_safe([call]):
+            return None
+        update: PushedUpdate = CallUpdate(header, call, holdings.job, holdings.server)
+        if core.durability is not None:
+            update.__dict__["record"] = _recorded(header, pushed_tensors(header, call))
+        num_dropped = core.state.rounds.num_dropped
+        taken = self._take(holdings, header, update)
+        if taken is None:
+            return CallTaken(ps_pb2.PushReply.Header(is_held=True).SerializeToString(), is_held=True)
+        if is_sync and header.timeout_ms:
+            if core.state.rounds.gone:  # maybe it waits in vain
+                with core.changed:
+                    core.reached(
+                        holdings,
+                        header.caller,
+                        header.step + 1,
+                        wants_dense=header.want_dense,
+                        num_dropped=num_dropped,
+                    )
+            return CallTaken(_fate(taken).SerializeToString(), header.step + 1, header.timeout_ms, num_dropped)
+        reply = self.outcome(holdings, core.state.rounds.version)
+        reply.MergeFrom(_fate(taken))
+        return CallTaken(reply.SerializeToString())
+
+    def outcome(self, holdings: Holdings, version: int) -> ps_pb2.PushReply.Header:
+        """What every answer to a push says of the server, whoever's push it was."""
+        state = self._core.state
+        return ps_pb2.PushReply.Header(
+            version=version,
+            rows=holdings.limited_rows(),
+            participants=state.rounds.participants if state.absent_after_ms else (),
+            passed=state.rounds.passed,
+            num_ended=state.rounds.num_ended,
+        )
 
     def apply_if_complete(self) -> int:
         """Apply the present step if all of its pushes have come; how many rows and groups were skipped."""
@@ -97,16 +155,15 @@ class Pushes:
                 raise
             except Exception as error:
                 with core.changed:
-                    core.failure = f"step {rounds.version} failed on this server: {error}; load a checkpoint"
                     rounds.drop()
-                    core.changed.notify_all()
+                    core.failure = f"step {rounds.version} failed on this server: {error}; load a checkpoint"
                 raise
             # Pushes are counted with what they change, or a snapshot would have one without the other.
             for update in updates:
                 core.state.stats.pushed(update, 0, skipped if update is updates[0] else 0)
             with core.changed:
                 rounds.advance()
-                core.changed.notify_all()
+                core.tell()
             return skipped
 
     def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken | None:
@@ -165,7 +222,7 @@ class Pushes:
             if update.tables or update.dense:
                 staleness = max(0, core.state.rounds.version - pulled_version)
             core.state.rounds.version += 1
-            core.changed.notify_all()
+            core.tell()
         return staleness
 
     def _collect(self, update: PushedUpdate, participants: Sequence[int]) -> int:
@@ -194,23 +251,31 @@ class Pushes:
         """What a push wants back: the rows that it changed, those of `pulls`, the dense parameters."""
         rows: list[Any] = []
         if header.want_rows:
-            rows += [holdings.pull(part.table, part.keys) for part in update.tables]
+            rows += [
+                encoded_rows(holdings.pull(part.table, part.keys), entry.row_format)
+                for part, entry in zip(update.tables, header.tables, strict=True)
+            ]
         if pulls:
             rows += self._pulled(holdings, pulls)
         if header.want_dense:
-            rows += holdings.read_dense()
+            rows += encoded_answer(holdings.read_dense(), holdings.job.dense, header.dense_format)
         return rows
 
     def _pulled(self, holdings: Holdings, pulls: Sequence[TablePull]) -> list[Any]:
         presence.reserve(sum(4 * len(part.keys) * holdings.job.tables[part.table].width for part in pulls))
         self._core.state.stats.count(pulls=1, pulled_rows=sum(len(part.keys) for part in pulls))
-        return [holdings.pull(*part) for part in pulls]
+        return [encoded_rows(holdings.pull(part.table, part.keys, part.only_read), part.format) for part in pulls]
 
 
 def _recorded(header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Part:
-    """What a journal keeps of a push: nothing of the pull that rides on it."""
+    """What a journal keeps of a push; `tensors` has nothing of the pull that rides on it."""
     kept = ps_pb2.PushRequest.Header()
     kept.CopyFrom(header)
-    for name in ("pull_tables", "pull_only_read", "want_dense", "want_rows", "timeout_ms"):
+    for name in ("pull_tables", "pull_only_read", "pull_formats", "want_dense", "want_rows", "timeout_ms"):
         kept.ClearField(name)
-    return Part(kept.SerializeToString(), tensors[: len(tensors) - len(header.pull_tables)])
+    return Part(kept.SerializeToString(), tensors)
+
+
+def _fate(taken: Taken) -> ps_pb2.PushReply.Header:
+    """What an answer says of the push itself."""
+    return ps_pb2.PushReply.Header(was_repeated=not taken.is_new, staleness=taken.staleness, skipped=taken.skipped)

@@ -48,12 +48,12 @@ class Rounds:
                 f"worker {update.worker} pushed step {update.step} twice; give each process an index (trainer_id) of "
                 "its own"
             )
-        for other in self._updates.values():
-            if other.dense and update.dense and other.dense.keys() != update.dense.keys():
-                raise UsageError(
-                    f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
-                    "worker must step them in the same order"
-                )
+        other = next((one for one in self._updates.values() if one.groups), update)  # they agree among themselves
+        if update.groups and other.groups != update.groups:
+            raise UsageError(
+                f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
+                "worker must step them in the same order"
+            )
         self._updates[update.worker] = update
 
     def expect(self, step: int, participants: Collection[int]) -> None:

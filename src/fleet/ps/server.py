@@ -30,6 +30,7 @@ from fleet.ps.transport import Handler
 if TYPE_CHECKING:
     from types import FrameType
 
+    from fleet.ps.plane_server import PlaneServer
     from fleet.ps.service import Service
 
 _log = logging.getLogger("fleet.ps.server")  # also where this file is the program
@@ -83,10 +84,12 @@ def serve(
             len(token),
         )
     server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held, tls=tls)
+    plane: PlaneServer | None = None
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
     stays = env.FLEET_DURABLE.text() is not None and env.FLEET_JOB_ID.text() is not None
     with _told_to_stop() as told:
         server.start()
+        plane = _data_plane(service, server.address, token, has_tls=tls is not None)
         # What was imported stays. Looking through it for garbage, again and again, costs as much as serving does.
         gc.collect()
         gc.freeze()
@@ -103,8 +106,27 @@ def serve(
             if (close := getattr(service, "close", None)) is not None:
                 close()
             gc.unfreeze()
+            if plane is not None:
+                plane.stop()
             is_clean = server.stop(grace_s)
     return is_clean
+
+
+def _data_plane(service: Handler, endpoint: Endpoint, token: str | None, *, has_tls: bool) -> PlaneServer | None:
+    """What takes pulls and pushes beside gRPC; None where gRPC does all of it.
+
+    Between machines it speaks no TLS, so a job that does keeps to gRPC there.
+    """
+    from fleet.ps.plane_server import PlaneServer
+    from fleet.ps.service import Service
+
+    if not isinstance(service, Service) or env.FLEET_LOCAL_TRANSPORT.get() == "GRPC":
+        return None
+    try:
+        return PlaneServer(service, endpoint, token, tcp=not has_tls)
+    except OSError as error:
+        _log.warning("no data plane beside %s (%s): pulls and pushes go by gRPC, which is slower", endpoint, error)
+        return None
 
 
 def make_service(name: str, **arguments: Any) -> Service:
@@ -114,9 +136,11 @@ def make_service(name: str, **arguments: Any) -> Service:
     again in its place, then knows that this is in vain.
     """
     from fleet.ps.durability import own_journal
+    from fleet.ps.native_threads import use_native_threads
     from fleet.ps.service import Service  # brings in the native core, which --help does not need
 
     show_logs(logging.INFO)
+    use_native_threads()
     journal = own_journal(name)
     try:
         return Service(journal=journal, **arguments)

@@ -19,7 +19,7 @@ from fleet.observe.layouts import own_layouts
 from fleet.ps import storage
 from fleet.ps.absence import Absence
 from fleet.ps.arriving import Arriving
-from fleet.ps.core import Core
+from fleet.ps.core import EVERYBODY, Core
 from fleet.ps.cut import Cuts
 from fleet.ps.durability import Durability
 from fleet.ps.holdings import Holdings, make_holdings
@@ -75,8 +75,8 @@ class Service:
             is_new = self.state.holdings is None and not env.FLEET_LIFE.get()
             if layouts is not None and layouts.folder.exists() and is_moved_on(layouts, is_new=is_new):
                 self.core.move()
-        self._pushes = Pushes(self.core)
-        self._absence = Absence(self.core, self._pushes.apply_if_complete)
+        self.pushes = Pushes(self.core)
+        self._absence = Absence(self.core, self.pushes.apply_if_complete)
         self._absence.begin()
         self._saves = Saves(self.core.gate.closed)
         self._cuts = Cuts(self.core, self._saves)
@@ -86,8 +86,8 @@ class Service:
             "Declare": self._declare,
             "Start": self._start,
             "Keep": self._keep,
-            "Pull": self._pushes.pull,
-            "Push": self._pushes.push,
+            "Pull": self.pushes.pull,
+            "Push": self.pushes.push,
             "Leave": self._leave,
             "Save": self._save,
             "Cut": self._cuts.answer,
@@ -143,7 +143,7 @@ class Service:
                 state.absent_after_ms = header.absent_after_ms
                 state.greet(caller.worker, caller.incarnation, header.life)
                 self.finished.clear()
-                self.core.changed.notify_all()  # its former life may wait for a step
+                self.core.tell(caller.worker)  # its former life may wait for a step
             steps, position = state.ledger.history(caller.worker)
             version, num_ended, passed = state.rounds.version, state.rounds.num_ended, list(state.rounds.passed)
         self._absence.begin()
@@ -158,6 +158,7 @@ class Service:
             position=position,
             num_ended=num_ended,
             passed=passed,
+            data_port=self.core.data_port,
         )
         return reply, ()
 
@@ -192,6 +193,7 @@ class Service:
         """Under the closed gate: the journal has nothing of what was made, and must not go on from there."""
         with self.core.changed:
             self.state.holdings = None
+            self.core.tell(EVERYBODY)
 
     def _make(self, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
         """Under the closed gate."""
@@ -222,7 +224,7 @@ class Service:
             if not holdings.is_started:
                 core.record(Kind.START, [Part(b"", tensors)])
                 holdings.start(values, kept)
-                core.changed.notify_all()
+                core.tell()
         return ps_pb2.StartReply.Header(), ()
 
     def _keep(self, header: ps_pb2.KeepRequest.Header, tensors: Tensors) -> Answered:
@@ -242,10 +244,10 @@ class Service:
             with core.changed:
                 core.record(Kind.LEAVE, [Part(header.SerializeToString())])
                 self.state.leave(header.caller.worker, is_unfinished=header.is_unfinished)
-                core.changed.notify_all()  # whoever waits for one that is unfinished waits in vain
+                core.tell(EVERYBODY)  # whoever waits for one that is unfinished waits in vain
                 is_last = self.state.rounds.is_deserted
             if holdings.job.mode == "sync":
-                self._pushes.apply_if_complete()
+                self.pushes.apply_if_complete()
         if is_last:
             self.finished.set()
         return ps_pb2.LeaveReply.Header(), ()
@@ -275,12 +277,11 @@ class Service:
             except storage.HalfLoadedError as error:
                 with self.core.changed:
                     self.core.failure = str(error)
-                    self.core.changed.notify_all()
                 raise
             with self.core.changed:
                 self.core.failure = None
                 self.state.loaded(found[0].version, header.load, found[0].rows)
-                self.core.changed.notify_all()
+                self.core.tell(EVERYBODY)
             self._moving.spoil()
 
         self._keep_loaded(load)

@@ -18,9 +18,10 @@ from typing import Any, ClassVar, TypeVar
 from fleet.errors import UsageError
 from fleet.ps.difference import difference as difference
 from fleet.ps.json_form import JsonForm
-from fleet.strategy.check import Check, Many, Number, RefusedError, Text, Whole
+from fleet.strategy.check import Check, Many, Maybe, Number, RefusedError, Text, Whole
 from fleet.strategy.field import shown
 from fleet.strategy.mode import Mode
+from fleet.strategy.wire import FORMATS, VALUE_FORMATS
 
 T = TypeVar("T")
 
@@ -124,6 +125,8 @@ class TableSpec(JsonForm):
     unseen: str = "zeros"  # what a key without a row is where rows are only read: zeros, or its initial value
     max_norm: float | None = None  # rows whose norm is larger are scaled down to it, first values too
     norm_type: float | None = 2.0  # of max_norm: the p of the norm; None: the largest magnitude
+    row_format: str | None = None  # how rows travel to workers; None: as the job says, which is float32 to servers
+    gradient_format: str | None = None  # how gradients travel from them; None: the same
     memory: int = 0  # bytes of one server; rows beyond it lie on its disk; 0: all are in memory
 
     def __post_init__(self) -> None:
@@ -144,6 +147,8 @@ class TableSpec(JsonForm):
             max_rows=checked(owner, "max_rows", self.max_rows, Whole(least=0)),
             max_norm=None if self.max_norm is None else checked(owner, "max_norm", self.max_norm, Number(above=0)),
             norm_type=None if self.norm_type is None else checked(owner, "norm_type", self.norm_type, Number(above=0)),
+            row_format=checked(owner, "wire of rows", self.row_format, Maybe(Text(FORMATS))),
+            gradient_format=checked(owner, "wire of gradients", self.gradient_format, Maybe(Text(FORMATS))),
             memory=_memory(owner, self.memory, self.max_bytes),
         )
 
@@ -183,6 +188,9 @@ class DenseSpec(JsonForm):
     groups: tuple[RuleSpec, ...] = ()
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     blocks: tuple[DenseBlock, ...] = ()
+    value_format: str = "float32"  # how values travel with the answer to a push
+    gradient_format: str = "float32"  # how gradients travel from the workers
+    topk: float | None = None  # the share of the gradients that a push has; None: all
 
     def __post_init__(self) -> None:
         groups = tuple(
@@ -194,7 +202,15 @@ class DenseSpec(JsonForm):
             for name, shape in self.shapes
         ]
         _once("parameter", (name for name, _ in shapes))
-        _set(self, groups=groups, shapes=tuple(shapes), blocks=tuple(self.blocks))
+        _set(
+            self,
+            groups=groups,
+            shapes=tuple(shapes),
+            blocks=tuple(self.blocks),
+            value_format=checked("dense parameters", "value_format", self.value_format, Text(VALUE_FORMATS)),
+            gradient_format=checked("dense parameters", "gradient_format", self.gradient_format, Text(FORMATS)),
+            topk=checked("dense parameters", "topk", self.topk, Maybe(Number(above=0, below=1))),
+        )
         check_cover([(name, prod(shape)) for name, shape in shapes], self.blocks)
         for block in self.blocks:
             if block.group >= len(groups):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ class Stats:
         )
         self._total_staleness = 0
         self._most_stale = 0
+        self.native: Callable[[], dict[str, int]] | None = None
+        """What native code has counted by itself."""
 
     def count(self, **increments: int) -> None:
         """Add to some counters."""
@@ -30,8 +33,7 @@ class Stats:
 
     def pushed(self, update: PushedUpdate, staleness: int, skipped: int) -> None:
         """Count a push that was taken; `staleness` is the number of pushes between its pull and itself."""
-        rows = sum(len(part.keys) for part in update.tables)
-        self.count(pushes=1, pushed_rows=rows, skipped=skipped, stale_pushes=staleness > 0)
+        self.count(pushes=1, pushed_rows=update.num_rows, skipped=skipped, stale_pushes=staleness > 0)
         with self._lock:
             self._total_staleness += staleness
             self._most_stale = max(self._most_stale, staleness)
@@ -39,7 +41,11 @@ class Stats:
     def counts(self) -> dict[str, int]:
         """For a snapshot."""
         with self._lock:
-            return {**self._counts, "total_staleness": self._total_staleness, "most_stale": self._most_stale}
+            return {**self._all(), "total_staleness": self._total_staleness, "most_stale": self._most_stale}
+
+    def _all(self) -> dict[str, int]:
+        native = {} if self.native is None else self.native()
+        return {name: count + native.get(name, 0) for name, count in self._counts.items()}
 
     def restore(self, saved: dict[str, int]) -> None:
         """Go on as a snapshot says."""
@@ -61,4 +67,4 @@ class Stats:
         with self._lock:
             pushes = max(1, self._counts["pushes"])
             staleness = {"mean": self._total_staleness / pushes, "max": self._most_stale}
-            return json.dumps({**self._counts, "staleness": staleness, "version": version, "tables": tables, **more})
+            return json.dumps({**self._all(), "staleness": staleness, "version": version, "tables": tables, **more})

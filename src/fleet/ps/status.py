@@ -51,6 +51,7 @@ _CLASSES: dict[grpc.StatusCode, type[FleetError]] = {
 }
 # What passes: the server starts, restarts or has too many calls.
 _PASSING = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED)
+_NUMBERS: dict[int, grpc.StatusCode] = {code.value[0]: code for code in Code}
 # Statuses travel in headers, which have little room; a letter takes up to three times its bytes there.
 _MAX_TEXT_BYTES = 2000
 
@@ -77,6 +78,22 @@ def error_of(failed: grpc.RpcError, endpoint: str, method: str, timeout_s: float
     error = _CLASSES.get(code, CommunicationError)(f"server {endpoint}: {text}")
     if isinstance(error, CommunicationError):
         error.retryable, error.is_answer = code in _PASSING, is_answer
+    return error
+
+
+def error_of_number(number: int, text: str, endpoint: str) -> FleetError:
+    """The exception for an error that a server has told by its status' number, as the data plane does."""
+    code = _NUMBERS.get(number, Code.INTERNAL)
+    error = _CLASSES.get(code, CommunicationError)(f"server {endpoint}: {text}")
+    if isinstance(error, CommunicationError):
+        error.retryable, error.is_answer = code in _PASSING, True
+    return error
+
+
+def unreachable(endpoint: str, method: str, why: str) -> CommunicationError:
+    """The exception for a call whose connection was lost; it may be made again."""
+    error = CommunicationError(f"server {endpoint}: {_said_anew(Code.UNAVAILABLE, why, method, 0)}")
+    error.retryable = True
     return error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from fleet import _native
 from fleet.checkpoint import Form
 from fleet.errors import UsageError
+from fleet.ps.formats import check_format, decoded_dense, decoded_rows
 from fleet.ps.journal.records import Part
 from fleet.ps.spec import JobSpec, TableSpec
 from fleet.ps.wire import MAX_MESSAGE_BYTES
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
     from fleet.ps.wire import Tensor, Tensors
 
 Number = TypeVar("Number", bound=np.generic)
+Columns = tuple[
+    NDArray[np.int64],
+    NDArray[np.float32],
+    NDArray[np.uint32] | None,
+    NDArray[np.float32] | None,
+    NDArray[np.float32] | None,
+]
 
 
 @dataclass(frozen=True)
@@ -35,11 +44,9 @@ class TableUpdate:
     shows: NDArray[np.float32] | None = None
     clicks: NDArray[np.float32] | None = None
 
-    def shown(self) -> NDArray[np.float32]:
-        """Shows of keys that came without: as often as each occurred."""
-        if self.counts is None:
-            return np.ones(len(self.keys), np.float32)
-        return self.counts.astype(np.float32)
+    def columns(self) -> Columns:
+        """As `_native.Table.push_all` takes it."""
+        return self.keys, self.grads, self.counts, self.shows, self.clicks
 
 
 class TablePull(NamedTuple):
@@ -49,6 +56,8 @@ class TablePull(NamedTuple):
     keys: NDArray[np.int64]
     only_read: bool
     """Whether the rows are not to be trained: then the table's `unseen` says what a key without a row is."""
+    format: int = 0
+    """Of the rows in the answer."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,63 @@ class PushedUpdate:
     """What a journal keeps of it."""
     is_pass: bool = False
     """Whether its worker has no batch left: it has no gradients, and does not count in the mean of its step."""
+    call: _native.PlaneCall | None = None
+    """The request, where native code has read it."""
+
+    @cached_property
+    def groups(self) -> tuple[int, ...]:
+        """The dense groups that are pushed."""
+        return tuple(self.dense)
+
+    @cached_property
+    def num_rows(self) -> int:
+        """How many rows it has gradients for."""
+        return sum(len(part.keys) for part in self.tables)
+
+
+class CallUpdate(PushedUpdate):
+    """A push that native code has read: its parts become arrays only where somebody asks for them."""
+
+    def __init__(self, header: ps_pb2.PushRequest.Header, call: _native.PlaneCall, job: JobSpec, server: int) -> None:
+        groups = (tuple(header.dense_groups) or tuple(range(len(job.dense.groups)))) if header.dense_lrs else ()
+        self.__dict__.update(
+            worker=header.caller.worker,
+            step=header.step,
+            sequence=header.sequence,
+            steps=header.steps,
+            position=header.position,
+            is_pass=header.is_pass,
+            call=call,
+            groups=groups,
+            num_rows=call.num_rows,
+            _read=lambda: read_update(header, pushed_tensors(header, call), job, server),
+        )
+
+    @cached_property
+    def _arrays(self) -> PushedUpdate:
+        read: PushedUpdate = self.__dict__["_read"]()
+        return read
+
+    @cached_property
+    def tables(self) -> tuple[TableUpdate, ...]:
+        """What it says about each table, as arrays."""
+        return self._arrays.tables
+
+    @cached_property
+    def dense(self) -> Mapping[int, NDArray[np.float32]]:
+        """The gradients of each dense group that is pushed."""
+        return self._arrays.dense
+
+    @cached_property
+    def lrs(self) -> Mapping[int, float]:
+        """The learning rate of each."""
+        return self._arrays.lrs
+
+
+def pushed_tensors(header: ps_pb2.PushRequest.Header, call: _native.PlaneCall) -> Tensors:
+    """The tensors of a push without those of the pull that rides on it."""
+    tensors = call.tensors
+    return tensors[: len(tensors) - len(header.pull_tables)]
 
 
 class Taken(NamedTuple):
@@ -91,7 +157,8 @@ def read_push(
     if num_pulls > len(tensors):
         raise UsageError(f"{who}: {len(tensors)} tensors, too few for rows of {num_pulls} tables")
     num_pushed = len(tensors) - num_pulls
-    pulls = _pulls(header.pull_tables, header.pull_only_read, tensors[num_pushed:], job, who)
+    pulls = _pulls(header.pull_tables, header.pull_only_read, header.pull_formats, tensors[num_pushed:], job, who)
+    check_format(header.dense_format, who)
     update = read_update(header, tensors[:num_pushed], job, server)
     if job.nonfinite == "error":
         refuse_nonfinite(update, job)
@@ -100,16 +167,20 @@ def read_push(
 
 def read_pull(header: ps_pb2.PullRequest.Header, tensors: Tensors, job: JobSpec) -> list[TablePull]:
     """The keys whose rows a request wants, checked: one tensor per table, and an answer that can be sent."""
-    return _pulls(header.tables, header.only_read, tensors, job, f"pull of worker {header.caller.worker}")
+    who = f"pull of worker {header.caller.worker}"
+    check_format(header.dense_format, who)
+    return _pulls(header.tables, header.only_read, header.formats, tensors, job, who)
 
 
 def _pulls(
-    tables: Sequence[int], only_read: Sequence[bool], tensors: Tensors, job: JobSpec, who: str
+    tables: Sequence[int], only_read: Sequence[bool], formats: Sequence[int], tensors: Tensors, job: JobSpec, who: str
 ) -> list[TablePull]:
     if len(tables) != len(tensors):
         raise UsageError(f"{who}: {len(tensors)} tensors of keys for {len(tables)} tables")
     if len(only_read) not in (0, len(tables)):
         raise UsageError(f"{who}: {len(only_read)} flags of reading for {len(tables)} tables")
+    if len(formats) not in (0, len(tables)):
+        raise UsageError(f"{who}: {len(formats)} formats of rows for {len(tables)} tables")
     widths = [table_spec(job, table, who).width for table in tables]
     keys = [read_keys(tensor, who) for tensor in tensors]
     size = 4 * sum(len(part) * width for part, width in zip(keys, widths, strict=True))
@@ -117,7 +188,8 @@ def _pulls(
         most = MAX_MESSAGE_BYTES >> 20
         raise UsageError(f"{who}: its rows take {size >> 20} MiB, an answer {most} at most; use smaller batches")
     flags = only_read or [False] * len(tables)
-    return [TablePull(*one) for one in zip(tables, keys, flags, strict=True)]
+    known = [check_format(number, who) for number in formats] or [0] * len(tables)
+    return [TablePull(*one) for one in zip(tables, keys, flags, known, strict=True)]
 
 
 def _who(header: ps_pb2.PushRequest.Header) -> str:
@@ -139,7 +211,8 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
             raise UsageError(f"{where}: {num_needed} tensors are needed, {len(rest)} are left")
         part, rest = rest[:num_needed], rest[num_needed:]
         keys = read_keys(part[0], where)
-        grads = read_floats(part[1], (len(keys), spec.width), f"{where}, gradients")
+        grads = read_rows(part[1], entry.format, (len(keys), spec.width), f"{where}, gradients")
+        check_format(entry.row_format, where)
         counts = _read(part[2], np.uint32, (len(keys),), f"{where}, counts") if entry.has_counts else None
         shows, clicks = (
             (read_floats(tensor, (len(keys),), f"{where}, clicks") for tensor in part[-2:])
@@ -150,6 +223,8 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
     dense: dict[int, NDArray[np.float32]] = {}
     if header.dense_lrs:
         groups = list(header.dense_groups) or list(range(len(job.dense.groups)))
+        if header.dense:
+            rest = list(decoded_dense(header.dense, rest, [job.dense.size(server, group) for group in groups], who))
         dense = dict(zip(groups, read_dense(rest, job, server, who, groups), strict=True))
         if len(header.dense_lrs) != len(dense):
             raise UsageError(f"{who}: {len(header.dense_lrs)} learning rates for {len(dense)} dense groups")
@@ -209,6 +284,11 @@ def read_keys(tensor: Tensor, where: str) -> NDArray[np.int64]:
 def read_floats(tensor: Tensor, shape: tuple[int, ...], where: str) -> NDArray[np.float32]:
     """Rows or gradients as they travel."""
     return _read(tensor, np.float32, shape, where)
+
+
+def read_rows(tensor: Tensor, number: int, shape: tuple[int, int], where: str) -> NDArray[np.float32]:
+    """Gradients of rows as they travel, in any format."""
+    return decoded_rows(tensor, number, shape, where) if number else read_floats(tensor, shape, where)
 
 
 def read_dense(

@@ -67,13 +67,13 @@ def encode(message_type: str, header: Message, tensors: Tensors) -> bytes:
     pieces: list[Any] = [_HEADER + _varint(len(text)) + text]
     end = len(_HEADER) + len(_varint(len(text))) + len(text)
     for tensor in tensors:
-        size = len(tensor) if isinstance(tensor, bytes) else tensor.nbytes
+        size = _size(tensor)
         start = _TENSOR + _varint(size)
         padding = _PADDINGS[-(end + len(start)) % ALIGNMENT]
         pieces += (padding + start, tensor)
         end += len(padding) + len(start) + size
     if end > MAX_MESSAGE_BYTES or len(pieces) > MAX_FIELDS:
-        raise UsageError(_too_large(message_type, end, len(tensors)))
+        raise _too_large(message_type, end, len(tensors))
     return b"".join(pieces)
 
 
@@ -147,9 +147,18 @@ def _varint(value: int) -> bytes:
     return bytes(written)
 
 
-def _too_large(message_type: str, size: int, num_tensors: int) -> str:
+def too_large(message_type: str, tensors: Tensors) -> UsageError:
+    """The error for a message that cannot be sent."""
+    return _too_large(message_type, sum(map(_size, tensors)), len(tensors))
+
+
+def _size(tensor: Tensor) -> int:
+    return len(tensor) if isinstance(tensor, bytes) else tensor.nbytes
+
+
+def _too_large(message_type: str, size: int, num_tensors: int) -> UsageError:
     kind = "Reply" if message_type.endswith("Reply") else "Request"
-    return (
+    return UsageError(
         f"a {message_type.removesuffix(kind)} {kind.lower()} of {size / 2**20:,.0f} MiB and {num_tensors} tensors is "
         f"over the limit of {MAX_MESSAGE_BYTES >> 20} MiB and {MAX_FIELDS // 2 - 1} tensors; use smaller batches, or "
         "more servers"

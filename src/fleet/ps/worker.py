@@ -223,7 +223,7 @@ class Worker:
 
     def takes(self, gradients: Sequence[torch.Tensor]) -> bool:
         """Whether dense gradients may be applied here: UsageError, or False, if they hold a NaN or an Inf."""
-        is_finite = all(bool(part.isfinite().all()) for part in gradients)
+        is_finite = all(_is_finite(part) for part in gradients)
         if not is_finite:
             if self.client.job.nonfinite != "skip":
                 raise UsageError(self._nonfinite("dense parameters"))
@@ -234,6 +234,7 @@ class Worker:
         """Start over: the servers were given another state, so this worker's rows and parameters are out of date."""
         self._ahead.clear()
         self.give_up()
+        self.client.encoder.forget()
         self.policy.restart_at(version)
         self.take_kept()
         if self.client.job.mode == "sync":
@@ -345,8 +346,11 @@ class Worker:
         self.policy.refresh()
         theirs = {name: value.clone() for name, value in self.flat.parameters() if name in names}
         self.flat.value_buffer.copy_(mine)
+        form = getattr(torch, self.client.job.dense.value_format)  # what they have come in since the first step
         for name, value in self.flat.parameters():
-            if name in names and not torch.equal(value, theirs[name]):
+            if name in names and not any(
+                torch.equal(value, theirs[name].to(one).float()) for one in (torch.float32, form)
+            ):
                 raise UsageError(f"{what}{remedy}" % name)
 
     def _refuse_nonfinite(self, what: str, grads: torch.Tensor) -> None:
@@ -359,3 +363,7 @@ class Worker:
             f"{what}: the gradients of worker {self.client.worker}, step {self.num_steps} hold a NaN or an Inf; "
             "nothing was sent. Set strategy.nonfinite_gradients = 'skip' to leave such rows out"
         )
+
+
+def _is_finite(values: torch.Tensor) -> bool:
+    return _native.all_finite(values) if values.device.type == "cpu" else bool(values.isfinite().all())

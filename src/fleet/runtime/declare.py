@@ -22,6 +22,7 @@ from fleet.nn.holder import without_rows
 from fleet.nn.sparse import SparseModule, TableRequest
 from fleet.ps import rules as server_rules
 from fleet.ps.distinct import distinct
+from fleet.ps.encoding import refuse_dense_wire, with_wire
 from fleet.ps.from_torch import check_fresh, rule_of
 from fleet.ps.kept import KeptTensors, keep
 from fleet.ps.optimizer import ServerOptimizer, Share
@@ -202,7 +203,10 @@ def job_of(
     tensors = keep(kept, num_servers, found.model)
     specs = tuple(spec for spec, _ in tensors.declared)
     nonfinite = strategy.nonfinite_gradients
-    return JobSpec(who.num_workers, num_servers, str(mode), nonfinite, tuple(found.tables), dense, specs), tensors
+    if strategy.dense != "server":
+        refuse_dense_wire(strategy.wire_configs)
+    job = JobSpec(who.num_workers, num_servers, str(mode), nonfinite, tuple(found.tables), dense, specs)
+    return with_wire(job, strategy.wire_configs), tensors
 
 
 def _dense_rule(rule: RuleSpec) -> RuleSpec:

@@ -126,9 +126,11 @@ def enter(
                 wait_s=configs.send_wait_times * 0.01,
                 independent_receive=configs.independent_recv_thread,
                 pushes_before_receive=configs.min_send_grad_num_before_recv,
+                cache_rows=configs.cache_rows,
+                cache_staleness=configs.cache_staleness,
             )
         )
-        policy.refresh()
+        policy.refresh(is_exact=not client.resumed_steps)  # as a former life had them
         worker = Worker(client, policy, flat, device, version if job.mode == Mode.SYNC else 0, kept)
         if isinstance(policy, Sync) and job.num_workers > 1:
             worker.passing = Passing(worker, policy)

@@ -12,6 +12,7 @@ from fleet import env
 from fleet.errors import RoleError, UsageError
 from fleet.net import Endpoint
 from fleet.observe.layouts import own_layout, own_layouts, server_folder
+from fleet.ps.native_threads import use_native_threads
 from fleet.ps.progress import Progress
 from fleet.ps.transport import LocalTransport, Transport
 from fleet.roles import Role
@@ -64,13 +65,19 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
 
     That begins with the checkpoint `model_dir`, if there is one.
     """
+    use_native_threads()
     if endpoints:
         from fleet.ps.grpc_client import GrpcTransport
         from fleet.ps.own_token import token_for
+        from fleet.ps.plane_client import PlaneTransport
         from fleet.ps.tls import Tls
 
         tls = Tls.from_environment()
-        made = [GrpcTransport(endpoint, token_for(Endpoint.parse(endpoint)), tls) for endpoint in endpoints]
+        tokens = [token_for(Endpoint.parse(endpoint)) for endpoint in endpoints]
+        made = [
+            PlaneTransport(GrpcTransport(endpoint, token, tls), token, has_tls=tls is not None)
+            for endpoint, token in zip(endpoints, tokens, strict=True)
+        ]
         if env.FLEET_CHAOS.text() is None:
             return made
         from fleet.ps.faults import with_faults

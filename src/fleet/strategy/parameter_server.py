@@ -6,6 +6,7 @@ from fleet.strategy.check import Switch
 from fleet.strategy.field import Setting, maybe_number, switch, text, whole
 from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import Record
+from fleet.strategy.wire import WireConfigs
 
 
 class ASyncConfigs(Group):
@@ -34,6 +35,20 @@ class ASyncConfigs(Group):
     )
     send_wait_times = whole(
         1, "is how many times 10 ms a sender waits for one more gradient to merge before it sends.", least=0
+    )
+    cache_rows = whole(
+        0,
+        "is how many rows of each table a worker keeps, to train with them again without asking the servers. 0 keeps "
+        "none. In async and half-async mode.",
+        least=0,
+        most=2**31,
+    )
+    cache_staleness = whole(
+        4,
+        "is how many steps old a row of the cache may be when it is used; then the servers are asked for it again. It "
+        "does not show this worker's own gradients of those steps, which servers apply as ever. 0 uses none.",
+        least=0,
+        most=2**31 - 1,
     )
 
 
@@ -64,6 +79,9 @@ class ParameterServerFields(Record):
         Switch(),
     )
     a_sync_configs = GroupField(ASyncConfigs, "says how often and how workers and servers exchange.")
+    wire_configs = GroupField(
+        WireConfigs, "lets floats between workers and servers travel in fewer bytes (docs/wire.md)."
+    )
     dense = text(
         "server",
         "says who updates the dense parameters: the servers, or the workers by all-reduce while only "

@@ -50,10 +50,10 @@ def test_training_in_geo_mode_does_not_notice_that_a_model_was_saved(tmp_path: P
         alone = Alone(geo(3)).start()
         begin = alone.train(range(4))
         worker = alone.trainer.worker
-        known = len(worker.policy._own[0])  # type: ignore[attr-defined]
+        known = len(worker.policy._copies[0])  # type: ignore[attr-defined]
         if is_saved:
             alone.fleet.save_inference_model(alone.executor, tmp_path / "served", ["ids"], [alone.guess])
-            assert len(worker.policy._own[0]) == known, "rows of others stay where they are"  # type: ignore[attr-defined]
+            assert len(worker.policy._copies[0]) == known, "rows of others stay where they are"  # type: ignore[attr-defined]
         losses.append([*begin, *alone.train(range(4, 10))])
         alone.end()
     assert losses[0] == losses[1]

@@ -55,13 +55,13 @@ class Sync(PushPolicy):
         self._client.push(Gradients(self._version, steps=steps, is_pass=True), is_awaited=True).results()
         self._version += 1
 
-    def refresh(self) -> None:
+    def refresh(self, *, is_exact: bool = True) -> None:
         """Read the dense parameters of the step that comes next.
 
         The one before may not be complete yet where a former life of this worker had pushed it.
         """
         if self._flat is not None:
-            pending = self._client.pull((), version=self._version, dense=True)
+            pending = self._client.pull((), version=self._version, dense=True, is_exact=is_exact)
             version, dense = pending.finish(self._setup.device, False)
             self._load(dense, version)
 

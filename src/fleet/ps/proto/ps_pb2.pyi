@@ -7,6 +7,17 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Format(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FLOAT32: _ClassVar[Format]
+    BFLOAT16: _ClassVar[Format]
+    FLOAT16: _ClassVar[Format]
+    INT8: _ClassVar[Format]
+FLOAT32: Format
+BFLOAT16: Format
+FLOAT16: Format
+INT8: Format
+
 class Caller(_message.Message):
     __slots__ = ("worker", "incarnation", "instance")
     WORKER_FIELD_NUMBER: _ClassVar[int]
@@ -45,7 +56,7 @@ class DeclareRequest(_message.Message):
 class DeclareReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("instance", "is_started", "version", "model_dir", "incarnation", "run", "steps", "position", "num_ended", "passed")
+        __slots__ = ("instance", "is_started", "version", "model_dir", "incarnation", "run", "steps", "position", "num_ended", "passed", "data_port")
         INSTANCE_FIELD_NUMBER: _ClassVar[int]
         IS_STARTED_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +67,7 @@ class DeclareReply(_message.Message):
         POSITION_FIELD_NUMBER: _ClassVar[int]
         NUM_ENDED_FIELD_NUMBER: _ClassVar[int]
         PASSED_FIELD_NUMBER: _ClassVar[int]
+        DATA_PORT_FIELD_NUMBER: _ClassVar[int]
         instance: int
         is_started: bool
         version: int
@@ -66,7 +78,8 @@ class DeclareReply(_message.Message):
         position: bytes
         num_ended: int
         passed: _containers.RepeatedScalarFieldContainer[int]
-        def __init__(self, instance: _Optional[int] = ..., is_started: _Optional[bool] = ..., version: _Optional[int] = ..., model_dir: _Optional[str] = ..., incarnation: _Optional[int] = ..., run: _Optional[int] = ..., steps: _Optional[int] = ..., position: _Optional[bytes] = ..., num_ended: _Optional[int] = ..., passed: _Optional[_Iterable[int]] = ...) -> None: ...
+        data_port: int
+        def __init__(self, instance: _Optional[int] = ..., is_started: _Optional[bool] = ..., version: _Optional[int] = ..., model_dir: _Optional[str] = ..., incarnation: _Optional[int] = ..., run: _Optional[int] = ..., steps: _Optional[int] = ..., position: _Optional[bytes] = ..., num_ended: _Optional[int] = ..., passed: _Optional[_Iterable[int]] = ..., data_port: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -134,7 +147,7 @@ class KeepReply(_message.Message):
 class PullRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("caller", "version", "tables", "dense", "timeout_ms", "kept", "only_read")
+        __slots__ = ("caller", "version", "tables", "dense", "timeout_ms", "kept", "only_read", "formats", "dense_format")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
         TABLES_FIELD_NUMBER: _ClassVar[int]
@@ -142,6 +155,8 @@ class PullRequest(_message.Message):
         TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
         KEPT_FIELD_NUMBER: _ClassVar[int]
         ONLY_READ_FIELD_NUMBER: _ClassVar[int]
+        FORMATS_FIELD_NUMBER: _ClassVar[int]
+        DENSE_FORMAT_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         version: int
         tables: _containers.RepeatedScalarFieldContainer[int]
@@ -149,7 +164,9 @@ class PullRequest(_message.Message):
         timeout_ms: int
         kept: bool
         only_read: _containers.RepeatedScalarFieldContainer[bool]
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., version: _Optional[int] = ..., tables: _Optional[_Iterable[int]] = ..., dense: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., kept: _Optional[bool] = ..., only_read: _Optional[_Iterable[bool]] = ...) -> None: ...
+        formats: _containers.RepeatedScalarFieldContainer[Format]
+        dense_format: Format
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., version: _Optional[int] = ..., tables: _Optional[_Iterable[int]] = ..., dense: _Optional[bool] = ..., timeout_ms: _Optional[int] = ..., kept: _Optional[bool] = ..., only_read: _Optional[_Iterable[bool]] = ..., formats: _Optional[_Iterable[_Union[Format, str]]] = ..., dense_format: _Optional[_Union[Format, str]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -161,10 +178,12 @@ class PullRequest(_message.Message):
 class PullReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("version",)
+        __slots__ = ("version", "data_port")
         VERSION_FIELD_NUMBER: _ClassVar[int]
+        DATA_PORT_FIELD_NUMBER: _ClassVar[int]
         version: int
-        def __init__(self, version: _Optional[int] = ...) -> None: ...
+        data_port: int
+        def __init__(self, version: _Optional[int] = ..., data_port: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -176,18 +195,29 @@ class PullReply(_message.Message):
 class PushRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Table(_message.Message):
-        __slots__ = ("table", "lr", "has_counts", "has_clicks")
+        __slots__ = ("table", "lr", "has_counts", "has_clicks", "format", "row_format")
         TABLE_FIELD_NUMBER: _ClassVar[int]
         LR_FIELD_NUMBER: _ClassVar[int]
         HAS_COUNTS_FIELD_NUMBER: _ClassVar[int]
         HAS_CLICKS_FIELD_NUMBER: _ClassVar[int]
+        FORMAT_FIELD_NUMBER: _ClassVar[int]
+        ROW_FORMAT_FIELD_NUMBER: _ClassVar[int]
         table: int
         lr: float
         has_counts: bool
         has_clicks: bool
-        def __init__(self, table: _Optional[int] = ..., lr: _Optional[float] = ..., has_counts: _Optional[bool] = ..., has_clicks: _Optional[bool] = ...) -> None: ...
+        format: Format
+        row_format: Format
+        def __init__(self, table: _Optional[int] = ..., lr: _Optional[float] = ..., has_counts: _Optional[bool] = ..., has_clicks: _Optional[bool] = ..., format: _Optional[_Union[Format, str]] = ..., row_format: _Optional[_Union[Format, str]] = ...) -> None: ...
+    class Dense(_message.Message):
+        __slots__ = ("format", "is_sparse")
+        FORMAT_FIELD_NUMBER: _ClassVar[int]
+        IS_SPARSE_FIELD_NUMBER: _ClassVar[int]
+        format: Format
+        is_sparse: bool
+        def __init__(self, format: _Optional[_Union[Format, str]] = ..., is_sparse: _Optional[bool] = ...) -> None: ...
     class Header(_message.Message):
-        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups", "pull_only_read", "position", "participants", "steps", "is_pass")
+        __slots__ = ("caller", "sequence", "step", "pulled_version", "tables", "dense_lrs", "want_dense", "is_delta", "want_rows", "pull_tables", "timeout_ms", "dense_groups", "pull_only_read", "position", "participants", "steps", "is_pass", "dense", "pull_formats", "dense_format")
         CALLER_FIELD_NUMBER: _ClassVar[int]
         SEQUENCE_FIELD_NUMBER: _ClassVar[int]
         STEP_FIELD_NUMBER: _ClassVar[int]
@@ -205,6 +235,9 @@ class PushRequest(_message.Message):
         PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
         STEPS_FIELD_NUMBER: _ClassVar[int]
         IS_PASS_FIELD_NUMBER: _ClassVar[int]
+        DENSE_FIELD_NUMBER: _ClassVar[int]
+        PULL_FORMATS_FIELD_NUMBER: _ClassVar[int]
+        DENSE_FORMAT_FIELD_NUMBER: _ClassVar[int]
         caller: Caller
         sequence: int
         step: int
@@ -222,7 +255,10 @@ class PushRequest(_message.Message):
         participants: _containers.RepeatedScalarFieldContainer[int]
         steps: int
         is_pass: bool
-        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ..., pull_only_read: _Optional[_Iterable[bool]] = ..., position: _Optional[bytes] = ..., participants: _Optional[_Iterable[int]] = ..., steps: _Optional[int] = ..., is_pass: _Optional[bool] = ...) -> None: ...
+        dense: _containers.RepeatedCompositeFieldContainer[PushRequest.Dense]
+        pull_formats: _containers.RepeatedScalarFieldContainer[Format]
+        dense_format: Format
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., sequence: _Optional[int] = ..., step: _Optional[int] = ..., pulled_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[PushRequest.Table, _Mapping]]] = ..., dense_lrs: _Optional[_Iterable[float]] = ..., want_dense: _Optional[bool] = ..., is_delta: _Optional[bool] = ..., want_rows: _Optional[bool] = ..., pull_tables: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ..., dense_groups: _Optional[_Iterable[int]] = ..., pull_only_read: _Optional[_Iterable[bool]] = ..., position: _Optional[bytes] = ..., participants: _Optional[_Iterable[int]] = ..., steps: _Optional[int] = ..., is_pass: _Optional[bool] = ..., dense: _Optional[_Iterable[_Union[PushRequest.Dense, _Mapping]]] = ..., pull_formats: _Optional[_Iterable[_Union[Format, str]]] = ..., dense_format: _Optional[_Union[Format, str]] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]
@@ -234,7 +270,7 @@ class PushRequest(_message.Message):
 class PushReply(_message.Message):
     __slots__ = ("header", "tensors", "padding")
     class Header(_message.Message):
-        __slots__ = ("version", "was_repeated", "staleness", "skipped", "participants", "rows", "is_held", "passed", "num_ended")
+        __slots__ = ("version", "was_repeated", "staleness", "skipped", "participants", "rows", "is_held", "passed", "num_ended", "data_port")
         VERSION_FIELD_NUMBER: _ClassVar[int]
         WAS_REPEATED_FIELD_NUMBER: _ClassVar[int]
         STALENESS_FIELD_NUMBER: _ClassVar[int]
@@ -244,6 +280,7 @@ class PushReply(_message.Message):
         IS_HELD_FIELD_NUMBER: _ClassVar[int]
         PASSED_FIELD_NUMBER: _ClassVar[int]
         NUM_ENDED_FIELD_NUMBER: _ClassVar[int]
+        DATA_PORT_FIELD_NUMBER: _ClassVar[int]
         version: int
         was_repeated: bool
         staleness: int
@@ -253,7 +290,8 @@ class PushReply(_message.Message):
         is_held: bool
         passed: _containers.RepeatedScalarFieldContainer[int]
         num_ended: int
-        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., participants: _Optional[_Iterable[int]] = ..., rows: _Optional[_Iterable[int]] = ..., is_held: _Optional[bool] = ..., passed: _Optional[_Iterable[int]] = ..., num_ended: _Optional[int] = ...) -> None: ...
+        data_port: int
+        def __init__(self, version: _Optional[int] = ..., was_repeated: _Optional[bool] = ..., staleness: _Optional[int] = ..., skipped: _Optional[int] = ..., participants: _Optional[_Iterable[int]] = ..., rows: _Optional[_Iterable[int]] = ..., is_held: _Optional[bool] = ..., passed: _Optional[_Iterable[int]] = ..., num_ended: _Optional[int] = ..., data_port: _Optional[int] = ...) -> None: ...
     HEADER_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     PADDING_FIELD_NUMBER: _ClassVar[int]

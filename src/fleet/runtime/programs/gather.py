@@ -97,7 +97,7 @@ def _dense(worker: Worker, plan: Plan, scope: Scope) -> dict[str, torch.Tensor]:
     groups = {block.parameter: block.group for block in plan.job.dense.blocks}
     copies = [(name, scope.tensors[name].detach().cpu().clone(), groups[name]) for name in plan.dense]
     flat = FlatParameters(copies, plan.job.dense.blocks)
-    for server, (_, tensors) in enumerate(worker.client.pull((), dense=True).results()):
+    for server, (_, tensors) in enumerate(worker.client.pull((), dense=True, is_exact=True).results()):
         for group, tensor in enumerate(tensors):
             flat.load_values(server, group, tensor)
     return {name: value.clone() for name, value in flat.parameters()}
@@ -109,7 +109,7 @@ def _rows(worker: Worker, table: int, parameter: Variable) -> torch.Tensor:
     for begin in range(0, height, CHUNK_ROWS):
         ids = torch.arange(begin, min(begin + CHUNK_ROWS, height))
         lookup = make_lookup(Request(table, (ids,)), width, worker.client.num_servers, counts=False)
-        worker.client.pull([lookup]).finish(torch.device("cpu"), False)
+        worker.client.pull([lookup], is_exact=True).finish(torch.device("cpu"), False)
         assert lookup.rows is not None
         rows[begin : begin + len(ids)] = lookup.rows.index_select(0, lookup.inverse)
     return rows

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
+from fleet.ps.encoding import with_wire
 from fleet.roles import Role
 from fleet.runtime import saving
 from fleet.runtime.programs import running, strategy_options
@@ -101,7 +102,8 @@ class ProgramJob:
                     "strategy.nonfinite_gradients = 'skip': in geo mode the updates are in the program, which cannot "
                     "leave some of them out; use 'error', or another mode"
                 )
-            plan = replace(plan, job=replace(plan.job, nonfinite=strategy.nonfinite_gradients))
+            job = replace(plan.job, nonfinite=strategy.nonfinite_gradients)
+            plan = replace(plan, job=with_wire(job, strategy.wire_configs))
             traffic = {name: getattr(strategy.a_sync_configs, name) for name in strategy_options.TRAFFIC}
         made = for_trainer(*trained, plan)
         for program in made:

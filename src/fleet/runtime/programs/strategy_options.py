@@ -11,6 +11,7 @@ from fleet.static.program import Program
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.field import shown
 from fleet.strategy.mode import MODE_FIELDS, Mode
+from fleet.strategy.wire import WireConfigs
 from fleet.transpiler.arguments import Arguments, read
 from fleet.transpiler.config import DistributeTranspilerConfig, check_modes
 
@@ -20,11 +21,14 @@ TRAFFIC = (
     "independent_recv_thread",
     "min_send_grad_num_before_recv",
     "send_wait_times",
+    "cache_rows",
+    "cache_staleness",
 )
 HONOURED = frozenset(
     {
         *MODE_FIELDS,
         *(f"a_sync_configs.{name}" for name in TRAFFIC),
+        *(f"wire_configs.{name}" for name in WireConfigs()),
         "nonfinite_gradients",
         "localsgd",
         "localsgd_configs.begin_step",

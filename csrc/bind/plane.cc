@@ -1,0 +1,385 @@
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <limits>
+#include <system_error>
+#include <tuple>
+
+#include "bind/arrays.h"
+#include "plane/client.h"
+#include "plane/server.h"
+
+namespace fleet::bind {
+
+namespace {
+
+using namespace fleet::plane;
+
+// Buffers of Python objects, held as long as this lives.
+class Buffers {
+ public:
+  Buffers() = default;
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+  ~Buffers() {
+    for (Py_buffer& one : held_) PyBuffer_Release(&one);
+  }
+
+  Extent of(nb::handle object) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
+    held_.push_back(view);
+    return {static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)};
+  }
+
+ private:
+  std::vector<Py_buffer> held_;
+};
+
+std::string as_string(const nb::bytes& bytes) { return std::string(bytes.c_str(), bytes.size()); }
+nb::bytes as_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
+
+// A view of some bytes as numbers, which keeps the memory that they lie in.
+template <class T>
+nb::object view_of(const Extent& extent, const std::shared_ptr<Memory>& memory) {
+  auto* kept = new std::shared_ptr<Memory>(memory);
+  const nb::capsule owner(kept, [](void* data) noexcept { delete static_cast<std::shared_ptr<Memory>*>(data); });
+  const auto* data = reinterpret_cast<const T*>(extent.data);
+  return nb::cast(nb::ndarray<nb::numpy, const T, nb::ndim<1>>(data, {extent.size / sizeof(T)}, owner));
+}
+
+// Client.
+
+[[noreturn]] void os_error(const std::system_error& error) {
+  PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), error.code().message()).ptr());
+  throw nb::python_error();
+}
+
+template <class Connect>
+std::shared_ptr<Client> connect(Connect&& make) {
+  try {
+    nb::gil_scoped_release release;
+    return make();
+  } catch (const std::system_error& error) {
+    os_error(error);
+  }
+}
+
+std::shared_ptr<Client> to_unix(const std::string& name, const nb::bytes& token, double timeout_s, bool use_blocks) {
+  const std::string text = as_string(token);
+  return connect([&] { return Client::to_unix(name, text, static_cast<int>(timeout_s * 1000), use_blocks); });
+}
+
+std::shared_ptr<Client> to_tcp(const std::string& address, std::uint16_t port, const nb::bytes& token,
+                               double timeout_s) {
+  const std::string text = as_string(token);
+  return connect([&] { return Client::to_tcp(address, port, text, static_cast<int>(timeout_s * 1000)); });
+}
+
+std::shared_ptr<Answer> call(Client& client, int method, const nb::bytes& header, nb::sequence tensors,
+                             std::size_t room) {
+  Buffers buffers;
+  std::vector<std::vector<Extent>> extents;
+  for (nb::handle tensor : tensors) {
+    extents.emplace_back();
+    if (nb::isinstance<nb::tuple>(tensor)) {
+      for (nb::handle piece : nb::borrow<nb::tuple>(tensor)) extents.back().push_back(buffers.of(piece));
+    } else {
+      extents.back().push_back(buffers.of(tensor));
+    }
+  }
+  const std::string text = as_string(header);
+  std::shared_ptr<Answer> answer;
+  try {
+    nb::gil_scoped_release release;
+    answer = client.call(static_cast<Method>(method), text, extents, room);
+  } catch (const std::system_error& error) {
+    os_error(error);
+  }
+  return answer;
+}
+
+bool wait(const Answer& answer, double timeout_s) {
+  const double most = 1e9;
+  nb::gil_scoped_release release;
+  return answer.wait(static_cast<std::int64_t>(std::min(timeout_s, most) * 1000));
+}
+
+nb::list answer_tensors(const Answer& answer) {
+  nb::list found;
+  for (const Extent& tensor : answer.tensors()) {
+    const bool is_floats = tensor.size % sizeof(float) == 0;  // other formats are read as bytes, whatever this says
+    found.append(is_floats ? view_of<float>(tensor, answer.memory()) : view_of<std::uint8_t>(tensor, answer.memory()));
+  }
+  return found;
+}
+
+// Server.
+
+Extent whole(const Call& call) { return {call.memory()->data(), call.size()}; }
+
+nb::list call_tensors(const Call& call) {
+  nb::list found;
+  for (const Extent& tensor : call.message().tensors) found.append(view_of<std::uint8_t>(tensor, call.memory()));
+  return found;
+}
+
+void reply(Call& call, const nb::bytes& header, nb::sequence tensors) {
+  Buffers buffers;
+  std::vector<Extent> extents;
+  for (nb::handle tensor : tensors) extents.push_back(buffers.of(tensor));
+  const std::string text = as_string(header);
+  nb::gil_scoped_release release;
+  call.reply(text, extents);
+}
+
+// A server and what it asks; who lets go of it must not hold the GIL while threads that want it end.
+class Serving {
+ public:
+  Serving(ServerOptions options, nb::object decide) : decide_(std::move(decide)) {
+    server_ = std::make_unique<Server>(std::move(options), [this](Reason reason, std::shared_ptr<Call> call) {
+      nb::gil_scoped_acquire acquire;
+      try {
+        decide_(static_cast<int>(reason), std::move(call));
+      } catch (nb::python_error& error) {
+        error.discard_as_unraisable("fleet._native.PlaneServer");
+      }
+    });
+  }
+  ~Serving() { stop(); }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+  void stop() {
+    {
+      nb::gil_scoped_release release;
+      server_->stop();
+    }
+    decide_ = nb::none();  // which holds this in turn, where no garbage collector sees it
+  }
+  Server& operator*() const { return *server_; }
+
+ private:
+  nb::object decide_;
+  std::unique_ptr<Server> server_;
+};
+
+std::unique_ptr<Serving> serve(const std::vector<std::string>& names, const std::string& address,
+                               const nb::bytes& token, std::size_t max_connections, std::size_t max_bytes,
+                               double max_wait_s, nb::object decide, double hello_s) {
+  ServerOptions options{names, address, as_string(token), max_connections, max_bytes};
+  options.max_wait_ms = static_cast<std::uint64_t>(max_wait_s * 1000);
+  options.hello_ms = static_cast<std::int64_t>(hello_s * 1000);
+  try {
+    return std::make_unique<Serving>(std::move(options), std::move(decide));
+  } catch (const std::system_error& error) {
+    os_error(error);
+  }
+}
+
+// Holdings.
+
+using Groups = std::vector<std::tuple<std::string, std::map<std::string, double>, std::size_t>>;
+
+std::shared_ptr<Dense> make_dense(const Groups& groups) {
+  std::vector<std::unique_ptr<Rule>> rules;
+  std::vector<std::size_t> sizes;
+  for (const auto& [name, args, size] : groups) {
+    rules.push_back(make_rule(name, args));
+    sizes.push_back(size);
+  }
+  return std::make_shared<Dense>(std::move(rules), sizes);
+}
+
+std::size_t checked(const Dense& dense, std::size_t group) {
+  if (group >= dense.num_groups()) value_error("there is no dense group " + std::to_string(group));
+  return group;
+}
+
+const float* floats(const AnyArray& array) { return static_cast<const float*>(array.data()); }
+
+void start(Dense& dense, std::size_t group, nb::handle values) {
+  const AnyArray array = as_floats(values, "values", dense.size(checked(dense, group)));
+  nb::gil_scoped_release release;
+  dense.start(group, floats(array));
+}
+
+void restore_dense(Dense& dense, std::size_t group, nb::handle values, nb::handle state) {
+  const std::size_t size = dense.size(checked(dense, group));
+  const AnyArray array = as_floats(values, "values", size);
+  const AnyArray states = as_floats(state, "state", dense.rule(group).state_width(size));
+  nb::gil_scoped_release release;
+  dense.restore(group, floats(array), floats(states));
+}
+
+nb::object view_of(const Dense::Values& values) {
+  auto* kept = new Dense::Values(values);
+  const nb::capsule owner(kept, [](void* data) noexcept { delete static_cast<Dense::Values*>(data); });
+  return nb::cast(nb::ndarray<nb::numpy, const float, nb::ndim<1>>(values->data(), {values->size()}, owner));
+}
+
+nb::list read_dense(const Dense& dense) {
+  nb::list found;
+  for (const Dense::Values& values : dense.read()) found.append(view_of(values));
+  return found;
+}
+
+nb::list dense_snapshot(const Dense& dense) {
+  auto all = [&] {
+    nb::gil_scoped_release release;
+    return dense.snapshot();
+  }();
+  nb::list found;
+  for (auto& [values, state] : all) found.append(nb::make_tuple(view_of(values), to_numpy(std::move(state))));
+  return found;
+}
+
+std::size_t apply_dense(Dense& dense, nb::sequence updates, std::size_t num_pushes, bool skip_nonfinite) {
+  std::vector<Dense::Update> found;
+  std::vector<AnyArray> kept;
+  for (nb::handle one : updates) {
+    const auto [group, lr, grads] = nb::cast<std::tuple<std::size_t, double, nb::object>>(one);
+    Dense::Update update{checked(dense, group), lr, {}};
+    for (nb::handle each : grads) {
+      kept.push_back(as_floats(each, "grads", dense.size(group)));
+      update.grads.push_back(floats(kept.back()));
+    }
+    if (update.grads.empty()) value_error("dense group " + std::to_string(group) + " has no gradients");
+    found.push_back(std::move(update));
+  }
+  nb::gil_scoped_release release;
+  return dense.apply(found, num_pushes, skip_nonfinite);
+}
+
+std::vector<const Gradients*> gradients_of(const std::vector<std::shared_ptr<Call>>& calls) {
+  std::vector<const Gradients*> found;
+  for (const auto& one : calls) found.push_back(&one->gradients());
+  return found;
+}
+
+bool is_safe(const Holdings& holdings, const std::vector<std::shared_ptr<Call>>& calls) {
+  nb::gil_scoped_release release;
+  return holdings.is_safe(gradients_of(calls));
+}
+
+std::size_t apply(const Holdings& holdings, const std::vector<std::shared_ptr<Call>>& calls, std::uint32_t time,
+                  std::size_t num_pushes, const std::vector<std::uint64_t>& skip_shards) {
+  if (!skip_shards.empty() && skip_shards.size() != holdings.num_tables()) value_error("skip_shards: one per table");
+  nb::gil_scoped_release release;
+  return holdings.apply(gradients_of(calls), time, num_pushes, skip_shards);
+}
+
+}  // namespace
+
+void add_plane(nb::module_& m) {
+  nb::class_<Answer>(m, "PlaneAnswer", "What became of a call; see _native.pyi.")
+      .def("wait", &wait, nb::arg("timeout_s"))
+      .def_prop_ro("state", [](const Answer& one) { return static_cast<int>(one.state()); })
+      .def_prop_ro("header", [](const Answer& one) { return as_bytes(one.header()); })
+      .def_prop_ro("tensors", &answer_tensors)
+      .def_prop_ro("code", &Answer::code)
+      .def_prop_ro("text", &Answer::text);
+  nb::class_<Client>(m, "PlaneClient", "A connection to a server; see _native.pyi.")
+      .def_static("unix", &to_unix, nb::arg("name"), nb::arg("token"), nb::arg("timeout_s"), nb::arg("use_blocks"))
+      .def_static("tcp", &to_tcp, nb::arg("address"), nb::arg("port"), nb::arg("token"), nb::arg("timeout_s"))
+      .def("call", &call, nb::arg("method"), nb::arg("header"), nb::arg("tensors"), nb::arg("room"))
+      .def(
+          "close", [](Client& client) { client.close(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("is_open", &Client::is_open);
+
+  nb::class_<Dense>(m, "Dense", "Dense parameters of one server; see _native.pyi.")
+      .def(nb::new_(&make_dense), nb::arg("groups"))
+      .def("start", &start, nb::arg("group"), nb::arg("values").none())
+      .def("restore", &restore_dense, nb::arg("group"), nb::arg("values").none(), nb::arg("state").none())
+      .def("read", &read_dense)
+      .def("snapshot", &dense_snapshot)
+      .def("apply", &apply_dense, nb::arg("updates"), nb::arg("num_pushes"), nb::arg("skip_nonfinite"));
+  nb::class_<Call>(m, "PlaneCall", "A request to a server; see _native.pyi.")
+      .def_prop_ro("method", [](const Call& one) { return one.method() == Method::kPull ? "Pull" : "Push"; })
+      .def_prop_ro("data", [](const Call& one) { return view_of<std::uint8_t>(whole(one), one.memory()); })
+      .def_prop_ro("header", [](const Call& one) { return as_bytes(one.message().header); })
+      .def_prop_ro("tensors", &call_tensors)
+      .def_prop_ro("fits", &Call::fits)
+      .def_prop_ro("awaited_version", &Call::awaited_version)
+      .def_prop_ro("note", [](const Call& one) { return one.note; })
+      .def_prop_ro("num_rows", [](const Call& one) { return one.gradients().num_rows; })
+      .def("keep", &Call::keep, nb::call_guard<nb::gil_scoped_release>())
+      .def("reply", &reply, nb::arg("header"), nb::arg("tensors"))
+      .def("fail", &Call::fail, nb::arg("code"), nb::arg("text"));
+  nb::class_<Holdings>(m, "PlaneHoldings", "What requests are about; see _native.pyi.")
+      .def(nb::new_([](const std::vector<std::shared_ptr<Table>>& tables, const std::vector<bool>& zeros,
+                       nb::object dense, bool skip_nonfinite) {
+             auto shared = dense.is_none() ? nullptr : nb::cast<std::shared_ptr<Dense>>(dense);
+             return std::make_shared<Holdings>(tables, zeros, std::move(shared), skip_nonfinite);
+           }),
+           nb::arg("tables"), nb::arg("reads_zeros"), nb::arg("dense").none(), nb::arg("skip_nonfinite"))
+      .def("is_safe", &is_safe, nb::arg("calls"))
+      .def("apply", &apply, nb::arg("calls"), nb::arg("time"), nb::arg("num_pushes"),
+           nb::arg("skip_shards") = std::vector<std::uint64_t>{});
+  nb::class_<Serving>(m, "PlaneServer", "A server's side of the data plane; see _native.pyi.")
+      .def(nb::new_(&serve), nb::arg("names"), nb::arg("address"), nb::arg("token"), nb::arg("max_connections"),
+           nb::arg("max_bytes"), nb::arg("max_wait_s"), nb::arg("decide"), nb::arg("hello_s") = 10.0)
+      .def(
+          "run", [](Serving& one, std::size_t thread) { (*one).run(thread); }, nb::arg("thread"),
+          nb::call_guard<nb::gil_scoped_release>())
+      .def("stop", &Serving::stop)
+      .def_prop_ro("port", [](const Serving& one) { return (*one).port(); })
+      .def(
+          "serve",
+          [](Serving& one, nb::object holdings, std::uint64_t instance, std::vector<std::uint64_t> incarnations) {
+            auto shared = holdings.is_none() ? nullptr : nb::cast<std::shared_ptr<Holdings>>(holdings);
+            (*one).serve(std::move(shared), instance, std::move(incarnations));
+          },
+          nb::arg("holdings").none(), nb::arg("instance"), nb::arg("incarnations"))
+      .def(
+          "set_incarnation",
+          [](Serving& one, std::size_t worker, std::uint64_t incarnation) {
+            (*one).set_incarnation(worker, incarnation);
+          },
+          nb::arg("worker"), nb::arg("incarnation"))
+      .def(
+          "publish",
+          [](Serving& one, std::uint64_t version, bool is_open, bool is_started, const nb::bytes& step,
+             std::int64_t look) { (*one).publish(version, is_open, is_started, as_string(step), look); },
+          nb::arg("version"), nb::arg("is_open"), nb::arg("is_started"), nb::arg("step"), nb::arg("look"))
+      .def(
+          "park",
+          [](Serving& one, std::shared_ptr<Call> call, std::uint64_t version, std::uint64_t timeout_ms,
+             const nb::bytes& prefix, std::uint64_t note) {
+            call->prefix = as_string(prefix);
+            call->note = note;
+            nb::gil_scoped_release release;
+            (*one).park(std::move(call), version, timeout_ms);
+          },
+          nb::arg("call"), nb::arg("version"), nb::arg("timeout_ms"), nb::arg("prefix"), nb::arg("note"))
+      .def(
+          "answer",
+          [](Serving& one, std::shared_ptr<Call> call, const nb::bytes& header) {
+            const std::string text = as_string(header);
+            nb::gil_scoped_release release;
+            (*one).answer(call, text);
+          },
+          nb::arg("call"), nb::arg("header"))
+      .def(
+          "park_again",
+          [](Serving& one, std::shared_ptr<Call> call) {
+            nb::gil_scoped_release release;
+            (*one).park(std::move(call));
+          },
+          nb::arg("call"))
+      .def("counts", [](const Serving& one) {
+        const Server::Counts counts = (*one).counts();
+        nb::dict found;
+        found["pulls"] = counts.pulls;
+        found["pulled_rows"] = counts.pulled_rows;
+        found["connections"] = counts.connections;
+        found["refused"] = counts.refused;
+        return found;
+      });
+}
+
+}  // namespace fleet::bind

@@ -1,0 +1,117 @@
+// A worker's copies of rows in geo mode: trained here, and exchanged with the servers as differences.
+//
+// Beside the values and the rule's state a copy has `start`, the values from which the next difference is measured:
+// what the servers had when they were last heard of, unless the mark says kAhead. A window is the time between two
+// calls of `difference`; the answer to one must be merged before the next. How a difference is divided among workers,
+// and what comes of an answer: docs/adr/0027.
+//
+// Used from one thread. Copies are numbered in the order they come, and lie in that order, so what a window has touched
+// is mostly read from front to back and without the index.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "keys/array.h"
+#include "rule/rule.h"
+#include "table/index.h"
+
+namespace fleet {
+
+struct CopyOptions {
+  std::string name;
+  std::size_t width = 0;
+  std::unique_ptr<Rule> rule;
+  bool has_bounds = false;
+  float low = 0;
+  float high = 0;
+  bool has_max_norm = false;
+  double max_norm = 0;
+  double norm_type = 2;
+  float tolerance = 0;  // by how much, relatively, servers may round what they store
+};
+
+// By how much the difference of a row that its worker has touched `touches` times in a window is divided: about the
+// number of workers that have touched it too.
+double sharers(std::uint32_t touches, std::uint32_t num_workers);
+
+class Copies {
+ public:
+  explicit Copies(CopyOptions options);
+
+  // Positions of the keys that have no copy, or one that the servers should be asked for again.
+  std::vector<std::int64_t> missing(const std::int64_t* keys, std::size_t n) const;
+  // out: [n, width], the copies of the keys; zeros where there is none.
+  void pull(const std::int64_t* keys, std::size_t n, float* out) const;
+  // The same, and first makes copies of `num_fetched` rows that came from servers, for the keys at these ascending
+  // positions; not of those that `missing` would not name any more.
+  void pull(const std::int64_t* keys, std::size_t n, const std::int64_t* positions, std::size_t num_fetched,
+            const float* fetched, float* out);
+  // One update of each copy; keys are distinct. The number of rows left out for a NaN or an Inf, if they may be.
+  // std::invalid_argument for a key without a copy.
+  std::size_t push(const std::int64_t* keys, std::size_t n, const float* grads, double lr, bool skip_nonfinite);
+
+  struct Difference {
+    Array<std::int64_t> keys;
+    Array<float> sent;  // [n, width]: to be added on the servers
+    Array<std::uint32_t> touches;
+  };
+  // What the window has changed, in the order of the copies; the next window begins.
+  Difference difference(std::uint32_t num_workers);
+  // Takes over rows [n, width] that servers have after they added `sent`. `awaited`: which part of the other workers
+  // has not been heard of since the window began.
+  void merge(const std::int64_t* keys, std::size_t n, const float* sent, const std::uint32_t* touches,
+             const float* rows, std::uint32_t num_workers, double awaited);
+  // The servers have what was sent. A row that was touched once was sent whole, and nobody asked what came of it: the
+  // servers are asked for it when it is next needed, unless it has been touched meanwhile.
+  void age();
+  void clear();
+
+  std::size_t size() const { return keys_.size(); }
+  std::size_t width() const { return options_.width; }
+  std::size_t bytes() const;
+
+ private:
+  static constexpr std::size_t kBlock = 16384;  // rows whose memory comes at once
+  static constexpr std::size_t kGroup = 256;    // keys whose memory is asked for ahead of its use
+  // A mark: touches in this window and, above them, whether the servers should be asked for the row again; whether it
+  // came in the window whose outcome will be merged next, so that nobody knows who had changed it before; and whether
+  // no other worker had changed it when all had been heard of.
+  static constexpr std::uint32_t kOld = 0x80000000u;
+  static constexpr std::uint32_t kFresh = 0x40000000u;
+  static constexpr std::uint32_t kAlone = 0x20000000u;
+  static constexpr std::uint32_t kTouches = kAlone - 1;
+
+  float* row(std::uint32_t number) { return blocks_[number / kBlock].data() + number % kBlock * row_floats_; }
+  const float* row(std::uint32_t number) const { return const_cast<Copies*>(this)->row(number); }
+  float* start_of(float* row) const { return row + options_.width; }
+  float* heard_of(float* row) const { return row + 2 * options_.width; }
+  float* state(float* row) const { return row + 3 * options_.width; }
+  std::uint32_t add(std::int64_t key, std::uint32_t place);
+  bool is_wanted(std::uint32_t number) const { return number == Index::kNone || (marks_[number] & kOld) != 0; }
+  // By how much the difference of a copy is divided.
+  double parts_of(std::uint32_t number, std::uint32_t touches, std::uint32_t num_workers) const {
+    return (marks_[number] & kAlone) != 0 ? 1.0 : sharers(touches, num_workers);
+  }
+  // Bounds and the largest norm.
+  void settle(float* values) const;
+  bool is_alone(const float* server, const float* sent, const float* now) const;
+  // work(i, number of the copy or Index::kNone, place) for every key, its memory asked for ahead.
+  template <class Work>
+  void for_each(const std::int64_t* keys, std::size_t n, Work&& work) const;
+
+  CopyOptions options_;
+  std::size_t row_floats_;
+  Index index_;
+  std::size_t room_ = 0;  // keys that fit the index
+  std::vector<Array<float>> blocks_;
+  std::vector<std::int64_t> keys_;  // of each copy
+  std::vector<std::uint32_t> marks_;
+  std::vector<std::uint32_t> touched_;  // in this window, by number
+  std::vector<std::uint32_t> whole_;    // sent whole by the last difference
+};
+
+}  // namespace fleet

@@ -1,0 +1,138 @@
+#include "plane/call.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace fleet::plane {
+
+Call::Call(std::shared_ptr<Origin> origin, const Head& head, std::shared_ptr<Memory> memory)
+    : origin_(std::move(origin)),
+      number_(head.call),
+      method_(static_cast<Method>(head.method)),
+      memory_(std::move(memory)),
+      size_(head.size) {
+  if (head.block != 0 && head.at >= head.size && head.at <= memory_->size() && head.at % 8 == 0) {
+    room_ = memory_;
+    room_at_ = head.at;
+    block_ = head.block;
+  }
+  is_message_ = read_message(memory_->data(), size_, message_) &&
+                (method_ == Method::kPull ? read_header(message_.header, pull_) : read_header(message_.header, push_));
+}
+
+bool Call::fit(std::shared_ptr<const Holdings> holdings) {
+  if (!is_message_ || holdings == nullptr) return false;
+  wanted_.clear();
+  gradients_ = {};
+  const bool fits =
+      method_ == Method::kPull ? holdings->read(pull_, message_, wanted_) : holdings->read(push_, message_, gradients_);
+  holdings_ = fits ? std::move(holdings) : nullptr;
+  return fits;
+}
+
+void Call::keep() {
+  if (block_ == 0 || memory_ != room_) return;
+  auto own = Memory::of(size_);
+  std::memcpy(own->data(), memory_->data(), size_);
+  memory_ = std::move(own);
+  const std::string header = std::move(message_.header);  // which was read, and stays
+  message_ = {};
+  is_message_ = read_message(memory_->data(), size_, message_);
+  message_.header = header;
+  if (!is_message_ || (holdings_ != nullptr && !fit(holdings_))) {
+    holdings_ = nullptr;
+    throw std::runtime_error("it has changed while it was read");
+  }
+}
+
+std::size_t Call::answer_bytes() const {
+  std::size_t total = 0;
+  for (const Wanted& one : wanted()) total += holdings_->row_bytes(one);
+  if (push_.want_rows) {
+    for (const Gradients::Part& part : gradients_.parts) total += part.n * holdings_->width(part.table) * sizeof(float);
+  }
+  if (wants_dense()) {
+    for (std::size_t group = 0; group < holdings_->dense()->num_groups(); ++group) {
+      total += holdings_->dense()->size(group) * sizeof(float);
+    }
+  }
+  return total;
+}
+
+void Call::answer(const std::string& header) {
+  std::vector<Wanted> rows;
+  if (push_.want_rows) {
+    for (const Gradients::Part& part : gradients_.parts) {
+      rows.push_back({part.table, part.keys, part.n, Table::Missing::kFirst});
+    }
+  }
+  rows.insert(rows.end(), wanted().begin(), wanted().end());
+  std::vector<Dense::Values> dense;
+  if (wants_dense()) dense = holdings_->dense()->read();
+  std::vector<std::size_t> sizes;
+  for (const Wanted& one : rows) sizes.push_back(holdings_->row_bytes(one));
+  for (const Dense::Values& one : dense) sizes.push_back(one->size() * sizeof(float));
+  send(header, sizes, [&](std::size_t i, std::byte* to) {
+    if (i < rows.size()) {
+      holdings_->pull(rows[i], to);
+    } else {
+      std::memcpy(to, dense[i - rows.size()]->data(), sizes[i]);
+    }
+  });
+}
+
+void Call::reply(const std::string& header, const std::vector<Extent>& tensors) {
+  std::vector<std::size_t> sizes;
+  for (const Extent& tensor : tensors) sizes.push_back(tensor.size);
+  send(header, sizes, [&](std::size_t i, std::byte* to) {
+    if (sizes[i] != 0) std::memcpy(to, tensors[i].data, sizes[i]);
+  });
+}
+
+void Call::send(const std::string& header, const std::vector<std::size_t>& sizes,
+                const std::function<void(std::size_t, std::byte*)>& fill) {
+  if (is_answered_.exchange(true) || origin_->is_gone()) return;
+  const Layout layout(header.size(), sizes);
+  if (layout.size() > kMaxMessage) {
+    is_answered_ = false;
+    throw std::length_error("an answer of " + std::to_string(layout.size() >> 20) + " MiB is over the limit of " +
+                            std::to_string(kMaxMessage >> 20) + "; use smaller batches");
+  }
+  Head head;
+  head.kind = Kind::kReply;
+  head.method = static_cast<std::uint16_t>(method_);
+  head.call = number_;
+  head.size = layout.size();
+  const bool is_shared = room_ != nullptr && layout.size() <= room_->size() - room_at_;
+  std::shared_ptr<Memory> memory = room_;
+  try {
+    if (!is_shared) memory = Memory::of(layout.size());
+    std::byte* to = memory->data() + (is_shared ? room_at_ : 0);
+    layout.write(to, header);
+    for (std::size_t i = 0; i < sizes.size(); ++i) fill(i, to + layout.begin(i));
+  } catch (...) {
+    is_answered_ = false;  // who catches this still owes an answer
+    throw;
+  }
+  if (is_shared) {
+    head.block = block_;
+    head.at = room_at_;
+    origin_->send(head, nullptr, 0, nullptr);
+  } else {
+    origin_->send(head, memory->data(), layout.size(), memory);
+  }
+}
+
+void Call::fail(std::uint16_t code, const std::string& text) {
+  if (is_answered_.exchange(true) || origin_->is_gone()) return;
+  auto kept = std::make_shared<std::string>(text.substr(0, kMaxText));
+  Head head;
+  head.kind = Kind::kError;
+  head.method = code;
+  head.call = number_;
+  head.size = kept->size();
+  origin_->send(head, reinterpret_cast<const std::byte*>(kept->data()), kept->size(), kept);
+}
+
+}  // namespace fleet::plane

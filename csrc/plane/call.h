@@ -1,0 +1,100 @@
+// One request that a server has been sent, until it is answered.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plane/frame.h"
+#include "plane/holdings.h"
+#include "plane/memory.h"
+#include "plane/message.h"
+
+namespace fleet::plane {
+
+// Who a call came from: takes one answer for each. Safe to use from many threads.
+class Origin {
+ public:
+  virtual ~Origin() = default;
+  // Sends a head and, behind it, bytes that `owner` keeps.
+  virtual void send(const Head& head, const std::byte* data, std::size_t size, std::shared_ptr<void> owner) = 0;
+  virtual bool is_gone() const = 0;
+};
+
+class Call {
+ public:
+  Call(std::shared_ptr<Origin> origin, const Head& head, std::shared_ptr<Memory> memory);
+
+  Method method() const { return method_; }
+  const Message& message() const { return message_; }
+  const std::shared_ptr<Memory>& memory() const { return memory_; }
+  std::size_t size() const { return size_; }
+  const Caller& caller() const { return method_ == Method::kPull ? pull_.caller : push_.caller; }
+  const PullHeader& pull() const { return pull_; }
+  const PushHeader& push() const { return push_; }
+  // The rows that it wants, beside those that it pushes.
+  const std::vector<Wanted>& wanted() const { return method_ == Method::kPull ? wanted_ : gradients_.pulls; }
+  const Gradients& gradients() const { return gradients_; }
+  bool is_gone() const { return origin_->is_gone(); }
+  // Whether the bytes are a message at all.
+  bool is_message() const { return is_message_; }
+  // Reads the request for what a server holds; false if it does not fit, and is for Python.
+  bool fit(std::shared_ptr<const Holdings> holdings);
+  bool fits() const { return holdings_ != nullptr; }
+  const std::shared_ptr<const Holdings>& holdings() const { return holdings_; }
+
+  // Moves what the request holds into memory that nobody else can write to; a push that is kept beyond its answer must.
+  // std::runtime_error if somebody has changed it meanwhile, so that it does not fit any more.
+  void keep();
+
+  // The bytes of the answer, so far as they are rows and dense parameters.
+  std::size_t answer_bytes() const;
+  // Answers with what the request wants: rows, then dense parameters.
+  void answer(const std::string& header);
+  // Answers with other tensors.
+  void reply(const std::string& header, const std::vector<Extent>& tensors);
+  void fail(std::uint16_t code, const std::string& text);
+
+  // Of a call that is parked: the version it waits for, and how long.
+  void wait_for(std::uint64_t version, std::int64_t deadline_ms) {
+    awaited_version_ = version;
+    deadline_ms_ = deadline_ms;
+  }
+  std::uint64_t awaited_version() const { return awaited_version_; }
+  std::int64_t deadline_ms() const { return deadline_ms_; }
+  bool wants_dense() const { return pull_.dense || push_.want_dense; }
+
+  // How often calls had been looked at when this one was: see Server::publish.
+  std::uint64_t num_looks = 0;
+  // Of a push that waits: the begin of its answer's header, and a number that whoever parks it wants to find again.
+  std::string prefix;
+  std::uint64_t note = 0;
+
+ private:
+  void send(const std::string& header, const std::vector<std::size_t>& sizes,
+            const std::function<void(std::size_t, std::byte*)>& fill);
+
+  std::shared_ptr<Origin> origin_;
+  std::uint64_t number_;
+  Method method_;
+  std::shared_ptr<Memory> memory_;
+  std::size_t size_;
+  std::shared_ptr<Memory> room_;  // for the answer; null: none
+  std::size_t room_at_ = 0;
+  std::uint32_t block_ = 0;
+  bool is_message_ = false;
+  Message message_;
+  PullHeader pull_;
+  PushHeader push_;
+  std::vector<Wanted> wanted_;  // of a pull
+  Gradients gradients_;         // of a push
+  std::shared_ptr<const Holdings> holdings_;
+  std::uint64_t awaited_version_ = 0;
+  std::int64_t deadline_ms_ = 0;
+  std::atomic<bool> is_answered_{false};
+};
+
+}  // namespace fleet::plane

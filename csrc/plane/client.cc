@@ -1,0 +1,365 @@
+#include "plane/client.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <system_error>
+
+#include "plane/loop.h"
+
+namespace fleet::plane {
+
+namespace {
+
+constexpr std::size_t kInput = 64 << 10;
+constexpr std::size_t kFreeBlocks = 8;
+constexpr std::uint32_t kMaxBlocks = 128;
+
+std::int64_t now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Waits until a socket can be read or written.
+void await(int socket, short what, std::int64_t deadline_ms) {
+  pollfd waiting{socket, what, 0};
+  const auto left = deadline_ms - now_ms();
+  if (left <= 0 || poll(&waiting, 1, static_cast<int>(left)) == 0) {
+    throw std::system_error(ETIMEDOUT, std::generic_category(), "hello");
+  }
+}
+
+void receive_whole(int socket, std::byte* to, std::size_t size, std::int64_t deadline_ms) {
+  while (size != 0) {
+    const std::ptrdiff_t received = recv(socket, to, size, 0);
+    if (received == 0) throw std::system_error(ECONNRESET, std::generic_category(), "hello");
+    if (received < 0) {
+      if (errno != EAGAIN && errno != EINTR) throw std::system_error(errno, std::generic_category(), "hello");
+      await(socket, POLLIN, deadline_ms);
+      continue;
+    }
+    to += received;
+    size -= static_cast<std::size_t>(received);
+  }
+}
+
+Piece piece_of(const Head& head, int file = -1) {
+  auto kept = std::make_shared<Head>(head);
+  return {reinterpret_cast<const std::byte*>(kept.get()), sizeof head, kept, file};
+}
+
+}  // namespace
+
+bool Answer::wait(std::int64_t timeout_ms) const {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return state_ != State::kWaiting; });
+}
+
+Answer::State Answer::state() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return state_;
+}
+
+void Answer::finish(State state) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (state_ != State::kWaiting) return;
+    state_ = state;
+  }
+  changed_.notify_all();
+}
+
+std::shared_ptr<Client> Client::to_unix(const std::string& name, const std::string& token, int timeout_ms,
+                                        bool use_blocks) {
+  return begin(connect_unix(name), token, timeout_ms, use_blocks);
+}
+
+std::shared_ptr<Client> Client::to_tcp(const std::string& address, std::uint16_t port, const std::string& token,
+                                       int timeout_ms) {
+  return begin(connect_tcp(address, port, timeout_ms), token, timeout_ms, false);
+}
+
+std::shared_ptr<Client> Client::begin(File socket, const std::string& token, int timeout_ms, bool use_blocks) {
+  const std::int64_t deadline = now_ms() + timeout_ms;
+  Head hello;
+  hello.size = token.size();
+  std::deque<Piece> pieces{piece_of(hello)};
+  if (!token.empty()) pieces.push_back({reinterpret_cast<const std::byte*>(token.data()), token.size(), nullptr});
+  while (!pieces.empty()) {
+    if (!send_some(socket.get(), pieces)) throw std::system_error(errno, std::generic_category(), "hello");
+    if (!pieces.empty()) await(socket.get(), POLLOUT, deadline);
+  }
+  Head answer;
+  receive_whole(socket.get(), reinterpret_cast<std::byte*>(&answer), sizeof answer, deadline);
+  if (answer.magic == kMagic && answer.kind == Kind::kError && answer.size <= kMaxText) {
+    std::string text(answer.size, ' ');
+    receive_whole(socket.get(), reinterpret_cast<std::byte*>(text.data()), text.size(), deadline);
+    throw std::runtime_error(text);
+  }
+  if (answer.magic != kMagic || answer.kind != Kind::kWelcome) throw std::runtime_error("it is no server of Fleet");
+  std::shared_ptr<Client> client(new Client(std::move(socket), use_blocks));
+  client->loop_ = Loop::shared();
+  client->loop_->add(client, client->socket_.get());
+  return client;
+}
+
+Client::Client(File socket, bool use_blocks)
+    : socket_(std::move(socket)), use_blocks_(use_blocks), owner_(getpid()), input_(kInput) {}
+
+Client::~Client() { close(); }
+
+bool Client::is_open() const {
+  if (owner_ != getpid()) return false;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return !is_closed_;
+}
+
+std::shared_ptr<Answer> Client::call(Method method, const std::string& header,
+                                     const std::vector<std::vector<Extent>>& tensors, std::size_t room) {
+  std::vector<std::size_t> sizes(tensors.size(), 0);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    for (const Extent& piece : tensors[i]) sizes[i] += piece.size;
+  }
+  const Layout layout(header.size(), sizes);
+  if (layout.size() > kMaxMessage) throw std::length_error("too large");
+  auto answer = std::make_shared<Answer>();
+  if (owner_ != getpid()) {
+    answer->text_ = "the connection belongs to the process that this one was forked from";
+    answer->finish(Answer::State::kLost);
+    return answer;
+  }
+  Head head;
+  head.kind = Kind::kRequest;
+  head.method = static_cast<std::uint16_t>(method);
+  head.size = layout.size();
+  Block block;
+  if (use_blocks_ && (layout.size() > kInline || room > kInline)) {
+    const std::size_t at = (layout.size() + 63) / 64 * 64;
+    block = take_block(at + room);
+    head.at = block.number != 0 ? at : 0;
+    head.block = block.number;
+  }
+  const std::shared_ptr<Memory> memory = block.number != 0 ? block.memory : Memory::of(layout.size());
+  layout.write(memory->data(), header);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::byte* to = memory->data() + layout.begin(i);
+    for (const Extent& piece : tensors[i]) {
+      if (piece.size != 0) std::memcpy(to, piece.data, piece.size);
+      to += piece.size;
+    }
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (is_closed_) {
+    answer->text_ = "the connection was lost";
+    answer->finish(Answer::State::kLost);
+    return answer;
+  }
+  head.call = next_call_++;
+  pending_.emplace(head.call, Pending{answer, block});
+  const bool was_empty = out_.empty();
+  out_.push_back(piece_of(head));
+  if (block.number == 0) out_.push_back({memory->data(), layout.size(), memory});
+  if (was_empty) flush();
+  return answer;
+}
+
+Client::Block Client::take_block(std::size_t size) {
+  Block made;
+  if (size > kMaxBlock) return made;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // The smallest that fits, so that large ones stay for large calls.
+    auto best = free_.end();
+    for (auto one = free_.begin(); one != free_.end(); ++one) {
+      if (one->memory->size() >= size && (best == free_.end() || one->memory->size() < best->memory->size()))
+        best = one;
+    }
+    if (best != free_.end()) {
+      made = *best;
+      free_.erase(best);
+      return made;
+    }
+    if (free_.size() >= kFreeBlocks) {  // those of other sizes have had their time
+      made.number = free_.front().number;
+      free_.erase(free_.begin());
+    } else if (next_block_ <= kMaxBlocks) {
+      made.number = next_block_++;
+    } else {
+      return made;
+    }
+  }
+  made.memory = Memory::shared(std::min(size + size / 4, kMaxBlock));
+  Head head;
+  head.kind = Kind::kBlock;
+  head.block = made.number;
+  head.size = made.memory->size();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool was_empty = out_.empty();
+  // The file is closed when it is sent: the memory stays without it.
+  auto file = std::make_shared<File>(made.memory->release_file());
+  Piece piece = piece_of(head, file->get());
+  piece.owner = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<File>>>(piece.owner, file);
+  out_.push_back(std::move(piece));
+  if (was_empty) flush();
+  return made;
+}
+
+void Client::give_back(Block block) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!is_closed_) free_.push_back(std::move(block));
+}
+
+bool Client::flush() {
+  if (!send_some(socket_.get(), out_)) {
+    shutdown(socket_.get(), SHUT_RDWR);  // the loop finds the end
+    out_.clear();
+    return false;
+  }
+  if (!out_.empty() && loop_ != nullptr) loop_->arm(socket_.get(), true);
+  return true;
+}
+
+bool Client::on_event(std::uint32_t events) {
+  if ((events & EPOLLOUT) != 0) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!flush()) return false;
+    if (out_.empty() && loop_ != nullptr) loop_->arm(socket_.get(), false);
+  }
+  return (events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0 || read_all();
+}
+
+bool Client::read_all() {
+  bool is_drained = false;
+  while (!is_drained) {
+    const bool is_direct = is_inside_ && begin_ == end_;
+    std::byte* to = nullptr;
+    std::size_t room = 0;
+    if (is_direct) {
+      to = memory_->data() + filled_;
+      room = head_.size - filled_;
+    } else {
+      if (begin_ != 0) std::memmove(input_.data(), input_.data() + begin_, end_ - begin_);
+      end_ -= begin_;
+      begin_ = 0;
+      to = input_.data() + end_;
+      room = input_.size() - end_;
+    }
+    const std::ptrdiff_t received = receive(socket_.get(), to, room, files_);
+    if (received == 0 || !files_.empty()) return false;
+    if (received < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    is_drained = static_cast<std::size_t>(received) < room;
+    (is_direct ? filled_ : end_) += static_cast<std::size_t>(received);
+    if (!take_heads()) return false;
+  }
+  return true;
+}
+
+bool Client::take_heads() {
+  while (true) {
+    if (is_inside_) {
+      const std::size_t taken = std::min(end_ - begin_, head_.size - filled_);
+      std::memcpy(memory_->data() + filled_, input_.data() + begin_, taken);
+      begin_ += taken;
+      filled_ += taken;
+      if (filled_ < head_.size) return true;
+      if (!complete()) return false;
+    }
+    if (end_ - begin_ < sizeof(Head)) return true;
+    std::memcpy(&head_, input_.data() + begin_, sizeof head_);
+    begin_ += sizeof head_;
+    if (head_.magic != kMagic || (head_.kind != Kind::kReply && head_.kind != Kind::kError)) return false;
+    if (head_.size > kMaxMessage) return false;
+    if (head_.block != 0) {
+      if (!complete()) return false;
+      continue;
+    }
+    is_inside_ = true;
+    filled_ = 0;
+    memory_ = Memory::of(head_.size);
+  }
+}
+
+bool Client::complete() {
+  is_inside_ = false;
+  std::shared_ptr<Memory> memory = std::move(memory_);
+  memory_ = nullptr;
+  Pending pending;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = pending_.find(head_.call);
+    if (found == pending_.end()) return false;
+    pending = std::move(found->second);
+    pending_.erase(found);
+  }
+  Answer& answer = *pending.answer;
+  if (head_.kind == Kind::kError) {
+    answer.code_ = head_.method;
+    if (memory != nullptr) answer.text_.assign(reinterpret_cast<const char*>(memory->data()), head_.size);
+    if (pending.block.number != 0) give_back(pending.block);
+    answer.finish(Answer::State::kError);
+    return true;
+  }
+  const std::byte* data = nullptr;
+  if (head_.block != 0) {
+    if (head_.block != pending.block.number || head_.at > pending.block.memory->size() ||
+        head_.size > pending.block.memory->size() - head_.at) {
+      answer.text_ = "it answered nonsense";
+      answer.finish(Answer::State::kLost);
+      return false;
+    }
+    data = pending.block.memory->data() + head_.at;
+  } else {
+    data = memory->data();
+  }
+  if (!read_message(data, head_.size, answer.message_)) {
+    answer.text_ = "it answered nonsense";
+    answer.finish(Answer::State::kLost);
+    return false;
+  }
+  if (head_.block != 0) {
+    // The block is free again when nobody holds what lies in it.
+    answer.memory_ = std::shared_ptr<Memory>(pending.block.memory.get(),
+                                             [client = weak_from_this(), block = pending.block](Memory*) mutable {
+                                               if (const auto still = client.lock()) still->give_back(std::move(block));
+                                             });
+  } else {
+    answer.memory_ = std::move(memory);
+    if (pending.block.number != 0) give_back(pending.block);
+  }
+  answer.finish(Answer::State::kReply);
+  return true;
+}
+
+void Client::close(const std::string& why) {
+  if (owner_ != getpid()) {  // the connection and its loop are another process's, and go on there
+    new std::shared_ptr<Loop>(std::move(loop_));
+    return;
+  }
+  std::unordered_map<std::uint64_t, Pending> lost;
+  std::shared_ptr<Loop> loop;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (is_closed_) return;
+    is_closed_ = true;
+    lost.swap(pending_);
+    free_.clear();
+    out_.clear();
+    loop = std::move(loop_);
+    loop_ = nullptr;
+  }
+  if (loop != nullptr) loop->remove(socket_.get());
+  shutdown(socket_.get(), SHUT_RDWR);
+  for (auto& [number, one] : lost) {
+    one.answer->text_ = why;
+    one.answer->finish(Answer::State::kLost);
+  }
+}
+
+}  // namespace fleet::plane

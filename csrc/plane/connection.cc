@@ -1,0 +1,223 @@
+#include "plane/connection.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace fleet::plane {
+
+namespace {
+
+constexpr std::size_t kInput = 64 << 10;
+constexpr std::size_t kCounted = 1 << 20;  // smaller messages are not counted
+constexpr std::size_t kMaxBlocks = 256;
+constexpr std::size_t kMaxFiles = 8;   // that came before the heads which they belong to
+constexpr std::size_t kMaxCalls = 64;  // that are read before any is answered
+constexpr std::size_t kStranger = sizeof(Head) + kMaxToken;
+
+// In a time that depends on nothing but the lengths.
+bool is_equal(const std::byte* given, std::size_t size, const std::string& token) {
+  unsigned difference = size == token.size() ? 0 : 1;
+  for (std::size_t i = 0; i < size; ++i) {
+    difference |= static_cast<unsigned>(given[i]) ^ static_cast<unsigned char>(token[i % token.size()]);
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+bool Budget::hold(std::size_t bytes) {
+  const std::size_t before = held_.fetch_add(bytes);
+  if (before == 0 || before + bytes <= most_) return true;
+  held_ -= bytes;
+  return false;
+}
+
+Connection::Connection(std::uint64_t number, File socket, bool is_unix, int epoll, const std::string& token,
+                       std::shared_ptr<Budget> budget, std::int64_t now_ms)
+    : number_(number),
+      socket_(std::move(socket)),
+      is_unix_(is_unix),
+      epoll_(epoll),
+      token_(token),
+      budget_(std::move(budget)),
+      since_ms_(now_ms),
+      input_(kStranger) {}  // whoever is not welcome gets little memory
+
+bool Connection::read(std::vector<std::shared_ptr<Call>>& calls) {
+  const std::lock_guard<std::mutex> lock(reading_);
+  bool is_drained = false;
+  while (!is_drained && calls.size() < kMaxCalls) {
+    if (is_closed_ || !read_some(is_drained) || !take_heads(calls)) return false;
+  }
+  return true;
+}
+
+bool Connection::read_some(bool& is_drained) {
+  std::byte* to = nullptr;
+  std::size_t room = 0;
+  const bool is_direct = is_inside_ && memory_ != nullptr && begin_ == end_;
+  if (is_direct) {
+    to = memory_->data() + filled_;
+    room = head_.size - filled_;
+  } else {
+    if (begin_ != 0) {
+      std::memmove(input_.data(), input_.data() + begin_, end_ - begin_);
+      end_ -= begin_;
+      begin_ = 0;
+    }
+    to = input_.data() + end_;
+    room = input_.size() - end_;
+  }
+  const std::ptrdiff_t received = receive(socket_.get(), to, room, files_);
+  if (received == 0) return false;
+  if (received < 0) {
+    is_drained = errno == EAGAIN || errno == EWOULDBLOCK;
+    return is_drained;
+  }
+  if (files_.size() > (is_welcome_ ? kMaxFiles : 0)) return false;
+  is_drained = static_cast<std::size_t>(received) < room;
+  (is_direct ? filled_ : end_) += static_cast<std::size_t>(received);
+  return true;
+}
+
+bool Connection::take_heads(std::vector<std::shared_ptr<Call>>& calls) {
+  while (true) {
+    if (is_inside_) {
+      const std::size_t taken = std::min(end_ - begin_, head_.size - filled_);
+      if (memory_ != nullptr) std::memcpy(memory_->data() + filled_, input_.data() + begin_, taken);
+      begin_ += taken;
+      filled_ += taken;
+      if (filled_ < head_.size) return true;
+      if (!complete(calls)) return false;
+    }
+    if (end_ - begin_ < sizeof(Head)) return true;
+    Head head;
+    std::memcpy(&head, input_.data() + begin_, sizeof head);
+    begin_ += sizeof head;
+    if (head.magic != kMagic || !begin(head, calls)) return false;
+  }
+}
+
+bool Connection::begin(const Head& head, std::vector<std::shared_ptr<Call>>& calls) {
+  if (!is_welcome_) {
+    if (head.kind != Kind::kHello || head.size > kMaxToken) return false;
+  } else if (head.kind == Kind::kBlock) {
+    return take_block(head);
+  } else if (head.kind != Kind::kRequest || head.size > kMaxMessage || head.method < 1 || head.method > 2) {
+    return false;
+  } else if (head.block != 0) {
+    const auto found = blocks_.find(head.block);
+    if (found == blocks_.end() || head.size > found->second->size()) return false;
+    calls.push_back(std::make_shared<Call>(shared_from_this(), head, found->second));
+    return true;
+  }
+  head_ = head;
+  is_inside_ = true;
+  filled_ = 0;
+  memory_ = nullptr;
+  if (head.kind == Kind::kHello || head.size <= kCounted) {
+    memory_ = Memory::of(head.size);
+  } else if (budget_->hold(head.size)) {
+    auto made = Memory::of(head.size);
+    memory_ = std::shared_ptr<Memory>(made.get(), [made, budget = budget_, size = head.size](Memory*) mutable {
+      made.reset();
+      budget->let_go(size);
+    });
+  }
+  return head.size != 0 || complete(calls);
+}
+
+bool Connection::complete(std::vector<std::shared_ptr<Call>>& calls) {
+  is_inside_ = false;
+  const auto memory = std::move(memory_);
+  memory_ = nullptr;
+  if (head_.kind == Kind::kHello) return greet(memory->data(), head_.size);
+  if (memory == nullptr) {
+    refuse(head_, kResourceExhausted, "no room for a message beside those under way (FLEET_MEMORY_BUDGET)");
+    return true;
+  }
+  calls.push_back(std::make_shared<Call>(shared_from_this(), head_, memory));
+  return true;
+}
+
+bool Connection::greet(const std::byte* token, std::size_t size) {
+  if (!token_.empty() && !is_equal(token, size, token_)) {
+    was_refused_ = true;
+    const std::string what = size == 0 ? "no token" : "another token";
+    refuse({}, kUnauthenticated,
+           "this process has " + what + "; set FLEET_JOB_TOKEN to the same value on every process");
+    return false;
+  }
+  is_welcome_ = true;
+  input_.resize(kInput);
+  Head head;
+  head.kind = Kind::kWelcome;
+  send(head, nullptr, 0, nullptr);
+  return true;
+}
+
+bool Connection::take_block(const Head& head) {
+  if (!is_unix_ || files_.empty() || head.block == 0 || head.size > kMaxBlock) return false;
+  if (blocks_.size() >= kMaxBlocks && blocks_.find(head.block) == blocks_.end()) return false;
+  auto block = Memory::mapped(files_.front().release(), head.size);
+  files_.pop_front();
+  if (block == nullptr) return false;
+  blocks_[head.block] = std::move(block);
+  return true;
+}
+
+void Connection::refuse(const Head& head, std::uint16_t code, const std::string& text) {
+  auto kept = std::make_shared<std::string>(text);
+  Head answer;
+  answer.kind = Kind::kError;
+  answer.method = code;
+  answer.call = head.call;
+  answer.size = kept->size();
+  send(answer, reinterpret_cast<const std::byte*>(kept->data()), kept->size(), kept);
+}
+
+void Connection::send(const Head& head, const std::byte* data, std::size_t size, std::shared_ptr<void> owner) {
+  auto kept = std::make_shared<Head>(head);
+  const std::lock_guard<std::mutex> lock(sending_);
+  if (is_closed_) return;
+  const bool was_empty = out_.empty();
+  out_.push_back({reinterpret_cast<const std::byte*>(kept.get()), sizeof head, kept});
+  if (size != 0) out_.push_back({data, size, std::move(owner)});
+  if (!was_empty) return;
+  if (!send_some(socket_.get(), out_)) {
+    shutdown(socket_.get(), SHUT_RDWR);  // whoever reads it finds the end
+    out_.clear();
+  } else if (!out_.empty()) {
+    arm();
+  }
+}
+
+bool Connection::flush_and_arm() {
+  const std::lock_guard<std::mutex> lock(sending_);
+  if (is_closed_ || !send_some(socket_.get(), out_)) return false;
+  arm();
+  return true;
+}
+
+void Connection::arm() {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT | (out_.empty() ? 0u : EPOLLOUT);
+  event.data.u64 = number_;
+  if (epoll_ctl(epoll_, EPOLL_CTL_MOD, socket_.get(), &event) != 0 && errno == ENOENT) {
+    epoll_ctl(epoll_, EPOLL_CTL_ADD, socket_.get(), &event);
+  }
+}
+
+void Connection::close() {
+  const std::lock_guard<std::mutex> lock(sending_);
+  if (is_closed_.exchange(true)) return;
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, socket_.get(), nullptr);
+  shutdown(socket_.get(), SHUT_RDWR);
+  out_.clear();
+}
+
+}  // namespace fleet::plane

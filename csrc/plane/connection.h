@@ -1,0 +1,86 @@
+// A client, seen from a server: what it has sent so far, and what is still to be sent to it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "plane/call.h"
+#include "plane/socket.h"
+
+namespace fleet::plane {
+
+// Codes of errors, which are gRPC's.
+constexpr std::uint16_t kResourceExhausted = 8, kInternal = 13, kUnauthenticated = 16;
+
+// How many bytes of large messages a server has in memory.
+class Budget {
+ public:
+  explicit Budget(std::size_t most) : most_(most) {}
+  // One message always finds room.
+  bool hold(std::size_t bytes);
+  void let_go(std::size_t bytes) { held_ -= bytes; }
+
+ private:
+  std::size_t most_;
+  std::atomic<std::size_t> held_{0};
+};
+
+class Connection : public Origin, public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::uint64_t number, File socket, bool is_unix, int epoll, const std::string& token,
+             std::shared_ptr<Budget> budget, std::int64_t now_ms);
+
+  std::uint64_t number() const { return number_; }
+  std::int64_t since_ms() const { return since_ms_; }
+  bool is_welcome() const { return is_welcome_; }
+  bool was_refused() const { return was_refused_; }
+
+  // Reads what has come; the requests that are complete. False if the connection is over.
+  bool read(std::vector<std::shared_ptr<Call>>& calls);
+  // Sends what is waiting, and has epoll tell of whatever comes next. False if the connection is over.
+  bool flush_and_arm();
+  void close();
+
+  void send(const Head& head, const std::byte* data, std::size_t size, std::shared_ptr<void> owner) override;
+  bool is_gone() const override { return is_closed_; }
+
+ private:
+  bool read_some(bool& is_drained);
+  bool take_heads(std::vector<std::shared_ptr<Call>>& calls);
+  bool begin(const Head& head, std::vector<std::shared_ptr<Call>>& calls);
+  bool complete(std::vector<std::shared_ptr<Call>>& calls);
+  bool greet(const std::byte* token, std::size_t size);
+  bool take_block(const Head& head);
+  void arm();
+  void refuse(const Head& head, std::uint16_t code, const std::string& text);
+
+  const std::uint64_t number_;
+  const File socket_;
+  const bool is_unix_;
+  const int epoll_;
+  const std::string& token_;
+  const std::shared_ptr<Budget> budget_;
+  const std::int64_t since_ms_;
+  std::atomic<bool> is_welcome_{false}, was_refused_{false}, is_closed_{false};
+
+  std::mutex reading_;  // guards what follows
+  std::vector<std::byte> input_;
+  std::size_t begin_ = 0, end_ = 0;  // of what is not taken yet
+  Head head_;                        // of the message that is being read
+  bool is_inside_ = false;
+  std::shared_ptr<Memory> memory_;  // null: it is read and dropped
+  std::size_t filled_ = 0;
+  std::deque<File> files_;
+  std::unordered_map<std::uint32_t, std::shared_ptr<Memory>> blocks_;
+
+  std::mutex sending_;  // guards what follows, and the registration with epoll
+  std::deque<Piece> out_;
+};
+
+}  // namespace fleet::plane

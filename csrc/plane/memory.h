@@ -1,0 +1,44 @@
+// Memory that messages lie in: on the heap, or in a block that two processes of one machine share.
+//
+// A block belongs to the client, which lends its room to a call: the request lies at its begin, the answer is written
+// behind it. Nothing is copied through the kernel; the socket carries heads only.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "plane/message.h"
+
+namespace fleet::plane {
+
+// Some bytes, aligned to 64.
+class Memory {
+ public:
+  // On the heap; std::bad_alloc if there is no room.
+  static std::shared_ptr<Memory> of(std::size_t size);
+  // Shared: a new block, of whole pages. std::system_error if the system refuses.
+  static std::shared_ptr<Memory> shared(std::size_t size);
+  // Shared: what another process made. Takes the file over. Null unless it is of this size and can never shrink.
+  static std::shared_ptr<Memory> mapped(int file, std::size_t size);
+
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  // Of a block that this process made, to be sent to the other one, which is whoever calls this's to close; then -1.
+  int release_file() { return std::exchange(file_, -1); }
+
+ private:
+  Memory(std::byte* data, std::size_t size, int file, bool is_mapped)
+      : data_(data), size_(size), file_(file), is_mapped_(is_mapped) {}
+
+  std::byte* data_;
+  std::size_t size_;
+  int file_;
+  bool is_mapped_;
+};
+
+}  // namespace fleet::plane

@@ -1,0 +1,374 @@
+#include "plane/server.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <thread>
+
+namespace fleet::plane {
+
+namespace {
+
+// What epoll tells beside the numbers of connections.
+constexpr std::uint64_t kWake = 0, kUnix = 1, kTcp = 2, kFirst = 3;
+constexpr int kLookMs = 100;
+constexpr int kBreathMs = 10;
+
+std::int64_t now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void watch(int epoll, int file, std::uint64_t number) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLEXCLUSIVE;
+  event.data.u64 = number;
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, file, &event) != 0) {
+    throw std::system_error(errno, std::generic_category(), "epoll_ctl");
+  }
+}
+
+}  // namespace
+
+Server::Server(ServerOptions options, Decide decide)
+    : options_(std::move(options)),
+      decide_(std::move(decide)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)),
+      next_number_(kFirst),
+      budget_(std::make_shared<Budget>(options_.max_bytes)) {
+  if (epoll_.get() < 0 || wake_.get() < 0) throw std::system_error(errno, std::generic_category(), "epoll");
+  watch(epoll_.get(), wake_.get(), kWake);
+  for (const std::string& name : options_.names) {
+    unix_.push_back(listen_unix(name));
+    watch(epoll_.get(), unix_.back().get(), kUnix);
+  }
+  if (!options_.address.empty()) {
+    tcp_ = listen_tcp(options_.address, port_);
+    watch(epoll_.get(), tcp_.get(), kTcp);
+  }
+}
+
+Server::~Server() { stop(); }
+
+void Server::stop() {
+  {
+    std::unique_lock<std::mutex> lock(running_mutex_);
+    if (is_stopped_.exchange(true)) return;
+    const std::uint64_t one = 1;  // nobody reads it any more: it wakes all
+    const auto written = write(wake_.get(), &one, sizeof one);
+    static_cast<void>(written);
+    running_changed_.wait(lock, [&] { return num_running_ == 0; });
+  }
+  std::deque<std::function<void()>> work;
+  {
+    const std::lock_guard<std::mutex> lock(work_mutex_);
+    work.swap(work_);
+  }
+  for (const std::function<void()>& one : work) {  // calls that were to be told why they end
+    try {
+      one();
+    } catch (const std::exception&) {
+    }
+  }
+  std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections;
+  {
+    const std::lock_guard<std::mutex> lock(connections_mutex_);
+    connections.swap(connections_);
+  }
+  for (auto& [number, connection] : connections) connection->close();
+  // What calls hold may be Python's, and is let go of without a lock.
+  std::vector<std::shared_ptr<Call>> parked;
+  {
+    const std::lock_guard<std::mutex> lock(parked_mutex_);
+    parked.swap(parked_);
+  }
+  unix_.clear();
+  tcp_.reset();
+}
+
+void Server::run(std::size_t thread) {
+  // Signals are for Python's main thread.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_setname_np(pthread_self(), ("fleet-plane-" + std::to_string(thread)).c_str());
+  {
+    const std::lock_guard<std::mutex> lock(running_mutex_);
+    ++num_running_;
+  }
+  work();
+  {
+    const std::lock_guard<std::mutex> lock(running_mutex_);
+    --num_running_;
+    running_changed_.notify_all();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Server::work() {
+  while (!is_stopped_) {
+    epoll_event event{};
+    const int found = epoll_wait(epoll_.get(), &event, 1, kLookMs);
+    if (is_stopped_) return;
+    try {
+      look_for_late();
+      if (found > 0) on_event(event.data.u64);
+    } catch (const std::exception&) {  // there is no memory for one call: the others live on
+    }
+  }
+}
+
+void Server::on_event(std::uint64_t number) {
+  switch (number) {
+    case kWake: work_off(); break;
+    case kUnix:
+      for (const File& one : unix_) accept_all(one.get(), true);
+      break;
+    case kTcp: accept_all(tcp_.get(), false); break;
+    default: handle(number);
+  }
+}
+
+void Server::accept_all(int listening, bool is_unix) {
+  while (true) {
+    File socket = accept_from(listening, is_unix);
+    if (socket.get() < 0) {
+      // Without a file to spare the socket stays ready, and would be asked again and again.
+      if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(std::chrono::milliseconds(kBreathMs));
+      return;
+    }
+    std::shared_ptr<Connection> made;
+    {
+      const std::lock_guard<std::mutex> lock(connections_mutex_);
+      if (connections_.size() >= options_.max_connections) {
+        ++refused_;
+        continue;
+      }
+      made = std::make_shared<Connection>(next_number_++, std::move(socket), is_unix, epoll_.get(), options_.token,
+                                          budget_, now_ms());
+      connections_.emplace(made->number(), made);
+    }
+    if (!made->flush_and_arm()) drop(made);
+  }
+}
+
+void Server::handle(std::uint64_t number) {
+  std::shared_ptr<Connection> connection;
+  {
+    const std::lock_guard<std::mutex> lock(connections_mutex_);
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) return;
+    connection = found->second;
+  }
+  std::vector<std::shared_ptr<Call>> calls;
+  bool is_alive = false;
+  try {
+    is_alive = connection->read(calls);
+  } catch (const std::bad_alloc&) {  // its messages do not fit: the rest of the server lives on
+  }
+  // What comes next is another thread's, while this one answers.
+  if (!is_alive || !connection->flush_and_arm()) drop(connection);
+  for (std::shared_ptr<Call>& call : calls) take(std::move(call));
+}
+
+void Server::take(std::shared_ptr<Call> call) {
+  try {
+    std::shared_ptr<const Holdings> holdings;
+    {
+      const std::lock_guard<std::mutex> lock(state_mutex_);
+      if (state_.is_open) holdings = state_.holdings;
+      call->num_looks = state_.num_looks;
+    }
+    if (!call->fit(holdings)) {
+      decide_(Reason::kOther, call);
+    } else if (call->method() == Method::kPush) {
+      decide_(Reason::kPush, call);
+    } else {
+      take_pull(call);
+    }
+  } catch (const std::exception& error) {
+    call->fail(kInternal, std::string("the request could not be answered: ") + error.what());
+  }
+}
+
+void Server::take_pull(const std::shared_ptr<Call>& call) {
+  const PullHeader& header = call->pull();
+  bool may_come = false, has_come = false;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    const Caller& caller = header.caller;
+    may_come = state_.is_open && (caller.instance == 0 || caller.instance == state_.instance) &&
+               caller.worker < state_.incarnations.size() && caller.incarnation >= state_.incarnations[caller.worker];
+    has_come = state_.version >= header.version && (state_.is_started || !header.dense);
+  }
+  if (!may_come) {
+    decide_(Reason::kOther, call);
+  } else if (has_come) {
+    answer(call);
+  } else {
+    const auto wait_ms = std::min<std::uint64_t>(header.timeout_ms, options_.max_wait_ms);
+    call->wait_for(header.version, now_ms() + static_cast<std::int64_t>(wait_ms));
+    decide_(Reason::kLook, call);  // it may be in vain
+  }
+}
+
+void Server::answer(const std::shared_ptr<Call>& call) {
+  std::string header;
+  {
+    const std::lock_guard<std::mutex> lock(state_mutex_);
+    header = call->method() == Method::kPull ? pull_reply_header(state_.version) : call->prefix + state_.step;
+  }
+  answer(call, header);
+}
+
+void Server::answer(const std::shared_ptr<Call>& call, const std::string& header) {
+  if (!call->wanted().empty() || call->method() == Method::kPull) {
+    std::uint64_t rows = 0;
+    for (const Wanted& one : call->wanted()) rows += one.n;
+    ++pulls_;
+    pulled_rows_ += rows;
+  }
+  try {
+    call->answer(header);
+  } catch (const std::exception& error) {
+    call->fail(kInternal, std::string("the request could not be answered: ") + error.what());
+  }
+}
+
+bool Server::has_come(const Call& call) const {
+  return state_.version >= call.awaited_version() && (state_.is_started || !call.wants_dense());
+}
+
+void Server::park(std::shared_ptr<Call> call, std::uint64_t version, std::uint64_t timeout_ms) {
+  call->wait_for(version, now_ms() + static_cast<std::int64_t>(timeout_ms));
+  park(std::move(call));
+}
+
+void Server::park(std::shared_ptr<Call> call) {
+  bool is_there = false;
+  {
+    const std::lock_guard<std::mutex> lock(parked_mutex_);
+    const std::lock_guard<std::mutex> state(state_mutex_);
+    // Who was to be looked at, and was not here yet, is looked at now.
+    const bool may_wait = state_.is_open && call->num_looks == state_.num_looks;
+    call->num_looks = state_.num_looks;
+    is_there = may_wait && has_come(*call);
+    if (may_wait && !is_there) {
+      parked_.push_back(std::move(call));
+      return;
+    }
+  }
+  if (is_there) {
+    answer(call);
+  } else {
+    later([this, call] { decide_(Reason::kLook, call); });
+  }
+}
+
+void Server::serve(std::shared_ptr<const Holdings> holdings, std::uint64_t instance,
+                   std::vector<std::uint64_t> incarnations) {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  state_.holdings = std::move(holdings);
+  state_.instance = instance;
+  state_.incarnations = std::move(incarnations);
+}
+
+void Server::set_incarnation(std::size_t worker, std::uint64_t incarnation) {
+  const std::lock_guard<std::mutex> lock(state_mutex_);
+  if (worker < state_.incarnations.size()) state_.incarnations[worker] = incarnation;
+}
+
+void Server::publish(std::uint64_t version, bool is_open, bool is_started, const std::string& step, std::int64_t look) {
+  std::vector<std::shared_ptr<Call>> ready, others;
+  {
+    const std::lock_guard<std::mutex> lock(parked_mutex_);
+    const std::lock_guard<std::mutex> state(state_mutex_);
+    state_.version = version;
+    state_.is_open = is_open;
+    state_.is_started = is_started;
+    state_.step = step;
+    if (look != kNobody) ++state_.num_looks;
+    std::vector<std::shared_ptr<Call>> stay;
+    for (std::shared_ptr<Call>& one : parked_) {
+      const bool is_looked_at = look == kEverybody || look == static_cast<std::int64_t>(one->caller().worker);
+      std::vector<std::shared_ptr<Call>>& to = !is_open || is_looked_at ? others : has_come(*one) ? ready : stay;
+      one->num_looks = state_.num_looks;
+      to.push_back(std::move(one));
+    }
+    parked_.swap(stay);
+  }
+  for (std::shared_ptr<Call>& one : ready) {
+    later([this, call = std::move(one)] { answer(call); });
+  }
+  for (std::shared_ptr<Call>& one : others) {
+    later([this, call = std::move(one)] { decide_(Reason::kLook, call); });
+  }
+}
+
+void Server::later(std::function<void()> work) {
+  {
+    const std::lock_guard<std::mutex> lock(work_mutex_);
+    work_.push_back(std::move(work));
+  }
+  const std::uint64_t one = 1;
+  if (write(wake_.get(), &one, sizeof one) < 0) return;  // it is full: the threads are awake
+}
+
+void Server::work_off() {
+  std::uint64_t one = 0;
+  if (read(wake_.get(), &one, sizeof one) < 0) return;
+  std::function<void()> work;
+  {
+    const std::lock_guard<std::mutex> lock(work_mutex_);
+    if (work_.empty()) return;
+    work = std::move(work_.front());
+    work_.pop_front();
+  }
+  work();
+}
+
+void Server::look_for_late() {
+  const std::int64_t now = now_ms();
+  std::int64_t before = looked_at_ms_;
+  if (now - before < kLookMs || !looked_at_ms_.compare_exchange_strong(before, now)) return;
+  std::vector<std::shared_ptr<Call>> late, gone;
+  {
+    const std::lock_guard<std::mutex> lock(parked_mutex_);
+    std::vector<std::shared_ptr<Call>> stay;
+    for (std::shared_ptr<Call>& one : parked_) {
+      (one->is_gone() ? gone : one->deadline_ms() <= now ? late : stay).push_back(std::move(one));
+    }
+    parked_.swap(stay);
+  }
+  for (std::shared_ptr<Call>& one : late) decide_(Reason::kLate, std::move(one));
+  std::vector<std::shared_ptr<Connection>> strangers;
+  {
+    const std::lock_guard<std::mutex> lock(connections_mutex_);
+    for (const auto& [number, connection] : connections_) {
+      if (!connection->is_welcome() && now - connection->since_ms() > options_.hello_ms)
+        strangers.push_back(connection);
+    }
+  }
+  for (const std::shared_ptr<Connection>& one : strangers) drop(one);
+}
+
+void Server::drop(const std::shared_ptr<Connection>& connection) {
+  connection->close();
+  const std::lock_guard<std::mutex> lock(connections_mutex_);
+  if (connections_.erase(connection->number()) != 0 && !connection->is_welcome()) ++refused_;
+}
+
+Server::Counts Server::counts() const {
+  const std::lock_guard<std::mutex> lock(connections_mutex_);
+  return {pulls_, pulled_rows_, connections_.size(), refused_};
+}
+
+}  // namespace fleet::plane

@@ -1,0 +1,133 @@
+#include "copies/copies.h"
+
+#include <stdexcept>
+#include <vector>
+
+#include "check.h"
+
+namespace {
+
+using Keys = std::vector<std::int64_t>;
+using Floats = std::vector<float>;
+
+fleet::Copies make_copies() {
+  fleet::CopyOptions options;
+  options.name = "ads";
+  options.width = 1;
+  options.rule = fleet::make_rule("sgd", {{"lr", 1.0}});
+  return fleet::Copies(std::move(options));
+}
+
+void fetch(fleet::Copies& copies, const Keys& keys, const Floats& rows) {
+  const Keys positions = copies.missing(keys.data(), keys.size());
+  Floats fetched, out(keys.size());
+  for (const std::int64_t at : positions) fetched.push_back(rows[static_cast<std::size_t>(at)]);
+  copies.pull(keys.data(), keys.size(), positions.data(), positions.size(), fetched.data(), out.data());
+}
+
+Floats read(const fleet::Copies& copies, const Keys& keys) {
+  Floats out(keys.size(), -1.0f);
+  copies.pull(keys.data(), keys.size(), out.data());
+  return out;
+}
+
+// Adds `amount` to a copy, some times.
+void learn(fleet::Copies& copies, std::int64_t key, float amount, int times) {
+  const float grad = -amount;
+  for (int i = 0; i < times; ++i) copies.push(&key, 1, &grad, 1.0, false);
+}
+
+void merge(fleet::Copies& copies, const fleet::Copies::Difference& found, std::size_t i, float row, double awaited) {
+  copies.merge(&found.keys[i], 1, &found.sent[i], &found.touches[i], &row, 4, awaited);
+}
+
+}  // namespace
+
+TEST(copies_sharers) {
+  for (const std::uint32_t workers : {1u, 2u, 4u, 100u}) {
+    CHECK(fleet::sharers(1, workers) == 1.0);
+    CHECK(fleet::sharers(0xffffffffu, workers) == workers);
+  }
+  CHECK(fleet::sharers(2, 4) == 2.5);
+  CHECK(fleet::sharers(3, 4) == 3.25);
+}
+
+TEST(copies_are_made_once) {
+  fleet::Copies copies = make_copies();
+  fetch(copies, {7, -1}, {1.0f, 2.0f});
+  CHECK(copies.size() == 2);
+  const Keys all = {-1, 5, 7};
+  CHECK((copies.missing(all.data(), 3) == Keys{1}));
+  CHECK((read(copies, all) == Floats{2.0f, 0.0f, 1.0f}));
+  learn(copies, 7, 10.0f, 1);
+  fetch(copies, {7}, {100.0f});
+  CHECK((read(copies, {7}) == Floats{11.0f}));
+  bool refused = false;
+  try {
+    learn(copies, 5, 1.0f, 1);
+  } catch (const std::invalid_argument&) {
+    refused = true;
+  }
+  CHECK(refused);
+  copies.clear();
+  CHECK(copies.size() == 0 && copies.difference(4).keys.size() == 0);
+}
+
+// Touched once: all of it goes, and the servers are asked again.
+TEST(copies_touched_once) {
+  fleet::Copies copies = make_copies();
+  fetch(copies, {1}, {0.0f});
+  learn(copies, 1, 8.0f, 1);
+  auto found = copies.difference(4);
+  CHECK(found.keys.size() == 1 && found.sent[0] == 8.0f && found.touches[0] == 1);
+  const std::int64_t key = 1;
+  CHECK(copies.missing(&key, 1).empty());  // it is under way
+  copies.age();
+  CHECK(copies.missing(&key, 1).size() == 1);
+  fetch(copies, {1}, {9.0f});
+  CHECK((read(copies, {1}) == Floats{9.0f}));
+  CHECK(copies.missing(&key, 1).empty());
+  learn(copies, 1, 1.0f, 1);
+  found = copies.difference(4);
+  CHECK(found.sent[0] == 1.0f);
+  learn(copies, 1, 2.0f, 1);
+  copies.age();  // it has been touched since
+  CHECK(copies.missing(&key, 1).empty());
+  CHECK(copies.difference(4).sent[0] == 2.0f);
+}
+
+TEST(copies_that_others_change_too) {
+  fleet::Copies copies = make_copies();
+  fetch(copies, {1}, {0.0f});
+  learn(copies, 1, 5.0f, 2);
+  const auto found = copies.difference(4);
+  CHECK(found.sent[0] == 4.0f);  // 10 / 2.5
+  learn(copies, 1, 1.0f, 2);     // while it is under way
+  merge(copies, found, 0, 24.0f, 0.5);
+  // The servers' 24, half of the 6 that were not sent, and what was learned since.
+  CHECK((read(copies, {1}) == Floats{29.0f}));
+  CHECK(copies.difference(4).sent[0] == 0.8f);  // 2 / 2.5
+}
+
+TEST(copies_that_nobody_else_changes) {
+  fleet::Copies copies = make_copies();
+  fetch(copies, {1}, {0.0f});
+  float now = 0.0f;
+  // The row came in the window itself; nobody else has been heard of, and may be late; all have been.
+  for (const double awaited : {0.0, 1.0, 0.0}) {
+    learn(copies, 1, 5.0f, 2);
+    const auto found = copies.difference(4);
+    CHECK(found.sent[0] == 4.0f);
+    now += 4.0f;
+    merge(copies, found, 0, now, awaited);
+    CHECK(copies.difference(4).keys.size() == 0);
+  }
+  CHECK((read(copies, {1}) == Floats{30.0f}));
+  learn(copies, 1, 0.5f, 2);
+  auto found = copies.difference(4);
+  CHECK(found.sent[0] == 19.0f);  // all of 30 - 12 + 1
+  merge(copies, found, 0, 41.0f, 0.0);
+  CHECK((read(copies, {1}) == Floats{41.0f}));  // somebody has added 10
+  learn(copies, 1, 5.0f, 2);
+  CHECK(copies.difference(4).sent[0] == 4.0f);
+}

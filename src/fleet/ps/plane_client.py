@@ -1,0 +1,185 @@
+"""A server's data plane, seen from a worker: Pull and Push go there, everything else by gRPC.
+
+On one machine that is a Unix socket, and messages lie in memory that both processes share; between machines it is TCP.
+Whenever the data plane cannot be reached, gRPC takes its place: nothing depends on it but speed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fleet import _native, env
+from fleet.errors import DeadlineError, FleetError
+from fleet.net import Endpoint, is_loopback, resolve
+from fleet.ps.plane_name import plane_name
+from fleet.ps.proto import ps_pb2
+from fleet.ps.status import error_of_number, unreachable
+from fleet.ps.transport import Answer, Transport
+from fleet.ps.wire import too_large
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from fleet.ps.wire import Tensors
+
+_METHODS = {"Pull": 1, "Push": 2}
+_REPLIES: dict[str, Any] = {"Pull": ps_pb2.PullReply.Header, "Push": ps_pb2.PushReply.Header}
+_WAITING, _REPLY, _ERROR, _LOST = range(4)
+"""What became of a call: csrc/plane/client.h."""
+CONNECT_S = 2.0
+PAUSE_S = 0.5
+"""How long after a connection that could not be made the next one is tried."""
+_SPARE_BYTES = 4096
+_FOREVER_S = 1e9
+
+
+class PlaneAnswer:
+    """The answer to one call: as much of a Future as those who call need."""
+
+    def __init__(self, native: _native.PlaneAnswer, transport: PlaneTransport, method: str, timeout_s: float) -> None:
+        self._native = native
+        self._transport = transport
+        self._method = method
+        self._timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
+
+    def done(self) -> bool:
+        """Whether it has come, or never will."""
+        return self._native.state != _WAITING
+
+    def result(self, timeout: float | None = None) -> tuple[Any, Tensors]:
+        """Wait for it; TimeoutError if `timeout` is over, DeadlineError if the time of the call itself is."""
+        left_s = self._deadline - time.monotonic()
+        if not self._native.wait(max(0.0, min(left_s, _FOREVER_S if timeout is None else timeout))):
+            if timeout is not None and timeout < left_s:
+                raise TimeoutError
+            raise DeadlineError(
+                f"server {self._transport.endpoint}: no answer to {self._method} within {self._timeout_s:g} s"
+            )
+        native = self._native
+        if native.state == _REPLY:
+            header = _REPLIES[self._method].FromString(native.header)
+            tensors = native.tensors
+            self._transport.note_size(self._method, tensors)
+            return header, tensors
+        if native.state == _ERROR:
+            raise error_of_number(native.code, native.text, self._transport.endpoint)
+        raise unreachable(self._transport.endpoint, self._method, native.text)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for it; the error that it is, if it is one."""
+        try:
+            self.result(timeout)
+        except FleetError as error:
+            return error
+        return None
+
+    def add_done_callback(self, function: Callable[[Any], object]) -> None:
+        """Call a function, on a thread of its own, when the answer has come, or is late."""
+
+        def wait() -> None:
+            self._native.wait(max(0.0, self._deadline - time.monotonic()))
+            function(self)
+
+        threading.Thread(target=wait, name="fleet-answer", daemon=True).start()
+
+
+class PlaneTransport(Transport):
+    """One server: its data plane, and `inner`, by gRPC, for the rest."""
+
+    def __init__(self, inner: Transport, token: str | None, *, has_tls: bool) -> None:
+        self.endpoint = inner.endpoint
+        self._inner = inner
+        self._token = (token or "").encode()
+        self._where = Endpoint.parse(inner.endpoint)
+        self._forced = env.FLEET_LOCAL_TRANSPORT.get()
+        self._has_tls = has_tls
+        self._port = 0
+        self._client: _native.PlaneClient | None = None
+        self._not_before = 0.0
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._room = dict.fromkeys(_METHODS, 0)
+
+    def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:
+        number = _METHODS.get(method)
+        client = None if number is None else self._connected()
+        if number is None or client is None:
+            answer = self._inner.call(method, header, tensors, timeout_s)
+            if method == "Declare" or number is not None:
+                answer.add_done_callback(self._learn)
+            return answer
+        try:
+            sent = client.call(number, header.SerializeToString(), tensors, self._room[method] + _SPARE_BYTES)
+        except (ValueError, IndexError):
+            return _failed(too_large(f"{method}Request", tensors))
+        except OSError:  # the system has no memory to share
+            return self._inner.call(method, header, tensors, timeout_s)
+        return PlaneAnswer(sent, self, method, timeout_s)  # type: ignore[return-value]  # all that is asked of a Future
+
+    def note_size(self, method: str, tensors: Tensors) -> None:
+        """Note how large an answer was: the next one gets room for a like one."""
+        size = sum(tensor.nbytes for tensor in tensors if not isinstance(tensor, bytes)) + 32 * len(tensors)
+        self._room[method] = max(size + size // 8, self._room[method] - self._room[method] // 64)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+        self._inner.close()
+
+    def _connected(self) -> _native.PlaneClient | None:
+        """The connection, made anew if it was lost; None if there is none now."""
+        client = self._client
+        if client is not None and client.is_open:
+            return client
+        with self._lock:
+            if self._is_closed or time.monotonic() < self._not_before:
+                return None
+            if self._client is None or not self._client.is_open:
+                self._client = self._connect()
+            if self._client is None:
+                self._not_before = time.monotonic() + PAUSE_S
+            return self._client
+
+    def _connect(self) -> _native.PlaneClient | None:
+        """On this machine by a Unix socket, else by TCP, if the server has said where."""
+        if self._forced == "GRPC":
+            return None
+        addresses = [self._where.host] if _is_address(self._where.host) else list(resolve(self._where.host))
+        if self._forced != "TCP":
+            for address in addresses:
+                try:
+                    name = plane_name(address, self._where.port)
+                    return _native.PlaneClient.unix(name, self._token, CONNECT_S, self._forced != "UNIX")
+                except (OSError, RuntimeError):
+                    continue
+        if self._port and not self._has_tls and addresses:
+            try:
+                return _native.PlaneClient.tcp(addresses[0], self._port, self._token, CONNECT_S)
+            except (OSError, RuntimeError):
+                self._port = 0  # until the server says so again, by gRPC
+        return None
+
+    def _learn(self, done: Any) -> None:
+        """Where the server's data plane is, as an answer by gRPC says."""
+        if done.exception() is None:
+            self._port = done.result()[0].data_port
+
+
+def _is_address(host: str) -> bool:
+    return host.replace(".", "").isdigit() or ":" in host or (is_loopback(host) and host != "localhost")
+
+
+def _failed(error: FleetError) -> Answer:
+    from concurrent.futures import Future
+
+    answer: Answer = Future()
+    answer.set_running_or_notify_cancel()
+    answer.set_exception(error)
+    return answer

@@ -1,0 +1,363 @@
+"""What strangers, and workers that have lost their mind, send to a server's data plane: it answers others as before."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fleet.ps import entries, initializers, plane_server, rules, wire
+from fleet.ps.plane_name import plane_name
+from fleet.ps.proto import ps_pb2
+from fleet.ps.spec import JobSpec, TableSpec
+from fleet.ps.transport import Transport
+from support.plane import Served, served
+from support.processes import wait_until
+from support.serving import TOKEN
+
+LIMIT_S = 30.0
+HELLO_S = 0.3
+HEAD = struct.Struct("<IHHQQQII")
+MAGIC = 0x31504C46
+HELLO, WELCOME, BLOCK, REQUEST, REPLY, ERROR = range(1, 7)
+PULL, PUSH = 1, 2
+BLOCK_BYTES = 1 << 16
+F_ADD_SEALS, SHRINK = 1033, 2
+KEYS = np.arange(10, dtype=np.int64)
+JOB = JobSpec(
+    1, 1, "async", "error", (TableSpec("ads", 4, rules.SGD(), initializers.Constant(1.0), entries.AlwaysEntry()),)
+)
+
+
+def head(kind: int, size: int = 0, *, method: int = 0, call: int = 1, at: int = 0, block: int = 0) -> bytes:
+    return HEAD.pack(MAGIC, kind, method, call, size, at, block, 0)
+
+
+def hello(token: str = TOKEN) -> bytes:
+    return head(HELLO, len(token)) + token.encode()
+
+
+class Place:
+    """A server with a job, a worker that is served all the while, and the way to its door."""
+
+    def __init__(self, one: Served, kind: str) -> None:
+        self.served, self.kind = one, kind
+        self.transport: Transport = one.transport()
+        declare: Any = ps_pb2.DeclareRequest.Header(caller=ps_pb2.Caller(incarnation=1), job=JOB.to_json())
+        reply: Any = self.transport.call("Declare", declare, (), LIMIT_S).result(LIMIT_S)[0]
+        self.caller = ps_pb2.Caller(incarnation=1, instance=reply.instance)
+        self.port = reply.data_port
+        self.check()
+
+    def request(self) -> bytes:
+        return wire.encode("PullRequest", ps_pb2.PullRequest.Header(caller=self.caller, tables=[0]), [KEYS])
+
+    def check(self) -> None:
+        """It answers, and soon."""
+        header = ps_pb2.PullRequest.Header(caller=self.caller, tables=[0])
+        _, (rows,) = self.transport.call("Pull", header, (KEYS,), LIMIT_S).result(LIMIT_S)
+        np.testing.assert_array_equal(np.frombuffer(rows, np.float32), np.ones(4 * len(KEYS)))
+        assert self.counts()["connections"] > 0, "it was gRPC that answered"
+
+    def counts(self) -> dict[str, int]:
+        assert self.served.plane is not None
+        return self.served.plane._server.counts()
+
+    @contextmanager
+    def raw(self, *, is_welcome: bool = False) -> Iterator[socket.socket]:
+        is_tcp = self.kind == "TCP"
+        with socket.socket(socket.AF_INET if is_tcp else socket.AF_UNIX) as made:
+            made.settimeout(LIMIT_S)
+            assert self.served.grpc is not None
+            where = self.served.grpc.endpoint
+            made.connect((where.host, self.port) if is_tcp else "\0" + plane_name(where.host, where.port))
+            if is_welcome:
+                made.sendall(hello())
+                assert read(made)[0] == WELCOME
+            yield made
+
+
+@pytest.fixture(params=["SHM", "TCP"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    yield from opened(request.param, monkeypatch)
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    yield from opened("SHM", monkeypatch)
+
+
+def opened(kind: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    monkeypatch.setattr(plane_server, "HELLO_S", HELLO_S)
+    with served(kind) as one:
+        found = Place(one, kind)
+        files = num_files()
+        yield found
+        found.check()
+        wait_until(lambda: found.counts()["connections"] == 1, LIMIT_S, "the end of all other connections")
+        wait_until(lambda: num_files() <= files, LIMIT_S, "the end of their files")
+
+
+def num_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def read(raw: socket.socket) -> tuple[int, int, bytes]:
+    """The kind, the code or method, and the bytes behind the next head."""
+    text = exactly(raw, HEAD.size)
+    magic, kind, method, _, size, _, block, _ = HEAD.unpack(text)
+    assert magic == MAGIC
+    return kind, method, b"" if block else exactly(raw, size)
+
+
+def exactly(raw: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        part = raw.recv(size - len(found))
+        assert part, "it has hung up"
+        found += part
+    return found
+
+
+def is_dropped(raw: socket.socket) -> bool:
+    """Whether it hangs up, maybe after some last words."""
+    with suppress(OSError):
+        while raw.recv(1 << 16):
+            pass
+    return True
+
+
+def memory(size: int = BLOCK_BYTES, *, seals: int = SHRINK) -> int:
+    made = os.memfd_create("block", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.truncate(made, size)
+    if seals:
+        fcntl.fcntl(made, F_ADD_SEALS, seals)
+    return made
+
+
+def send_file(raw: socket.socket, file: int, text: bytes) -> None:
+    try:
+        socket.send_fds(raw, [text], [file])
+    finally:
+        os.close(file)
+
+
+def send_block(raw: socket.socket, file: int, size: int = BLOCK_BYTES, number: int = 1) -> None:
+    send_file(raw, file, head(BLOCK, size, block=number))
+
+
+@pytest.mark.parametrize(
+    ("token", "what"), [("", "no token"), ("wrong", "another token"), (TOKEN + "x", "another tok")]
+)
+def test_a_wrong_token(place: Place, token: str, what: str) -> None:
+    before = place.counts()["refused"]
+    with place.raw() as raw:
+        raw.sendall(hello(token) + head(REQUEST, 4, method=PULL) + b"abcd")
+        kind, code, text = read(raw)
+        assert (kind, code) == (ERROR, 16)
+        assert what in text.decode()
+        assert is_dropped(raw)
+    wait_until(lambda: place.counts()["refused"] == before + 1, LIMIT_S, "the count")
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        head(REQUEST, 10, method=PULL) + b"x" * 10,
+        head(BLOCK, 4096, block=1),
+        head(HELLO, 1 << 40),
+        head(HELLO, 4097),
+        b"\0" * 40,
+        HEAD.pack(MAGIC + 1, HELLO, 0, 0, 0, 0, 0, 0),
+        b"GET / HTTP/1.1\r\nHost: somebody-who-means-another-port\r\n\r\n",
+    ],
+    ids=["request", "block", "huge", "over", "zeros", "magic", "http"],
+)
+def test_whoever_does_not_say_hello(place: Place, beginning: bytes) -> None:
+    with place.raw() as raw:
+        raw.sendall(beginning)
+        assert is_dropped(raw)
+
+
+def test_random_bytes(place: Place) -> None:
+    rng = random.Random(1)
+    for number in range(200):
+        with place.raw(is_welcome=number % 2 == 1) as raw, suppress(OSError):
+            raw.sendall(rng.randbytes(rng.choice((1, 39, 40, 41, 500, 100_000))))
+    place.check()
+
+
+def test_half_a_hello_and_silence(place: Place) -> None:
+    """They are dropped after a while, and hold up nobody meanwhile."""
+    with place.raw() as silent, place.raw() as half, place.raw() as slow:
+        half.sendall(hello()[:20])
+        slow.sendall(hello()[:-1])
+        place.check()
+        assert is_dropped(silent)
+        assert is_dropped(half)
+        assert is_dropped(slow)
+
+
+def test_who_is_welcome_may_be_silent(place: Place) -> None:
+    with place.raw(is_welcome=True) as raw:
+        raw.sendall(head(REQUEST, 100, method=PULL) + b"half")
+        raw.settimeout(2 * HELLO_S)
+        with pytest.raises(TimeoutError):
+            raw.recv(1)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        hello(),
+        head(REQUEST, (1 << 30) + 1, method=PULL),
+        head(REQUEST, 1 << 63, method=PUSH),
+        head(REQUEST, 10, method=0),
+        head(REQUEST, 10, method=3),
+        head(REQUEST, 10, method=PULL, block=5),
+        head(BLOCK, 4096, block=1),
+        head(REPLY, 0),
+        head(99, 0),
+    ],
+    ids=["hello", "large", "huge", "method 0", "method 3", "no block", "no file", "reply", "kind"],
+)
+def test_heads_without_sense(place: Place, bad: bytes) -> None:
+    with place.raw(is_welcome=True) as raw:
+        raw.sendall(bad)
+        assert is_dropped(raw)
+
+
+def test_requests_without_sense_are_answered(place: Place) -> None:
+    """Every prefix of a request, and every one with a byte changed, gets one answer; the connection stays."""
+    good = place.request()
+    rng = random.Random(3)
+    bad = [good[:size] for size in range(len(good))]
+    bad += [good[:at] + bytes([rng.randrange(256)]) + good[at + 1 :] for at in range(len(good))]
+    with place.raw(is_welcome=True) as raw:
+        frames = b"".join(head(REQUEST, len(one), method=PULL, call=n) + one for n, one in enumerate(bad))
+        sender = threading.Thread(target=raw.sendall, args=(frames,))
+        sender.start()
+        kinds = [read(raw)[0] for _ in bad]
+        sender.join()
+        assert set(kinds) == {REPLY, ERROR}
+        raw.sendall(head(REQUEST, len(good), method=PULL) + good)
+        assert read(raw)[0] == REPLY
+
+
+@pytest.mark.parametrize(
+    ("size", "seals", "told"),
+    [
+        (BLOCK_BYTES, 0, BLOCK_BYTES),
+        (BLOCK_BYTES - 4096, SHRINK, BLOCK_BYTES),
+        (BLOCK_BYTES, SHRINK, BLOCK_BYTES - 4096),
+        (0, SHRINK, 0),
+        (BLOCK_BYTES, SHRINK | 8, BLOCK_BYTES),
+        (4096, SHRINK, (1 << 32) + 4096),
+    ],
+    ids=["unsealed", "small", "large", "empty", "cannot be written", "huge"],
+)
+def test_blocks_that_cannot_be_trusted(shared: Place, size: int, seals: int, told: int) -> None:
+    with shared.raw(is_welcome=True) as raw:
+        send_block(raw, memory(size, seals=seals), told)
+        assert is_dropped(raw)
+
+
+def test_files_that_are_no_memory(shared: Place) -> None:
+    for path in ("/dev/null", "/proc/self/exe", "/"):
+        with shared.raw(is_welcome=True) as raw:
+            send_block(raw, os.open(path, os.O_RDONLY))
+            assert is_dropped(raw)
+
+
+def test_files_for_nothing(shared: Place) -> None:
+    """Files that come along with other heads, or before anybody is welcome, are not kept."""
+    with shared.raw() as raw:
+        send_file(raw, memory(), hello())
+        assert is_dropped(raw)
+    with shared.raw(is_welcome=True) as raw, suppress(OSError):
+        good = shared.request()
+        for _ in range(100):
+            send_file(raw, memory(), head(REQUEST, len(good), method=PULL) + good)
+        assert is_dropped(raw)
+
+
+def test_requests_in_blocks(shared: Place) -> None:
+    good = shared.request()
+    with shared.raw(is_welcome=True) as raw:
+        file = memory()
+        os.pwrite(file, good, 0)
+        kept = os.dup(file)
+        send_block(raw, file)
+        # Room for the answer where there is none: it comes by the socket.
+        for at in (0, 1, len(good) + 1, BLOCK_BYTES, BLOCK_BYTES - 8, 1 << 40, (1 << 64) - 8):
+            raw.sendall(head(REQUEST, len(good), method=PULL, block=1, at=at))
+            kind, _, text = read(raw)
+            assert kind == REPLY
+            assert len(wire.decode("PullReply", text)[1][0]) == 16 * len(KEYS)
+        raw.sendall(head(REQUEST, len(good), method=PULL, block=1, at=4096))
+        _, kind, _, _, size, at, block, _ = HEAD.unpack(exactly(raw, HEAD.size))
+        assert (kind, at, block) == (REPLY, 4096, 1)
+        assert len(wire.decode("PullReply", os.pread(kept, size, at))[1][0]) == 16 * len(KEYS)
+        os.close(kept)
+        raw.sendall(head(REQUEST, BLOCK_BYTES + 1, method=PULL, block=1))
+        assert is_dropped(raw)
+
+
+def test_more_blocks_than_a_worker_needs(shared: Place) -> None:
+    with shared.raw(is_welcome=True) as raw, suppress(OSError):
+        for number in range(1, 300):
+            send_block(raw, memory(4096), 4096, number)
+        assert is_dropped(raw)
+
+
+def test_connections_that_come_and_go(place: Place) -> None:
+    for number in range(2000):
+        with place.raw() as raw, suppress(OSError):
+            if number % 3 == 1:
+                raw.sendall(hello())
+            elif number % 3 == 2:
+                raw.sendall(hello()[:30])
+        if number % 500 == 0:
+            place.check()
+
+
+def test_a_reader_that_never_reads(place: Place) -> None:
+    """Its answers wait in the server; nobody else waits for them."""
+    keys = np.arange(50_000, dtype=np.int64)
+    header = ps_pb2.PullRequest.Header(caller=place.caller, tables=[0])
+    request = wire.encode("PullRequest", header, [keys])
+    with place.raw(is_welcome=True) as raw:
+        for number in range(40):
+            raw.sendall(head(REQUEST, len(request), method=PULL, call=number) + request)
+        place.check()
+        for _ in range(40):
+            kind, _, text = read(raw)
+            assert kind == REPLY
+            assert len(text) > 16 * len(keys)
+
+
+def test_no_more_connections_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plane_server, "MAX_CONNECTIONS", 16)
+    with served("SHM") as one:
+        found = Place(one, "SHM")
+        made = [found.raw(is_welcome=False) for _ in range(30)]
+        raws = [each.__enter__() for each in made]
+        try:
+            wait_until(lambda: found.counts()["refused"] == 15, LIMIT_S, "refusals")
+            found.check()
+        finally:
+            for each in made:
+                each.__exit__(None, None, None)
+        assert len(raws) == 30
+        wait_until(lambda: found.counts()["connections"] == 1, LIMIT_S, "their end")
+        with found.raw(is_welcome=True):
+            pass

@@ -1,0 +1,80 @@
+"""A service that is served in this process by gRPC and by its data plane, and workers that reach it in each way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from fleet.net import LOOPBACK, Endpoint
+from fleet.ps.grpc_client import GrpcTransport
+from fleet.ps.grpc_server import GrpcServer
+from fleet.ps.plane_client import PlaneTransport
+from fleet.ps.plane_server import PlaneServer
+from fleet.ps.service import Service
+from fleet.ps.transport import LocalTransport, Transport
+from support.serving import TOKEN
+
+PLANES = ("SHM", "UNIX", "TCP")
+KINDS = ("LOCAL", "GRPC", *PLANES)
+
+
+@dataclass
+class Served:
+    """One service, and how a worker reaches it."""
+
+    kind: str
+    service: Service
+    grpc: GrpcServer | None = None
+    plane: PlaneServer | None = None
+    transports: list[Transport] = field(default_factory=list)
+
+    def transport(self) -> Transport:
+        """A worker's view of it."""
+        made: Transport = LocalTransport(self.service)
+        if self.grpc is not None:
+            made = GrpcTransport(str(self.grpc.endpoint), TOKEN)
+            if self.kind != "GRPC":
+                made = plane_transport(made, self.kind)
+        self.transports.append(made)
+        return made
+
+    def stop_plane(self) -> None:
+        """Without a word; gRPC goes on."""
+        assert self.plane is not None
+        self.plane.stop()
+        self.plane = None
+
+
+def plane_transport(inner: Transport, kind: str, token: str | None = TOKEN) -> PlaneTransport:
+    """A worker's view of a server by one kind of data plane."""
+    before = os.environ.get("FLEET_LOCAL_TRANSPORT")
+    os.environ["FLEET_LOCAL_TRANSPORT"] = kind
+    try:
+        return PlaneTransport(inner, token, has_tls=False)
+    finally:
+        del os.environ["FLEET_LOCAL_TRANSPORT"]
+        if before is not None:
+            os.environ["FLEET_LOCAL_TRANSPORT"] = before
+
+
+@contextmanager
+def served(kind: str, service: Service | None = None, endpoint: Endpoint | None = None) -> Iterator[Served]:
+    """A service in this process, as a server's process has it."""
+    one = Served(kind, service or Service())
+    if kind != "LOCAL":
+        one.grpc = GrpcServer(one.service, endpoint or Endpoint(LOOPBACK, 0), TOKEN)
+        one.grpc.start()
+        if kind != "GRPC":
+            one.plane = PlaneServer(one.service, one.grpc.address, TOKEN, tcp=True)
+    try:
+        yield one
+    finally:
+        one.service.close()
+        for transport in one.transports:
+            transport.close()
+        if one.plane is not None:
+            one.plane.stop()
+        if one.grpc is not None:
+            assert one.grpc.stop(1.0), "calls still run"

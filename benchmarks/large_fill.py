@@ -35,9 +35,19 @@ class Filling:
     """A table, and the threads that fill it."""
 
     def __init__(self, rows: int, memory: int, folder: Path) -> None:
-        uniform = {"low": -0.01, "high": 0.01}
-        files = {"memory_bytes": memory, "folder": str(folder)}
-        self.table = _native.Table("large", WIDTH, "adagrad", {}, "uniform", uniform, "always", {}, **files)
+        first = {"low": -0.01, "high": 0.01}
+        self.table = _native.Table(
+            "large",
+            WIDTH,
+            "adagrad",
+            {},
+            "uniform",
+            first,
+            "always",
+            {},
+            memory_bytes=memory,
+            folder=str(folder),
+        )
         self._rows, self._next, self._lock = rows, 0, threading.Lock()
         self.push_cpu_s = 0.0
 

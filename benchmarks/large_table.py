@@ -32,6 +32,8 @@ ROOT = Path(__file__).parents[1]
 @click.option("--turns", default=9, show_default=True)
 @click.option("--folder", type=click.Path(path_type=Path), default=ROOT / "build" / "large-job", show_default=True)
 @click.option("--loaded", type=click.Path(path_type=Path, exists=True), help="A checkpoint to begin with.")
+@click.option("--warm", default=0, show_default=True, help="Push so many of the most frequent rows once more, first.")
+@click.option("--only-train", is_flag=True, help="Neither kill the server nor save.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
 def main(
     rows: int,
@@ -41,6 +43,8 @@ def main(
     turns: int,
     folder: Path,
     loaded: Path | None,
+    warm: int,
+    only_train: bool,
     path: Path | None,
 ) -> None:
     shutil.rmtree(folder, ignore_errors=True)
@@ -50,13 +54,15 @@ def main(
     work = [SCRIPT, "--rows", rows, "--memory", memory, "--warmup", warmup, "--turns", turns, "--out", out]
     more = [*(part for each in exponent for part in ("--exponent", each)), "--checkpoint", folder / "checkpoint"]
     more += [] if loaded is None else ["--loaded", loaded.absolute()]
+    more += ["--warm", warm, *(["--only-train"] if only_train else [])]
     try:
         command = [str(part) for part in [*job, "--log_dir", folder / "log", *work, *more]]
         subprocess.run(command, check=True, env={**os.environ, "FLEET_RPC_TIMEOUT_S": "1800"})
     finally:
         cases = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
         if path is not None and cases:
-            options = f"--rows {rows} --memory {memory} --warmup {warmup} --turns {turns}"
+            options = f"--rows {rows} --memory {memory} --warmup {warmup} --turns {turns} --warm {warm}"
+            options += (" --loaded FOLDER" if loaded else "") + (" --only-train" if only_train else "")
             write_results(path, cases, command=f"python benchmarks/large_table.py {options}", row_bytes=80, width=8)
         shutil.rmtree(folder, ignore_errors=True)
 

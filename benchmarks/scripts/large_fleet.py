@@ -122,6 +122,17 @@ class Job:
         rows = fleet.load_model(folder)
         self.tell("load at the start", rows=rows, wall_s=time.monotonic() - begin)
 
+    def warm(self) -> None:
+        """Push the most frequent keys once more, as a job that has trained for a while has done many times."""
+        begin = time.monotonic()
+        for first in range(0, self.args.warm, FILL):
+            ids = np.arange(first, min(self.args.warm, first + FILL))
+            (0.0 * self.model.large(torch.from_numpy(key_of(ids))).sum()).backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        fleet.flush()
+        self.tell("warm", rows=self.args.warm, wall_s=time.monotonic() - begin)
+
     def step(self, batch: Any, table: str) -> None:
         ids, dense, label = batch
         F.cross_entropy(self.model(ids, dense, table), label).backward()
@@ -202,8 +213,10 @@ def main() -> None:
     parser.add_argument("--exponent", type=float, action="append")
     parser.add_argument("--warmup", type=int, default=5, help="turns of 20 steps before those that count")
     parser.add_argument("--turns", type=int, default=9)
-    parser.add_argument("--checkpoint", help="a folder for the checkpoint; without it none is made")
+    parser.add_argument("--checkpoint", help="a folder for the checkpoint")
     parser.add_argument("--loaded", help="a checkpoint to begin with, instead of filling the table")
+    parser.add_argument("--warm", type=int, default=0, help="how many of the most frequent rows are pushed once more")
+    parser.add_argument("--only-train", action="store_true", help="no kill and no checkpoint")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
     strategy = fleet.DistributedStrategy()
@@ -217,10 +230,12 @@ def main() -> None:
         job.load(args.loaded)
     else:
         job.fill()
+    if args.warm:
+        job.warm()
     for exponent in args.exponent or [1.05]:
         job.train(exponent)
-    job.kill()
-    if args.checkpoint:
+    if not args.only_train:
+        job.kill()
         job.save()
     fleet.stop_worker()
 

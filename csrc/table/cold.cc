@@ -92,9 +92,10 @@ Tier::~Tier() {
 }
 
 std::size_t Tier::hot_bytes(std::size_t taken) const {
-  // A quarter is for what finds rows on the disk. Where that needs more, or keys that wait do, rows have to give way.
-  const std::size_t left = budget_ - std::min(budget_, taken);
-  return std::max(budget_ / 4, std::min(budget_ / 4 * 3, left));
+  // A quarter is for what finds rows on the disk, and an eighth for what the system does not hand out row by row. Where
+  // the former needs more, or keys that wait do, rows have to give way.
+  const std::size_t left = budget_ / 8 * 7 - std::min(budget_ / 8 * 7, taken);
+  return std::max(budget_ / 4, std::min(budget_ / 8 * 5, left));
 }
 
 std::string Tier::next_path(std::size_t shard) {

@@ -181,6 +181,15 @@ std::size_t Table::restore_cold(const RowsView& rows, std::uint32_t server, std:
   std::vector<std::int64_t> keys(Block::kSize);
   std::vector<std::size_t> from(Block::kSize);
   std::size_t taken = 0;
+  // Rows come in the order of an index as a rule: it must be as large when they do (see Index::reserve).
+  std::vector<std::size_t> counts(kShards);
+  for (std::size_t i = 0; i < rows.marks.n; ++i) ++counts[mix64(rows.marks.keys[i]) % kShards];
+  for (std::size_t s = 0; s < kShards; ++s) {
+    if (counts[s] == 0) continue;
+    Shard& shard = *shards_[s];
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    shard.index.reserve(std::min(shard.index.size() + counts[s], most_rows(shard) + Block::kSize));
+  }
   const auto put = [&](Shard& shard, const Block& block, std::size_t begin, std::size_t end) {
     restore_group(shard, block, begin, end, rows, from.data());
     note_changed(shard, block, begin, end, keys.data());

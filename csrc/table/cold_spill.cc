@@ -26,12 +26,16 @@ void write_record(const disk::Shape& shape, const Slab& rows, const Candidate& o
 
 }  // namespace
 
+std::size_t Table::most_rows(const Shard& shard) const {
+  const std::size_t each = shard.rows.bytes_each() + Index::kBytesEach + 1;
+  const std::size_t taken = shard.cold->index_bytes + Index::count_bytes(shard.waiting.size()) +
+                            shard.waiting_marks.num_used() * shard.waiting_marks.bytes_each();
+  return std::max<std::size_t>(1, tier_->hot_bytes(taken) / each);
+}
+
 void Table::spill(std::size_t s, Shard& shard) const {
   ColdShard& cold = *shard.cold;
-  const std::size_t each = shard.rows.bytes_each() + Index::kBytesEach + 1;
-  const std::size_t taken = cold.index_bytes + Index::count_bytes(shard.waiting.size()) +
-                            shard.waiting_marks.num_used() * shard.waiting_marks.bytes_each();
-  const std::size_t most = std::max<std::size_t>(1, tier_->hot_bytes(taken) / each);
+  const std::size_t most = most_rows(shard);
   const std::size_t size = shard.index.size();
   const bool may_write = !tier_->is_failing();
   if (size <= (may_write ? most : most + most / 8)) return;

@@ -285,7 +285,9 @@ class Table {
   void take_in(Shard& shard, const std::byte* record, std::uint32_t place) const;
   void note_changed(Shard& shard, const Block& block, std::size_t begin, std::size_t end,
                     const std::int64_t* keys) const;
-  // Moves rows to the disk if a shard has too many in memory.
+  // How many rows a shard may have in memory.
+  std::size_t most_rows(const Shard& shard) const;
+  // Moves rows to the disk if a shard has too many there.
   void spill(std::size_t s, Shard& shard) const;
   void merge(std::size_t s, Shard& shard) const;
   void shrink_cold(std::size_t s, Shard& shard, const ShrinkRule& rule, std::size_t& deleted) const;

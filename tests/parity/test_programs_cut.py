@@ -54,8 +54,9 @@ def test_every_cut_learns_the_same_to_the_last_bit() -> None:
                 np.testing.assert_array_equal(array, held[what], err_msg=f"{name}: {what}")
 
 
-def test_a_step_is_one_pull_and_one_push_for_each_server() -> None:
+def test_a_step_is_one_pull_and_one_push_for_each_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many lookups, tables and parameters there are."""
+    monkeypatch.setenv("FLEET_LOCAL_TRANSPORT", "GRPC")  # where the service hears of every call
     with Cluster(ctr(hidden=HIDDEN)) as cluster:
         assert len(cluster.trainers[0].main.global_block().ops[0].output("Out")) == SLOTS + 1
         before = [calls.copy() for calls in cluster.calls]

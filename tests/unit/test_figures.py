@@ -50,6 +50,20 @@ def clicks() -> list[tuple[str, str]]:
     ]
 
 
+def data_plane() -> list[tuple[str, str]]:
+    speed = {case: hundreds(value) for case, value in medians("ctr_2_cores").items()}
+    scale = {case: hundreds(value) for case, value in medians("scale").items()}
+    ours, exact, rec = speed["fleet async"], speed["fleet sync"], speed["TorchRec, sync, dim 12"]
+    found = [
+        (README, f"Fleet {ours} async and {exact} sync, TorchRec {rec} "),
+        (PAGE, f"| **Fleet, geo** | **{speed['fleet geo']}** |"),
+        (PAGE, f"share nothing | {speed['no server, 2 processes']} |"),
+    ]
+    return found + [
+        (PAGE, f"| {scale[f'fleet {mode}, 1 + 1']} | {scale[f'fleet {mode}, 8 + 8']}, ") for mode in MODES[1:3]
+    ]
+
+
 def recommenders() -> list[tuple[str, str]]:
     found = [
         (RECOMMENDERS, f"{case.get('AUC', case.get('HR@10', 0)):{'.4f' if 'AUC' in case else '.3f'}}")
@@ -184,6 +198,7 @@ def others() -> list[tuple[str, str]]:
     ("page", "text"),
     [
         *clicks(),
+        *data_plane(),
         *recommenders(),
         *collective(),
         *tables(),

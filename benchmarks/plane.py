@@ -120,12 +120,12 @@ def small_pulls(make: Callable[[str], Transport], num_tables: int, num_calls: in
         return num_calls / (cpu_s(processes) - before)
 
 
-def wide_pulls(num_tables: int, num_calls: int) -> float:
-    """Microseconds of a server's CPU for 676 keys of one table, or of 26."""
+def wide_pulls(num_tables: int, num_keys: int, num_calls: int) -> float:
+    """Microseconds of a server's CPU for some keys of one table, or of 26."""
     with servers(1) as (endpoints, processes), contextlib.closing(by_plane(endpoints[0])) as transport:
         client = Client([transport], 0, job(26, 1, 1))
         client.declare()
-        parts = np.split(np.arange(26 * 26, dtype=np.int64), num_tables)
+        parts = np.split(np.arange(num_keys, dtype=np.int64), num_tables)
         header = ps_pb2.PullRequest.Header(caller=client.caller(0), tables=range(num_tables))
         transport.call("Pull", header, parts, LIMIT_S).result()
         before = cpu_s(processes)
@@ -239,8 +239,9 @@ def main(rounds: int, calls: int, num_servers: int, workers: int, path: Path | N
     for _ in range(rounds):
         note("pulls/s a core, gRPC", small_pulls(by_grpc, 1, calls // 10))
         note("pulls/s a core, data plane", small_pulls(by_plane, 1, calls))
-        note("us a pull, 1 table", wide_pulls(1, calls))
-        note("us a pull, 26 tables", wide_pulls(26, calls))
+        for keys, number in ((676, calls), (6_760, calls // 5)):
+            note(f"us a pull of {keys} keys, 1 table", wide_pulls(1, keys, number))
+            note(f"us a pull of {keys} keys, 26 tables", wide_pulls(26, keys, number))
     if num_servers:
         for _ in range(min(rounds, 3)):
             note(f"ms a step of a worker, {num_servers} servers", many_servers(num_servers, 30))

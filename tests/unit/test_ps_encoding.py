@@ -206,8 +206,6 @@ def test_nothing_chosen_is_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("mode", ["sync", "half"])  # async is another every time, and so is geo
-    "mode", ["sync", "half"]
-)  # async and geo, which exchanges beside training, are others every time
 def test_a_push_that_is_sent_again_is_the_same_bytes(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     call = LocalTransport.call
 

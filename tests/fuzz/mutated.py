@@ -173,6 +173,7 @@ class Mutated:
         assert code is grpc.StatusCode.OK, f"a right Pull was answered with {code.name}: {details}"
         theirs, rows = wire.decode("PullReply", reply)
         ours, expected = self._reference.handle("Pull", *wire.decode("PullRequest", request))
+        theirs.ClearField("data_port")  # the other has no network
         if theirs != ours:
             return f"the version: {theirs} is not {ours}"
         names = ("the rows of ads", "the rows of ads_half", "the dense parameters")

@@ -54,7 +54,14 @@ def data_plane() -> list[tuple[str, str]]:
     speed = {case: hundreds(value) for case, value in medians("ctr_2_cores").items()}
     scale = {case: hundreds(value) for case, value in medians("scale").items()}
     ours, exact, rec = speed["fleet async"], speed["fleet sync"], speed["TorchRec, sync, dim 12"]
+    plane = {case["what"]: case["median"] for case in cases("plane")}
     found = [
+        (
+            PAGE,
+            f"CPU time | {plane['pulls/s a core, data plane']:,.0f}; by gRPC {plane['pulls/s a core, gRPC']:,.0f} |",
+        ),
+        (PAGE, f"of a batch | {plane['ms a step of a worker, 100 servers']:.1f} ms |"),
+        (PAGE, f"{plane['sync steps/s, 2000 workers']:.1f} synchronous steps a second"),
         (README, f"Fleet {ours} async and {exact} sync, TorchRec {rec} "),
         (PAGE, f"| **Fleet, geo** | **{speed['fleet geo']}** |"),
         (PAGE, f"share nothing | {speed['no server, 2 processes']} |"),

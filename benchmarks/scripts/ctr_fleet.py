@@ -64,14 +64,17 @@ def strategy_of(mode: str, wire: dict[str, Any], cache: tuple[int, int]) -> flee
     return strategy
 
 
-def train(model: nn.Module, optimizer: torch.optim.Optimizer, data: Sequence[Batch]) -> dict[str, float]:
+def train(
+    model: nn.Module, optimizer: torch.optim.Optimizer, data: Sequence[Batch], bf16: bool = False
+) -> dict[str, float]:
     """One pass; the seconds spent in each of PARTS."""
     spent = dict.fromkeys(PARTS, 0.0)
     now = time.perf_counter
     end = now()
     for ids, dense, label in fleet.prefetch(data, model, keys=lambda batch: batch[0]):
         moments = [end, now()]
-        loss = F.cross_entropy(model(ids, dense), label)
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            loss = F.cross_entropy(model(ids, dense), label)
         moments.append(now())
         loss.backward()
         moments.append(now())
@@ -123,7 +126,7 @@ def difference(after: dict[str, float], before: dict[str, float]) -> dict[str, f
     return {name: value - before.get(name, 0.0) for name, value in after.items()}
 
 
-def work(mode: str, steps: int, zipf: float) -> dict[str, Any]:
+def work(mode: str, steps: int, zipf: float, bf16: bool) -> dict[str, Any]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = fleet.distributed_model(CTR())
@@ -134,13 +137,13 @@ def work(mode: str, steps: int, zipf: float) -> dict[str, Any]:
     first = fleet.is_first_worker()
 
     before = evaluate(model, unseen) if first else {}
-    train(model, optimizer, data[:SKIP])
+    train(model, optimizer, data[:SKIP], bf16)
     fleet.barrier_worker()  # what others still do for their first batches is not counted
     meters, cpu = fleet.ps.meters.snapshot(), job_cpu_s() if first else {}
     fleet.barrier_worker()
     traffic = through_interfaces()
     begin = time.time()
-    spent = train(model, optimizer, data[SKIP:])
+    spent = train(model, optimizer, data[SKIP:], bf16)
     fleet.barrier_worker()
     end = time.time()
     result = {
@@ -175,6 +178,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS, help="Batches of each worker that count.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--wire", type=json.loads, default={}, help="strategy.wire_configs, as JSON")
+    parser.add_argument("--bf16", action="store_true", help="compute in bfloat16, by torch.autocast")
     parser.add_argument("--zipf", type=float, default=1.1)
     parser.add_argument("--cache", type=int, nargs=2, default=(0, 4), metavar=("ROWS", "STEPS"))
     args = parser.parse_args()
@@ -185,7 +189,7 @@ def main() -> None:
     if fleet.is_server():
         fleet.run_server()
         return
-    result = work(args.mode, args.steps, args.zipf)
+    result = work(args.mode, args.steps, args.zipf, args.bf16)
     (args.out / f"worker{fleet.worker_index()}.json").write_text(json.dumps(result))
 
 

@@ -58,9 +58,12 @@ void Server::stop() {
   {
     std::unique_lock<std::mutex> lock(running_mutex_);
     if (is_stopped_.exchange(true)) return;
-    const std::uint64_t one = 1;  // nobody reads it any more: it wakes all
-    const auto written = write(wake_.get(), &one, sizeof one);
-    static_cast<void>(written);
+    // Each write wakes one thread at least; those that sleep on would notice the end a tenth of a second later.
+    const std::uint64_t one = 1;
+    for (std::size_t i = 0; i < num_running_; ++i) {
+      const auto written = write(wake_.get(), &one, sizeof one);
+      static_cast<void>(written);
+    }
     running_changed_.wait(lock, [&] { return num_running_ == 0; });
   }
   std::deque<std::function<void()>> work;

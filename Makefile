@@ -101,7 +101,7 @@ test-cpp: setup  ## Run the tests of the C++ core alone
 	@$(BIN)/ctest --test-dir $(CPP_BUILD) --output-on-failure
 
 test-seeds: setup  ## Run the samples of PaddlePaddle's guides, where their folder lies beside this one
-	@if [ -f $(SEEDS)/run_samples.py ]; then $(BIN)/python $(SEEDS)/run_samples.py --bin $(BIN); \
+	@if [ -f $(SEEDS)/run_samples.py ]; then bash tests/support/samples.sh $(BIN)/python $(SEEDS)/run_samples.py --bin $(BIN); \
 		else echo "no $(SEEDS)/run_samples.py here; compat/tests has scripts of the same kind"; fi
 
 check: setup  ## Lint, types, format, layering

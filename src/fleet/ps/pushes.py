@@ -219,7 +219,7 @@ class Pushes:
         staleness = 0
         core = self._core
         with core.changed:
-            if update.tables or update.dense:
+            if update.has_gradients:
                 staleness = max(0, core.state.rounds.version - pulled_version)
             core.state.rounds.version += 1
             core.tell()

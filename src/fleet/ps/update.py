@@ -88,6 +88,11 @@ class PushedUpdate:
         return tuple(self.dense)
 
     @cached_property
+    def has_gradients(self) -> bool:
+        """Whether it is about any table or dense group."""
+        return bool(self.tables or self.dense)
+
+    @cached_property
     def num_rows(self) -> int:
         """How many rows it has gradients for."""
         return sum(len(part.keys) for part in self.tables)
@@ -107,6 +112,7 @@ class CallUpdate(PushedUpdate):
             is_pass=header.is_pass,
             call=call,
             groups=groups,
+            has_gradients=bool(header.tables or groups),
             num_rows=call.num_rows,
             _read=lambda: read_update(header, pushed_tensors(header, call), job, server),
         )

@@ -312,7 +312,6 @@ void add_plane(nb::module_& m) {
       .def_prop_ro("data", [](const Call& one) { return view_of<std::uint8_t>(whole(one), one.memory()); })
       .def_prop_ro("header", [](const Call& one) { return as_bytes(one.message().header); })
       .def_prop_ro("tensors", &call_tensors)
-      .def_prop_ro("fits", &Call::fits)
       .def_prop_ro("awaited_version", &Call::awaited_version)
       .def_prop_ro("note", [](const Call& one) { return one.note; })
       .def_prop_ro("num_rows", [](const Call& one) { return one.gradients().num_rows; })

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "keys/hash.h"
+#include "table/found.h"
 
 namespace fleet {
 
@@ -12,22 +13,11 @@ RowCache::RowCache(std::size_t width, std::size_t capacity, std::uint32_t stalen
 
 template <class Work>
 void RowCache::for_each(const std::int64_t* keys, std::size_t n, Work&& work) {
-  std::uint32_t places[kGroup], numbers[kGroup];
-  for (std::size_t begin = 0; begin < n; begin += kGroup) {
-    const std::size_t count = std::min(kGroup, n - begin);
-    for (std::size_t i = 0; i < count; ++i) {
-      places[i] = Index::place(mix64(keys[begin + i]));
-      if (index_.size() != 0) index_.prefetch(places[i]);
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      numbers[i] = index_.find(keys[begin + i], places[i]);
-      if (numbers[i] == Index::kNone) continue;
-      __builtin_prefetch(&entries_[numbers[i]]);
-      __builtin_prefetch(row(numbers[i]));
-    }
-    // Work that changes the index may have moved what was found: it looks again.
-    for (std::size_t i = 0; i < count; ++i) work(begin + i, numbers[i], places[i]);
-  }
+  const auto ask = [&](std::uint32_t number) {
+    __builtin_prefetch(&entries_[number]);
+    __builtin_prefetch(row(number));
+  };
+  for_each_found(index_, keys, n, ask, work);
 }
 
 RowCache::Taken RowCache::take(const std::int64_t* keys, std::size_t n, std::uint32_t now, float* out) {

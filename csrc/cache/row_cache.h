@@ -46,7 +46,6 @@ class RowCache {
 
  private:
   static constexpr std::size_t kBlock = 4096;  // rows whose memory comes at once
-  static constexpr std::size_t kGroup = 256;   // keys whose memory is asked for ahead of its use
   static constexpr int kTries = 8;             // rows that the hand passes for one that wants to come in
   static constexpr std::uint8_t kMostUses = 255;
 

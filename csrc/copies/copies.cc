@@ -6,6 +6,7 @@
 
 #include "keys/hash.h"
 #include "table/finite.h"
+#include "table/found.h"
 #include "table/limit.h"
 
 namespace fleet {
@@ -19,22 +20,12 @@ Copies::Copies(CopyOptions options)
 
 template <class Work>
 void Copies::for_each(const std::int64_t* keys, std::size_t n, Work&& work) const {
-  std::uint32_t places[kGroup], numbers[kGroup];
-  for (std::size_t begin = 0; begin < n; begin += kGroup) {
-    const std::size_t count = std::min(kGroup, n - begin);
-    for (std::size_t i = 0; i < count; ++i) {
-      places[i] = Index::place(mix64(keys[begin + i]));
-      if (index_.size() != 0) index_.prefetch(places[i]);
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      numbers[i] = index_.find(keys[begin + i], places[i]);
-      if (numbers[i] == Index::kNone) continue;
-      __builtin_prefetch(&marks_[numbers[i]]);
-      const float* data = row(numbers[i]);
-      for (std::size_t at = 0; at < row_floats_; at += 16) __builtin_prefetch(data + at);
-    }
-    for (std::size_t i = 0; i < count; ++i) work(begin + i, numbers[i], places[i]);
-  }
+  const auto ask = [&](std::uint32_t number) {
+    __builtin_prefetch(&marks_[number]);
+    const float* data = row(number);
+    for (std::size_t at = 0; at < row_floats_; at += 16) __builtin_prefetch(data + at);
+  };
+  for_each_found(index_, keys, n, ask, work);
 }
 
 std::vector<std::int64_t> Copies::missing(const std::int64_t* keys, std::size_t n) const {

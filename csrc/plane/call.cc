@@ -46,20 +46,6 @@ void Call::keep() {
   }
 }
 
-std::size_t Call::answer_bytes() const {
-  std::size_t total = 0;
-  for (const Wanted& one : wanted()) total += holdings_->row_bytes(one);
-  if (push_.want_rows) {
-    for (const Gradients::Part& part : gradients_.parts) total += part.n * holdings_->width(part.table) * sizeof(float);
-  }
-  if (wants_dense()) {
-    for (std::size_t group = 0; group < holdings_->dense()->num_groups(); ++group) {
-      total += holdings_->dense()->size(group) * sizeof(float);
-    }
-  }
-  return total;
-}
-
 void Call::answer(const std::string& header) {
   std::vector<Wanted> rows;
   if (push_.want_rows) {

@@ -46,19 +46,13 @@ class Call {
   const std::vector<Wanted>& wanted() const { return method_ == Method::kPull ? wanted_ : gradients_.pulls; }
   const Gradients& gradients() const { return gradients_; }
   bool is_gone() const { return origin_->is_gone(); }
-  // Whether the bytes are a message at all.
-  bool is_message() const { return is_message_; }
   // Reads the request for what a server holds; false if it does not fit, and is for Python.
   bool fit(std::shared_ptr<const Holdings> holdings);
-  bool fits() const { return holdings_ != nullptr; }
-  const std::shared_ptr<const Holdings>& holdings() const { return holdings_; }
 
   // Moves what the request holds into memory that nobody else can write to; a push that is kept beyond its answer must.
   // std::runtime_error if somebody has changed it meanwhile, so that it does not fit any more.
   void keep();
 
-  // The bytes of the answer, so far as they are rows and dense parameters.
-  std::size_t answer_bytes() const;
   // Answers with what the request wants: rows, then dense parameters.
   void answer(const std::string& header);
   // Answers with other tensors.

@@ -650,9 +650,6 @@ class PlaneCall:
     def tensors(self) -> list[npt.NDArray[np.uint8]]:
         """Views of the message, which they keep."""
     @property
-    def fits(self) -> bool:
-        """Whether it fits what the server holds."""
-    @property
     def num_rows(self) -> int:
         """How many rows it has gradients for."""
     @property

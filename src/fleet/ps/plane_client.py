@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fleet import _native, env
-from fleet.errors import DeadlineError, FleetError
+from fleet.errors import DeadlineError, FleetError, UsageError
 from fleet.net import Endpoint, is_loopback, resolve
 from fleet.ps.plane_name import plane_name
 from fleet.ps.proto import ps_pb2
@@ -96,6 +96,11 @@ class PlaneTransport(Transport):
         self._token = (token or "").encode()
         self._where = Endpoint.parse(inner.endpoint)
         self._forced = env.FLEET_LOCAL_TRANSPORT.get()
+        if has_tls and self._forced == "TCP":
+            raise UsageError(
+                "FLEET_LOCAL_TRANSPORT is TCP, by which pulls and pushes are not encrypted, but this job speaks TLS; "
+                "leave it unset, or start the job with fleetrun --no-tls"
+            )
         self._has_tls = has_tls
         self._port = 0
         self._client: _native.PlaneClient | None = None
@@ -148,7 +153,7 @@ class PlaneTransport(Transport):
             return self._client
 
     def _connect(self) -> _native.PlaneClient | None:
-        """On this machine by a Unix socket, else by TCP, if the server has said where."""
+        """On this machine by a Unix socket, else by TCP, if the server has said where; or the way that is forced."""
         if self._forced == "GRPC":
             return None
         addresses = [self._where.host] if _is_address(self._where.host) else list(resolve(self._where.host))
@@ -159,7 +164,7 @@ class PlaneTransport(Transport):
                     return _native.PlaneClient.unix(name, self._token, CONNECT_S, self._forced != "UNIX")
                 except (OSError, RuntimeError):
                     continue
-        if self._port and not self._has_tls and addresses:
+        if self._forced in (None, "TCP") and self._port and not self._has_tls and addresses:
             try:
                 return _native.PlaneClient.tcp(addresses[0], self._port, self._token, CONNECT_S)
             except (OSError, RuntimeError):

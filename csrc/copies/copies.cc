@@ -30,17 +30,10 @@ void Copies::for_each(const std::int64_t* keys, std::size_t n, Work&& work) cons
 
 std::vector<std::int64_t> Copies::missing(const std::int64_t* keys, std::size_t n) const {
   std::vector<std::int64_t> found;
-  for (std::size_t begin = 0; begin < n; begin += kGroup) {
-    std::uint32_t places[kGroup];
-    const std::size_t count = std::min(kGroup, n - begin);
-    for (std::size_t i = 0; i < count; ++i) {
-      places[i] = Index::place(mix64(keys[begin + i]));
-      if (index_.size() != 0) index_.prefetch(places[i]);
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      if (is_wanted(index_.find(keys[begin + i], places[i]))) found.push_back(static_cast<std::int64_t>(begin + i));
-    }
-  }
+  const auto nothing = [](std::uint32_t) {};
+  for_each_found(index_, keys, n, nothing, [&](std::size_t i, std::uint32_t number, std::uint32_t) {
+    if (is_wanted(number)) found.push_back(static_cast<std::int64_t>(i));
+  });
   return found;
 }
 

@@ -76,7 +76,6 @@ class Copies {
 
  private:
   static constexpr std::size_t kBlock = 16384;  // rows whose memory comes at once
-  static constexpr std::size_t kGroup = 256;    // keys whose memory is asked for ahead of its use
   // A mark: touches in this window and, above them, whether the servers should be asked for the row again; whether it
   // came in the window whose outcome will be merged next, so that nobody knows who had changed it before; and whether
   // no other worker had changed it when all had been heard of.

@@ -9,6 +9,8 @@
 
 namespace fleet::bind {
 
+using namespace fleet::data;
+
 namespace {
 
 constexpr std::uint64_t kMostSamples = 1u << 28;  // of one call

@@ -11,6 +11,8 @@
 
 namespace fleet::bind {
 
+using namespace fleet::data;
+
 namespace {
 
 // A numpy array over the vector itself: a chunk's values are copied no more.
@@ -51,8 +53,8 @@ nb::tuple parse_multislot(nb::handle text, bool is_last, const nb::sequence& slo
   Parsed parsed;
   {
     nb::gil_scoped_release release;
-    parsed = fleet::parse_multislot(static_cast<const char*>(array.data()), array.size(), is_last, declared,
-                                    {has_id, has_content});
+    parsed = fleet::data::parse_multislot(static_cast<const char*>(array.data()), array.size(), is_last, declared,
+                                          {has_id, has_content});
   }
   if (parsed.problem) {
     const nb::tuple problem = nb::make_tuple(parsed.problem->line, parsed.problem->what, parsed.problem->remedy);
@@ -78,8 +80,8 @@ nb::tuple take_ragged(nb::handle values, nb::handle offsets, nb::handle index) {
   bool is_complete = false;
   {
     nb::gil_scoped_release release;
-    is_complete = fleet::take_ragged(static_cast<const std::byte*>(items.data()), items.size(), items.itemsize(),
-                                     int64s(ends), ends.size() - 1, int64s(rows), rows.size(), taken);
+    is_complete = fleet::data::take_ragged(static_cast<const std::byte*>(items.data()), items.size(), items.itemsize(),
+                                           int64s(ends), ends.size() - 1, int64s(rows), rows.size(), taken);
   }
   if (!is_complete) {
     value_error("index must name records in 0.." + std::to_string(ends.size() - 1) +

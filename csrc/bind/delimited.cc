@@ -11,6 +11,8 @@
 
 namespace fleet::bind {
 
+using namespace fleet::data;
+
 namespace {
 
 template <class T>
@@ -161,9 +163,9 @@ nb::object hash_numbers(std::uint64_t seed, nb::handle numbers) {
   {
     nb::gil_scoped_release release;
     if (is_signed) {
-      fleet::hash_numbers(seed, int64s(array), array.size(), ids.data());
+      fleet::data::hash_numbers(seed, int64s(array), array.size(), ids.data());
     } else {
-      fleet::hash_numbers(seed, static_cast<const std::uint64_t*>(array.data()), array.size(), ids.data());
+      fleet::data::hash_numbers(seed, static_cast<const std::uint64_t*>(array.data()), array.size(), ids.data());
     }
   }
   return to_numpy(std::move(ids));

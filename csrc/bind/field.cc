@@ -4,6 +4,8 @@
 
 namespace fleet::bind {
 
+using namespace fleet::data;
+
 namespace {
 
 nb::object signed_log(nb::handle values) {

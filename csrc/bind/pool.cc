@@ -56,7 +56,7 @@ Matrix<Float> as_matrix(nb::handle object, const std::string& name) {
 
 // The distinct rows, which lie one after the other.
 template <class Float>
-Rows<Float> as_rows(const Matrix<Float>& matrix, const std::string& name) {
+RowsOf<Float> as_rows(const Matrix<Float>& matrix, const std::string& name) {
   if (matrix.stride != static_cast<std::ptrdiff_t>(matrix.width)) {
     value_error(name + " must be contiguous; make a copy with .contiguous() or .copy() first");
   }
@@ -104,7 +104,7 @@ Places places_in(const Matrix<Float>& matrix, const std::string& name, const Any
 
 void gather(nb::handle rows_object, nb::handle inverse_object, nb::handle out_object) {
   const auto rows_matrix = as_matrix<const float>(rows_object, "rows");
-  const Rows<const float> rows = as_rows(rows_matrix, "rows");
+  const RowsOf<const float> rows = as_rows(rows_matrix, "rows");
   const AnyArray inverse = as_inverse(inverse_object);
   const auto out = as_matrix<float>(out_object, "out");
   const Places places = places_in(out, "out", inverse, rows.width);
@@ -121,7 +121,7 @@ void scatter(nb::handle grad_out_object, nb::handle inverse_object, nb::handle g
   const auto grad_out = as_matrix<const float>(grad_out_object, "grad_out");
   const AnyArray inverse = as_inverse(inverse_object);
   const auto rows_matrix = as_matrix<float>(grad_rows_object, "grad_rows");
-  const Rows<float> grad_rows = as_rows(rows_matrix, "grad_rows");
+  const RowsOf<float> grad_rows = as_rows(rows_matrix, "grad_rows");
   const Places places = places_in(grad_out, "grad_out", inverse, grad_rows.width);
   bool valid = false;
   {
@@ -162,7 +162,7 @@ void if_valid(const AnyArray& inverse, const Bags& bags, std::size_t num_rows, c
 void pool_bags(nb::handle rows_object, nb::handle inverse_object, nb::handle offsets_object, nb::handle out_object,
                bool mean, bool include_last_offset, std::int64_t padding) {
   const auto rows_matrix = as_matrix<const float>(rows_object, "rows");
-  const Rows<const float> rows = as_rows(rows_matrix, "rows");
+  const RowsOf<const float> rows = as_rows(rows_matrix, "rows");
   const AnyArray inverse = as_int64(inverse_object, "inverse");
   const AnyArray offsets = as_int64(offsets_object, "offsets");
   const Bags bags = as_bags(inverse, offsets, mean, include_last_offset, padding);
@@ -178,7 +178,7 @@ void unpool_bags(nb::handle grad_out_object, nb::handle inverse_object, nb::hand
   const AnyArray offsets = as_int64(offsets_object, "offsets");
   const Bags bags = as_bags(inverse, offsets, mean, include_last_offset, padding);
   const auto rows_matrix = as_matrix<float>(grad_rows_object, "grad_rows");
-  const Rows<float> grad_rows = as_rows(rows_matrix, "grad_rows");
+  const RowsOf<float> grad_rows = as_rows(rows_matrix, "grad_rows");
   check_shape(grad_out, "grad_out", bags.num_bags, grad_rows.width);
   if_valid(inverse, bags, grad_rows.num_rows,
            [&] { fleet::unpool_bags(grad_out.data, grad_out.stride, bags, grad_rows); });
@@ -199,7 +199,7 @@ Float* as_weights(nb::ndarray<Float, nb::c_contig>& array, nb::handle object, co
 void pool_weighted(nb::handle rows_object, nb::handle inverse_object, nb::handle offsets_object,
                    nb::handle weights_object, nb::handle out_object, bool include_last_offset) {
   const auto rows_matrix = as_matrix<const float>(rows_object, "rows");
-  const Rows<const float> rows = as_rows(rows_matrix, "rows");
+  const RowsOf<const float> rows = as_rows(rows_matrix, "rows");
   const AnyArray inverse = as_int64(inverse_object, "inverse");
   const AnyArray offsets = as_int64(offsets_object, "offsets");
   const Bags bags = as_bags(inverse, offsets, false, include_last_offset);
@@ -219,7 +219,7 @@ void unpool_weighted(nb::handle grad_out_object, nb::handle inverse_object, nb::
   nb::ndarray<const float, nb::c_contig> kept;
   const float* const weights = as_weights(kept, weights_object, "weights", bags.n);
   const auto rows_matrix = as_matrix<float>(grad_rows_object, "grad_rows");
-  const Rows<float> grad_rows = as_rows(rows_matrix, "grad_rows");
+  const RowsOf<float> grad_rows = as_rows(rows_matrix, "grad_rows");
   check_shape(grad_out, "grad_out", bags.num_bags, grad_rows.width);
   if_valid(inverse, bags, grad_rows.num_rows,
            [&] { fleet::unpool_weighted(grad_out.data, grad_out.stride, bags, weights, grad_rows); });
@@ -232,7 +232,7 @@ void grade_weights(nb::handle grad_out_object, nb::handle inverse_object, nb::ha
   const AnyArray offsets = as_int64(offsets_object, "offsets");
   const Bags bags = as_bags(inverse, offsets, false, include_last_offset);
   const auto rows_matrix = as_matrix<const float>(rows_object, "rows");
-  const Rows<const float> rows = as_rows(rows_matrix, "rows");
+  const RowsOf<const float> rows = as_rows(rows_matrix, "rows");
   nb::ndarray<float, nb::c_contig> kept;
   float* const grad_weights = as_weights(kept, grad_weights_object, "grad_weights", bags.n);
   check_shape(grad_out, "grad_out", bags.num_bags, rows.width);

@@ -7,7 +7,7 @@
 #include "data/field.h"
 #include "data/hash_text.h"
 
-namespace fleet {
+namespace fleet::data {
 
 namespace {
 
@@ -92,4 +92,4 @@ ClickColumns Clicks::columns(std::uint64_t first, std::size_t count) const {
   return made;
 }
 
-}  // namespace fleet
+}  // namespace fleet::data

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace fleet {
+namespace fleet::data {
 
 // Writes the eight hexadecimal digits of a code.
 void write_code(std::uint32_t code, char* out);
@@ -16,4 +16,4 @@ std::int64_t code_id(std::uint64_t seed, std::uint32_t code);
 // sign(x) log(1 + |x|).
 float dense_number(std::int32_t number);
 
-}  // namespace fleet
+}  // namespace fleet::data

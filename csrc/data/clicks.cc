@@ -9,7 +9,7 @@
 #include "keys/hash.h"
 #include "rule/elementary.h"
 
-namespace fleet {
+namespace fleet::data {
 
 namespace {
 
@@ -220,4 +220,4 @@ void Clicks::probabilities(std::uint64_t first, std::size_t count, double* proba
   }
 }
 
-}  // namespace fleet
+}  // namespace fleet::data

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace fleet {
+namespace fleet::data {
 
 constexpr std::size_t kClickNumbers = 13;
 constexpr std::size_t kClickSlots = 26;
@@ -100,4 +100,4 @@ class Clicks {
   std::array<std::int64_t, kClickSlots> gap_ids_{};
 };
 
-}  // namespace fleet
+}  // namespace fleet::data

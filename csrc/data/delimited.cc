@@ -9,7 +9,7 @@
 #include "data/quoted.h"
 #include "data/rows.h"
 
-namespace fleet {
+namespace fleet::data {
 
 namespace {
 
@@ -297,4 +297,4 @@ Delimited parse_delimited(const char* text, std::size_t size, const Plan& plan) 
   return Parser(text, size, plan).run();
 }
 
-}  // namespace fleet
+}  // namespace fleet::data

@@ -12,7 +12,7 @@
 
 #include "keys/array.h"
 
-namespace fleet {
+namespace fleet::data {
 
 // What makes an id of a text.
 enum class IdKind : char {
@@ -72,4 +72,4 @@ struct Delimited {
 // Reads a text of whole lines; the last one needs no newline. A plan can be used by several threads.
 Delimited parse_delimited(const char* text, std::size_t size, const Plan& plan);
 
-}  // namespace fleet
+}  // namespace fleet::data

@@ -10,7 +10,7 @@
 #include "data/hash_text.h"
 #include "data/number.h"
 
-namespace fleet {
+namespace fleet::data {
 
 struct Field {
   const char* first;
@@ -102,4 +102,4 @@ class Logarithm {
   float table_[kSmall];
 };
 
-}  // namespace fleet
+}  // namespace fleet::data

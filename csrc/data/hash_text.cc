@@ -1,6 +1,6 @@
 #include "data/hash_text.h"
 
-namespace fleet {
+namespace fleet::data {
 
 namespace {
 
@@ -56,4 +56,4 @@ void hash_numbers(std::uint64_t seed, const std::uint64_t* numbers, std::size_t 
   hash_decimals(seed, numbers, n, ids);
 }
 
-}  // namespace fleet
+}  // namespace fleet::data

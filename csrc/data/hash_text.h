@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace fleet {
+namespace fleet::data {
 
 namespace text_hash {
 
@@ -89,4 +89,4 @@ bool hash_texts(std::uint64_t seed, const char* text, std::size_t size, const st
 void hash_numbers(std::uint64_t seed, const std::int64_t* numbers, std::size_t n, std::int64_t* ids);
 void hash_numbers(std::uint64_t seed, const std::uint64_t* numbers, std::size_t n, std::int64_t* ids);
 
-}  // namespace fleet
+}  // namespace fleet::data

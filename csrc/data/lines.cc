@@ -1,6 +1,6 @@
 #include "data/lines.h"
 
-namespace fleet {
+namespace fleet::data {
 
 std::size_t count_lines(const char* text, std::size_t size) {
   std::size_t count = 0, at = 0;
@@ -11,4 +11,4 @@ std::size_t count_lines(const char* text, std::size_t size) {
   return count + (size != 0 && text[size - 1] != '\n');
 }
 
-}  // namespace fleet
+}  // namespace fleet::data

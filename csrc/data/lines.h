@@ -10,7 +10,7 @@
 
 #include "data/hash_text.h"
 
-namespace fleet {
+namespace fleet::data {
 
 // Bit i: byte i of the 64 at p is one of a, b, c. In plain arithmetic, for machines without the instructions below.
 inline std::uint64_t find_plainly(const char* p, char a, char b, char c) {
@@ -115,4 +115,4 @@ class LineScanner {
   const char delimiter_, quote_;
 };
 
-}  // namespace fleet
+}  // namespace fleet::data

@@ -7,7 +7,7 @@
 #include "data/quoted.h"
 #include "keys/hash.h"
 
-namespace fleet {
+namespace fleet::data {
 
 namespace {
 
@@ -28,7 +28,7 @@ Token next(const char*& p, const char* end) {
   return token;
 }
 
-std::string quoted(Token token) { return fleet::quoted(token.first, token.last); }
+std::string quoted(Token token) { return data::quoted(token.first, token.last); }
 
 // FNV-1a, then mixed: ids that differ in the last character only must not lie together.
 std::int64_t hash_text(Token token) {
@@ -174,4 +174,4 @@ Parsed parse_multislot(const char* text, std::size_t size, bool is_last, const s
   return Reader(slots, tags).run(text, size, is_last);
 }
 
-}  // namespace fleet
+}  // namespace fleet::data

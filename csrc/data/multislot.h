@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace fleet {
+namespace fleet::data {
 
 enum class SlotType : char { kFloat = 'f', kDouble = 'd', kInt = 'i' };
 
@@ -55,4 +55,4 @@ struct Parsed {
 // Reads the whole lines of a text; what follows the last newline belongs to the next text, unless this is the last.
 Parsed parse_multislot(const char* text, std::size_t size, bool is_last, const std::vector<Slot>& slots, Tags tags);
 
-}  // namespace fleet
+}  // namespace fleet::data

@@ -13,7 +13,7 @@
 #include <limits>
 #include <string>
 
-namespace fleet {
+namespace fleet::data {
 
 namespace {
 
@@ -98,4 +98,4 @@ Number read_double(const char* first, const char* last, double& value) {
   return std::isfinite(value) ? Number::kOk : Number::kOutOfRange;
 }
 
-}  // namespace fleet
+}  // namespace fleet::data

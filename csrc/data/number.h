@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace fleet {
+namespace fleet::data {
 
 enum class Number { kOk, kMalformed, kOutOfRange };
 
@@ -15,4 +15,4 @@ Number read_int64(const char* first, const char* last, std::int64_t& value);
 // finite is not read.
 Number read_double(const char* first, const char* last, double& value);
 
-}  // namespace fleet
+}  // namespace fleet::data

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace fleet {
+namespace fleet::data {
 
 // In quotes, short, and without what a terminal would obey.
 inline std::string quoted(const char* first, const char* last) {
@@ -13,4 +13,4 @@ inline std::string quoted(const char* first, const char* last) {
   return text + (last - first > kMost ? "..'" : "'");
 }
 
-}  // namespace fleet
+}  // namespace fleet::data

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fleet {
+namespace fleet::data {
 
 namespace {
 
@@ -91,4 +91,4 @@ bool Rows::split_quoted(const Line& line, std::string& what) {
   return count == num_columns_;
 }
 
-}  // namespace fleet
+}  // namespace fleet::data

@@ -9,7 +9,7 @@
 #include "data/field.h"
 #include "data/lines.h"
 
-namespace fleet {
+namespace fleet::data {
 
 class Rows {
  public:
@@ -57,4 +57,4 @@ class Rows {
   std::deque<std::string> copies_;  // of lines that do not lie in the text as their fields must
 };
 
-}  // namespace fleet
+}  // namespace fleet::data

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace fleet {
+namespace fleet::data {
 
 bool take_ragged(const std::byte* values, std::size_t num_values, std::size_t item_size, const std::int64_t* offsets,
                  std::size_t num_records, const std::int64_t* index, std::size_t n, Taken& taken) {
@@ -24,4 +24,4 @@ bool take_ragged(const std::byte* values, std::size_t num_values, std::size_t it
   return true;
 }
 
-}  // namespace fleet
+}  // namespace fleet::data

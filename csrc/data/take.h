@@ -6,7 +6,7 @@
 
 #include "keys/array.h"
 
-namespace fleet {
+namespace fleet::data {
 
 struct Taken {
   Array<std::byte> values;
@@ -18,4 +18,4 @@ struct Taken {
 bool take_ragged(const std::byte* values, std::size_t num_values, std::size_t item_size, const std::int64_t* offsets,
                  std::size_t num_records, const std::int64_t* index, std::size_t n, Taken& taken);
 
-}  // namespace fleet
+}  // namespace fleet::data

@@ -69,7 +69,7 @@ bool starts_ascend(const Bags& bags) {
   return std::is_sorted(bags.start, bags.start + bags.num_starts);
 }
 
-void pool_bags(Rows<const float> rows, const Bags& bags, float* out, std::ptrdiff_t stride) {
+void pool_bags(RowsOf<const float> rows, const Bags& bags, float* out, std::ptrdiff_t stride) {
   const bool prefetch = worth_prefetching(rows.num_rows, rows.width);
   with_width(rows.width, [&](auto width) {
     for (std::size_t b = 0; b < bags.num_bags; ++b, out += stride) {
@@ -81,7 +81,7 @@ void pool_bags(Rows<const float> rows, const Bags& bags, float* out, std::ptrdif
   });
 }
 
-void unpool_bags(const float* grad_out, std::ptrdiff_t stride, const Bags& bags, Rows<float> grad_rows) {
+void unpool_bags(const float* grad_out, std::ptrdiff_t stride, const Bags& bags, RowsOf<float> grad_rows) {
   const bool prefetch = worth_prefetching(grad_rows.num_rows, grad_rows.width);
   Scratch<float> share(grad_rows.width);
   with_width(grad_rows.width, [&](auto width) {

@@ -36,9 +36,9 @@ inline Span bag(const Bags& bags, std::size_t b) {
 bool starts_ascend(const Bags& bags);
 
 // out[b] = the sum or mean of bag b's rows, in order; zeros for an empty one. `stride` floats from one to the next.
-void pool_bags(Rows<const float> rows, const Bags& bags, float* out, std::ptrdiff_t stride);
+void pool_bags(RowsOf<const float> rows, const Bags& bags, float* out, std::ptrdiff_t stride);
 
 // grad_rows[row] += the gradient of each use of the row, bag by bag: always the same bits.
-void unpool_bags(const float* grad_out, std::ptrdiff_t stride, const Bags& bags, Rows<float> grad_rows);
+void unpool_bags(const float* grad_out, std::ptrdiff_t stride, const Bags& bags, RowsOf<float> grad_rows);
 
 }  // namespace fleet

@@ -35,7 +35,7 @@ void order_by_sample(const Places& places, std::size_t first_sample, std::size_t
 
 // Calls visit(row, place) for each of `count` places, `step` floats apart. `left` indices may be looked at in advance.
 template <class Float, class Place, class Width, class Visit>
-void walk(Rows<Float> rows, const std::int64_t* index, std::size_t left, Place* place, std::ptrdiff_t step,
+void walk(RowsOf<Float> rows, const std::int64_t* index, std::size_t left, Place* place, std::ptrdiff_t step,
           std::size_t count, Width width, const Visit& visit) {
   const bool prefetch = worth_prefetching(rows.num_rows, width);
   for (std::size_t i = 0; i < count; ++i, place += step) {
@@ -48,7 +48,8 @@ void walk(Rows<Float> rows, const std::int64_t* index, std::size_t left, Place* 
 
 // Calls visit(row, place) for each place of some samples, sample by sample and within a sample slot by slot.
 template <class Float, class Place, class Width, class Visit>
-void each_place(Rows<Float> rows, const Places& places, Slice samples, Place* first, Width width, const Visit& visit) {
+void each_place(RowsOf<Float> rows, const Places& places, Slice samples, Place* first, Width width,
+                const Visit& visit) {
   const std::size_t num_slots = places.num_slots, total_samples = samples.end - samples.begin;
   if (num_slots == 1) {
     Place* const place = first + static_cast<std::ptrdiff_t>(samples.begin) * places.stride;
@@ -91,7 +92,7 @@ bool all_below(const std::int64_t* index, std::size_t n, std::size_t limit) {
   return n == 0 || (limit > 0 && signs >> 63 == 0);
 }
 
-void gather(Rows<const float> rows, const Places& places, float* out) {
+void gather(RowsOf<const float> rows, const Places& places, float* out) {
   const std::size_t parts = num_parts(places);
   with_width(rows.width, [&](auto width) {
     Team::shared().parallel_for(parts, [&](std::size_t part) {
@@ -102,7 +103,7 @@ void gather(Rows<const float> rows, const Places& places, float* out) {
 }
 
 // On one thread: of two that share the rows, each would read half of the gradients here and there, and take longer.
-void scatter(const float* grad_out, const Places& places, Rows<float> grad_rows) {
+void scatter(const float* grad_out, const Places& places, RowsOf<float> grad_rows) {
   with_width(grad_rows.width, [&](auto width) {
     each_place(grad_rows, places, {0, places.batch}, grad_out, width,
                [width](float* row, const float* place) { add_row(place, row, width); });

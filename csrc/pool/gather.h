@@ -24,17 +24,17 @@ struct Places {
 
 // The distinct rows: `num_rows` of `width` floats each, one after the other.
 template <class Float>
-struct Rows {
+struct RowsOf {
   Float* data;
   std::size_t num_rows;
   std::size_t width;
 };
 
 // out[place] = rows[inverse[place]].
-void gather(Rows<const float> rows, const Places& places, float* out);
+void gather(RowsOf<const float> rows, const Places& places, float* out);
 
 // grad_rows[inverse[place]] += grad_out[place], sample by sample and within a sample slot by slot: always the same
 // bits.
-void scatter(const float* grad_out, const Places& places, Rows<float> grad_rows);
+void scatter(const float* grad_out, const Places& places, RowsOf<float> grad_rows);
 
 }  // namespace fleet

@@ -20,7 +20,8 @@ void each_entry(Float* rows, const Bags& bags, Place* place, std::ptrdiff_t stri
 
 }  // namespace
 
-void pool_weighted(Rows<const float> rows, const Bags& bags, const float* weights, float* out, std::ptrdiff_t stride) {
+void pool_weighted(RowsOf<const float> rows, const Bags& bags, const float* weights, float* out,
+                   std::ptrdiff_t stride) {
   for (std::size_t b = 0; b < bags.num_bags; ++b) {
     float* const place = out + static_cast<std::ptrdiff_t>(b) * stride;
     std::fill(place, place + rows.width, 0.0f);
@@ -32,14 +33,14 @@ void pool_weighted(Rows<const float> rows, const Bags& bags, const float* weight
 }
 
 void unpool_weighted(const float* grad_out, std::ptrdiff_t stride, const Bags& bags, const float* weights,
-                     Rows<float> grad_rows) {
+                     RowsOf<float> grad_rows) {
   with_width(grad_rows.width, [&](auto width) {
     each_entry(grad_rows.data, bags, grad_out, stride, width,
                [=](std::size_t i, float* row, const float* grad) { add_scaled_row(grad, weights[i], row, width); });
   });
 }
 
-void grade_weights(const float* grad_out, std::ptrdiff_t stride, const Bags& bags, Rows<const float> rows,
+void grade_weights(const float* grad_out, std::ptrdiff_t stride, const Bags& bags, RowsOf<const float> rows,
                    float* grad_weights) {
   with_width(rows.width, [&](auto width) {
     each_entry(rows.data, bags, grad_out, stride, width, [=](std::size_t i, const float* row, const float* grad) {

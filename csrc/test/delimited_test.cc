@@ -10,40 +10,40 @@
 
 namespace {
 
-using Kind = fleet::Reading::Kind;
+using Kind = fleet::data::Reading::Kind;
 
-fleet::Plan plan(char delimiter = '\t', bool has_quotes = false) {
-  fleet::Plan made{4, delimiter, has_quotes, {}};
+fleet::data::Plan plan(char delimiter = '\t', bool has_quotes = false) {
+  fleet::data::Plan made{4, delimiter, has_quotes, {}};
   made.readings.push_back({Kind::kLabel, 0, "click"});
   made.readings.push_back({Kind::kNumber, 1, "price"});
   made.readings.back().missing = -1;
   made.readings.push_back({Kind::kId, 2, "user"});
   made.readings.push_back({Kind::kBag, 3, "tags"});
-  fleet::Reading& tags = made.readings.back();
-  tags.id.kind = fleet::IdKind::kPlain;
+  fleet::data::Reading& tags = made.readings.back();
+  tags.id.kind = fleet::data::IdKind::kPlain;
   tags.has_separator = true;
   tags.separator = '|';
   return made;
 }
 
-fleet::Delimited parse(const std::string& text, const fleet::Plan& how = plan()) {
+fleet::data::Delimited parse(const std::string& text, const fleet::data::Plan& how = plan()) {
   // A copy without a byte to spare, so that a sanitizer sees what is read around it.
   const std::vector<char> exact(text.begin(), text.end());
-  return fleet::parse_delimited(exact.data(), exact.size(), how);
+  return fleet::data::parse_delimited(exact.data(), exact.size(), how);
 }
 
-std::string wrong(const std::string& line, const fleet::Plan& how = plan()) {
-  const fleet::Delimited made = parse(line, how);
+std::string wrong(const std::string& line, const fleet::data::Plan& how = plan()) {
+  const fleet::data::Delimited made = parse(line, how);
   CHECK(made.num_lines == 1 && made.num_records == 0 && made.bad.size() == 1);
   return made.bad[0].what;
 }
 
-std::int64_t hash(const std::string& text) { return fleet::hash_text(0, text.data(), text.size()); }
+std::int64_t hash(const std::string& text) { return fleet::data::hash_text(0, text.data(), text.size()); }
 
 }  // namespace
 
 TEST(delimited_reads_columns) {
-  const fleet::Delimited made = parse("1\t2.5\tanna\t7|8||9\r\n\n0\t\t\t\n1\t-3\tb\t-9223372036854775808");
+  const fleet::data::Delimited made = parse("1\t2.5\tanna\t7|8||9\r\n\n0\t\t\t\n1\t-3\tb\t-9223372036854775808");
   CHECK(made.num_lines == 3 && made.num_records == 3 && made.bad.empty());
   CHECK(made.labels[0] == 1 && made.labels[1] == 0 && made.labels[2] == 1);
   CHECK(made.numbers[0] == 2.5f && made.numbers[1] == -1 && made.numbers[2] == -3);
@@ -55,7 +55,7 @@ TEST(delimited_reads_columns) {
 TEST(delimited_leaves_bad_lines_out) {
   std::string text;
   for (int i = 0; i < 200; ++i) text += i % 3 == 1 ? "1\tx\ta\t5|6\n" : i % 3 == 2 ? "0\t1\n" : "0\t7\tb\t1|2|3\n";
-  const fleet::Delimited made = parse(text);
+  const fleet::data::Delimited made = parse(text);
   CHECK(made.num_lines == 200 && made.num_records == 67 && made.bad.size() == 8);
   CHECK(made.bad[0].line == 1 && made.bad[0].begin == 12 &&
         made.bad[0].what == "column 'price' has 'x', which is no number");
@@ -73,29 +73,29 @@ TEST(delimited_names_what_is_wrong) {
   CHECK(wrong("1\t1\ta\t4|9223372036854775808|x") ==
         "column 'tags' has '9223372036854775808', which int64 cannot hold");
   CHECK(wrong("1\t1\ta\t1\t") == "5 columns instead of 4");
-  const fleet::Plan quotes = plan(',', true);
+  const fleet::data::Plan quotes = plan(',', true);
   CHECK(wrong("1,1,\"a,1", quotes) == "a quote that its line does not close");
   CHECK(wrong("1,1,\"a\"b,1", quotes) == "text behind a closing quote");
 }
 
 TEST(delimited_reads_quotes) {
-  const fleet::Plan quotes = plan(',', true);
-  const fleet::Delimited made = parse("\"1\",\"\",\"a,\"\"b\"\"\",\"5|6\"\n0,2,5\" disk,\n", quotes);
+  const fleet::data::Plan quotes = plan(',', true);
+  const fleet::data::Delimited made = parse("\"1\",\"\",\"a,\"\"b\"\"\",\"5|6\"\n0,2,5\" disk,\n", quotes);
   CHECK(made.num_records == 2 && made.labels[0] == 1 && made.numbers[0] == -1);
   CHECK(made.ids[0] == hash("a,\"b\"") && made.ids[1] == hash("5\" disk"));
   CHECK((made.bags[0].values == std::vector<std::int64_t>{5, 6}));
 }
 
 TEST(delimited_fills_matrices_and_finds_parts) {
-  fleet::Plan how{2, ',', false, {}};
+  fleet::data::Plan how{2, ',', false, {}};
   how.readings.push_back({Kind::kBag, 0, "last"});
-  how.readings.back().id = {fleet::IdKind::kPlain, 0, {}, -5};
+  how.readings.back().id = {fleet::data::IdKind::kPlain, 0, {}, -5};
   how.readings.back().has_separator = true;
   how.readings.back().separator = ' ';
   how.readings.back().length = 2;
   how.readings.push_back({Kind::kId, 1, "age"});
-  how.readings.back().id = {fleet::IdKind::kBounds, 0, {18, 65}, 42};
-  const fleet::Delimited made = parse("1 2 3,17.9\n4,18\n,65\n, \n5 x,3\n7 8,\n", how);
+  how.readings.back().id = {fleet::data::IdKind::kBounds, 0, {18, 65}, 42};
+  const fleet::data::Delimited made = parse("1 2 3,17.9\n4,18\n,65\n, \n5 x,3\n7 8,\n", how);
   CHECK(made.num_records == 4 && made.num_lines == 6);
   const std::vector<std::int64_t> wanted{2, 3, 4, -5, -5, -5, 7, 8};
   for (std::size_t i = 0; i < 8; ++i) CHECK(made.bags[0].matrix[i] == wanted[i]);
@@ -104,12 +104,12 @@ TEST(delimited_fills_matrices_and_finds_parts) {
 
 TEST(delimited_has_an_answer_to_any_text) {
   const std::string letters = "1\t\n|\r,\"x";
-  for (const fleet::Plan& how : {plan(), plan(','), plan(',', true)}) {
+  for (const fleet::data::Plan& how : {plan(), plan(','), plan(',', true)}) {
     for (std::size_t code = 0; code < 8u * 8 * 8 * 8 * 8; ++code) {
       std::string text = code % 2 == 0 ? "1,2,3,4\n" : "";
       for (std::size_t rest = code, i = 0; i < 5; ++i, rest /= 8) text += letters[rest % 8];
-      const fleet::Delimited made = parse(text, how);
-      CHECK(made.num_records <= made.num_lines && made.num_lines <= fleet::count_lines(text.data(), text.size()));
+      const fleet::data::Delimited made = parse(text, how);
+      CHECK(made.num_records <= made.num_lines && made.num_lines <= fleet::data::count_lines(text.data(), text.size()));
     }
   }
 }
@@ -122,10 +122,10 @@ TEST(lines_are_found_the_same_with_and_without_vectors) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       c = static_cast<char>(turn % 2 == 0 ? state >> 56 : "\t\n\",\x89\x8a"[(state >> 60) % 6]);
     }
-    CHECK(fleet::find(text, '\t', '\n', '"') == fleet::find_plainly(text, '\t', '\n', '"'));
+    CHECK(fleet::data::find(text, '\t', '\n', '"') == fleet::data::find_plainly(text, '\t', '\n', '"'));
     std::uint64_t wanted = 0;
     for (int i = 0; i < 64; ++i) wanted |= std::uint64_t{text[i] == '\t' || text[i] == '\n' || text[i] == '"'} << i;
-    CHECK(fleet::find(text, '\t', '\n', '"') == wanted);
+    CHECK(fleet::data::find(text, '\t', '\n', '"') == wanted);
   }
 }
 
@@ -133,6 +133,6 @@ TEST(text_hash_is_the_same_with_and_without_room) {
   const std::string text = "01234567abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   for (std::size_t size = 0; size + 8 <= text.size(); ++size) {
     const std::vector<char> exact(text.begin() + 8, text.begin() + 8 + static_cast<std::ptrdiff_t>(size));
-    CHECK(fleet::hash_text(7, exact.data(), size) == fleet::hash_text_with_room(7, text.data() + 8, size));
+    CHECK(fleet::data::hash_text(7, exact.data(), size) == fleet::data::hash_text_with_room(7, text.data() + 8, size));
   }
 }

@@ -10,30 +10,31 @@
 
 namespace {
 
-const std::vector<fleet::Slot> kSlots{{"label", fleet::SlotType::kFloat, 2}, {"ids", fleet::SlotType::kInt, 0}};
+const std::vector<fleet::data::Slot> kSlots{{"label", fleet::data::SlotType::kFloat, 2},
+                                            {"ids", fleet::data::SlotType::kInt, 0}};
 
-fleet::Parsed parse(const std::string& text, bool is_last = true, fleet::Tags tags = {false, false}) {
+fleet::data::Parsed parse(const std::string& text, bool is_last = true, fleet::data::Tags tags = {false, false}) {
   // A copy without a byte to spare, so that a sanitizer sees what is read behind the end.
   const std::vector<char> exact(text.begin(), text.end());
-  return fleet::parse_multislot(exact.data(), exact.size(), is_last, kSlots, tags);
+  return fleet::data::parse_multislot(exact.data(), exact.size(), is_last, kSlots, tags);
 }
 
 std::string problem(const std::string& text) {
-  const fleet::Parsed parsed = parse(text);
+  const fleet::data::Parsed parsed = parse(text);
   CHECK(parsed.problem.has_value());
   return std::to_string(parsed.problem->line) + ": " + parsed.problem->what;
 }
 
 double number(const std::string& text) {
   double value = 0;
-  CHECK(fleet::read_double(text.data(), text.data() + text.size(), value) == fleet::Number::kOk);
+  CHECK(fleet::data::read_double(text.data(), text.data() + text.size(), value) == fleet::data::Number::kOk);
   return value;
 }
 
 }  // namespace
 
 TEST(multislot_reads_columns) {
-  const fleet::Parsed parsed = parse("2 0.5 -1e3 3 1 18446744073709551615 -7\n\n 2\t1 2  1 9 \r\n2 3 4 1 5");
+  const fleet::data::Parsed parsed = parse("2 0.5 -1e3 3 1 18446744073709551615 -7\n\n 2\t1 2  1 9 \r\n2 3 4 1 5");
   CHECK(!parsed.problem);
   CHECK(parsed.num_records == 3 && parsed.num_lines == 4);
   CHECK((parsed.columns[0].floats == std::vector<float>{0.5f, -1000.0f, 1, 2, 3, 4}));
@@ -42,12 +43,12 @@ TEST(multislot_reads_columns) {
 }
 
 TEST(multislot_leaves_the_unfinished_line) {
-  const fleet::Parsed parsed = parse("2 1 2 1 9\n2 1 2 1 1", false);
+  const fleet::data::Parsed parsed = parse("2 1 2 1 9\n2 1 2 1 1", false);
   CHECK(parsed.num_records == 1 && parsed.consumed == 10);
 }
 
 TEST(multislot_reads_tags) {
-  const fleet::Parsed parsed =
+  const fleet::data::Parsed parsed =
       parse("1 a 1 some 2 1 2 1 9\n1 b 1 more 2 1 2 1 9\n1 a 1 text 2 1 2 1 9\n", true, {true, true});
   CHECK(!parsed.problem && parsed.num_records == 3);
   CHECK(parsed.ids[0] == parsed.ids[2] && parsed.ids[0] != parsed.ids[1]);
@@ -91,26 +92,27 @@ TEST(multislot_numbers_are_the_nearest) {
   }
   double value = 0;
   for (const char* text : {"", "-", ".", "e5", "1e", "1e+", "1.2.3", "0x10", "inf", "1f", "--1"}) {
-    CHECK(fleet::read_double(text, text + std::strlen(text), value) == fleet::Number::kMalformed);
+    CHECK(fleet::data::read_double(text, text + std::strlen(text), value) == fleet::data::Number::kMalformed);
   }
   for (const char* text : {"1e999", "-1e400", "1e99999999999999999999"}) {
-    CHECK(fleet::read_double(text, text + std::strlen(text), value) == fleet::Number::kOutOfRange);
+    CHECK(fleet::data::read_double(text, text + std::strlen(text), value) == fleet::data::Number::kOutOfRange);
   }
   std::int64_t whole = 0;
   const std::string least = "-9223372036854775808", below = "-9223372036854775809";
-  CHECK(fleet::read_int64(least.data(), least.data() + least.size(), whole) == fleet::Number::kOk);
+  CHECK(fleet::data::read_int64(least.data(), least.data() + least.size(), whole) == fleet::data::Number::kOk);
   CHECK(whole == INT64_MIN);
-  CHECK(fleet::read_int64(below.data(), below.data() + below.size(), whole) == fleet::Number::kOutOfRange);
+  CHECK(fleet::data::read_int64(below.data(), below.data() + below.size(), whole) == fleet::data::Number::kOutOfRange);
 }
 
 TEST(take_ragged_takes_records_and_refuses_others) {
   const std::vector<std::int64_t> values{1, 2, 3, 4, 5, 6}, offsets{0, 2, 2, 6};
   const auto* const data = reinterpret_cast<const std::byte*>(values.data());
   const auto take = [&](const std::vector<std::int64_t>& index, const std::vector<std::int64_t>& ends,
-                        fleet::Taken& taken) {
-    return fleet::take_ragged(data, values.size(), 8, ends.data(), ends.size() - 1, index.data(), index.size(), taken);
+                        fleet::data::Taken& taken) {
+    return fleet::data::take_ragged(data, values.size(), 8, ends.data(), ends.size() - 1, index.data(), index.size(),
+                                    taken);
   };
-  fleet::Taken taken;
+  fleet::data::Taken taken;
   CHECK(take({2, 1, 0, 0}, offsets, taken));
   const std::vector<std::int64_t> wanted{3, 4, 5, 6, 1, 2, 1, 2};
   CHECK(taken.offsets[4] == 8 && std::memcmp(taken.values.data(), wanted.data(), 64) == 0);

@@ -234,3 +234,10 @@ def test_plans_that_cannot_be_are_refused() -> None:
 @pytest.mark.parametrize(("text", "count"), [(b"", 0), (b"\n", 1), (b"a", 1), (b"a\nb", 2), (b"a\n" * 1000, 1000)])
 def test_lines_are_counted(text: bytes, count: int) -> None:
     assert _native.count_lines(np.frombuffer(text, np.uint8)) == count
+
+
+def test_too_little_memory_is_an_error_and_not_the_end_of_the_process() -> None:
+    made = _native.DelimitedText(1, "\t", False)
+    made.add_bag(0, "bag", "h", SEED, [], 0, ",", 10**15)
+    with pytest.raises(MemoryError):
+        parse(b"a,b\n", made)

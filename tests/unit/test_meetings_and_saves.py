@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -186,3 +187,28 @@ def test_saves_into_one_folder_take_turns(tmp_path: Path) -> None:
     with turn(tmp_path), pytest.raises(CheckpointError, match="waited 0.01 s for another save in"):
         with turn(tmp_path, timeout_s=0.01):
             pass
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_who_is_told_that_a_save_is_over_finds_nothing_left_of_what_was_copied(fails: bool) -> None:
+    class Copy:
+        pass
+
+    copy = Copy()
+    alive = weakref.ref(copy)
+
+    def work(_: saves.Moved, copy: Copy = copy) -> str:
+        if fails:
+            raise CheckpointError(f"{type(copy).__name__} was not written")
+        return "{}"
+
+    write = saves.Write("folder", saves.Moment(0), work)
+    del copy, work
+    write.start()
+    if fails:
+        with pytest.raises(CheckpointError, match="Copy was not written"):
+            write.answer(10)
+    else:
+        assert write.answer(10).is_written
+    assert alive() is None
+    write.join()

@@ -101,19 +101,23 @@ class Write(threading.Thread):
         self._changed = threading.Condition()
 
     def run(self) -> None:
+        self._write()
+        with self._changed:
+            self.is_over = True
+            self._changed.notify_all()
+
+    def _write(self) -> None:
+        """Do the work; on return nothing holds what was copied for it, and who is told of the end may count on that."""
         work, self._work = self._work, None
         assert work is not None
         try:
             self._pieces = work(self._count)
         except FleetError as error:
-            self._failure = error
+            self._failure = error.with_traceback(None)
         except Exception as error:  # of whatever kind: who asks for the outcome must learn of it
             self._failure = CheckpointError(f"a save into {self.folder} failed: {error!r}")
         if self._failure is not None:
             log.error("%s", self._failure)
-        with self._changed:
-            self.is_over = True
-            self._changed.notify_all()
 
     def _count(self) -> None:
         self.num_files += 1

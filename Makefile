@@ -80,6 +80,8 @@ SECOND_HALF := tests/multi tests/e2e tests/fault tests/gpu
 MOVED := tests/multi/test_tls.py tests/fault/test_rejoin.py
 FIRST_HALF := $(MOVED) compat/tests $(filter-out $(SECOND_HALF) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 FIRST_LOG := build/test-first-half.log
+# Tests write and sync many small files: into memory, where the system has some to spare for files.
+export PYTEST_DEBUG_TEMPROOT := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4000000 2>/dev/null && echo /dev/shm)
 
 test: setup test-cpp  ## Run the tests; of long sweeps a sample
 	@mkdir -p build; begin=$$(date +%s); \

@@ -7,7 +7,8 @@ import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast, overload
 
-from fleet.errors import NotReadyError, RoleError, UsageError, UsageTypeError
+from fleet import env
+from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
 from fleet.observe.logs import show_logs
 from fleet.roles import Identity, Role, RoleMaker, discover
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fleet.runtime.evaluate import MetricLike, Step
     from fleet.runtime.module_job import ModuleJob
     from fleet.runtime.pairs import Pairs
+    from fleet.runtime.planning.script import Watched
     from fleet.runtime.programs.optimizer import ProgramOptimizer
     from fleet.runtime.programs.strategy_options import Strategy as ProgramStrategy
     from fleet.static.optimizer import Optimizer as StaticOptimizer
@@ -54,6 +56,7 @@ class Fleet(ServerCalls):
         self._group: dist.ProcessGroup | None = None
         self._util: Util | None = None
         self._pairs: Pairs | None = None
+        self._plan: Watched | None = None
 
     def init(
         self,
@@ -175,8 +178,11 @@ class Fleet(ServerCalls):
         `fleet.nn` modules get their tables in `init_worker`.
         """
         if self._is_collective:
-            return cast("Model", self._collective().add_model(model))
-        self._module_job_beside_servers().add_model(model)
+            model = cast("Model", self._collective().add_model(model))
+        else:
+            self._module_job_beside_servers().add_model(model)
+        if (watched := self._watched()) is not None:
+            watched.see_model(model)
         return model
 
     @overload
@@ -200,6 +206,8 @@ class Fleet(ServerCalls):
         optimizer. A strategy given here replaces the one of `init`.
         """
         if _is_of_programs(optimizer):
+            if self._watched() is not None:
+                raise NotSupportedError("fleetrun plan is for models of torch; a static program has no plan yet")
             if isinstance(strategy, DistributedStrategy):
                 self._replace_strategy(strategy)
             job = self._program_job()
@@ -209,9 +217,19 @@ class Fleet(ServerCalls):
             return made
         if strategy is not None:
             self._replace_strategy(cast("DistributedStrategy", strategy))
-        if self._is_collective:
-            return self._collective().add_optimizer(optimizer)
-        return self._module_job_beside_servers().add_optimizer(optimizer)
+        owner = self._collective() if self._is_collective else self._module_job_beside_servers()
+        trained = owner.add_optimizer(optimizer)
+        if (watched := self._watched()) is not None:
+            watched.see_optimizer(trained, self._strategy or DistributedStrategy(), self._modules)
+        return trained
+
+    def _watched(self) -> Watched | None:
+        """What `fleetrun plan` lets this script run for; None everywhere else."""
+        if self._plan is None and (told := env.FLEET_PLAN.get()) is not None:
+            from fleet.runtime.planning.script import Watched
+
+            self._plan = Watched(told)
+        return self._plan
 
     def _module_job_beside_servers(self) -> ModuleJob:
         """The job of modules; UsageError where `init_worker` must fail, for a script meant collectively never calls it.

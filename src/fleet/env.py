@@ -187,7 +187,7 @@ _ROLE_NAMES = (
         "MASTER_ADDR",
         "MASTER_PORT",
     ),
-    *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH", "FLEET_JOB_TOKEN"),
+    *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH", "FLEET_JOB_TOKEN", "FLEET_PLAN"),
     *("FLEET_CHAOS", "FLEET_CHAOS_SEED", "FLEET_CHAOS_BEGAN"),
     *("FLEET_DURABLE", "FLEET_JOURNAL", "FLEET_LIFE", "FLEET_LAYOUT"),
 )
@@ -213,6 +213,9 @@ FLEET_NOTE_FILE = _text(
 )
 FLEET_TERMINAL_WIDTH = _count(
     "FLEET_TERMINAL_WIDTH", "Columns of the terminal that follows this child; unset when nobody looks."
+)
+FLEET_PLAN = _text(
+    "FLEET_PLAN", "Where the script writes what its first step shows, and then ends; `fleetrun plan` sets it."
 )
 FLEET_INIT_TIMEOUT_S = _seconds(
     "FLEET_INIT_TIMEOUT_S",

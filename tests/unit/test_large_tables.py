@@ -21,7 +21,7 @@ from fleet.ps.budget import needed_bytes
 from fleet.ps.entries import CountFilterEntry
 from fleet.ps.journal.files import runs_path, snapshots_in
 from fleet.ps.service import Service
-from fleet.ps.sizes import size_bytes
+from fleet.strategy.sizes import size_bytes
 from fleet.ps.spec import JobSpec
 from fleet.ps.table_dir import TableDir
 from support.server_state import everything

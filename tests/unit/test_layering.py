@@ -18,7 +18,7 @@ LAYERS = [
     {"_version", "_native", "_lazy", "errors"},
     {"env", "net"},
     {"strategy", "observe"},
-    {"checkpoint", "metrics", "optim", "roles"},
+    {"checkpoint", "metrics", "optim", "planner", "roles"},
     {"collective", "ps", "static", "launch"},
     {"transpiler", "nn"},
     {"runtime", "models"},
@@ -26,7 +26,9 @@ LAYERS = [
     {"data"},
     {"__init__", "selfcheck"},
 ]
-WITHOUT_TORCH = {"checkpoint", "errors", "env", "net", "strategy", "observe", "roles", "launch", "api", "__init__"}
+WITHOUT_TORCH = {
+    *("checkpoint", "errors", "env", "net", "strategy", "observe", "planner", "roles", "launch", "api", "__init__")
+}
 ONLY_READER_OF_THE_ENVIRONMENT = "env"
 NAME_WHAT_IS_ABOVE = {"launch/plan.py"}  # it starts that as another process
 

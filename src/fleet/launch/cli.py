@@ -18,6 +18,7 @@ from fleet._version import __version__
 from fleet.errors import CommunicationError, DeadlineError, FleetError, NotSupportedError, UsageError
 from fleet.launch.messages import JobOverError
 from fleet.launch.misplaced import refuse_misplaced
+from fleet.launch.numbers import Whole
 from fleet.launch.options import MAX_LIVES, Nodes, Options
 from fleet.launch.output import EventFormatter, PatientHandler, say
 from fleet.observe.chaos_spec import Chaos
@@ -35,6 +36,7 @@ Examples:
   fleetrun reshard 3 --durable kept                               that job goes on with three servers
   fleetrun --servers 10.0.0.1:6170 --workers 10.0.0.2,10.0.0.3 train.py    parameter servers, several machines
   fleetrun --nproc_per_node 2 --selfcheck                         does this machine work?
+  fleetrun plan train.py                                          what fits where, and how to start it
 
 Every process writes LOG_DIR/workerlog.N or LOG_DIR/serverlog.N; worker 0 is followed here. The exit code is that
 of the process that failed first, 128+n if signal n ended it, 2 if the arguments cannot work. What follows SCRIPT is
@@ -99,31 +101,9 @@ _ELSEWHERE = {
 }
 
 
-class _Whole(click.ParamType[int]):
-    """A whole number within bounds, refused in the words of the rest of fleetrun."""
-
-    name = "N"
-
-    def __init__(self, least: int, most: int | None = None) -> None:
-        self._least = least
-        self._most = most
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ARG002
-        bounds = f">= {self._least}" if self._most is None else f"from {self._least} to {self._most}"
-        option = param.opts[0] if param is not None else "this option"
-        try:
-            number = int(value)
-        except ValueError:
-            number = self._least - 1
-        if number < self._least or (self._most is not None and number > self._most):
-            hint = "; leave it out for one worker per GPU" if value in ("gpu", "auto") else ""
-            raise UsageError(f"{option} must be a whole number {bounds}, got {value}{hint}")
-        return number
-
-
-_POSITIVE = _Whole(1)
-_INDEX = _Whole(0)
-_PORT = _Whole(1, 65535)
+_POSITIVE = Whole(1)
+_INDEX = Whole(0)
+_PORT = Whole(1, 65535)
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110, "help_option_names": ["-h", "--help"]})
@@ -259,6 +239,10 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
             from fleet.launch.reshard_command import command
 
             return int(command.main(arguments[1:], prog_name=f"{name} reshard", standalone_mode=False) or 0)
+        if arguments[:1] == ["plan"]:
+            from fleet.launch import plan_command
+
+            return plan_command.run(arguments[1:], f"{name} plan")
         options = parse.main(arguments, prog_name=name, standalone_mode=False)
         if not isinstance(options, Options):  # --help or --version has been shown
             return int(options or 0)

@@ -18,10 +18,10 @@ from fleet.nn.holder import Holder
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.initializers import Uniform
 from fleet.ps.lookup import Request
-from fleet.ps.sizes import size_bytes
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec, TableSpec, checked
 from fleet.ps.worker import has_left
 from fleet.strategy.check import Whole
+from fleet.strategy.sizes import size_bytes
 
 if TYPE_CHECKING:
     from fleet.ps.worker import Worker
@@ -77,7 +77,7 @@ class TableRequest:
             norm_type=None if self.norm_type == inf else self.norm_type,
             row_format=rows,
             gradient_format=gradients,
-            memory=size_bytes(self.name or name, self.memory),
+            memory=size_bytes(f"table {self.name or name!r}: memory", self.memory),
         )
 
 

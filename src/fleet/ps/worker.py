@@ -84,6 +84,11 @@ class Worker:
         self._untrained: set[int] = set()  # tables looked up in evaluation with gradients on, since the last step
         self._num_left = 0  # of those, the first: of tables that the last step was not about
 
+    @property
+    def used(self) -> Sequence[Lookup]:
+        """What this batch has looked up to be trained; the next step sends its gradients."""
+        return self._used
+
     def lookups(self, requests: Sequence[Request], *, with_grad: bool) -> list[Lookup]:
         """Rows for some ids, in one request to each server; those that were prefetched for these ids are used."""
         if with_grad and not self.has_optimizer:

@@ -1,0 +1,156 @@
+"""The arithmetic of memory: what a worker, a server and a table take. docs/plan.md has the same formulas in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+
+from fleet.planner.facts import TableFacts, Workload
+
+INDEX_BYTES = 25
+"""Of a row in memory beside its values and state: key, index, counters."""
+COLD_BYTES, COLD_DISK_BYTES, DISK_SLACK = 1.7, 16, 1.5
+"""Of a row on the disk: in memory to find it, on the disk beside itself, and what is out of date meanwhile."""
+FINDING_PART = 0.25
+"""Of `memory=`: what may be used to find rows on the disk."""
+HOST_PART, SERVER_PART = 0.9, 0.8
+"""Of a machine's memory: what a job may use, and what its servers may by default."""
+GPU_PART, CUDA_BYTES = 0.9, 512 << 20
+"""Of a GPU's memory: what fragments leave usable, and what CUDA and its libraries take of that."""
+SEGMENT_BYTES = 2 * (32 << 20)
+"""Of sharding stage 3: the segment in use and the one that is being gathered."""
+BATCHES_ASSUMED = 1000
+"""A table of unknown size is taken to have the rows that so many batches of new ids would make."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """All tables of a job, over all servers."""
+
+    rows: dict[str, int]
+    assumed: tuple[str, ...]
+    """Those whose number of rows nobody has said."""
+    memory_bytes: dict[str, int]
+    """If all rows are in memory."""
+    disk_bytes: int
+    """If all lie on disks."""
+    finding_bytes: int
+    """Memory to find them there."""
+
+    @property
+    def total(self) -> int:
+        """Of all tables in memory."""
+        return sum(self.memory_bytes.values())
+
+
+def row_bytes(table: TableFacts) -> int:
+    """Of one row in memory."""
+    return table.value_bytes + table.state_bytes + INDEX_BYTES
+
+
+def measure_tables(workload: Workload, rows: Mapping[str, int]) -> Tables:
+    """What the tables will take; rows that nobody has said are assumed."""
+    known: dict[str, int] = {}
+    assumed = []
+    for table in workload.tables:
+        if table.name in rows:
+            known[table.name] = rows[table.name]
+        elif table.max_rows:
+            known[table.name] = table.max_rows
+        else:
+            known[table.name] = BATCHES_ASSUMED * max(1, table.num_distinct)
+            assumed.append(table.name)
+    return Tables(
+        rows=known,
+        assumed=tuple(assumed),
+        memory_bytes={one.name: known[one.name] * row_bytes(one) for one in workload.tables},
+        disk_bytes=sum(
+            int(DISK_SLACK * known[one.name] * (one.value_bytes + one.state_bytes + COLD_DISK_BYTES))
+            for one in workload.tables
+        ),
+        finding_bytes=ceil(sum(COLD_BYTES * known[one.name] for one in workload.tables)),
+    )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a worker trains: what changes its memory."""
+
+    num_workers: int = 1
+    stage: int = 0
+    """Of sharding; 0: none."""
+    has_half: bool = False
+    """Activations in half precision, which the measured step did not have."""
+    recomputes: bool = False
+    num_merged: int = 1
+    """Into how many parts a batch is cut."""
+    offloads: bool = False
+
+
+@dataclass(frozen=True)
+class WorkerMemory:
+    """What one worker has on its device, part by part."""
+
+    parameters: int
+    gradients: int
+    state: int
+    activations: int
+    others: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.parameters + self.gradients + self.state + self.activations + self.others
+
+
+def activation_bytes(workload: Workload, setting: Setting) -> int:
+    """What a worker keeps for backward."""
+    kept = float(workload.measured.activation_bytes)
+    if setting.recomputes and workload.block is not None:
+        kept -= workload.block.saving
+    if setting.has_half:
+        kept /= 2
+    return ceil(kept / setting.num_merged)
+
+
+def worker_memory(workload: Workload, setting: Setting) -> WorkerMemory:
+    """What one of so many workers has on its device."""
+    dense, each = workload.dense, setting.num_workers
+    parameters, gradients, state = dense.parameter_bytes, dense.gradient_bytes, dense.state_bytes
+    if setting.stage >= 1:
+        state = ceil(state / each)
+    if setting.stage >= 2:
+        gradients = ceil(gradients / each)
+        parameters += ceil(dense.parameter_bytes / each)  # its share, beside what is gathered
+    if setting.stage >= 3:
+        parameters = ceil(dense.parameter_bytes / each) + min(SEGMENT_BYTES, 2 * dense.parameter_bytes)
+    if setting.offloads:
+        gradients = state = 0
+        parameters = min(SEGMENT_BYTES, 2 * dense.parameter_bytes)
+    return WorkerMemory(parameters, gradients, state, activation_bytes(workload, setting), dense.other_bytes)
+
+
+def process_bytes(workload: Workload) -> int:
+    """Host memory of a worker's process without the model, its step and its tables: interpreter, torch, the data."""
+    seen = workload.measured
+    on_host = seen.table_bytes
+    if seen.device == "cpu":
+        on_host += seen.parameter_bytes + seen.gradient_bytes + seen.state_bytes + seen.activation_bytes
+        on_host += workload.dense.other_bytes
+    return max(0, seen.process_bytes - on_host)
+
+
+def usable_gpu(gpu_memory: int) -> int:
+    """Of one GPU."""
+    return max(0, int(GPU_PART * gpu_memory) - CUDA_BYTES)
+
+
+def merged_to_fit(workload: Workload, setting: Setting, limit: int) -> Setting | None:
+    """The setting with the batch cut into the fewest parts that fit into so many bytes; None: not even one sample."""
+    fixed = worker_memory(workload, setting).total - activation_bytes(workload, setting)
+    room = limit - fixed
+    if room <= 0:
+        return None
+    num_parts = ceil(activation_bytes(workload, replace(setting, num_merged=1)) / room)
+    return replace(setting, num_merged=num_parts) if num_parts <= workload.batch_size else None

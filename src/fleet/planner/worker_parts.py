@@ -1,0 +1,27 @@
+"""The rows of a plan that are about one worker, beside what the measured step had of them."""
+
+from __future__ import annotations
+
+from fleet.planner.facts import Workload
+from fleet.planner.memory import WorkerMemory, process_bytes
+from fleet.planner.plan import Part
+
+
+def worker_parts(workload: Workload, one: WorkerMemory, device: str) -> list[Part]:
+    """Parameters, gradients, state and activations on the worker's device, then its process in host memory."""
+    seen = workload.measured
+    peak = f"at its peak {seen.peak_bytes:,} bytes more than before the step" if seen.peak_bytes else ""
+    return [
+        Part("dense parameters", device, one.parameters, seen.parameter_bytes),
+        Part("gradients", device, one.gradients, seen.gradient_bytes),
+        Part(
+            "optimizer state",
+            device,
+            one.state,
+            seen.state_bytes,
+            "on the servers" if workload.dense.server_bytes else "",
+        ),
+        Part("activations", device, one.activations, seen.activation_bytes, peak),
+        *([Part("buffers, frozen", device, one.others, workload.dense.other_bytes)] if one.others else []),
+        Part("process", "host memory", process_bytes(workload), None, "Python, torch, what the script has read"),
+    ]

@@ -1,0 +1,127 @@
+"""Watches a training script, or a loop of our own, up to its first step, and says what that showed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from fleet.collective.model import DistributedModel
+from fleet.collective.optimizer import CollectiveOptimizer
+from fleet.planner.facts import Measured, Workload
+from fleet.ps.optimizer import ServerOptimizer
+from fleet.runtime import saving
+from fleet.runtime.planning import look
+from fleet.runtime.planning.calls import Calls, StepTimes
+from fleet.runtime.planning.saved import SavedBytes
+from fleet.strategy import DistributedStrategy
+
+if TYPE_CHECKING:
+    from fleet.ps.lookup import Lookup
+    from fleet.ps.worker import Worker
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is only there while the first step runs."""
+
+    gradient_bytes: int
+    peak_bytes: int
+    reached_at: float
+    lookups: list[Lookup]
+
+
+class Looker:
+    """Counts and notes from the moment it is made; `finish` makes the facts when the first step is reached."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._device = next((one.device for one in model.parameters()), torch.device("cpu"))
+        self._module = model.module if isinstance(model, DistributedModel) else model
+        self._calls = Calls(model, self._device)
+        self._saved = SavedBytes(self._module)
+        self._saved.start()
+
+    def finish(
+        self, optimizer: Optimizer, strategy: DistributedStrategy, worker: Worker | None, step: Callable[[], Any]
+    ) -> Workload:
+        """Do the script's step, repeat it to see how long one takes, and say what was seen. Changes the model."""
+        seen = self._look(worker)
+        self._saved.stop()
+        self._calls.stop()
+        step()
+        times, notes = self._times(optimizer, strategy, step, seen)
+        inner = _inner(optimizer)
+        job = None if worker is None else worker.client.job
+        dense, more = look.dense_facts(self._module, [inner], job)
+        activations = self._saved.most_bytes
+        if seen.peak_bytes:
+            activations = max(activations, seen.peak_bytes - seen.gradient_bytes)
+        stats = [] if worker is None else saving.stats(worker)
+        return Workload(
+            model=type(self._module).__name__,
+            optimizer=type(inner).__name__,
+            batch_size=self._calls.batch_size or 1,
+            is_collective=worker is None,
+            tables=() if job is None else look.table_facts(job, seen.lookups),
+            dense=dense,
+            measured=Measured(
+                device=self._device.type,
+                threads=torch.get_num_threads(),
+                forward_s=times.forward_s,
+                backward_s=times.backward_s,
+                update_s=times.update_s,
+                is_warm=times.is_warm,
+                parameter_bytes=sum(one.nbytes for one in look.trained(self._module)),
+                gradient_bytes=seen.gradient_bytes,
+                state_bytes=look.measured_state(inner),
+                activation_bytes=activations,
+                peak_bytes=seen.peak_bytes,
+                process_bytes=look.process_peak(),
+                table_bytes=sum(table["bytes"] for server in stats for table in server["tables"].values()),
+            ),
+            block=self._saved.block(),
+            switches=look.switches_of(strategy),
+            mode=str(strategy.mode),
+            notes=(*notes, *more),
+        )
+
+    def _look(self, worker: Worker | None) -> Seen:
+        """What backward has left."""
+        reached_at = self._calls.now()
+        peak = 0
+        if self._device.type == "cuda":
+            peak = torch.cuda.max_memory_allocated(self._device) - self._calls.before_bytes
+        lookups = [] if worker is None else list(worker.used)
+        return Seen(look.measured_gradients(self._module), peak, reached_at, lookups)
+
+    def _times(
+        self, optimizer: Optimizer, strategy: DistributedStrategy, step: Callable[[], Any], seen: Seen
+    ) -> tuple[StepTimes, list[str]]:
+        """Those of repeated steps; where the step cannot be repeated, of the first one, and a note that says why."""
+        if not self._calls.calls:
+            why = "the model was not called as model(...), so forward and backward were not timed"
+            return self._calls.first_times(0.0, seen.reached_at), [why]
+
+        def stepped() -> None:
+            if isinstance(self._model, DistributedModel):
+                self._model.scale_loss(torch.zeros((), device=self._device))  # float16 wants it seen in every step
+            step()
+
+        least = strategy.gradient_merge_configs.k_steps if strategy.gradient_merge else 0
+        try:
+            return self._calls.again(stepped, optimizer.zero_grad, least), []
+        except Exception as error:  # the user's model: it may raise anything, and the first step has its times
+            at = self._calls.now()
+            step()
+            why = f"the step could not be repeated ({type(error).__name__}: {error}); times are those of the first"
+            return self._calls.first_times(self._calls.now() - at, seen.reached_at), [why.replace("\n", " ")]
+
+
+def _inner(optimizer: Optimizer) -> Optimizer:
+    """The optimizer that has the state."""
+    return optimizer.inner if isinstance(optimizer, CollectiveOptimizer | ServerOptimizer) else optimizer

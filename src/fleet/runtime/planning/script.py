@@ -1,0 +1,77 @@
+"""`fleetrun plan`, the half of it in the script's process: at its first step the facts are written, and it ends.
+
+It ends at once: no `finally`, no `with` and no atexit handler of the script runs, so that nothing is saved over what
+an earlier run has left. What it had written into files that are still open is flushed before.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from types import MethodType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from fleet.runtime.planning.look import machine_here
+from fleet.runtime.planning.looker import Looker
+from fleet.strategy import DistributedStrategy
+
+if TYPE_CHECKING:
+    from fleet.ps.worker import Worker
+    from fleet.runtime.module_job import ModuleJob
+
+
+class Watched:
+    """A script that runs for the sake of its plan; `told` is the file that gets the facts."""
+
+    def __init__(self, told: str) -> None:
+        self._told = Path(told)
+        self._looker: Looker | None = None
+
+    def see_model(self, model: nn.Module) -> None:
+        """The model that will be trained; of several the last."""
+        self._looker = Looker(model)
+
+    def see_optimizer(self, optimizer: Optimizer, strategy: DistributedStrategy, job: ModuleJob | None) -> None:
+        """Have the first `optimizer.step()` be the end of the script."""
+        own_step = optimizer.step
+
+        def step(_optimizer: Optimizer, closure: Callable[[], Any] | None = None) -> NoReturn:
+            if closure is not None:
+                with torch.enable_grad():
+                    closure()
+            worker = None if job is None else job.worker("optimizer.step()")
+            self._end(optimizer, strategy, worker, own_step)
+
+        optimizer.step = MethodType(step, optimizer)  # type: ignore[method-assign]  # a method: schedules wrap it
+
+    def _end(
+        self, optimizer: Optimizer, strategy: DistributedStrategy, worker: Worker | None, step: Callable[[], Any]
+    ) -> NoReturn:
+        facts: dict[str, Any] = {"machine": asdict(machine_here())}
+        if self._looker is not None:
+            facts["workload"] = self._looker.finish(optimizer, strategy, worker, step).to_json()
+        partial = self._told.with_suffix(".partial")
+        partial.write_text(json.dumps(facts))
+        partial.replace(self._told)
+        flush_files()
+        os._exit(0)
+
+
+def flush_files() -> None:
+    """Hand what open files have buffered to the system, standard output among them."""
+    kinds = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+    opened = [one for one in gc.get_objects() if issubclass(type(one), kinds)]  # isinstance asks the object
+    for file in (sys.stdout, sys.stderr, *sorted(opened, key=lambda one: not isinstance(one, io.TextIOWrapper))):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or nobody reads it
+            file.flush()

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         UserDefinedCollectiveRoleMaker,
         UserDefinedRoleMaker,
     )
+    from fleet.runtime.planning.call import plan
     from fleet.runtime.serving import load_inference_model
     from fleet.runtime.training.checkpoint import Checkpoint
     from fleet.static.remote import Remote
@@ -110,6 +111,7 @@ _HOMES = {
     "local_rank": "api",
     "main_program": "api",
     "node_num": "api",
+    "plan": "runtime.planning.call",
     "prefetch": "api",
     "progress": "observe",
     "run_server": "api",
@@ -191,6 +193,7 @@ __all__ = [
     "nn",
     "node_num",
     "optim",
+    "plan",
     "prefetch",
     "progress",
     "reshard",

@@ -53,11 +53,18 @@ def choose(workload: Workload, question: Question) -> Choice:
         )
     elif chosen == 0:
         reasons.append(f"a worker needs {in_units(one.total)} of {in_units(limit)}: nothing has to be saved")
+    needed = of_host * (process_bytes(workload) + (_offloaded(workload, num_workers) if setting.offloads else 0))
+    has_host = not machines.num_gpus or needed <= HOST_PART * machines.host_memory
+    if not has_host:
+        reasons.append(
+            f"it does not fit: the workers of a machine need {in_units(needed)} of host memory, which has "
+            f"{in_units(machines.host_memory)}"
+        )
     return Choice(
         mode="collective" if num_workers > 1 else "one process",
         num_workers=num_workers,
         num_servers=0,
-        fits=bool(fitting),
+        fits=bool(fitting) and has_host,
         parts=tuple(parts),
         times=_times(workload, machines, num_workers, of_host),
         reasons=tuple(reasons),
@@ -71,6 +78,12 @@ def _limit(workload: Workload, machines: Machines) -> int:
     if machines.num_gpus:
         return usable_gpu(machines.gpu_memory)
     return max(0, int(HOST_PART * machines.host_memory) - process_bytes(workload))
+
+
+def _offloaded(workload: Workload, num_workers: int) -> int:
+    """Host memory of one worker's share of parameters, gradients and state."""
+    dense = workload.dense
+    return (dense.parameter_bytes + dense.gradient_bytes + dense.state_bytes) // num_workers
 
 
 def _ladder(workload: Workload, machines: Machines, num_workers: int, limit: int) -> Iterator[Rung]:

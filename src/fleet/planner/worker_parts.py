@@ -11,17 +11,13 @@ def worker_parts(workload: Workload, one: WorkerMemory, device: str) -> list[Par
     """Parameters, gradients, state and activations on the worker's device, then its process in host memory."""
     seen = workload.measured
     peak = f"at its peak {seen.peak_bytes:,} bytes more than before the step" if seen.peak_bytes else ""
+    elsewhere = "on the servers" if workload.dense.server_bytes else ""
+    others = [Part("buffers, frozen", device, one.others, workload.dense.other_bytes)] if one.others else []
     return [
         Part("dense parameters", device, one.parameters, seen.parameter_bytes),
         Part("gradients", device, one.gradients, seen.gradient_bytes),
-        Part(
-            "optimizer state",
-            device,
-            one.state,
-            seen.state_bytes,
-            "on the servers" if workload.dense.server_bytes else "",
-        ),
+        Part("optimizer state", device, one.state, seen.state_bytes, elsewhere),
         Part("activations", device, one.activations, seen.activation_bytes, peak),
-        *([Part("buffers, frozen", device, one.others, workload.dense.other_bytes)] if one.others else []),
+        *others,
         Part("process", "host memory", process_bytes(workload), None, "Python, torch, what the script has read"),
     ]

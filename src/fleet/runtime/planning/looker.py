@@ -51,8 +51,7 @@ class Looker:
     ) -> Workload:
         """Do the script's step, repeat it to see how long one takes, and say what was seen. Changes the model."""
         seen = self._look(worker)
-        self._saved.stop()
-        self._calls.stop()
+        self.stop()
         step()
         times, notes = self._times(optimizer, strategy, step, seen)
         inner = _inner(optimizer)
@@ -89,6 +88,11 @@ class Looker:
             mode=str(strategy.mode),
             notes=(*notes, *more),
         )
+
+    def stop(self) -> None:
+        """Count and note no more; may be called again."""
+        self._saved.stop()
+        self._calls.stop()
 
     def _look(self, worker: Worker | None) -> Seen:
         """What backward has left."""

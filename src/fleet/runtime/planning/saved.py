@@ -61,10 +61,12 @@ class SavedBytes:
         self._hooks.__enter__()
 
     def stop(self) -> None:
-        """Count no more."""
+        """Count no more; may be called again."""
         for handle in self._handles:
             handle.remove()
-        self._hooks.__exit__(None, None, None)
+        if self._hooks is not None:
+            hooks, self._hooks = self._hooks, None
+            hooks.__exit__(None, None, None)
 
     def block(self) -> BlockFacts | None:
         """The family of blocks whose recomputing would save the most; None if the model has none that is worth it."""

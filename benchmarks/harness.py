@@ -11,6 +11,7 @@ import os
 import platform
 import runpy
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -89,6 +90,22 @@ def versions(packages: Sequence[str] = (OURS, "torch", "numpy")) -> dict[str, st
     return found
 
 
+def commit(folder: Path = VERSION_FILE.parent) -> str | None:
+    """The commit of this tree, with a plus sign where files differ from it; None where git or its folder is not."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None
+
+
 def write_results(path: Path, cases: Sequence[Mapping[str, Any]], **more: Any) -> None:
     """Write the results file; `more` adds fields that are common to all cases."""
     document = {
@@ -96,6 +113,7 @@ def write_results(path: Path, cases: Sequence[Mapping[str, Any]], **more: Any) -
         "command": " ".join(["python", *sys.argv]),
         "hardware": hardware(),
         "versions": versions(),
+        "commit": commit(),
         **more,
         "cases": list(cases),
     }

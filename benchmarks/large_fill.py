@@ -25,7 +25,7 @@ from harness import write_results
 
 import fleet
 from fleet import _native, checkpoint
-from fleet.ps.sizes import size_bytes
+from fleet.strategy.sizes import size_bytes
 
 sys.path.insert(0, str(Path(__file__).parent / "scripts"))
 from large_fleet import CTR, FILL, WIDTH, key_of
@@ -106,7 +106,7 @@ def main(rows: int, memory: str, threads: int, folder: Path, path: Path | None) 
     folder.mkdir(parents=True)
     os.environ["FLEET_TABLE_DIR"] = str(folder / "tables")
     save_model(folder / "model")
-    filling, began_at = Filling(rows, size_bytes("large", memory), folder / "rows"), time.monotonic()
+    filling, began_at = Filling(rows, size_bytes("--memory", memory), folder / "rows"), time.monotonic()
     team = [threading.Thread(target=filling.work) for _ in range(threads)]
     for one in team:
         one.start()

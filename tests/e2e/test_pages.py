@@ -30,6 +30,11 @@ PAGES = {
     "formats.md": ["torch.Size([2, 4])"],
     "metrics.md": ["{'auc': 0.", "\nTrue\n{'gauc': 0.", "\nmean error 0.", "AUC 0.75\nof all workers 0.75\n"],
     "models.md": ["AUC 0.", "served (500,)\n", " parameters beside the rows\n"],
+    "plan.md": [
+        "Clicks with Adam, batches of 256\n",
+        'memory="',
+        "starts with fleetrun --server_num 4 --worker_num 4 train.py\nbytes of a row with its state: 64\n",
+    ],
     "static.md": ["loss 0.0", "sgd(Param=", "# fused_fc", "AUC 1.00\n", "goes on at loss 0.0", "listen_and_serv"],
 }
 

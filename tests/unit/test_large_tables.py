@@ -21,9 +21,9 @@ from fleet.ps.budget import needed_bytes
 from fleet.ps.entries import CountFilterEntry
 from fleet.ps.journal.files import runs_path, snapshots_in
 from fleet.ps.service import Service
-from fleet.strategy.sizes import size_bytes
 from fleet.ps.spec import JobSpec
 from fleet.ps.table_dir import TableDir
+from fleet.strategy.sizes import size_bytes
 from support.server_state import everything
 from support.training import Trainer, first_model, joined, rows_of, served, strategy
 

@@ -19,6 +19,7 @@ class Whole(click.ParamType[int]):
         self._most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ARG002
+        """The number; UsageError that names the option and the bounds for anything else."""
         bounds = f">= {self._least}" if self._most is None else f"from {self._least} to {self._most}"
         option = param.opts[0] if param is not None else "this option"
         try:

@@ -15,8 +15,8 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 def results(folder: Path, before: str = "") -> dict[str, object]:
     """What `write_results` writes, in an interpreter without site-packages: nothing is installed there."""
-    program = f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r}); import harness; from pathlib import Path; {before}"
-    program += f"; harness.write_results(Path({str(folder / 'out.json')!r}), [])"
+    program = f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r}); import harness; from pathlib import Path"
+    program += f"; {before or 'pass'}; harness.write_results(Path({str(folder / 'out.json')!r}), [])"
     subprocess.run([sys.executable, "-S", "-c", program], check=True)
     found: dict[str, object] = json.loads((folder / "out.json").read_text())
     return found

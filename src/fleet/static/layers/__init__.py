@@ -6,6 +6,7 @@ from __future__ import annotations
 from fleet.static.layers import (
     activation,
     arithmetic,
+    attention,
     choosing,
     conv,
     conv_transpose,
@@ -26,6 +27,7 @@ from fleet.static.layers import (
 )
 from fleet.static.layers.activation import *
 from fleet.static.layers.arithmetic import *
+from fleet.static.layers.attention import *
 from fleet.static.layers.choosing import *
 from fleet.static.layers.conv import *
 from fleet.static.layers.conv_transpose import *
@@ -47,6 +49,7 @@ from fleet.static.layers.tensor import *
 __all__: list[str] = []
 __all__ += activation.__all__
 __all__ += arithmetic.__all__
+__all__ += attention.__all__
 __all__ += choosing.__all__
 __all__ += conv.__all__
 __all__ += conv_transpose.__all__

@@ -9,6 +9,9 @@ from fleet.static.ops import (
     arithmetic as arithmetic,
 )
 from fleet.static.ops import (
+    attention as attention,
+)
+from fleet.static.ops import (
     basic as basic,
 )
 from fleet.static.ops import (

@@ -73,7 +73,8 @@ class Layer(nn.Module):
         heads = self.qkv(x).view(batch, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
         seen = functional.scaled_dot_product_attention(*heads.unbind())
         x = self.norm1(x + self.out(seen.transpose(1, 2).reshape(batch, length, width)))
-        return self.norm2(x + self.outer(functional.gelu(self.inner(x))))
+        found: Tensor = self.norm2(x + self.outer(functional.gelu(self.inner(x))))
+        return found
 
 
 class Bert(nn.Module):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fleet.static import layers
+from fleet.static.backward import gradients
 from fleet.static.executor.executor import Executor
 from fleet.static.executor.place import CUDAPlace
 from fleet.static.layers.conv import conv2d, conv3d
@@ -68,6 +69,10 @@ DENSE: dict[str, tuple[Build, dict[str, Any]]] = {
     "instance_norm": (layers.instance_norm, {"input": IMAGE["x"]}),
     "l2_normalize": (lambda x: layers.l2_normalize(x, 1), MATRIX),
     "lrn": (lambda x: layers.lrn(x), IMAGE),
+    "attention": (
+        layers.scaled_dot_product_attention,
+        {name: normal(2, 3, 5, 4) for name in ("query", "key", "value")},
+    ),
     "embedding": (lambda x: embedding(x, [5, 2], padding_idx=3, dtype="float64"), IDS),
 }
 
@@ -131,3 +136,23 @@ def test_unique_ids() -> None:
             out = layers.unique(layers.reshape(fed("x", [-1, 1], "int64"), [-1]))[0]
         found.append(built.run(IDS, out)[0])
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-4), ("bfloat16", 3e-2)])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_the_fused_kernel_of_attention_finds_what_torch_does(dtype: str, tolerance: float, is_causal: bool) -> None:
+    """In float64, as above, there is none."""
+    q, k, v = (torch.randn(2, 3, 40, 16, device="cuda", dtype=getattr(torch, dtype)) for _ in range(3))
+    with building(CUDAPlace(0)) as built:
+        x, y, z = (fed(name, [2, 3, 40, 16], dtype) for name in "qkv")
+        for one in (x, y, z):
+            one.stop_gradient = False
+        out = layers.scaled_dot_product_attention(x, y, z, is_causal)
+        slopes = gradients(layers.reduce_sum(layers.square(out)), [x, y, z])
+    found = built.run(dict(zip("qkv", (q, k, v), strict=True)), out, *slopes)
+    q, k, v = leaves = [one.float().requires_grad_() for one in (q, k, v)]
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+    expected.square().sum().backward()
+    for one, other in zip(found, [expected, *(leaf.grad for leaf in leaves)], strict=True):
+        assert other is not None
+        np.testing.assert_allclose(one, other.detach().cpu().numpy(), rtol=tolerance, atol=tolerance)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import fleet
+from fleet.collective.recompute import recompute
 from fleet.errors import UsageError
 from fleet.planner.plan import Plan
 from fleet.runtime.planning.saved import SavedBytes, storage_of
@@ -113,8 +114,7 @@ class Deep(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        make = lambda: nn.Sequential(nn.Linear(8, WIDE), nn.Tanh(), nn.Linear(WIDE, 8))  # noqa: E731
-        self.layers = nn.ModuleList(make() for _ in range(6))
+        self.layers = nn.ModuleList(nn.Sequential(nn.Linear(8, WIDE), nn.Tanh(), nn.Linear(WIDE, 8)) for _ in range(6))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
@@ -129,12 +129,7 @@ def test_the_blocks_that_are_worth_recomputing_are_found_and_save_what_was_said(
     assert found.block.pattern == "layers.*"
     assert found.block.saved_bytes == (4 * ROWS * (8 + WIDE),) * 6
     assert found.block.input_bytes == 6 * 4 * ROWS * 8
-    strategy = fleet.DistributedStrategy()
-    strategy.recompute = True
-    strategy.recompute_configs.checkpoints = ["layers.*"]
     saved = SavedBytes(model := Deep())
-    from fleet.collective.recompute import recompute
-
     recompute(model, ["layers.*"], offload=False)
     saved.start()
     try:

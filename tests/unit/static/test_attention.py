@@ -60,9 +60,9 @@ def test_the_way_of_gpus_without_a_kernel_finds_the_same(is_causal: bool, monkey
 )
 def test_what_does_not_fit_is_refused(shapes: tuple[list[int], ...], words: str) -> None:
     with building():
-        variables = [fed(name, shape) for name, shape in zip("qkv", shapes, strict=True)]
+        q, k, v = (fed(name, shape) for name, shape in zip("qkv", shapes, strict=True))
         with pytest.raises(UsageError, match=words):
-            layers.scaled_dot_product_attention(*variables)
+            layers.scaled_dot_product_attention(q, k, v)
 
 
 def test_what_is_not_wanted_has_no_gradient() -> None:

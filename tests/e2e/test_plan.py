@@ -123,7 +123,7 @@ def test_the_script_ends_at_its_first_step_with_its_files_whole(tmp_path: Path) 
             "ended without an optimizer.step() of what fleet.distributed_optimizer() gives",
         ),
         ("raise ValueError('a mistake')", [], 2, "ended with code 1 before its first step; what it said is above"),
-        ("while True: pass", ["--timeout", "3"], 1, "has not come to its first optimizer.step() in 3 s"),
+        ("while True: pass", ["--timeout", "1"], 1, "has not come to its first optimizer.step() in 1 s"),
         ("model(torch.ones(2, 4)).sum().backward(); optimizer.step()", ["--rows", "ads=3"], 2, "its tables are: none"),
         ("", ["--rows", "ads"], 2, "--rows 'ads' is not TABLE=NUMBER"),
         ("", ["--num_gpus", "-1"], 2, "--num_gpus must be a whole number >= 0, got -1"),

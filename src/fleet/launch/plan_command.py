@@ -21,6 +21,7 @@ from fleet import env
 from fleet.errors import DeadlineError, UsageError
 from fleet.launch import guard as guards
 from fleet.launch.child import Child, exit_code
+from fleet.launch.devices import count_gpus, visible_gpus
 from fleet.launch.job_token import own_token
 from fleet.launch.misplaced import refuse_misplaced
 from fleet.launch.numbers import Whole
@@ -100,7 +101,10 @@ def _network(_context: click.Context, _parameter: click.Parameter, text: str | N
 @click.option("--network", callback=_network, metavar="RATE", help="Between machines.  [default: 10Gbit]")
 @click.option("--disk", callback=_size, metavar="SIZE", help="Free for rows on each machine.  [default: not asked]")
 @click.option(
-    "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", help="What to measure the step on."
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    callback=lambda _context, _parameter, text: text or (env.FLEET_DEVICE.get() or "auto").lower(),
+    help="What to measure on.  [default: FLEET_DEVICE, else a GPU if there is one]",
 )
 @click.option(
     "--timeout", "timeout_s", type=float, default=TIMEOUT_S, show_default=True, help="Seconds for the script."
@@ -139,7 +143,7 @@ def run(arguments: list[str], name: str) -> int:
     refuse_misplaced(_parse, arguments, len(asked.options.script_args), name, is_module=asked.options.module)
     refuse_mistakes(asked.options)
     facts = _look(asked)
-    machines = replace(Machines(**facts["machine"]), **asked.changes)
+    machines = replace(_here(facts["machine"]), **asked.changes)
     if machines.num_gpus and not machines.gpu_memory:
         raise UsageError(f"--num_gpus {machines.num_gpus}: say how large they are, such as --gpu_memory 80GiB")
     words = (asked.options.script, *asked.options.script_args)
@@ -150,6 +154,12 @@ def run(arguments: list[str], name: str) -> int:
     else:
         show(plan, sys.stdout, None if sys.stdout.isatty() else WIDTH)
     return 0 if plan.choice.fits else 3
+
+
+def _here(seen: Mapping[str, Any]) -> Machines:
+    """This machine as the script saw it; it was given one GPU, and there may be more."""
+    found = Machines(**seen)
+    return replace(found, num_gpus=len(visible_gpus(count_gpus()))) if found.num_gpus else found
 
 
 def _look(asked: Asked) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from math import ceil
 from fleet.planner.exchange import compute_s, served_s
 from fleet.planner.facts import Machines, Question, Workload
 from fleet.planner.layout import Layout, lay_out
-from fleet.planner.memory import FINDING_PART, Tables, measure_tables, usable_gpu
+from fleet.planner.memory import BATCHES_ASSUMED, FINDING_PART, Tables, measure_tables, usable_gpu
 from fleet.planner.plan import Choice, Part, Times
 from fleet.planner.worker_parts import worker_parts
 from fleet.strategy.sizes import in_units
@@ -181,8 +181,8 @@ def _code(workload: Workload, mode: str, layout: Layout, *, is_chosen: bool) -> 
 def _assumed(workload: Workload, tables: Tables) -> list[str]:
     seen = {table.name: table.num_distinct for table in workload.tables}
     return [
-        f"table {name}: {tables.rows[name]:,} rows, as 1,000 batches of {seen[name]:,} new ids would make; "
-        f"say how many with --rows {name}=N"
+        f"table {name}: {tables.rows[name]:,} rows, as {BATCHES_ASSUMED:,} batches of {seen[name]:,} new ids would make;"
+        f" say how many there will be: --rows {name}=N"
         for name in tables.assumed
     ]
 

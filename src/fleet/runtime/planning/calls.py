@@ -64,6 +64,11 @@ class Calls:
         """How many samples they had in all."""
         return sum(call.batch_size for call in self.calls)
 
+    @property
+    def has_autocast(self) -> bool:
+        """Whether the script computes in half precision by itself."""
+        return any(call.autocast[0] for call in self.calls)
+
     def first_times(self, update_s: float, reached_at: float) -> StepTimes:
         """Those of the script's own step, cold as it was; the loss counts as backward."""
         return StepTimes(self._forward_s, max(0.0, reached_at - self._ended) if self.calls else 0.0, update_s, False)

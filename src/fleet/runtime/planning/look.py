@@ -54,7 +54,8 @@ def dense_facts(model: nn.Module, optimizers: Sequence[Optimizer], job: JobSpec 
     own = {id(one) for one in parameters}
     others = [one for one in (*model.parameters(), *model.buffers()) if id(one) not in own]
     served = 0 if job is None else _served_bytes(job)
-    state, notes = (0, []) if served else _state_bytes(optimizers, own)
+    is_elsewhere = served > 0 and job is not None and job.mode != "geo"  # geo workers step by themselves
+    state, notes = (0, []) if is_elsewhere else _state_bytes(optimizers, own)
     facts = DenseFacts(
         num_values=sum(one.numel() for one in parameters),
         parameter_bytes=_nbytes(parameters),
@@ -123,7 +124,8 @@ def _served_bytes(job: JobSpec) -> int:
     """What the servers together hold of the dense parameters: values, and the state of their rules."""
     total = 0
     for index, group in enumerate(job.dense.groups):
-        arrays, scalars = checkpoint.state_form(_native.Rule(group.name, dict(group.args)).state_width)
+        rule = _native.Rule("sum", {}) if job.mode == "geo" else _native.Rule(group.name, dict(group.args))
+        arrays, scalars = checkpoint.state_form(rule.state_width)
         sizes = [job.dense.size(server, index) for server in range(job.num_servers)]
         total += sum(4 * (size * (1 + arrays) + scalars) for size in sizes if size)
     return total

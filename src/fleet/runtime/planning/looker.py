@@ -84,7 +84,7 @@ class Looker:
                 table_bytes=sum(table["bytes"] for server in stats for table in server["tables"].values()),
             ),
             block=self._saved.block(),
-            switches=look.switches_of(strategy),
+            switches=self._switches(strategy),
             mode=str(strategy.mode),
             notes=(*notes, *more),
         )
@@ -93,6 +93,11 @@ class Looker:
         """Count and note no more; may be called again."""
         self._saved.stop()
         self._calls.stop()
+
+    def _switches(self, strategy: DistributedStrategy) -> tuple[str, ...]:
+        """Those of the strategy; autocast of the script's own is as good as `amp`."""
+        own = look.switches_of(strategy)
+        return (*own, "amp") if self._calls.has_autocast and "amp" not in own else own
 
     def _look(self, worker: Worker | None) -> Seen:
         """What backward has left."""

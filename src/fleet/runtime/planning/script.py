@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -37,10 +37,14 @@ class Watched:
     def __init__(self, told: str) -> None:
         self._told = Path(told)
         self._looker: Looker | None = None
+        self._num_models = 0
 
     def see_model(self, model: nn.Module) -> None:
-        """The model that will be trained; of several the last."""
+        """The model that will be trained; of several the last, which the plan says."""
+        if self._looker is not None:
+            self._looker.stop()
         self._looker = Looker(model)
+        self._num_models += 1
 
     def see_optimizer(self, optimizer: Optimizer, strategy: DistributedStrategy, job: ModuleJob | None) -> None:
         """Have the first `optimizer.step()` be the end of the script."""
@@ -60,7 +64,11 @@ class Watched:
     ) -> NoReturn:
         facts: dict[str, Any] = {"machine": asdict(machine_here())}
         if self._looker is not None:
-            facts["workload"] = self._looker.finish(optimizer, strategy, worker, step).to_json()
+            found = self._looker.finish(optimizer, strategy, worker, step)
+            if self._num_models > 1:
+                one = f"the script trains {self._num_models} models; this plan is that of the last, a {found.model}"
+                found = replace(found, notes=(*found.notes, one))
+            facts["workload"] = found.to_json()
         partial = self._told.with_suffix(".partial")
         partial.write_text(json.dumps(facts))
         partial.replace(self._told)

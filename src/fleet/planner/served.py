@@ -181,8 +181,8 @@ def _code(workload: Workload, mode: str, layout: Layout, *, is_chosen: bool) -> 
 def _assumed(workload: Workload, tables: Tables) -> list[str]:
     seen = {table.name: table.num_distinct for table in workload.tables}
     return [
-        f"table {name}: {tables.rows[name]:,} rows, as {BATCHES_ASSUMED:,} batches of {seen[name]:,} new ids would make;"
-        f" say how many there will be: --rows {name}=N"
+        f"table {name}: {tables.rows[name]:,} rows, as {BATCHES_ASSUMED:,} batches of {seen[name]:,} new ids would make"
+        f"; say how many there will be: --rows {name}=N"
         for name in tables.assumed
     ]
 

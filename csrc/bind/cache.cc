@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "bind/arrays.h"
 #include "cache/row_cache.h"
+#include "cache/slot_index.h"
 
 namespace fleet::bind {
 
@@ -62,6 +64,32 @@ nb::dict counts(const RowCache& cache) {
   return result;
 }
 
+nb::object copied(const std::vector<std::int64_t>& values) {
+  fleet::Array<std::int64_t> out(values.size());
+  std::copy(values.begin(), values.end(), out.data());
+  return to_numpy(std::move(out));
+}
+
+nb::tuple place(SlotIndex& index, nb::handle keys, nb::handle now, nb::handle oldest) {
+  const AnyArray array = as_int64(keys, "keys");
+  const std::uint64_t stamp = as_integer(now, "now", 1, std::numeric_limits<std::uint64_t>::max());
+  const std::uint64_t kept = as_integer(oldest, "oldest", 0, std::numeric_limits<std::uint64_t>::max());
+  fleet::Array<std::int64_t> slots(array.size());
+  SlotIndex::Placed placed;
+  {
+    nb::gil_scoped_release release;
+    placed = index.place(int64s(array), array.size(), stamp, kept, slots.data());
+  }
+  return nb::make_tuple(to_numpy(std::move(slots)), copied(placed.missing), copied(placed.gone_keys),
+                        copied(placed.gone_slots));
+}
+
+nb::tuple all(const SlotIndex& index) {
+  fleet::Array<std::int64_t> keys(index.size()), slots(index.size());
+  index.all(keys.data(), slots.data());
+  return nb::make_tuple(to_numpy(std::move(keys)), to_numpy(std::move(slots)));
+}
+
 }  // namespace
 
 void add_cache(nb::module_& m) {
@@ -79,6 +107,13 @@ void add_cache(nb::module_& m) {
       .def("counts", &counts)
       .def("clear", &RowCache::clear)
       .def("__len__", &RowCache::size);
+  nb::class_<SlotIndex>(m, "SlotIndex", "Which keys have a place in a cache that lies elsewhere; see _native.pyi.")
+      .def(nb::new_([](nb::handle capacity) { return new SlotIndex(as_integer(capacity, "capacity", 1, kMost / 2)); }),
+           nb::arg("capacity").none())
+      .def("place", &place, nb::arg("keys").none(), nb::arg("now").none(), nb::arg("oldest").none())
+      .def("all", &all)
+      .def_prop_ro("num_slots", &SlotIndex::num_slots)
+      .def("__len__", &SlotIndex::size);
 }
 
 }  // namespace fleet::bind

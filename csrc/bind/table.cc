@@ -94,6 +94,29 @@ void assign(Table& table, nb::handle keys, nb::handle values) {
   table.assign(int64s(array), array.size(), data);
 }
 
+// The memory of [n, record_words] int32.
+const std::int32_t* record_items(const Table& table, const AnyArray& array, nb::handle object, std::size_t n) {
+  if (!table.has_records()) {
+    value_error("table '" + table.options().name + "' has no records: they are for float32 rows in memory, no clicks");
+  }
+  return items<std::int32_t>(array, object, "records", {n, table.record_words()});
+}
+
+void read(const Table& table, nb::handle keys, nb::handle records) {
+  const AnyArray array = as_int64(keys, "keys"), record_array = as_array(records, "records");
+  record_items(table, record_array, records, array.size());
+  auto* data = static_cast<std::uint32_t*>(writable(records, "records", record_array));
+  nb::gil_scoped_release release;
+  table.read(int64s(array), array.size(), data);
+}
+
+void write(Table& table, nb::handle keys, nb::handle records) {
+  const AnyArray array = as_int64(keys, "keys"), record_array = as_array(records, "records");
+  const std::int32_t* data = record_items(table, record_array, records, array.size());
+  nb::gil_scoped_release release;
+  table.write(int64s(array), array.size(), reinterpret_cast<const std::uint32_t*>(data));
+}
+
 // A push as Python says it; holds the memory of its arrays.
 struct Given {
   Given(const Table& table, nb::handle key_object, nb::handle grad_object, nb::handle step, nb::handle lr,
@@ -295,6 +318,9 @@ void add_table(nb::module_& m) {
            nb::arg("lr").none(), nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false)
       .def("find", &find, nb::arg("keys").none())
       .def("assign", &assign, nb::arg("keys").none(), nb::arg("values").none())
+      .def("read", &read, nb::arg("keys").none(), nb::arg("records").none())
+      .def("write", &write, nb::arg("keys").none(), nb::arg("records").none())
+      .def_prop_ro("record_words", &Table::record_words)
       .def("shrink", &shrink, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
            nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0, nb::arg("skip_shards").none() = 0)
       .def("shrink_keys", &shrink_keys, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,

@@ -5,8 +5,9 @@
 CTR-DNN (26 slots, rows of 10 by Adagrad, three layers of 400 by Adam), 26 million rows, one worker, synchronous: the
 table in the worker's process, with the cache off and on, and beside it torch with all rows in GPU memory, which is the
 ceiling. The processes are started and filled side by side, then take turns on the GPU in another order each round. A
-round is `--steps` batches of each size, from pinned memory; `parts_ms` is what the main thread did in a step, and
-`of them` what threads did beside it. Losses of the first steps are compared bit by bit.
+round is `--steps` batches of each size, from pinned memory, that nobody has trained on before; `parts_ms` is what the
+main thread did in a step, `of them` what Fleet did, partly in a thread beside it, and `cache.*` how many rows. Losses of
+the warm-up, in which the cache fills and begins to evict, are compared bit by bit.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ EXACT = ("fleet", "fleet, cache")
 """Whose losses must be the same bits: of every pair with the same home of the dense parameters."""
 
 
-def commands_of(rows: int, steps: int, share: float, sizes: Sequence[int], only: Sequence[str]) -> dict[str, Command]:
-    common = ["--rows", rows, "--steps", steps, "--batch-sizes", *sizes]
+def commands_of(
+    rows: int, common: Sequence[object], share: float, sizes: Sequence[int], only: Sequence[str]
+) -> dict[str, Command]:
+    common = list(map(str, [*common, "--rows", rows, "--batch-sizes", *sizes]))
     ours: Command = [sys.executable, SCRIPTS / "gpu_ctr_fleet.py", *common]
-    cache = ["--cache-rows", int(rows * share)]
+    cache = ["--cache-rows", str(int(rows * share))]
     found: dict[str, Command] = {
         "fleet": ours,
         "fleet, cache": [*ours, *cache],
@@ -88,6 +91,7 @@ def show(cases: Sequence[Mapping[str, Any]]) -> None:
 @click.command()
 @click.option("--rounds", default=5, show_default=True, help="How often each contestant is measured.")
 @click.option("--steps", default=40, show_default=True, help="Batches in a round, of each size.")
+@click.option("--warm-up", default=100, show_default=True, help="Batches before, of each size.")
 @click.option("--rows", default=26_000_000, show_default=True, help="Of the table.")
 @click.option("--share", default=0.1, show_default=True, help="Of the rows, that the cache has.")
 @click.option("--batch-size", "sizes", type=int, multiple=True, default=(1_000, 16_384), help="May be repeated.")
@@ -96,6 +100,7 @@ def show(cases: Sequence[Mapping[str, Any]]) -> None:
 def main(
     rounds: int,
     steps: int,
+    warm_up: int,
     rows: int,
     share: float,
     sizes: tuple[int, ...],
@@ -103,15 +108,20 @@ def main(
     path: Path | None,
 ) -> None:
     os.environ.setdefault("FLEET_NATIVE_THREADS", str(len(os.sched_getaffinity(0))))
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # torch asks at every step whether there is a GPU
+    common = ["--steps", steps, "--rounds", rounds, "--warm-up", warm_up]
     with TemporaryDirectory() as folder:
-        found, failures = take_turns(commands_of(rows, steps, share, sizes, only), rounds, Path(folder))
+        found, failures = take_turns(commands_of(rows, common, share, sizes, only), rounds, Path(folder))
     cases = cases_of(found)
     show(cases)
     if path is not None:
         write_results(
             path,
             cases,
-            command=f"python benchmarks/gpu_ctr.py --rounds {rounds} --steps {steps} --rows {rows} --share {share}",
+            command=(
+                f"python benchmarks/gpu_ctr.py --rounds {rounds} --steps {steps} --warm-up {warm_up} --rows {rows} "
+                f"--share {share}"
+            ),
             versions=versions(("torch-fleet", "torch", "numpy")),
             gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
             failures={name: reason.partition("\n")[0] for name, reason in failures.items()},

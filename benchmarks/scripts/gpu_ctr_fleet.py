@@ -14,19 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpu_ctr_workload import (
-    DENSE,
-    DENSE_LR,
-    ROW_EPS,
-    ROW_LR,
-    WIDTH,
-    Batch,
-    Batches,
-    device_of,
-    layers,
-    parser_of,
-    serve,
-)
+from examples.ctr.data import Batch
+from gpu_ctr_workload import DENSE_LR, ROW_EPS, ROW_LR, WIDTH, Batches, device_of, layers, parser_of, serve
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -91,6 +80,7 @@ def main() -> None:
 
     def train(data: Batches) -> tuple[list[torch.Tensor], dict[str, float]]:
         spent, losses, meters = dict.fromkeys(PARTS, 0.0), [], fleet.ps.meters.snapshot()
+        counts = fleet.ps.meters.counts()
         end = now()
         for ids, dense, label in fleet.prefetch(data, model, keys=lambda batch: batch.ids):
             moments = [end, now()]
@@ -108,16 +98,17 @@ def main() -> None:
         fleet.flush()
         for name, total in fleet.ps.meters.snapshot().items():
             spent[f"of them {name}"] = 1000 * (total - meters.get(name, 0.0))
+        for name, total in fleet.ps.meters.counts().items():
+            spent[name] = float(total - counts.get(name, 0))
         return losses, spent
 
     def predict(batch: Batch) -> torch.Tensor:
         model.eval()
         with torch.no_grad():
-            found = model(batch.ids, batch.dense.to(device)).softmax(dim=1)[:, 1]
+            found: torch.Tensor = model(batch.ids, batch.dense.to(device)).softmax(dim=1)[:, 1]
         model.train()
         return found
 
-    assert DENSE == 13
     serve(options, train, predict, begun, filled_s=filled_s)
     fleet.stop_worker()
 

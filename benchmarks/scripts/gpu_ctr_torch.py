@@ -8,20 +8,8 @@ from __future__ import annotations
 import time
 
 import torch
-from gpu_ctr_workload import (
-    DENSE_LR,
-    ROW_EPS,
-    ROW_LR,
-    SLOTS,
-    VOCAB,
-    WIDTH,
-    Batch,
-    Batches,
-    device_of,
-    layers,
-    parser_of,
-    serve,
-)
+from examples.ctr.data import SLOTS, VOCAB, Batch
+from gpu_ctr_workload import DENSE_LR, ROW_EPS, ROW_LR, WIDTH, Batches, device_of, layers, parser_of, serve
 from torch.nn import functional as F  # noqa: N812
 
 
@@ -46,6 +34,7 @@ def main() -> None:
             loss.backward()
             with torch.no_grad():
                 grad = own.grad
+                assert grad is not None
                 total = sums[keys] + grad * grad
                 sums[keys] = total
                 rows[keys] = own - ROW_LR * grad / (total.sqrt() + ROW_EPS)
@@ -57,7 +46,8 @@ def main() -> None:
     @torch.no_grad()
     def predict(batch: Batch) -> torch.Tensor:
         inputs = torch.cat([rows[batch.ids.to(device)].flatten(1), batch.dense.to(device)], dim=1)
-        return model(inputs).softmax(dim=1)[:, 1]
+        found: torch.Tensor = model(inputs).softmax(dim=1)[:, 1]
+        return found
 
     serve(options, train, predict, begun)
 

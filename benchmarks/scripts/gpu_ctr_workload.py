@@ -22,8 +22,8 @@ from examples.ctr.data import DENSE, SLOTS, VOCAB, Batch, batches
 WIDTH = 10
 ROW_LR, ROW_EPS, DENSE_LR = 0.05, 1e-6, 1e-4
 HELD_OUT, UNSEEN = 4, 1_000_000
-FIRST = 8
-"""Steps whose losses are compared bit by bit."""
+SETTLE = 3
+"""Batches before those that are timed: the device may have been idle, or somebody else's."""
 
 Batches = Sequence[Batch]
 Train = Callable[[Batches], tuple[list[torch.Tensor], dict[str, float]]]
@@ -42,6 +42,8 @@ def parser_of(description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1_000, 16_384])
     parser.add_argument("--steps", type=int, default=40, help="Batches that are timed, in each round.")
+    parser.add_argument("--rounds", type=int, default=5, help="Rounds that have batches of their own.")
+    parser.add_argument("--warm-up", type=int, default=100, help="Batches of each size before; a cache fills.")
     parser.add_argument("--zipf", type=float, default=1.1)
     parser.add_argument("--rows", type=int, default=SLOTS * VOCAB, help="How many the table has before training.")
     return parser
@@ -69,21 +71,27 @@ def auc_of(predict: Predict, data: Batches) -> float:
 
 
 def serve(options: argparse.Namespace, train: Train, predict: Predict, begun: float, **more: object) -> None:
-    """Train a little, say so, then answer every line on stdin with samples per second and the parts of a step."""
-    data = {size: pinned(batches(FIRST + options.steps, size, zipf=options.zipf)) for size in options.batch_sizes}
+    """Train a little, say so, then answer every line on stdin with samples per second and the parts of a step.
+
+    No batch is trained on twice. The losses of the first are given as a checksum: equal ones are the same bits.
+    """
+    each = SETTLE + options.steps
+    count = options.warm_up + options.rounds * each
+    data = {size: pinned(batches(count, size, zipf=options.zipf)) for size in options.batch_sizes}
     unseen = pinned(batches(HELD_OUT, 4096, worker=UNSEEN, zipf=options.zipf))
     first: list[torch.Tensor] = []
     for size in options.batch_sizes:
-        first += train(data[size][:FIRST])[0]
+        first += train(data[size][: options.warm_up])[0]
     crc = zlib.crc32(torch.stack(first).detach().cpu().numpy().tobytes())
     answer(warm_up_s=time.perf_counter() - begun, losses_crc=crc, **more)
-    for _ in sys.stdin:
+    for number, _ in zip(range(options.rounds), sys.stdin, strict=False):
         found = {}
         for size in options.batch_sizes:
-            train(data[size][:FIRST])  # the device may have been idle, or somebody else's
+            begin = options.warm_up + number * each
+            train(data[size][begin : begin + SETTLE])
             synchronize()
             start = time.perf_counter()
-            _, parts = train(data[size][FIRST:])
+            _, parts = train(data[size][begin + SETTLE : begin + each])
             synchronize()
             seconds = time.perf_counter() - start
             per_step = {name: round(total / options.steps, 3) for name, total in parts.items()}

@@ -64,24 +64,28 @@ nb::dict counts(const RowCache& cache) {
   return result;
 }
 
-nb::object copied(const std::vector<std::int64_t>& values) {
+fleet::Array<std::int64_t> copied(const std::vector<std::int64_t>& values) {
   fleet::Array<std::int64_t> out(values.size());
   std::copy(values.begin(), values.end(), out.data());
-  return to_numpy(std::move(out));
+  return out;
 }
 
 nb::tuple place(SlotIndex& index, nb::handle keys, nb::handle now, nb::handle oldest) {
   const AnyArray array = as_int64(keys, "keys");
   const std::uint64_t stamp = as_integer(now, "now", 1, std::numeric_limits<std::uint64_t>::max());
   const std::uint64_t kept = as_integer(oldest, "oldest", 0, std::numeric_limits<std::uint64_t>::max());
-  fleet::Array<std::int64_t> slots(array.size());
-  SlotIndex::Placed placed;
+  fleet::Array<std::int64_t> slots, found[4];
   {
     nb::gil_scoped_release release;
-    placed = index.place(int64s(array), array.size(), stamp, kept, slots.data());
+    slots = fleet::Array<std::int64_t>(array.size());
+    const auto placed = index.place(int64s(array), array.size(), stamp, kept, slots.data());
+    found[0] = copied(placed.new_keys);
+    found[1] = copied(placed.new_slots);
+    found[2] = copied(placed.gone_keys);
+    found[3] = copied(placed.gone_slots);
   }
-  return nb::make_tuple(to_numpy(std::move(slots)), copied(placed.missing), copied(placed.gone_keys),
-                        copied(placed.gone_slots));
+  return nb::make_tuple(to_numpy(std::move(slots)), to_numpy(std::move(found[0])), to_numpy(std::move(found[1])),
+                        to_numpy(std::move(found[2])), to_numpy(std::move(found[3])));
 }
 
 nb::tuple all(const SlotIndex& index) {

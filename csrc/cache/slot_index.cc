@@ -1,11 +1,21 @@
 #include "cache/slot_index.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "keys/hash.h"
 #include "threads/team.h"
 
 namespace fleet {
+
+namespace {
+
+void append(std::vector<std::int64_t>& to, const std::vector<std::int64_t>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+}  // namespace
 
 SlotIndex::SlotIndex(std::size_t capacity)
     : room_(capacity < kWorthShards ? capacity : (capacity + kShards - 1) / kShards),
@@ -19,14 +29,28 @@ SlotIndex::Placed SlotIndex::place(const std::int64_t* keys, std::size_t n, std:
     for (std::size_t i = 0; i < n; ++i) order[i] = static_cast<std::uint32_t>(i);
     begins[1] = static_cast<std::uint32_t>(n);
   } else {
+    // Each part counts its keys by shard, then knows where they go.
+    const std::size_t num_parts = parts_for(n, 4096);
+    std::vector<std::array<std::uint32_t, kShards>> next(num_parts);
     std::vector<std::uint8_t> shard_of(n);
-    for (std::size_t i = 0; i < n; ++i) {
-      shard_of[i] = static_cast<std::uint8_t>(mix64(keys[i]) % kShards);
-      ++begins[shard_of[i] + 1];
+    Team::shared().parallel_for(num_parts, [&](std::size_t part) {
+      const auto [first, last] = slice_of(n, num_parts, part);
+      next[part].fill(0);
+      for (std::size_t i = first; i < last; ++i) {
+        shard_of[i] = static_cast<std::uint8_t>(mix64(keys[i]) % kShards);
+        ++next[part][shard_of[i]];
+      }
+    });
+    std::uint32_t begin = 0;
+    for (std::size_t s = 0; s < num_shards; ++s) {
+      begins[s] = begin;
+      for (auto& part : next) begin += std::exchange(part[s], begin);
     }
-    for (std::size_t s = 0; s < num_shards; ++s) begins[s + 1] += begins[s];
-    std::vector<std::uint32_t> next(begins.begin(), begins.end() - 1);
-    for (std::size_t i = 0; i < n; ++i) order[next[shard_of[i]]++] = static_cast<std::uint32_t>(i);
+    begins[num_shards] = begin;
+    Team::shared().parallel_for(num_parts, [&](std::size_t part) {
+      const auto [first, last] = slice_of(n, num_parts, part);
+      for (std::size_t i = first; i < last; ++i) order[next[part][shard_of[i]]++] = static_cast<std::uint32_t>(i);
+    });
   }
   std::vector<Placed> parts(num_shards);
   Team::shared().parallel_for(num_shards, [&](std::size_t s) {
@@ -34,9 +58,10 @@ SlotIndex::Placed SlotIndex::place(const std::int64_t* keys, std::size_t n, std:
   });
   Placed all = std::move(parts[0]);
   for (std::size_t s = 1; s < num_shards; ++s) {
-    all.missing.insert(all.missing.end(), parts[s].missing.begin(), parts[s].missing.end());
-    all.gone_keys.insert(all.gone_keys.end(), parts[s].gone_keys.begin(), parts[s].gone_keys.end());
-    all.gone_slots.insert(all.gone_slots.end(), parts[s].gone_slots.begin(), parts[s].gone_slots.end());
+    append(all.new_keys, parts[s].new_keys);
+    append(all.new_slots, parts[s].new_slots);
+    append(all.gone_keys, parts[s].gone_keys);
+    append(all.gone_slots, parts[s].gone_slots);
   }
   return all;
 }
@@ -77,7 +102,8 @@ void SlotIndex::place_shard(std::size_t s, const std::int64_t* keys, const std::
     entry = {key, now, entry.slot, 0};
     shard.index.insert(key, Index::place(mix64(key)), number);
     slots[at] = entry.slot;
-    placed.missing.push_back(at);
+    placed.new_keys.push_back(key);
+    placed.new_slots.push_back(entry.slot);
   }
 }
 

@@ -20,9 +20,10 @@ class SlotIndex {
   explicit SlotIndex(std::size_t capacity);
 
   struct Placed {
-    std::vector<std::int64_t> missing;  // positions of keys that were not there
+    std::vector<std::int64_t> new_keys;  // that were not there
+    std::vector<std::int64_t> new_slots;
     std::vector<std::int64_t> gone_keys;
-    std::vector<std::int64_t> gone_slots;  // which some of the missing keys have now
+    std::vector<std::int64_t> gone_slots;  // which some of the new keys have now
   };
   // Writes the slot of each of n distinct keys. `now` is larger than in any call before; keys whose last call was
   // `oldest` or later stay.

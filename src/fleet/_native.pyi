@@ -581,9 +581,13 @@ class SlotIndex:
     def place(
         self, keys: _Keys, now: int, oldest: int
     ) -> tuple[
-        npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]
+        npt.NDArray[np.int64],
+        npt.NDArray[np.int64],
+        npt.NDArray[np.int64],
+        npt.NDArray[np.int64],
+        npt.NDArray[np.int64],
     ]:
-        """Give each distinct key a slot: (slots, positions of keys that were not there, keys that went, their slots).
+        """Give each distinct key a slot: (slots, keys that were not there, their slots, keys that went, their slots).
 
         `now` is larger than in any call before. Keys whose last call was `oldest` or later stay, if need be by growing.
         """

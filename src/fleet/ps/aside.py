@@ -1,4 +1,4 @@
-"""A thread beside the one that trains, and on a GPU a stream beside the model's: what the next batch needs is made there.
+"""A thread beside the one that trains, and on a GPU a stream beside the model's, to make what the next batch needs.
 
 Work is done one after the other, in the order in which it was handed in. On a GPU it begins after everything that the
 model's stream had been given by then; whoever takes a result has its own stream wait for it, not itself.
@@ -35,8 +35,14 @@ class Aside:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="fleet-aside")
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="fleet-aside", initializer=self._enter)
+
+    def _enter(self) -> None:
+        """The thread's stream, for good: `with torch.cuda.stream()` asks the driver three times."""
+        torch.set_grad_enabled(False)
+        if self._stream is not None:
+            torch.cuda.set_stream(self._stream)
 
     def make(self, work: Callable[[], T]) -> Made[T]:
         """Have a thing made."""
@@ -44,13 +50,10 @@ class Aside:
         begun = None if stream is None else torch.cuda.current_stream(self._device).record_event()
 
         def run() -> tuple[T, torch.cuda.Event | None]:
-            with torch.no_grad():
-                if stream is None:
-                    return work(), None
-                with torch.cuda.device(self._device), torch.cuda.stream(stream):
-                    assert begun is not None
-                    stream.wait_event(begun)
-                    return work(), stream.record_event()
+            if stream is None or begun is None:
+                return work(), None
+            stream.wait_event(begun)
+            return work(), stream.record_event()
 
         return Made(self._threads.submit(run), self._device)
 

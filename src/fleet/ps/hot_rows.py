@@ -64,23 +64,24 @@ class HotRows:
         with meters.measured("place"):
             self._stamp += 1
             oldest = min(list(self._live), default=self._stamp)
-            slots, missing, gone_keys, gone_slots = self._index.place(keys, self._stamp, oldest)
-            meters.count("cache.hits", len(slots) - len(missing))
-            meters.count("cache.misses", len(missing))
+            slots, new_keys, new_slots, gone_keys, gone_slots = self._index.place(keys, self._stamp, oldest)
+            meters.count("cache.hits", len(slots) - len(new_keys))
+            meters.count("cache.misses", len(new_keys))
             meters.count("cache.evicted", len(gone_keys))
             self._grow(self._index.num_slots)
             placement = Placement(upload(torch.from_numpy(slots), self._device))
             self._live[self._stamp] = None
             weakref.finalize(placement, self._live.pop, self._stamp, None)
-            gone = None if not len(gone_keys) else download(self._taken(gone_slots))
-            if len(missing):
-                records = self._host_room(len(missing))
-                self._table.read(keys.numpy()[missing], records)
+            gone = download(self._taken(gone_slots)) if len(gone_keys) else None
+            if len(new_keys):
+                records = self._host_room(len(new_keys))
+                with meters.measured("cache read"):
+                    self._table.read(new_keys, records)
+                self._put(new_slots, records)
             if gone is not None:
                 wait_for(self._device)
-                self._table.write(gone_keys, gone)
-            if len(missing):
-                self._put(slots[missing], records)
+                with meters.measured("cache write"):
+                    self._table.write(gone_keys, gone)
             return placement
 
     def rows(self, placement: Placement, num_zeros: int) -> torch.Tensor:

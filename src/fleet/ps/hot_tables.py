@@ -1,8 +1,8 @@
-"""The tables of a job whose hot rows are trained where the model is, and what stands between them and everybody else."""
+"""The tables of a job whose hot rows are trained where the model is, and what keeps everybody else from noticing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -70,11 +70,20 @@ class HotTables:
 
     def write_back(self) -> None:
         """Return when the tables have every row."""
-        self._aside.make(lambda: [rows.write_back() for rows in self._rows.values()]).get()
+        self._each(HotRows.write_back)
 
     def reload(self) -> None:
         """Go on with what the tables have."""
-        self._aside.make(lambda: [rows.reload() for rows in self._rows.values()]).get()
+        self._each(HotRows.reload)
+
+    def _each(self, work: Callable[[HotRows], None]) -> None:
+        """Do something with the rows of each table, after what was handed in aside, and wait for it."""
+
+        def run() -> None:
+            for rows in self._rows.values():
+                work(rows)
+
+        self._aside.make(run).get()
 
     def concerns(self, method: str, header: Any) -> bool:
         """Whether a call has to find the tables as they should be."""

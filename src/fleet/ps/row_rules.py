@@ -110,7 +110,8 @@ ROW_RULES: dict[str, type[RowRule]] = {"adagrad": Adagrad, "adam": Adam, "adamw"
 
 def corrections(name: str, beta: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """1 - beta^t for t = 1, 2, ... until float32 cannot tell it from 1, then 1: as csrc/rule/corrections.cc has it."""
-    found, power = [], beta
+    found: list[float] = []
+    power = beta
     while np.float32(1 - power) != 1:
         if len(found) == LARGEST_TABLE:
             raise UsageError(

@@ -6,8 +6,8 @@ CTR-DNN (26 slots, rows of 10 by Adagrad, three layers of 400 by Adam), 26 milli
 table in the worker's process, with the cache off and on, and beside it torch with all rows in GPU memory, which is the
 ceiling. The processes are started and filled side by side, then take turns on the GPU in another order each round. A
 round is `--steps` batches of each size, from pinned memory, that nobody has trained on before; `parts_ms` is what the
-main thread did in a step, `of them` what Fleet did, partly in a thread beside it, and `cache.*` how many rows. Losses of
-the warm-up, in which the cache fills and begins to evict, are compared bit by bit.
+main thread did in a step, `of them` what Fleet did, partly in a thread beside it, and `cache.*` how many rows. Losses
+of the warm-up, in which the cache fills and begins to evict, are compared bit by bit.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ EXACT = ("fleet", "fleet, cache")
 
 
 def commands_of(
-    rows: int, common: Sequence[object], share: float, sizes: Sequence[int], only: Sequence[str]
+    rows: int, given: Sequence[object], share: float, sizes: Sequence[int], only: Sequence[str]
 ) -> dict[str, Command]:
-    common = list(map(str, [*common, "--rows", rows, "--batch-sizes", *sizes]))
+    common = list(map(str, [*given, "--rows", rows, "--batch-sizes", *sizes]))
     ours: Command = [sys.executable, SCRIPTS / "gpu_ctr_fleet.py", *common]
     cache = ["--cache-rows", str(int(rows * share))]
     found: dict[str, Command] = {

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from examples.ctr.data import Batch
-from gpu_ctr_workload import DENSE_LR, ROW_EPS, ROW_LR, WIDTH, Batches, device_of, layers, parser_of, serve
+from gpu_ctr_workload import DENSE_LR, ROW_EPS, ROW_LR, WIDTH, Batch, Batches, device_of, layers, parser_of, serve
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 

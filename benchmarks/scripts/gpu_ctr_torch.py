@@ -8,8 +8,20 @@ from __future__ import annotations
 import time
 
 import torch
-from examples.ctr.data import SLOTS, VOCAB, Batch
-from gpu_ctr_workload import DENSE_LR, ROW_EPS, ROW_LR, WIDTH, Batches, device_of, layers, parser_of, serve
+from gpu_ctr_workload import (
+    DENSE_LR,
+    ROW_EPS,
+    ROW_LR,
+    SLOTS,
+    VOCAB,
+    WIDTH,
+    Batch,
+    Batches,
+    device_of,
+    layers,
+    parser_of,
+    serve,
+)
 from torch.nn import functional as F  # noqa: N812
 
 

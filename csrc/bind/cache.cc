@@ -70,22 +70,23 @@ fleet::Array<std::int64_t> copied(const std::vector<std::int64_t>& values) {
   return out;
 }
 
-nb::tuple place(SlotIndex& index, nb::handle keys, nb::handle now, nb::handle oldest) {
-  const AnyArray array = as_int64(keys, "keys");
+nb::tuple place(SlotIndex& index, nb::handle keys, nb::handle now, nb::handle oldest, nb::handle slots) {
+  const AnyArray array = as_int64(keys, "keys"), slot_array = as_int64(slots, "slots");
+  if (slot_array.size() != array.size()) value_error("slots must have one for each key");
+  auto* data = static_cast<std::int64_t*>(writable(slots, "slots", slot_array));
   const std::uint64_t stamp = as_integer(now, "now", 1, std::numeric_limits<std::uint64_t>::max());
   const std::uint64_t kept = as_integer(oldest, "oldest", 0, std::numeric_limits<std::uint64_t>::max());
-  fleet::Array<std::int64_t> slots, found[4];
+  fleet::Array<std::int64_t> found[4];
   {
     nb::gil_scoped_release release;
-    slots = fleet::Array<std::int64_t>(array.size());
-    const auto placed = index.place(int64s(array), array.size(), stamp, kept, slots.data());
+    const auto placed = index.place(int64s(array), array.size(), stamp, kept, data);
     found[0] = copied(placed.new_keys);
     found[1] = copied(placed.new_slots);
     found[2] = copied(placed.gone_keys);
     found[3] = copied(placed.gone_slots);
   }
-  return nb::make_tuple(to_numpy(std::move(slots)), to_numpy(std::move(found[0])), to_numpy(std::move(found[1])),
-                        to_numpy(std::move(found[2])), to_numpy(std::move(found[3])));
+  return nb::make_tuple(to_numpy(std::move(found[0])), to_numpy(std::move(found[1])), to_numpy(std::move(found[2])),
+                        to_numpy(std::move(found[3])));
 }
 
 nb::tuple all(const SlotIndex& index) {
@@ -114,7 +115,8 @@ void add_cache(nb::module_& m) {
   nb::class_<SlotIndex>(m, "SlotIndex", "Which keys have a place in a cache that lies elsewhere; see _native.pyi.")
       .def(nb::new_([](nb::handle capacity) { return new SlotIndex(as_integer(capacity, "capacity", 1, kMost / 2)); }),
            nb::arg("capacity").none())
-      .def("place", &place, nb::arg("keys").none(), nb::arg("now").none(), nb::arg("oldest").none())
+      .def("place", &place, nb::arg("keys").none(), nb::arg("now").none(), nb::arg("oldest").none(),
+           nb::arg("slots").none())
       .def("all", &all)
       .def_prop_ro("num_slots", &SlotIndex::num_slots)
       .def("__len__", &SlotIndex::size);

@@ -76,6 +76,14 @@ nb::object pull(const Table& table, nb::handle keys, bool zeros) {
   return to_numpy(std::move(out), array.size(), width);
 }
 
+void pull_to(const Table& table, nb::handle keys, nb::handle rows, bool zeros) {
+  const AnyArray array = as_int64(keys, "keys"), row_array = as_array(rows, "rows");
+  items<float>(row_array, rows, "rows", {array.size(), table.format().width});
+  auto* data = static_cast<float*>(writable(rows, "rows", row_array));
+  nb::gil_scoped_release release;
+  table.pull(int64s(array), array.size(), data, zeros ? Table::Missing::kZeros : Table::Missing::kFirst);
+}
+
 nb::object find(const Table& table, nb::handle keys) {
   const AnyArray array = as_int64(keys, "keys");
   fleet::Array<std::uint8_t> out(array.size());
@@ -305,6 +313,7 @@ void add_table(nb::module_& m) {
            nb::arg("seed").none() = 0, nb::arg("max_norm").none() = nb::none(), nb::arg("norm_type").none() = 2.0,
            nb::arg("memory_bytes").none() = 0, nb::arg("folder") = "")
       .def("pull", &pull, nb::arg("keys").none(), nb::arg("zeros") = false)
+      .def("pull_to", &pull_to, nb::arg("keys").none(), nb::arg("rows").none(), nb::arg("zeros") = false)
       .def("push", &push, nb::arg("keys").none(), nb::arg("grads").none(), nb::kw_only(), nb::arg("step").none(),
            nb::arg("lr").none(), nb::arg("counts").none() = nb::none(), nb::arg("shows").none() = nb::none(),
            nb::arg("clicks").none() = nb::none(), nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false,

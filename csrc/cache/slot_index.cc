@@ -71,7 +71,8 @@ void SlotIndex::place_shard(std::size_t s, const std::int64_t* keys, const std::
   constexpr std::size_t kGroup = 256;
   Shard& shard = shards_[s];
   std::uint32_t places[kGroup], found[kGroup];
-  std::vector<std::uint32_t> missing;  // positions, in `order`, of keys that are not there
+  std::vector<std::uint32_t> missing;  // positions of keys that are not there
+  missing.reserve(n);
   for (std::size_t begin = 0; begin < n; begin += kGroup) {
     const std::size_t count = std::min(kGroup, n - begin);
     for (std::size_t i = 0; i < count; ++i) {
@@ -95,15 +96,31 @@ void SlotIndex::place_shard(std::size_t s, const std::int64_t* keys, const std::
     }
   }
   // Only now: a key of this call must not lose its slot to another.
-  for (const std::uint32_t at : missing) {
-    const std::int64_t key = keys[at];
-    const std::uint32_t number = enter(s, std::min(oldest, now), placed);
-    Entry& entry = shard.entries[number];
-    entry = {key, now, entry.slot, 0};
-    shard.index.insert(key, Index::place(mix64(key)), number);
-    slots[at] = entry.slot;
-    placed.new_keys.push_back(key);
-    placed.new_slots.push_back(entry.slot);
+  std::uint32_t old_places[kGroup];
+  for (std::size_t begin = 0; begin < missing.size(); begin += kGroup) {
+    const std::size_t count = std::min(kGroup, missing.size() - begin);
+    const std::size_t first_gone = placed.gone_keys.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t at = missing[begin + i];
+      const std::size_t num_gone = placed.gone_keys.size();
+      const std::uint32_t number = enter(s, std::min(oldest, now), placed);
+      if (placed.gone_keys.size() != num_gone) {
+        old_places[num_gone - first_gone] = Index::place(mix64(placed.gone_keys.back()));
+        shard.index.prefetch(old_places[num_gone - first_gone]);
+      }
+      found[i] = number;
+      places[i] = Index::place(mix64(keys[at]));
+      if (shard.index.size() != 0) shard.index.prefetch(places[i]);
+      Entry& entry = shard.entries[number];
+      entry = {keys[at], now, entry.slot, 0};
+      slots[at] = entry.slot;
+      placed.new_keys.push_back(keys[at]);
+      placed.new_slots.push_back(entry.slot);
+    }
+    for (std::size_t i = first_gone; i < placed.gone_keys.size(); ++i) {
+      shard.index.erase(placed.gone_keys[i], old_places[i - first_gone]);
+    }
+    for (std::size_t i = 0; i < count; ++i) shard.index.insert(keys[missing[begin + i]], places[i], found[i]);
   }
 }
 
@@ -123,7 +140,6 @@ std::uint32_t SlotIndex::enter(std::size_t s, std::uint64_t oldest, Placed& plac
       passed.uses /= 2;
       continue;
     }
-    shard.index.erase(passed.key, Index::place(mix64(passed.key)));
     placed.gone_keys.push_back(passed.key);
     placed.gone_slots.push_back(passed.slot);
     return here;

@@ -6,22 +6,27 @@
 
 namespace fleet {
 
+void Table::find_ahead(const Shard& shard, const Block& block, std::size_t begin, std::size_t end,
+                       const std::int64_t* keys, std::uint32_t* rows) const {
+  if (shard.index.size() != 0) {
+    for (std::size_t i = begin; i < end; ++i) shard.index.prefetch(block.places[i]);
+  }
+  for (std::size_t i = begin; i < end; ++i) {
+    const std::uint32_t row = shard.index.find(keys[block.order[i]], block.places[i]);
+    *rows++ = row;
+    if (row == Index::kNone) continue;
+    const std::byte* data = shard.rows.row(row);
+    for (std::size_t b = 0; b < format_.row_bytes(); b += 64) __builtin_prefetch(data + b);
+    __builtin_prefetch(&shard.rows.mark(row));
+  }
+}
+
 void Table::read(const std::int64_t* keys, std::size_t n, std::uint32_t* records) const {
   const std::size_t words = record_words(), width = format_.width, state_width = format_.state_width;
   const auto copy = [&](const Shard& shard, const Block& block, std::size_t begin, std::size_t end,
                         std::size_t offset) {
     std::uint32_t rows[Block::kSize];
-    if (shard.index.size() != 0) {
-      for (std::size_t i = begin; i < end; ++i) shard.index.prefetch(block.places[i]);
-    }
-    for (std::size_t i = begin; i < end; ++i) {
-      const std::uint32_t row = shard.index.find(keys[offset + block.order[i]], block.places[i]);
-      rows[i - begin] = row;
-      if (row == Index::kNone) continue;
-      const std::byte* data = shard.rows.row(row);
-      for (std::size_t b = 0; b < format_.row_bytes(); b += 64) __builtin_prefetch(data + b);
-      __builtin_prefetch(&shard.rows.mark(row));
-    }
+    find_ahead(shard, block, begin, end, keys + offset, rows);
     for (std::size_t i = begin; i < end; ++i) {
       const std::size_t at = offset + block.order[i];
       const std::uint32_t row = rows[i - begin];
@@ -57,14 +62,13 @@ void Table::read(const std::int64_t* keys, std::size_t n, std::uint32_t* records
 void Table::write(const std::int64_t* keys, std::size_t n, const std::uint32_t* records) {
   const std::size_t words = record_words(), width = format_.width, state_width = format_.state_width;
   const auto put = [&](Shard& shard, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
-    if (shard.index.size() != 0) {
-      for (std::size_t i = begin; i < end; ++i) shard.index.prefetch(block.places[i]);
-    }
+    std::uint32_t rows[Block::kSize];
+    find_ahead(shard, block, begin, end, keys + offset, rows);
     for (std::size_t i = begin; i < end; ++i) {
       const std::size_t at = offset + block.order[i];
       const std::uint32_t* from = records + at * words;
       if (from[words - 1] == 0) continue;
-      std::uint32_t row = shard.index.find(keys[at], block.places[i]);
+      std::uint32_t row = rows[i - begin];
       if (row == Index::kNone) row = make_row(shard, keys[at], block.places[i]);
       std::byte* data = shard.rows.row(row);
       std::memcpy(data, from, width * sizeof(float));

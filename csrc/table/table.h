@@ -250,6 +250,9 @@ class Table {
   void pull_part(const std::int64_t* keys, std::size_t n, float* out, Missing missing) const;
   void pull_group(const Shard& shard, const Block& block, std::size_t begin, std::size_t end, const std::int64_t* keys,
                   float* out, Missing missing) const;
+  // The rows of a group, on their way into the processor's cache.
+  void find_ahead(const Shard& shard, const Block& block, std::size_t begin, std::size_t end, const std::int64_t* keys,
+                  std::uint32_t* rows) const;
   void check_numbers(const Push& push) const;
   [[noreturn]] void refuse_sums(const Push& push) const;
   // Each shard by one thread at a time.

@@ -355,6 +355,9 @@ class Table:
         A key without a row gives its first value; zeros if they are asked for, or if the entry policy may refuse it.
         """
 
+    def pull_to(self, keys: _Keys, rows: _Floats, zeros: bool = False) -> None:
+        """Write what `pull` returns into `rows`."""
+
     def push(
         self,
         keys: _Keys,
@@ -579,15 +582,9 @@ class SlotIndex:
         """Return how many keys have a slot."""
 
     def place(
-        self, keys: _Keys, now: int, oldest: int
-    ) -> tuple[
-        npt.NDArray[np.int64],
-        npt.NDArray[np.int64],
-        npt.NDArray[np.int64],
-        npt.NDArray[np.int64],
-        npt.NDArray[np.int64],
-    ]:
-        """Give each distinct key a slot: (slots, keys that were not there, their slots, keys that went, their slots).
+        self, keys: _Keys, now: int, oldest: int, slots: _Keys
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Write the slot of each distinct key, and return (new keys, their slots, keys that went, what was theirs).
 
         `now` is larger than in any call before. Keys whose last call was `oldest` or later stay, if need be by growing.
         """

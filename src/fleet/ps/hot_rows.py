@@ -14,10 +14,12 @@ import logging
 import threading
 import weakref
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fleet import _native
 from fleet.ps import meters
@@ -49,8 +51,13 @@ class Part(NamedTuple):
 class HotRows:
     """Those of one table. `place`, `write_back` and `reload` are for the thread aside, the rest for who trains."""
 
-    def __init__(self, spec: TableSpec, table: _native.Table, num_rows: int, device: torch.device) -> None:
+    def __init__(
+        self, spec: TableSpec, table: _native.Table, num_rows: int, device: torch.device, writer: ThreadPoolExecutor
+    ) -> None:
+        """`writer`: one thread that writes back what has lost its slot, while the thread aside goes on."""
         self._spec, self._table, self._device = spec, table, device
+        self._writer = writer
+        self._writing: Future[None] | None = None
         self._rule = ROW_RULES[spec.rule.name](dict(spec.rule.args))
         self._index = _native.SlotIndex(num_rows)
         self._records = self._room(self._index.num_slots)
@@ -64,25 +71,42 @@ class HotRows:
         with meters.measured("place"):
             self._stamp += 1
             oldest = min(list(self._live), default=self._stamp)
-            slots, new_keys, new_slots, gone_keys, gone_slots = self._index.place(keys, self._stamp, oldest)
+            slots = host_buffer((len(keys),), self._device, torch.int64)
+            new_keys, new_slots, gone_keys, gone_slots = self._index.place(keys, self._stamp, oldest, slots)
             meters.count("cache.hits", len(slots) - len(new_keys))
             meters.count("cache.misses", len(new_keys))
             meters.count("cache.evicted", len(gone_keys))
             self._grow(self._index.num_slots)
-            placement = Placement(upload(torch.from_numpy(slots), self._device))
+            placement = Placement(upload(slots, self._device))
             self._live[self._stamp] = None
             weakref.finalize(placement, self._live.pop, self._stamp, None)
-            gone = download(self._taken(gone_slots)) if len(gone_keys) else None
+            self._settle()  # a new key may have lost its slot in the call before
+            if len(gone_keys):
+                self._begin_write(gone_keys, download(self._taken(gone_slots)))
             if len(new_keys):
                 records = self._host_room(len(new_keys))
                 with meters.measured("cache read"):
                     self._table.read(new_keys, records)
                 self._put(new_slots, records)
-            if gone is not None:
-                wait_for(self._device)
-                with meters.measured("cache write"):
-                    self._table.write(gone_keys, gone)
             return placement
+
+    def _begin_write(self, keys: NDArray[np.int64], records: torch.Tensor) -> None:
+        """Write records that are on their way to host memory into the table, in the writer's thread."""
+        copied = None if records.device == self._device else torch.cuda.current_stream(self._device).record_event()
+
+        def write() -> None:
+            if copied is not None:
+                copied.synchronize()
+            with meters.measured("cache write"):
+                self._table.write(keys, records)
+
+        self._writing = self._writer.submit(write)
+
+    def _settle(self) -> None:
+        """Wait until the table has what was to be written."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
 
     def rows(self, placement: Placement, num_zeros: int) -> torch.Tensor:
         """The values of the rows now, [U, D], and so many rows of zeros after them."""
@@ -113,6 +137,7 @@ class HotRows:
 
     def write_back(self) -> None:
         """Have the table know every row; they stay here as well."""
+        self._settle()
         if not self._is_changed:
             return
         self._is_changed = False
@@ -124,6 +149,7 @@ class HotRows:
 
     def reload(self) -> None:
         """Take every row from the table again, which was given another state."""
+        self._settle()
         keys, slots = self._index.all()
         for begin in range(0, len(keys), CHUNK):
             records = self._host_room(len(keys[begin : begin + CHUNK]))
@@ -131,10 +157,10 @@ class HotRows:
             self._put(slots[begin : begin + CHUNK], records)
         self._is_changed = False
 
-    def _taken(self, slots: np.ndarray[tuple[int], np.dtype[np.int64]]) -> torch.Tensor:
+    def _taken(self, slots: NDArray[np.int64]) -> torch.Tensor:
         return self._records.index_select(0, upload(torch.from_numpy(slots), self._device))
 
-    def _put(self, slots: np.ndarray[tuple[int], np.dtype[np.int64]], records: torch.Tensor) -> None:
+    def _put(self, slots: NDArray[np.int64], records: torch.Tensor) -> None:
         to = upload(torch.from_numpy(slots), self._device)
         self._records.index_copy_(0, to, upload(records, self._device))
 
@@ -178,8 +204,7 @@ def _summed(parts: Sequence[Part]) -> tuple[torch.Tensor, torch.Tensor, torch.Te
 
 def _mark(marks: torch.Tensor, times: torch.Tensor | int, now: int) -> None:
     """Note a push of rows: seen, which stays at its largest as the table's does, step, and that there is a row."""
-    seen = marks[:, 0]
-    more = seen + times
-    marks[:, 0] = torch.where((seen < 0) & (more >= 0), -1, more)  # of 32 bits without a sign
+    seen = marks[:, 0]  # of 32 bits without a sign
+    seen += seen.ne(-1) * times if isinstance(times, torch.Tensor) else seen.ne(-1)
     marks[:, 1].clamp_(min=min(now, 2**31 - 1))
     marks[:, 2] = 1

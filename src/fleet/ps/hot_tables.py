@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -39,7 +40,11 @@ class HotTables:
         assert isinstance(transport.service, Service)
         self._state, self._aside, self._job = transport.service.state, aside, job
         tables = self._state.held.tables
-        self._rows = {table: HotRows(job.tables[table], tables[table], size, device) for table, size in sizes.items()}
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="fleet-write-back")
+        self._rows = {
+            table: HotRows(job.tables[table], tables[table], size, device, self._writer)
+            for table, size in sizes.items()
+        }
         client.place.transports[0] = _HotTransport(transport, self)
 
     def __contains__(self, table: int) -> bool:
@@ -84,6 +89,10 @@ class HotTables:
                 work(rows)
 
         self._aside.make(run).get()
+
+    def close(self) -> None:
+        """End the thread that writes back."""
+        self._writer.shutdown()
 
     def concerns(self, method: str, header: Any) -> bool:
         """Whether a call has to find the tables as they should be."""

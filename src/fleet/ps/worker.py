@@ -270,6 +270,8 @@ class Worker:
         self.policy.close()
         if self.aside is not None:
             self.aside.close()
+        if self.hot is not None:
+            self.hot.close()
 
     def _is_hot(self, request: Request) -> bool:
         """Whether rows are trained where the model is."""

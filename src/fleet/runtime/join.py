@@ -22,7 +22,10 @@ from fleet.ps.modes.sync import Sync
 from fleet.ps.optimizer import ServerOptimizer
 from fleet.ps.passing import Passing
 from fleet.ps.placement import place
+from fleet.ps.service import Service
 from fleet.ps.spec import JobSpec
+from fleet.ps.staging import host_buffer
+from fleet.ps.transport import LocalTransport
 from fleet.ps.worker import Worker
 from fleet.runtime.declare import Declared, declare, job_of, shares
 from fleet.strategy import DistributedStrategy
@@ -81,6 +84,8 @@ def start_worker(
     client.absent_after_s = _absent_after_s(strategy, job, progress)
     worker = enter(client, take, device, strategy.a_sync_configs, kept, progress)
     worker.flat = flats[0]
+    if device.type == "cuda":
+        _pin(client, device)
     if found.caches and optimizers:
         _warm(worker, found.caches)
     if is_averaged:  # a step has a collective of all workers, which servers know nothing of
@@ -150,6 +155,13 @@ def enter(
             policy.close()
         raise
     return worker
+
+
+def _pin(client: Client, device: torch.device) -> None:
+    """Have a service in this process pull rows into memory from which copies to the GPU are quick."""
+    for transport in client.transports:
+        if isinstance(transport, LocalTransport) and isinstance(transport.service, Service):
+            transport.service.state.held.rows_memory = lambda *shape: host_buffer(shape, device).numpy()
 
 
 def _warm(worker: Worker, caches: Mapping[int, int]) -> None:

@@ -71,22 +71,22 @@ fleet::Array<std::int64_t> copied(const std::vector<std::int64_t>& values) {
 }
 
 nb::tuple place(SlotIndex& index, nb::handle keys, nb::handle now, nb::handle oldest, nb::handle slots) {
-  const AnyArray array = as_int64(keys, "keys"), slot_array = as_int64(slots, "slots");
-  if (slot_array.size() != array.size()) value_error("slots must have one for each key");
+  const AnyArray array = as_int64(keys, "keys"), slot_array = as_array(slots, "slots");
+  const std::size_t n = array.size();
+  items<std::int64_t>(slot_array, slots, "slots", {3, n});
   auto* data = static_cast<std::int64_t*>(writable(slots, "slots", slot_array));
   const std::uint64_t stamp = as_integer(now, "now", 1, std::numeric_limits<std::uint64_t>::max());
   const std::uint64_t kept = as_integer(oldest, "oldest", 0, std::numeric_limits<std::uint64_t>::max());
-  fleet::Array<std::int64_t> found[4];
+  fleet::Array<std::int64_t> new_keys, gone_keys;
   {
     nb::gil_scoped_release release;
-    const auto placed = index.place(int64s(array), array.size(), stamp, kept, data);
-    found[0] = copied(placed.new_keys);
-    found[1] = copied(placed.new_slots);
-    found[2] = copied(placed.gone_keys);
-    found[3] = copied(placed.gone_slots);
+    const auto placed = index.place(int64s(array), n, stamp, kept, data);
+    std::copy(placed.new_slots.begin(), placed.new_slots.end(), data + n);
+    std::copy(placed.gone_slots.begin(), placed.gone_slots.end(), data + 2 * n);
+    new_keys = copied(placed.new_keys);
+    gone_keys = copied(placed.gone_keys);
   }
-  return nb::make_tuple(to_numpy(std::move(found[0])), to_numpy(std::move(found[1])), to_numpy(std::move(found[2])),
-                        to_numpy(std::move(found[3])));
+  return nb::make_tuple(to_numpy(std::move(new_keys)), to_numpy(std::move(gone_keys)));
 }
 
 nb::tuple all(const SlotIndex& index) {

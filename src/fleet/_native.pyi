@@ -583,9 +583,11 @@ class SlotIndex:
 
     def place(
         self, keys: _Keys, now: int, oldest: int, slots: _Keys
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Write the slot of each distinct key, and return (new keys, their slots, keys that went, what was theirs).
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Give each of n distinct keys a slot; return the keys that are new here, and those that went for them.
 
+        `slots` is int64[3, n]: written are the slot of each key, in the second row those of the new keys, and in the
+        third what was the slot of those that went.
         `now` is larger than in any call before. Keys whose last call was `oldest` or later stay, if need be by growing.
         """
 

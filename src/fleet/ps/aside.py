@@ -35,7 +35,8 @@ class Aside:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        # What it does is little, and the next batch waits for it: it goes before what the model does.
+        self._stream = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="fleet-aside", initializer=self._enter)
 
     def _enter(self) -> None:

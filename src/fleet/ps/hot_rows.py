@@ -71,23 +71,25 @@ class HotRows:
         with meters.measured("place"):
             self._stamp += 1
             oldest = min(list(self._live), default=self._stamp)
-            slots = host_buffer((len(keys),), self._device, torch.int64)
-            new_keys, new_slots, gone_keys, gone_slots = self._index.place(keys, self._stamp, oldest, slots)
-            meters.count("cache.hits", len(slots) - len(new_keys))
+            found = host_buffer((3, len(keys)), self._device, torch.int64)
+            new_keys, gone_keys = self._index.place(keys, self._stamp, oldest, found)
+            meters.count("cache.hits", len(keys) - len(new_keys))
             meters.count("cache.misses", len(new_keys))
             meters.count("cache.evicted", len(gone_keys))
             self._grow(self._index.num_slots)
-            placement = Placement(upload(slots, self._device))
+            slots, new_slots, gone_slots = upload(found, self._device).unbind()
+            placement = Placement(slots)
             self._live[self._stamp] = None
             weakref.finalize(placement, self._live.pop, self._stamp, None)
             self._settle()  # a new key may have lost its slot in the call before
             if len(gone_keys):
-                self._begin_write(gone_keys, download(self._taken(gone_slots)))
+                gone = self._records.index_select(0, gone_slots[: len(gone_keys)])
+                self._begin_write(gone_keys, download(gone))
             if len(new_keys):
                 records = self._host_room(len(new_keys))
                 with meters.measured("cache read"):
                     self._table.read(new_keys, records)
-                self._put(new_slots, records)
+                self._records.index_copy_(0, new_slots[: len(new_keys)], upload(records, self._device))
             return placement
 
     def _begin_write(self, keys: NDArray[np.int64], records: torch.Tensor) -> None:
@@ -143,7 +145,8 @@ class HotRows:
         self._is_changed = False
         keys, slots = self._index.all()
         for begin in range(0, len(keys), CHUNK):
-            records = download(self._taken(slots[begin : begin + CHUNK]))
+            of = upload(torch.from_numpy(slots[begin : begin + CHUNK]), self._device)
+            records = download(self._records.index_select(0, of))
             wait_for(self._device)
             self._table.write(keys[begin : begin + CHUNK], records)
 
@@ -154,15 +157,9 @@ class HotRows:
         for begin in range(0, len(keys), CHUNK):
             records = self._host_room(len(keys[begin : begin + CHUNK]))
             self._table.read(keys[begin : begin + CHUNK], records)
-            self._put(slots[begin : begin + CHUNK], records)
+            to = upload(torch.from_numpy(slots[begin : begin + CHUNK]), self._device)
+            self._records.index_copy_(0, to, upload(records, self._device))
         self._is_changed = False
-
-    def _taken(self, slots: NDArray[np.int64]) -> torch.Tensor:
-        return self._records.index_select(0, upload(torch.from_numpy(slots), self._device))
-
-    def _put(self, slots: NDArray[np.int64], records: torch.Tensor) -> None:
-        to = upload(torch.from_numpy(slots), self._device)
-        self._records.index_copy_(0, to, upload(records, self._device))
 
     def _floats(self, records: torch.Tensor) -> torch.Tensor:
         return records[:, : self._spec.width].view(torch.float32)

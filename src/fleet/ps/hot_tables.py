@@ -32,10 +32,8 @@ class HotTables:
     """Rows of some tables, by index. Used by the thread that trains; `aside` does what touches the tables."""
 
     def __init__(self, client: Client, sizes: Mapping[int, int], device: torch.device, aside: Aside) -> None:
-        """`sizes`: how many rows of each table; UsageError where one cannot be trained like this."""
+        """`sizes`: how many rows of each table."""
         job, transport = client.job, client.transports[0]
-        for table in sizes:
-            _refuse(job, job.tables[table], transport)
         assert isinstance(transport, LocalTransport)
         assert isinstance(transport.service, Service)
         self._state, self._aside, self._job = transport.service.state, aside, job
@@ -120,17 +118,16 @@ class _HotTransport(Transport):
         self._inner.close()
 
 
-def _refuse(job: JobSpec, spec: TableSpec, transport: Transport) -> None:
-    """UsageError if the rows of a table cannot be trained by a worker."""
+def refuse_hot(job: JobSpec, spec: TableSpec, *, has_servers: bool) -> None:
+    """UsageError if the rows of a table cannot be trained where the model is."""
 
     def error(what: str, remedy: str) -> UsageError:
         return UsageError(f"table {spec.name!r} has cache='gpu', which {what}; {remedy}, or leave the cache out")
 
-    if not isinstance(transport, LocalTransport) or job.num_workers > 1:
+    if has_servers:
         raise error(
-            f"is for one worker with its tables in its own process, and this job has {job.num_workers} workers and "
-            f"{job.num_servers} servers",
-            "run the script by itself (python train.py)",
+            "is for one worker with its tables in its own process, and this job has servers",
+            "start the script without them (python train.py)",
         )
     if job.mode == "geo":
         raise error("geo mode has no use for, since it trains copies", "use sync or async mode")

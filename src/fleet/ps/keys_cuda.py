@@ -19,10 +19,9 @@ def route_there(
     """
     parts = [upload(source.detach().reshape(-1), device) for source in sources]
     ids = parts[0] if len(parts) == 1 else torch.cat(parts)
-    keys, inverse, times = torch.unique(ids, return_inverse=True, return_counts=True)
-    grouped = download(keys)
-    occurrences = download(times) if counts else None
+    keys, inverse, *times = torch.unique(ids, return_inverse=True, return_counts=counts)
+    grouped, *occurrences = (download(one) for one in (keys, *times))
     wait_for(device)
     offsets = torch.tensor([0, len(grouped)])
     nothing = torch.empty(0, dtype=torch.int64)
-    return Route(grouped, nothing, offsets, None if occurrences is None else occurrences.to(torch.uint32)), inverse
+    return Route(grouped, nothing, offsets, occurrences[0].to(torch.uint32) if counts else None), inverse

@@ -110,13 +110,13 @@ ROW_RULES: dict[str, type[RowRule]] = {"adagrad": Adagrad, "adam": Adam, "adamw"
 
 def corrections(name: str, beta: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """1 - beta^t for t = 1, 2, ... until float32 cannot tell it from 1, then 1: as csrc/rule/corrections.cc has it."""
+    if np.float32(1 - beta**LARGEST_TABLE) != 1:
+        raise UsageError(
+            f"a cache of rows takes {name} up to about 0.99998, got {beta}; lower it, or leave the cache out"
+        )
     found: list[float] = []
     power = beta
     while np.float32(1 - power) != 1:
-        if len(found) == LARGEST_TABLE:
-            raise UsageError(
-                f"a cache of rows takes {name} up to about 0.99998, got {beta}; lower it, or leave the cache out"
-            )
         found.append(1 - power)
         power *= beta
     return np.array([*found, 1.0])

@@ -14,7 +14,7 @@ from fleet.errors import UsageError
 from fleet.ps.aside import Aside
 from fleet.ps.client import Client
 from fleet.ps.flat import FlatParameters
-from fleet.ps.hot_tables import HotTables
+from fleet.ps.hot_tables import HotTables, refuse_hot
 from fleet.ps.kept import KeptTensors
 from fleet.ps.modes import POLICIES, make_push_policy
 from fleet.ps.modes.base import Setup
@@ -61,6 +61,8 @@ def start_worker(
     """
     found = declare(model, optimizers)
     job, kept = job_of(found, who, strategy, dispatcher)
+    for table in found.caches:
+        refuse_hot(job, job.tables[table], has_servers=bool(who.server_endpoints))
     device = found.dense[0][1].device if found.dense else _device_of(model)
     is_averaged = strategy.dense == "allreduce"
     if is_averaged and POLICIES[job.mode].trains_locally:

@@ -24,7 +24,7 @@ from fleet.ps.spec import RuleSpec
 from support.training import Trainer, joined, strategy, trainer
 
 NUM_IDS, STEPS = 400, 30
-CACHE = {"cache": "gpu", "cache_rows": 64}
+CACHE: dict[str, Any] = {"cache": "gpu", "cache_rows": 64}
 RULES = {
     "sgd": fleet.rules.SGD(lr=0.1, weight_decay=0.01),
     "adagrad": fleet.rules.Adagrad(lr=0.1, initial_accumulator_value=0.1),
@@ -275,7 +275,7 @@ def test_what_a_cache_cannot_do_is_refused(table: dict[str, Any], mode: str, mes
 def test_servers_are_refused() -> None:
     one = trainer([Endpoint("127.0.0.1", 1)], model=Model(**CACHE))  # nobody is asked
     with pytest.raises(
-        UsageError, match=r"this job has servers; start the script without them \(python train.py\), or"
+        UsageError, match=r"this job has servers; start the script without them \(python"
     ):
         one.fleet.init_worker()
     one.fleet.shutdown()

@@ -47,7 +47,7 @@ void Table::read(const std::int64_t* keys, std::size_t n, std::uint32_t* records
       to[words - 1] = row != Index::kNone;
     }
   };
-  const std::size_t num_parts = parts_for(n, kWorthAThread);
+  const std::size_t num_parts = fine_parts_for(n, kWorthAThread);
   Team::shared().parallel_for(num_parts, [&](std::size_t part) {
     const auto [first, last] = slice_of(n, num_parts, part);
     for_each_group(keys + first, last - first,
@@ -76,7 +76,7 @@ void Table::write(const std::int64_t* keys, std::size_t n, const std::uint32_t* 
       shard.rows.mark(row) = {from[words - 3], from[words - 2]};
     }
   };
-  const std::size_t num_parts = parts_for(n, kWorthAThread);
+  const std::size_t num_parts = fine_parts_for(n, kWorthAThread);
   Team::shared().parallel_for(num_parts, [&](std::size_t part) {
     const auto [first, last] = slice_of(n, num_parts, part);
     for_each_group(keys + first, last - first,

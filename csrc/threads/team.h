@@ -83,4 +83,10 @@ inline std::size_t parts_for(std::size_t n, std::size_t least) {
   return most < 2 || size < 2 ? 1 : (most < size ? most : size);
 }
 
+// The same cut finer: threads wake one after the other, and who comes late leaves more to those that were there.
+inline std::size_t fine_parts_for(std::size_t n, std::size_t least) {
+  const std::size_t num_parts = parts_for(n, least), most = n / least;
+  return num_parts < 2 ? 1 : (most < 4 * num_parts ? most : 4 * num_parts);
+}
+
 }  // namespace fleet

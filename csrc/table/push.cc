@@ -83,7 +83,7 @@ Pushed Table::push_shards(const Push& push) {
   Pushed results[kShards];
   // Waking a thread takes as long as some hundred rows: a few shards each, for as many as have enough to do.
   std::atomic<std::size_t> next{0};
-  team.parallel_for(std::min(kShards, parts_for(push.n, kWorthAThread)), [&](std::size_t) {
+  team.parallel_for(std::min(kShards, fine_parts_for(push.n, kWorthAThread)), [&](std::size_t) {
     for (std::size_t s = next++; s < kShards; s = next++) {
       for (std::size_t b = 0; b < num_blocks; ++b) {
         const std::size_t begin = blocks[b].begins[s], end = blocks[b].begins[s + 1];

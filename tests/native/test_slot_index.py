@@ -11,7 +11,10 @@ from fleet import _native
 @pytest.mark.parametrize(("capacity", "num_keys", "each"), [(50, 300, 20), (70_000, 200_000, 15_000), (1, 40, 10)])
 def test_slots_are_what_a_dict_says(capacity: int, num_keys: int, each: int) -> None:
     rng = np.random.default_rng(0)
-    index, owner, slot_of, used = _native.SlotIndex(capacity), {}, {}, {}
+    index = _native.SlotIndex(capacity)
+    owner: dict[int, int] = {}
+    slot_of: dict[int, int] = {}
+    used: dict[int, int] = {}
     for now in range(1, 24):
         keys = np.unique((rng.random(each) ** 3 * num_keys).astype(np.int64) * 7919 - 5)
         slots = np.empty((3, len(keys)), np.int64)
@@ -100,4 +103,4 @@ def test_records_of_what_has_none_are_refused() -> None:
     with pytest.raises(ValueError, match="table 't' has no records: they are for float32 rows in memory, no clicks"):
         half.read(np.arange(2), np.empty((2, half.record_words), np.int32))
     with pytest.raises(TypeError, match="records must be int32, got float32"):
-        table().write(np.arange(2), np.empty((2, 13), np.float32))  # type: ignore[arg-type]
+        table().write(np.arange(2), np.empty((2, 13), np.float32))

@@ -102,7 +102,7 @@ def test_every_bit_is_as_without(rule: str) -> None:
     plain, cached = run({}, rule=RULES[rule]), run(CACHE, rule=RULES[rule])
     assert plain[0] == cached[0]
     assert same(plain[1], cached[1])
-    assert len(plain[1]["keys"]) > 3 * CACHE["cache_rows"]  # type: ignore[operator]
+    assert len(plain[1]["keys"]) > 3 * CACHE["cache_rows"]
     assert meters.counts()["cache.evicted"] - before > 500  # it is a test of what comes and goes
 
 
@@ -163,7 +163,7 @@ def test_a_row_that_was_only_looked_up_is_none() -> None:
 
 
 def test_a_checkpoint_has_every_row_and_loading_one_is_seen(tmp_path: Path) -> None:
-    results = []
+    results: list[Any] = []
     for cache in ({}, CACHE):
         folder = tmp_path / f"saved{len(results)}"
         with joined(model=Model(**cache)) as one:
@@ -288,7 +288,7 @@ def test_arguments_that_do_not_fit() -> None:
         fleet.nn.Embedding(4, cache="gpu")
     with pytest.raises(UsageError, match="cache_rows must be an int"):
         fleet.nn.Embedding(4, cache="gpu", cache_rows="many")  # type: ignore[arg-type]
-    both = nn.ModuleList([fleet.nn.Embedding(4, "ads", rule=RULES["sgd"], **one) for one in (CACHE, {})])  # type: ignore[arg-type]
+    both = nn.ModuleList([fleet.nn.Embedding(4, "ads", rule=RULES["sgd"], **one) for one in (CACHE, {})])
     with pytest.raises(UsageError, match="cache_rows=64 and with cache_rows=0; give all"), joined(model=both):
         pass
 

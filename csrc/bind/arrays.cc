@@ -32,6 +32,10 @@ constexpr const char* kTypeName<float> = "float32";
 template <>
 constexpr const char* kTypeName<std::uint32_t> = "uint32";
 template <>
+constexpr const char* kTypeName<std::int64_t> = "int64";
+template <>
+constexpr const char* kTypeName<std::int32_t> = "int32";
+template <>
 constexpr const char* kTypeName<std::uint16_t> = "uint16";
 
 }  // namespace
@@ -137,6 +141,8 @@ const T* items(const AnyArray& array, nb::handle object, const std::string& name
 }
 
 template const float* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);
+template const std::int64_t* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);
+template const std::int32_t* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);
 template const std::uint32_t* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);
 template const std::uint8_t* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);
 template const std::uint16_t* items(const AnyArray&, nb::handle, const std::string&, std::vector<std::size_t>);

@@ -76,6 +76,14 @@ nb::object pull(const Table& table, nb::handle keys, bool zeros) {
   return to_numpy(std::move(out), array.size(), width);
 }
 
+void pull_to(const Table& table, nb::handle keys, nb::handle rows, bool zeros) {
+  const AnyArray array = as_int64(keys, "keys"), row_array = as_array(rows, "rows");
+  items<float>(row_array, rows, "rows", {array.size(), table.format().width});
+  auto* data = static_cast<float*>(writable(rows, "rows", row_array));
+  nb::gil_scoped_release release;
+  table.pull(int64s(array), array.size(), data, zeros ? Table::Missing::kZeros : Table::Missing::kFirst);
+}
+
 nb::object find(const Table& table, nb::handle keys) {
   const AnyArray array = as_int64(keys, "keys");
   fleet::Array<std::uint8_t> out(array.size());
@@ -92,6 +100,29 @@ void assign(Table& table, nb::handle keys, nb::handle values) {
   const float* data = items<float>(value_array, values, "values", {array.size(), table.format().width});
   nb::gil_scoped_release release;
   table.assign(int64s(array), array.size(), data);
+}
+
+// The memory of [n, record_words] int32.
+const std::int32_t* record_items(const Table& table, const AnyArray& array, nb::handle object, std::size_t n) {
+  if (!table.has_records()) {
+    value_error("table '" + table.options().name + "' has no records: they are for float32 rows in memory, no clicks");
+  }
+  return items<std::int32_t>(array, object, "records", {n, table.record_words()});
+}
+
+void read(const Table& table, nb::handle keys, nb::handle records) {
+  const AnyArray array = as_int64(keys, "keys"), record_array = as_array(records, "records");
+  record_items(table, record_array, records, array.size());
+  auto* data = static_cast<std::uint32_t*>(writable(records, "records", record_array));
+  nb::gil_scoped_release release;
+  table.read(int64s(array), array.size(), data);
+}
+
+void write(Table& table, nb::handle keys, nb::handle records) {
+  const AnyArray array = as_int64(keys, "keys"), record_array = as_array(records, "records");
+  const std::int32_t* data = record_items(table, record_array, records, array.size());
+  nb::gil_scoped_release release;
+  table.write(int64s(array), array.size(), reinterpret_cast<const std::uint32_t*>(data));
 }
 
 // A push as Python says it; holds the memory of its arrays.
@@ -282,6 +313,7 @@ void add_table(nb::module_& m) {
            nb::arg("seed").none() = 0, nb::arg("max_norm").none() = nb::none(), nb::arg("norm_type").none() = 2.0,
            nb::arg("memory_bytes").none() = 0, nb::arg("folder") = "")
       .def("pull", &pull, nb::arg("keys").none(), nb::arg("zeros") = false)
+      .def("pull_to", &pull_to, nb::arg("keys").none(), nb::arg("rows").none(), nb::arg("zeros") = false)
       .def("push", &push, nb::arg("keys").none(), nb::arg("grads").none(), nb::kw_only(), nb::arg("step").none(),
            nb::arg("lr").none(), nb::arg("counts").none() = nb::none(), nb::arg("shows").none() = nb::none(),
            nb::arg("clicks").none() = nb::none(), nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false,
@@ -295,6 +327,9 @@ void add_table(nb::module_& m) {
            nb::arg("lr").none(), nb::arg("scale").none() = 1.0f, nb::arg("skip_nonfinite") = false)
       .def("find", &find, nb::arg("keys").none())
       .def("assign", &assign, nb::arg("keys").none(), nb::arg("values").none())
+      .def("read", &read, nb::arg("keys").none(), nb::arg("records").none())
+      .def("write", &write, nb::arg("keys").none(), nb::arg("records").none())
+      .def_prop_ro("record_words", &Table::record_words)
       .def("shrink", &shrink, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,
            nb::arg("score_below").none() = nb::none(), nb::arg("decay").none() = 0.0, nb::arg("skip_shards").none() = 0)
       .def("shrink_keys", &shrink_keys, nb::kw_only(), nb::arg("now").none(), nb::arg("unseen_steps").none() = 0,

@@ -11,8 +11,8 @@
 namespace fleet {
 namespace {
 
-// Less than a thread is worth: a few hundred microseconds' reading.
-constexpr std::size_t kLeast = std::size_t{1} << 19;
+// Less than a thread is worth: some tens of microseconds' reading.
+constexpr std::size_t kLeast = std::size_t{1} << 17;
 
 // On the bits, so that the compiler may check several at once.
 bool run_is_finite(const float* values, std::size_t n) {

@@ -5,7 +5,7 @@ namespace fleet {
 
 void Table::pull(const std::int64_t* keys, std::size_t n, float* out, Missing missing) const {
   if (tier_ != nullptr) return pull_cold(keys, n, out, missing);
-  const std::size_t num_parts = parts_for(n, kWorthAThread);
+  const std::size_t num_parts = fine_parts_for(n, kWorthAThread);
   Team::shared().parallel_for(num_parts, [&](std::size_t part) {
     const auto [first, last] = slice_of(n, num_parts, part);
     pull_part(keys + first, last - first, out + first * format_.width, missing);

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -70,15 +72,23 @@ Pushed Table::push_shards(const Push& push) {
   const std::size_t num_blocks = (push.n + Block::kSize - 1) / Block::kSize;
   const auto blocks = std::make_unique<Block[]>(num_blocks);
   Team& team = Team::shared();
-  team.parallel_for(num_blocks, [&](std::size_t b) {
+  const std::size_t num_fillers = (num_blocks + 1) / 2;  // to wake a thread for one would take as long
+  const auto fill = [&](std::size_t b) {
     const std::size_t offset = b * Block::kSize;
     blocks[b].fill(push.keys + offset, std::min(Block::kSize, push.n - offset));
+  };
+  team.parallel_for(num_fillers, [&](std::size_t part) {
+    for (std::size_t b = part; b < num_blocks; b += num_fillers) fill(b);
   });
   Pushed results[kShards];
-  team.parallel_for(kShards, [&](std::size_t s) {
-    for (std::size_t b = 0; b < num_blocks; ++b) {
-      const std::size_t begin = blocks[b].begins[s], end = blocks[b].begins[s + 1];
-      if (begin != end) push_and_evict(s, blocks[b], begin, end, push, b * Block::kSize, results[s]);
+  // Waking a thread takes as long as some hundred rows: a few shards each, for as many as have enough to do.
+  std::atomic<std::size_t> next{0};
+  team.parallel_for(std::min(kShards, fine_parts_for(push.n, kWorthAThread)), [&](std::size_t) {
+    for (std::size_t s = next++; s < kShards; s = next++) {
+      for (std::size_t b = 0; b < num_blocks; ++b) {
+        const std::size_t begin = blocks[b].begins[s], end = blocks[b].begins[s + 1];
+        if (begin != end) push_and_evict(s, blocks[b], begin, end, push, b * Block::kSize, results[s]);
+      }
     }
   });
   Pushed total;

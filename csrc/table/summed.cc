@@ -37,7 +37,7 @@ void Summed::take_one(const Push& given, bool checks) {
     push_.grads = grads_.data();
   }
   std::atomic<bool> finite{true};
-  const std::size_t num_parts = parts_for(given.n, kRows);
+  const std::size_t num_parts = parts_for(given.n, scales ? kRows : 4 * kRows);  // only to look takes little
   Team::shared().parallel_for(num_parts, [&](std::size_t part) {
     const Slice mine = slice_of(given.n, num_parts, part);
     for (std::size_t begin = mine.begin; begin < mine.end; begin += kRows) {

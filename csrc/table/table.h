@@ -174,6 +174,16 @@ class Table {
   void find(const std::int64_t* keys, std::size_t n, std::uint8_t* found) const;
   // Sets the values of rows [n, width]; rows that are new begin with a new state.
   void assign(const std::int64_t* keys, std::size_t n, const float* values);
+  // Rows with all that belongs to them, for a cache that trains them elsewhere: float values and state, then as words
+  // how often and when the row was seen, and whether there is one; a key without a row has what it would begin with.
+  // Only for tables of float values in memory, without clicks. Large requests work on the threads of the shared team.
+  std::size_t record_words() const { return format_.width + format_.state_width + 3; }
+  bool has_records() const {
+    return format_.dtype == Dtype::kFloat32 && tier_ == nullptr && !options_.entry.has_clicks();
+  }
+  void read(const std::int64_t* keys, std::size_t n, std::uint32_t* records) const;
+  // The way back; records that say there is no row are left out.
+  void write(const std::int64_t* keys, std::size_t n, const std::uint32_t* records);
   // Deletes what `rule` says; the number of rows.
   std::size_t shrink(const ShrinkRule& rule);
   void clear();
@@ -233,13 +243,16 @@ class Table {
   struct Block;
 
   // So few keys of a request are left to the thread that asks.
-  static constexpr std::size_t kWorthAThread = 8192;
+  static constexpr std::size_t kWorthAThread = 2048;
 
   template <class Work>
   void for_each_group(const std::int64_t* keys, std::size_t n, Work&& work) const;
   void pull_part(const std::int64_t* keys, std::size_t n, float* out, Missing missing) const;
   void pull_group(const Shard& shard, const Block& block, std::size_t begin, std::size_t end, const std::int64_t* keys,
                   float* out, Missing missing) const;
+  // The rows of a group, on their way into the processor's cache.
+  void find_ahead(const Shard& shard, const Block& block, std::size_t begin, std::size_t end, const std::int64_t* keys,
+                  std::uint32_t* rows) const;
   void check_numbers(const Push& push) const;
   [[noreturn]] void refuse_sums(const Push& push) const;
   // Each shard by one thread at a time.

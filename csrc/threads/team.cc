@@ -39,6 +39,17 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+// Some tens of microseconds.
+constexpr int kPatience = 1000;
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 }  // namespace
 
 // One call of parallel_for; lies on the caller's stack.
@@ -47,9 +58,9 @@ struct Team::Job {
 
   const Parts parts;
   std::atomic<std::size_t> next{0};  // part to be done
-  // Guarded by the team's mutex:
+  // Written under the team's mutex:
   std::size_t num_places;  // threads that may still join
-  std::size_t num_helpers = 0;
+  std::atomic<std::size_t> num_helpers{0};
   std::condition_variable left;  // a helper has
   std::exception_ptr error;
 };
@@ -99,11 +110,16 @@ void Team::run(const Parts& parts) {
     start_threads(job.num_places);
     jobs_.push_back(&job);
   }
-  for (std::size_t i = 1; i < num_threads; ++i) wanted_.notify_one();
+  wanted_.notify_one();  // who comes calls two more: to wake all from here would take longer than much of the work
   work_off(job);
   std::unique_lock<std::mutex> lock(mutex_);
   const auto at = std::find(jobs_.begin(), jobs_.end(), &job);
   if (at != jobs_.end()) jobs_.erase(at);
+  if (job.num_helpers != 0) {  // they are at their last parts: sooner done than this thread would sleep and wake
+    lock.unlock();
+    for (int i = 0; i < kPatience && job.num_helpers.load(std::memory_order_relaxed) != 0; ++i) pause();
+    lock.lock();
+  }
   job.left.wait(lock, [&job] { return job.num_helpers == 0; });
   if (job.error) std::rethrow_exception(job.error);
 }
@@ -144,7 +160,12 @@ void Team::help() {
     Job& job = *jobs_.front();
     ++job.num_helpers;
     if (--job.num_places == 0) jobs_.pop_front();
+    const bool more = !jobs_.empty();
     lock.unlock();
+    if (more) {
+      wanted_.notify_one();
+      wanted_.notify_one();
+    }
     work_off(job);
     lock.lock();
     // Under the lock: afterwards the job may be gone.

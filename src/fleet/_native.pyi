@@ -355,6 +355,9 @@ class Table:
         A key without a row gives its first value; zeros if they are asked for, or if the entry policy may refuse it.
         """
 
+    def pull_to(self, keys: _Keys, rows: _Floats, zeros: bool = False) -> None:
+        """Write what `pull` returns into `rows`."""
+
     def push(
         self,
         keys: _Keys,
@@ -420,6 +423,19 @@ class Table:
 
     def assign(self, keys: _Keys, values: _Floats) -> None:
         """Set the values of rows, [n, width]; rows that are new begin with a new state."""
+
+    @property
+    def record_words(self) -> int:
+        """The int32 words of a record: values and state as floats, then seen, step, and whether there is a row."""
+
+    def read(self, keys: _Keys, records: _Int32s) -> None:
+        """Write the record of each key, [n, record_words]; without a row it is what the row would begin with.
+
+        ValueError unless rows are float32, in memory, and have no clicks.
+        """
+
+    def write(self, keys: _Keys, records: _Int32s) -> None:
+        """Put records back that were read and changed; those that say there is no row are left out."""
 
     def shrink(
         self,
@@ -557,6 +573,30 @@ class RowCache:
 
     def clear(self) -> None:
         """Drop every row."""
+
+class SlotIndex:
+    """Which keys have a place in a cache of rows that lies elsewhere (csrc/cache/slot_index.h). One call at a time."""
+
+    def __init__(self, capacity: int) -> None: ...
+    def __len__(self) -> int:
+        """Return how many keys have a slot."""
+
+    def place(
+        self, keys: _Keys, now: int, oldest: int, slots: _Keys
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Give each of n distinct keys a slot; return the keys that are new here, and those that went for them.
+
+        `slots` is int64[3, n]: written are the slot of each key, in the second row those of the new keys, and in the
+        third what was the slot of those that went.
+        `now` is larger than in any call before. Keys whose last call was `oldest` or later stay, if need be by growing.
+        """
+
+    def all(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return every key, and its slot."""
+
+    @property
+    def num_slots(self) -> int:
+        """Slots are below it."""
 
 class Clicks:
     """Click logs that are made up; sample i is a function of the settings and i (csrc/data/clicks.h).

@@ -28,6 +28,7 @@ PAGES = {
         "refused: 1 of 4 lines cannot be read, the first: ",
     ],
     "formats.md": ["torch.Size([2, 4])"],
+    "gpu.md": ["rows 4", ", found in the cache "],
     "metrics.md": ["{'auc': 0.", "\nTrue\n{'gauc': 0.", "\nmean error 0.", "AUC 0.75\nof all workers 0.75\n"],
     "models.md": ["AUC 0.", "served (500,)\n", " parameters beside the rows\n"],
     "plan.md": [

@@ -30,7 +30,7 @@ def sgd(model: nn.Module) -> torch.optim.Optimizer:
 
 def service_of(one: Trainer) -> Service:
     """The server in this process."""
-    service: Service = one.worker.client.transports[0]._service  # type: ignore[attr-defined]
+    service: Service = one.worker.client.transports[0].service  # type: ignore[attr-defined]
     return service
 
 

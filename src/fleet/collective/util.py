@@ -64,6 +64,8 @@ class Util:
 
     def mean_(self, values: torch.Tensor) -> None:
         """Replace a tensor by its mean over the workers, in place. Shapes are not compared: for one tensor per step."""
+        if self._identity.num_workers == 1:  # it may lie on a GPU, which nobody has to wait for
+            return
         self.sum_(values)
         values /= self._identity.num_workers
 

@@ -9,7 +9,15 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.nn.pooling import Pooling, check_pooling, pool
-from fleet.nn.sparse import DEFAULT_INITIALIZER, SparseModule, TableRequest, Wire, checked_ids, checked_padding
+from fleet.nn.sparse import (
+    DEFAULT_INITIALIZER,
+    SparseModule,
+    TableRequest,
+    Wire,
+    checked_cache,
+    checked_ids,
+    checked_padding,
+)
 from fleet.ps.entries import AlwaysEntry
 from fleet.ps.lookup import Request
 from fleet.ps.spec import EntrySpec, InitializerSpec, RuleSpec
@@ -33,6 +41,9 @@ class Embedding(SparseModule):
 
     `memory` is what the table may take of each server's memory, such as "4GiB": rows that do not fit lie on its disk,
     in the folder FLEET_TABLE_DIR (docs/large_tables.md). Without it all rows are in memory.
+
+    `cache="gpu"` keeps `cache_rows` rows, those that are used most, where the model is, and trains them there: for one
+    worker whose tables are in its own process (docs/gpu.md). Training is the same, bit by bit.
 
         embedding = fleet.nn.Embedding(16, table="ads", rule=fleet.rules.Adagrad(lr=0.05))
         rows = embedding(torch.tensor([[3, -7, 2**60]]))        # [1, 3, 16]
@@ -58,6 +69,8 @@ class Embedding(SparseModule):
         include_last_offset: bool = False,
         wire: Wire = None,
         memory: int | str = 0,
+        cache: str | None = None,
+        cache_rows: int = 0,
     ) -> None:
         if isinstance(table, int):
             raise UsageError(
@@ -79,6 +92,7 @@ class Embedding(SparseModule):
             norm_type,
             wire,
             memory,
+            checked_cache(cache, cache_rows),
         )
         check_pooling("embedding", pooling, include_last_offset)
         super().__init__(embedding_dim)

@@ -51,6 +51,8 @@ class TableRequest:
     norm_type: float = 2.0
     wire: Wire = None
     memory: int | str = 0
+    cache_rows: int = 0
+    """Rows that are trained where the model is; 0: all are trained in the table."""
 
     def __post_init__(self) -> None:
         self.spec("embedding", self.rule or RuleSpec("sgd"))  # every argument is checked before servers are there
@@ -205,6 +207,19 @@ def checked_padding(padding_idx: object) -> int | None:
     if padding_idx is None:
         return None
     return checked("embedding", "padding_idx", padding_idx, Whole())
+
+
+def checked_cache(cache: object, cache_rows: object) -> int:
+    """How many rows a cache shall have; UsageError unless both are given, or none is."""
+    if cache not in (None, "gpu"):
+        raise UsageError(f"embedding: cache must be None or 'gpu', got {cache!r}")
+    num_rows = checked("embedding", "cache_rows", cache_rows, Whole(least=0, most=2**31 - 1))
+    if bool(num_rows) != (cache is not None):
+        raise UsageError(
+            f"embedding: cache and cache_rows go together, got cache={cache!r} and cache_rows={num_rows}; write "
+            "cache='gpu', cache_rows=1_000_000, or neither"
+        )
+    return num_rows
 
 
 def checked_ids(ids: torch.Tensor, what: str) -> torch.Tensor:

@@ -97,6 +97,8 @@ class Holdings:
         """The bits of the tensors that this server keeps."""
         self.is_started = not self.groups and not job.kept
         self.skipped = 0
+        self.rows_memory: Callable[[int, int], NDArray[np.float32]] | None = None
+        """Gives memory for so many rows of some width, where those who pull want it to be of a certain kind."""
         self._dense_lock = threading.Lock()
         _log.info("%s", declared(job, server))
 
@@ -115,8 +117,13 @@ class Holdings:
 
     def pull(self, table: int, keys: NDArray[np.int64], only_read: bool = False) -> NDArray[np.float32]:
         """Rows of some keys; keys that have none are what the table says about those that are `only_read`."""
+        zeros = only_read and self.job.tables[table].unseen == "zeros"
         try:
-            return self.tables[table].pull(keys, zeros=only_read and self.job.tables[table].unseen == "zeros")
+            if self.rows_memory is None:
+                return self.tables[table].pull(keys, zeros=zeros)
+            rows = self.rows_memory(len(keys), self.job.tables[table].width)
+            self.tables[table].pull_to(keys, rows, zeros=zeros)
+            return rows
         except OSError as error:  # of a table with rows on a disk
             raise CommunicationError(
                 f"server {self.server} cannot read rows of table {self.job.tables[table].name!r}: {error.strerror}"

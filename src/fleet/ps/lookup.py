@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from fleet.ps.keys import Route, route
+from fleet.ps.keys_cuda import route_there
 from fleet.ps.meters import measured
 from fleet.ps.staging import download, upload, wait_for
+
+if TYPE_CHECKING:
+    from fleet.ps.hot_rows import Placement
 
 CPU = torch.device("cpu")
 
@@ -51,6 +55,8 @@ class Lookup:
     """That of the module it was made for: who zeroes gradients leaves it without one."""
     has_padding: bool = False
     """Whether `rows` end with a row of zeros that no key has: that of padding."""
+    placement: Placement | None = None
+    """Where its rows are, if they are trained where the model is: see `fleet.ps.hot_rows`."""
 
     @property
     def table(self) -> int:
@@ -110,9 +116,12 @@ class Lookup:
 def make_lookup(request: Request, width: int, num_servers: int, *, counts: bool, device: torch.device = CPU) -> Lookup:
     """Find the distinct keys of a batch and their servers; shows and clicks are summed per key.
 
-    Ids may lie anywhere. `device` is where the rows will be; ids in host memory are quickest for every device.
+    Ids may lie anywhere. `device` is where the rows will be: a GPU finds the keys for one server by itself.
     """
     with measured("route"):
+        if device.type == "cuda" and num_servers == 1 and not request.paddings and request.shows is None:
+            there, inverse = route_there(request.sources, device, counts=counts)
+            return Lookup(request, width, there, inverse)
         parts = _flat(request.sources)
         kept = _kept(parts, request.paddings)
         ids = parts[0].contiguous() if len(parts) == 1 else torch.cat(parts)

@@ -14,7 +14,7 @@ _counts: dict[str, int] = {}
 
 @contextmanager
 def measured(name: str) -> Iterator[None]:
-    """Add the time of a block to a name: `route`, `pull`, `push`, `wait`, `dense`."""
+    """Add the time of a block to a name: `route`, `pull`, `push`, `wait`, `dense`; of a cache `place`, `cache read`."""
     started = time.perf_counter()
     try:
         yield

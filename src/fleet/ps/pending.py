@@ -120,6 +120,10 @@ class PendingPull:
 
 def _joined(parts: Sequence[Tensor], lookup: Lookup, device: torch.device) -> torch.Tensor:
     """The rows of all servers, one after the other, which is the order of the lookup's keys; bound for `device`."""
+    if device.type == "cuda" and len(parts) == 1 and isinstance(parts[0], np.ndarray) and not lookup.has_padding:
+        whole = torch.from_numpy(parts[0])
+        if whole.is_pinned() and whole.shape == (lookup.height, lookup.width):
+            return whole
     rows = host_buffer((lookup.height, lookup.width), device)
     if lookup.has_padding:
         rows[lookup.num_rows :] = 0.0

@@ -56,13 +56,13 @@ class LocalTransport(Transport):
 
     def __init__(self, service: Handler, endpoint: str = "in this process") -> None:
         self.endpoint = endpoint
-        self._service = service
+        self.service = service
 
     def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:  # noqa: ARG002
         answer: Answer = Future()
         answer.set_running_or_notify_cancel()
         try:
-            answer.set_result(self._service.handle(method, header, tensors))
+            answer.set_result(self.service.handle(method, header, tensors))
         except Exception as error:
             answer.set_exception(error)
         return answer

@@ -15,6 +15,8 @@ import torch
 
 from fleet import _native
 from fleet.errors import NotReadyError, UsageError
+from fleet.ps.ahead import Ahead, begun
+from fleet.ps.aside import Aside
 from fleet.ps.client import Client
 from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.kept import KeptTensors
@@ -24,6 +26,7 @@ from fleet.ps.staging import wait_for
 
 if TYPE_CHECKING:
     from fleet.ps.flat import FlatParameters
+    from fleet.ps.hot_tables import HotTables
     from fleet.ps.passing import Passing
     from fleet.ps.progress import Progress
     from fleet.ps.wire import Tensor
@@ -71,14 +74,18 @@ class Worker:
     """What happens at the end of this worker's batches; None where nobody waits for it then."""
     look_for_wishes: Callable[[], None] | None = field(default=None, init=False)
     """Called at every step, where somebody outside may want another number of servers."""
+    hot: HotTables | None = field(default=None, init=False)
+    """Tables whose hot rows are trained where the model is; None: there are none."""
 
     def __post_init__(self) -> None:
         # Keys need their number of occurrences where the entry policy counts.
         self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in self.client.job.tables]
         self._clicks = [spec.entry.name == "show_click" for spec in self.client.job.tables]
-        self._ahead: list[Lookup] = []  # of the next batch, and until it is used of this one
-        self._newest: list[Lookup] = []  # what the last `prefetch` made
-        self._last_ahead: list[Lookup] = []  # what was ahead when the last step ended
+        # Where the model is on a GPU, or trains rows itself, lookups are made beside it.
+        self.aside = Aside(self.device) if self.device.type == "cuda" else None
+        self._ahead: list[Ahead] = []  # of the next batch, and until it is used of this one
+        self._newest: list[Ahead] = []  # what the last `prefetch` made
+        self._last_ahead: list[Ahead] = []  # what was ahead when the last step ended
         self._has_warned = self._has_warned_of_evaluation = False
         self._used: list[Lookup] = []  # of this batch; their gradients are the next push
         self._untrained: set[int] = set()  # tables looked up in evaluation with gradients on, since the last step
@@ -98,11 +105,15 @@ class Worker:
             )
         requests = [request._replace(only_read=not with_grad) for request in requests]
         found = [self._take_ahead(request) for request in requests]
-        lookups = [lookup or self._make(request) for lookup, request in zip(found, requests, strict=True)]
-        fresh = [lookup for lookup in lookups if lookup.rows is None and not self.policy.is_pending(lookup)]
+        lookups = [lookup or self._begin(request).get() for lookup, request in zip(found, requests, strict=True)]
+        pulled = [lookup for lookup in lookups if lookup.placement is None]
+        fresh = [lookup for lookup in pulled if lookup.rows is None and not self.policy.is_pending(lookup)]
         if fresh:
             self.policy.pull(fresh)
-        self.policy.finish(lookups, with_grad)
+        self.policy.finish(pulled, with_grad)
+        for lookup in lookups:
+            if lookup.placement is not None and self.hot is not None:
+                self.hot.fill(lookup)
         for lookup in lookups:
             lookup.train(with_grad)
         if with_grad:
@@ -113,12 +124,11 @@ class Worker:
     def prefetch(self, requests: Sequence[Request]) -> None:
         """Find the keys of the next batch's ids, and pull their rows as soon as the mode allows."""
         self._drop_unused()
-        lookups = [self._make(request) for request in requests]
-        self._ahead += lookups
-        self._newest = lookups
+        self._newest = [self._begin(request) for request in requests if not self._is_read_late(request)]
+        self._ahead += self._newest
         self.policy.expects_pull = True
-        if self.policy.pulls_ahead:
-            self.policy.pull(lookups)
+        if self.policy.pulls_ahead and (pulled := [one.get() for one in self._newest if not self._is_hot(one.request)]):
+            self.policy.pull(pulled)
 
     def end_prefetch(self) -> None:
         """Stop prefetching: no more batches are known ahead."""
@@ -129,13 +139,15 @@ class Worker:
 
         Of the dense groups those of `lrs`, ascending, and of the tables those of `table_lrs`.
         """
-        self._forget([lookup for lookup in self._ahead if lookup in self._last_ahead])  # this step makes their rows old
+        self._forget([one for one in self._ahead if one in self._last_ahead])  # this step makes their rows old
         # From a GPU all gradients are copied first, and waited for once.
         used = [lookup for lookup in self._used if lookup.table in table_lrs]
         self._heed_zeroed(used)
         self._warn_of_evaluation({lookup.table for lookup in used}, table_lrs)
-        sparse = [(lookup, grads) for lookup in used if (grads := lookup.gradients()) is not None]
-        versions = [lookup.version for lookup in used]
+        hot = self._hot_gradients(used)
+        pulled = [lookup for lookup in used if lookup.placement is None]
+        sparse = [(lookup, grads) for lookup in pulled if (grads := lookup.gradients()) is not None]
+        versions = [lookup.version for lookup in pulled]
         self._used = [lookup for lookup in self._used if lookup.table not in table_lrs and lookup.may_matter]
         self._num_left = len(self._used)
         dense: list[list[Tensor]] = []
@@ -156,8 +168,10 @@ class Worker:
             versions.append(self.policy.version)
         stepped = frozenset(table_lrs)
         gradients = Gradients(self.num_steps, tables, dense, dict(lrs), min(versions, default=0), stepped)
-        waiting = [] if self.policy.pulls_ahead else [lookup for lookup in self._ahead if lookup.rows is None]
-        self._send(gradients, waiting)
+        ahead = [] if self.policy.pulls_ahead else [one.get() for one in self._ahead if not self._is_hot(one.request)]
+        self._send(gradients, [lookup for lookup in ahead if lookup.rows is None])
+        if hot and self.hot is not None:
+            self.hot.apply(hot, table_lrs)
         self._last_ahead = list(self._ahead)
         self.client.check_rows()
 
@@ -259,8 +273,48 @@ class Worker:
         """Let the connections go, without a word to anybody; calling it again changes nothing."""
         self.client.close()
         self.policy.close()
+        if self.aside is not None:
+            self.aside.close()
+        if self.hot is not None:
+            self.hot.close()
 
-    def _make(self, request: Request) -> Lookup:
+    def _is_hot(self, request: Request) -> bool:
+        """Whether rows are trained where the model is."""
+        return self.hot is not None and request.table in self.hot and not request.only_read
+
+    def _is_read_late(self, request: Request) -> bool:
+        """Whether rows may be read only when they are used: until then steps change them elsewhere."""
+        return self.hot is not None and request.table in self.hot and request.only_read
+
+    def _begin(self, request: Request) -> Ahead:
+        """Begin a lookup."""
+        complete, width = self._complete(request), self.client.job.tables[request.table].width
+        counts, num_servers, hot = self._counts[request.table], self.client.num_servers, self.hot
+        is_hot = self._is_hot(request)
+
+        def make() -> Lookup:
+            lookup = make_lookup(complete, width, num_servers, counts=counts, device=self.device)
+            if is_hot and hot is not None:
+                hot.place(lookup)
+            return lookup
+
+        return begun(complete, make, self.aside)
+
+    def _hot_gradients(self, used: Sequence[Lookup]) -> list[tuple[Lookup, torch.Tensor]]:
+        """Those of rows that are trained here; UsageError if one is a NaN or an Inf and may not be skipped."""
+        found = [
+            (lookup, grads.to(torch.float32))
+            for lookup in used
+            if lookup.placement is not None and (grads := lookup.row_gradients) is not None
+        ]
+        if self.client.job.nonfinite != "skip":
+            for lookup, grads in found:
+                if not _is_finite(grads):
+                    raise UsageError(self._nonfinite(f"table {self.client.job.tables[lookup.table].name!r}"))
+        return found
+
+    def _complete(self, request: Request) -> Request:
+        """The request, checked, with both shows and clicks if it has one."""
         table, sources, shows, clicks = request[:4]
         spec = self.client.job.tables[table]
         if (shows is not None or clicks is not None) and not self._clicks[table]:
@@ -275,37 +329,37 @@ class Worker:
             shows = torch.ones_like(clicks)
         if clicks is None and shows is not None:
             clicks = torch.zeros_like(shows)
-        complete = request._replace(shows=shows, clicks=clicks)
-        return make_lookup(
-            complete, spec.width, self.client.num_servers, counts=self._counts[table], device=self.device
-        )
+        return request._replace(shows=shows, clicks=clicks)
 
     def _take_ahead(self, request: Request) -> Lookup | None:
-        for position, lookup in enumerate(self._ahead):
-            if lookup.request.is_for(request):
+        for position, one in enumerate(self._ahead):
+            if one.request.is_for(request):
                 self._ahead.pop(position)
+                lookup = one.get()
                 if lookup.request.only_read == request.only_read:
                     return lookup
                 self.policy.forget(lookup)  # keys without a row may read otherwise now
+                if self.hot is not None and request.table in self.hot:
+                    return None
                 return lookup.asked_again(only_read=request.only_read)
         return None
 
-    def _forget(self, lookups: Sequence[Lookup]) -> None:
+    def _forget(self, ahead: Sequence[Ahead]) -> None:
         """Lookups ahead that nobody came for."""
-        for lookup in lookups:
-            self._ahead.remove(lookup)
-            self.policy.forget(lookup)
+        for one in ahead:
+            self._ahead.remove(one)
+            self.policy.forget(one.get())
 
     def _drop_unused(self) -> None:
         """Forget what an earlier `prefetch` but the last one made: its batch is over."""
-        unused = [lookup for lookup in self._ahead if lookup not in self._newest]
+        unused = [one for one in self._ahead if one not in self._newest]
         self._forget(unused)
         if unused and not self._has_warned:
             self._has_warned = True
             log.warning(
                 "rows of table %r were prefetched but not used: keys(batch) must give the very tensors that the model "
                 "is called with; ids may stay in host memory where the model is on a GPU",
-                self.client.job.tables[unused[0].table].name,
+                self.client.job.tables[unused[0].request.table].name,
             )
 
     def _push_of(self, lookup: Lookup, grads: torch.Tensor, table_lrs: Mapping[int, float]) -> TablePush:

@@ -54,6 +54,8 @@ class Declared:
     """Tables that follow an optimizer group."""
     table_lrs: dict[int, tuple[float, int | None]] = field(default_factory=dict)
     """Tables with a rule of their own: its rate, and the optimizer group that has the module, if one does."""
+    caches: dict[int, int] = field(default_factory=dict)
+    """Tables whose hot rows are trained where the model is, and how many."""
     dense: list[Named] = field(default_factory=list)
     """Trained parameters with their groups, each once."""
     statistics: Tensors = field(default_factory=list)
@@ -168,9 +170,16 @@ def _add_table(found: Declared, request: TableRequest, group: int | None, has_op
         if known.name == spec.name:
             if known != spec:
                 raise UsageError(f"table {spec.name!r} is declared twice and differently: {spec} and {known}")
+            if found.caches.get(index, 0) != request.cache_rows:
+                raise UsageError(
+                    f"table {spec.name!r} is declared with cache_rows={found.caches.get(index, 0)} and with "
+                    f"cache_rows={request.cache_rows}; give all modules that share it the same cache"
+                )
             return index
     index = len(found.tables)
     found.tables.append(spec)
+    if request.cache_rows:
+        found.caches[index] = request.cache_rows
     if request.rule is None and group is not None:
         found.table_groups[index] = group
     else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,8 +11,10 @@ from torch import nn
 
 from fleet import env
 from fleet.errors import UsageError
+from fleet.ps.aside import Aside
 from fleet.ps.client import Client
 from fleet.ps.flat import FlatParameters
+from fleet.ps.hot_tables import HotTables, refuse_hot
 from fleet.ps.kept import KeptTensors
 from fleet.ps.modes import POLICIES, make_push_policy
 from fleet.ps.modes.base import Setup
@@ -19,7 +22,10 @@ from fleet.ps.modes.sync import Sync
 from fleet.ps.optimizer import ServerOptimizer
 from fleet.ps.passing import Passing
 from fleet.ps.placement import place
+from fleet.ps.service import Service
 from fleet.ps.spec import JobSpec
+from fleet.ps.staging import host_buffer
+from fleet.ps.transport import LocalTransport
 from fleet.ps.worker import Worker
 from fleet.runtime.declare import Declared, declare, job_of, shares
 from fleet.strategy import DistributedStrategy
@@ -31,6 +37,8 @@ if TYPE_CHECKING:
     from fleet.ps.progress import Progress
     from fleet.ps.transport import Transport
     from fleet.roles import Identity
+
+_log = logging.getLogger(__name__)
 
 
 def start_worker(
@@ -53,6 +61,8 @@ def start_worker(
     """
     found = declare(model, optimizers)
     job, kept = job_of(found, who, strategy, dispatcher)
+    for table in found.caches:
+        refuse_hot(job, job.tables[table], has_servers=bool(who.server_endpoints))
     device = found.dense[0][1].device if found.dense else _device_of(model)
     is_averaged = strategy.dense == "allreduce"
     if is_averaged and POLICIES[job.mode].trains_locally:
@@ -76,6 +86,10 @@ def start_worker(
     client.absent_after_s = _absent_after_s(strategy, job, progress)
     worker = enter(client, take, device, strategy.a_sync_configs, kept, progress)
     worker.flat = flats[0]
+    if device.type == "cuda":
+        _pin(client, device)
+    if found.caches and optimizers:
+        _warm(worker, found.caches)
     if is_averaged:  # a step has a collective of all workers, which servers know nothing of
         worker.passing = None
     worker.has_optimizer = bool(optimizers)
@@ -143,6 +157,25 @@ def enter(
             policy.close()
         raise
     return worker
+
+
+def _pin(client: Client, device: torch.device) -> None:
+    """Have a service in this process pull rows into memory from which copies to the GPU are quick."""
+    for transport in client.transports:
+        if isinstance(transport, LocalTransport) and isinstance(transport.service, Service):
+            transport.service.state.held.rows_memory = lambda *shape: host_buffer(shape, device).numpy()
+
+
+def _warm(worker: Worker, caches: Mapping[int, int]) -> None:
+    """Have hot rows of some tables trained where the model is."""
+    try:
+        worker.aside = worker.aside or Aside(worker.device)
+        worker.hot = HotTables(worker.client, caches, worker.device, worker.aside)
+    except BaseException:
+        worker.close()
+        raise
+    if worker.device.type != "cuda":
+        _log.warning("cache='gpu': the model is on the %s, and so is the cache; it saves no time", worker.device.type)
 
 
 def _absent_after_s(strategy: DistributedStrategy, job: JobSpec, progress: Progress | None) -> float:

@@ -97,7 +97,7 @@ def by_grpc(endpoint: str) -> Transport:
 
 
 def by_plane(endpoint: str) -> Transport:
-    return PlaneTransport(by_grpc(endpoint), token_for(Endpoint.parse(endpoint)), has_tls=False)
+    return PlaneTransport(by_grpc(endpoint), token_for(Endpoint.parse(endpoint)), None)
 
 
 def small_pulls(make: Callable[[str], Transport], num_tables: int, num_calls: int) -> float:

@@ -17,6 +17,7 @@ from fleet.ps.grpc_client import GrpcTransport
 from fleet.ps.grpc_server import GrpcServer
 from fleet.ps.proto import ps_pb2
 from fleet.ps.tls import Tls
+from support.certificates import minted
 from support.hosts import two_hosts, why_not
 from support.jobs import RunningJob, fleetrun, script
 from support.processes import wait_until
@@ -53,13 +54,6 @@ TRAIN = """
     fleet.barrier_worker()
     fleet.stop_worker()
 """
-
-
-def minted(token: str, name: str | None = "fleet-job") -> Tls:
-    """What a launcher with this token mints for its machine."""
-    authority = Authority.from_token(token)
-    certificate, key = authority.issue("fleet-job")
-    return Tls(certificate, key, authority.certificate, name)
 
 
 OURS, ALSO_OURS, OTHER = minted("one token"), minted("one token"), minted("another token")

@@ -34,14 +34,17 @@ class Place:
         self.port = reply.data_port
         self.check()
 
+    def header(self) -> ps_pb2.PullRequest.Header:
+        """Of a pull of the only table."""
+        return ps_pb2.PullRequest.Header(caller=self.caller, tables=[0])
+
     def request(self) -> bytes:
         """A pull of all keys."""
-        return wire.encode("PullRequest", ps_pb2.PullRequest.Header(caller=self.caller, tables=[0]), [KEYS])
+        return wire.encode("PullRequest", self.header(), [KEYS])
 
     def check(self) -> None:
         """It answers, and soon."""
-        header = ps_pb2.PullRequest.Header(caller=self.caller, tables=[0])
-        _, (rows,) = self.transport.call("Pull", header, (KEYS,), LIMIT_S).result(LIMIT_S)
+        _, (rows,) = self.transport.call("Pull", self.header(), (KEYS,), LIMIT_S).result(LIMIT_S)
         np.testing.assert_array_equal(np.frombuffer(rows, np.float32), np.ones(4 * len(KEYS)))
         assert self.counts()["connections"] > 0, "it was gRPC that answered"
 

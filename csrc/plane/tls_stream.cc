@@ -49,7 +49,8 @@ int TlsStream::write(OpenSsl::Bio* bio, const char* from, int size) {
   const OpenSsl& ssl = at_work->ssl_;
   std::ptrdiff_t sent;
   do {
-    sent = send(at_work->socket(), from, static_cast<std::size_t>(size), MSG_NOSIGNAL);
+    sent = send(at_work->socket(), from, static_cast<std::size_t>(size),
+                MSG_NOSIGNAL | (at_work->has_next_ ? MSG_MORE : 0));
   } while (sent < 0 && errno == EINTR);
   ssl.BIO_clear_flags(bio, kAllRetries);
   if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) ssl.BIO_set_flags(bio, kWrites | kRetry);
@@ -193,18 +194,23 @@ std::ptrdiff_t TlsStream::receive(std::byte* to, std::size_t size, std::deque<Fi
   return -1;
 }
 
-Extent TlsStream::next_record(const std::deque<Piece>& pieces) {
-  if (pieces.front().size >= kRecord || pieces.size() == 1) {
-    return {pieces.front().data, std::min(pieces.front().size, kRecord)};
-  }
+TlsStream::Record TlsStream::next_record(const std::deque<Piece>& pieces) {
+  const Piece& first = pieces.front();
+  if (pieces.size() == 1) return {first.data, std::min(first.size, kRecord), first.size <= kRecord};
+  if (first.size >= kRecord) return {first.data, kRecord, false};
   record_.resize(kRecord);
   std::size_t filled = 0;
-  for (auto one = pieces.begin(); one != pieces.end() && filled < kRecord; ++one) {
-    const std::size_t taken = std::min(one->size, kRecord - filled);
-    if (taken != 0) std::memcpy(record_.data() + filled, one->data, taken);
+  bool is_last = true;
+  for (const Piece& one : pieces) {
+    const std::size_t taken = std::min(one.size, kRecord - filled);
+    if (taken != 0) std::memcpy(record_.data() + filled, one.data, taken);
     filled += taken;
+    if (taken < one.size) {
+      is_last = false;
+      break;
+    }
   }
-  return {record_.data(), filled};
+  return {record_.data(), filled, is_last};
 }
 
 bool TlsStream::send_some(std::deque<Piece>& pieces) {
@@ -212,7 +218,7 @@ bool TlsStream::send_some(std::deque<Piece>& pieces) {
   while (!pieces.empty()) {
     if (pieces.front().file >= 0) return false;
     // What could not be written is tried again with the same bytes, and maybe more behind them.
-    const Extent record = next_record(pieces);
+    const Record record = next_record(pieces);
     int count = 0;
     const Step found = step([&] { return write_record(record); }, count);
     if (found == Step::kOver) return false;
@@ -222,12 +228,14 @@ bool TlsStream::send_some(std::deque<Piece>& pieces) {
   return true;
 }
 
-int TlsStream::write_record(const Extent& record) {
+int TlsStream::write_record(const Record& record) {
   if (num_records_ >= tls_->records_of_a_key_ && !is_stuck_) {
     if (ssl_.SSL_key_update(connection_, kWithoutAnswer) != 1) return -1;
     num_records_ = 0;
   }
+  has_next_ = !record.is_last;
   const int written = ssl_.SSL_write(connection_, record.data, static_cast<int>(record.size));
+  has_next_ = false;
   is_stuck_ = written <= 0;
   if (!is_stuck_) ++num_records_;
   return written;

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <vector>
 
-#include "plane/message.h"
 #include "plane/tls.h"
 
 namespace fleet::plane {
@@ -34,6 +33,13 @@ class TlsStream : public Stream {
   // How one step of reading, writing or shaking hands went.
   enum class Step { kDone, kWantsToRead, kWantsToWrite, kOver };
 
+  // Bytes that go together.
+  struct Record {
+    const std::byte* data;
+    std::size_t size;
+    bool is_last;  // nothing waits behind it
+  };
+
   static int write(OpenSsl::Bio* bio, const char* from, int size);
   static int read(OpenSsl::Bio* bio, char* to, int size);
 
@@ -43,9 +49,9 @@ class TlsStream : public Stream {
   Step step(Function&& function, int& count);
   Step judge(int count);
   void note(const std::string& why);
-  int write_record(const Extent& record);
+  int write_record(const Record& record);
   // The next bytes to be sent as one record: small pieces together, large ones from where they lie.
-  Extent next_record(const std::deque<Piece>& pieces);
+  Record next_record(const std::deque<Piece>& pieces);
 
   const std::shared_ptr<const Tls> tls_;
   const OpenSsl& ssl_;
@@ -59,6 +65,7 @@ class TlsStream : public Stream {
   bool is_open_ = false;   // hands are shaken
   bool is_over_ = false;   // nothing can be read or written any more
   bool is_stuck_ = false;  // a record is half written
+  bool has_next_ = false;  // another record follows at once
   std::string why_;        // it is over
   std::uint64_t num_records_ = 0;
 

@@ -192,7 +192,7 @@ def test_a_process_that_ends_in_the_middle_of_its_calls_ends_well(tmp_path: Path
         assert one.tls is not None
         for name, text in (("cert", one.tls.certificate), ("key", one.tls.key), ("ca", one.tls.authority)):
             (tmp_path / name).write_bytes(text)
-        arguments = [place.port, place.header().SerializeToString().hex(), tmp_path, TOKEN, 20]
+        arguments = [place.port, place.header().SerializeToString().hex(), tmp_path, TOKEN, 10]
         subprocess.run([sys.executable, "-c", ENDING, *map(str, arguments)], check=True, timeout=LIMIT_S * 4)
         place.check()
 

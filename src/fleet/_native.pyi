@@ -682,9 +682,9 @@ class PlaneServer:
     ) -> None:
         """Listen on abstract Unix sockets and, unless the address is empty, on TCP; an OSError says why not.
 
-        With `tls`, TCP speaks it, and nothing else. A pull waits for `max_wait_s` at most; a client says its token within `hello_s`, or is
-        dropped, and one that stops in the middle of a message after `silence_s`. `refused` is told of who has not the
-        token, and what instead.
+        With `tls`, TCP speaks it, and nothing else. A pull waits for `max_wait_s` at most; a client says its token
+        within `hello_s`, or is dropped, and one that stops in the middle of a message after `silence_s`. `refused` is
+        told of who was refused, and what it has instead of what it should.
         """
 
     @property

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from fleet import _native
-from fleet.ps import plane_tls
+from fleet.ps import plane_client, plane_tls
 from fleet.ps.plane_tls import PlaneTls, libraries
 from fleet.ps.tls import Tls
 from support.certificates import authority, minted
@@ -102,6 +102,29 @@ def test_a_server_that_is_another_is_told_nothing(caplog: pytest.LogCaptureFixtu
     assert len(told) == 1
     assert "certificate verify failed" in told[0]
     assert "go by gRPC" in told[0]
+
+
+@pytest.mark.parametrize("kind", ["TCP", "TLS"])
+def test_a_port_that_is_silent_is_asked_less_and_less(
+    kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As behind a firewall: whoever calls waits for it, so it must not be often."""
+    monkeypatch.setattr(plane_client, "CONNECT_S", 0.02)
+    with served(kind) as one, socket.create_server(("127.0.0.1", 0)) as silent:
+        place = Place(one, kind)
+        transport: Any = one.transport()
+        pauses = []
+        for _ in range(9):
+            transport._not_before, transport._port = 0.0, silent.getsockname()[1]
+            transport.call("Pull", place.header(), (KEYS,), LIMIT_S).result(LIMIT_S)
+            pauses.append(transport._pause_s)
+        assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+        assert sum("silent; is it behind a firewall?" in line for line in caplog.messages) == 1
+        monkeypatch.setattr(plane_client, "CONNECT_S", LIMIT_S)
+        transport._not_before, transport._port = 0.0, place.port
+        transport.call("Pull", place.header(), (KEYS,), LIMIT_S).result(LIMIT_S)
+        assert transport._client.is_open
+        assert transport._pause_s == plane_client.PAUSE_S
 
 
 @pytest.mark.parametrize(

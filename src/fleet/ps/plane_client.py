@@ -1,8 +1,8 @@
 """A server's data plane, seen from a worker: Pull and Push go there, everything else by gRPC.
 
 On one machine that is a Unix socket, and messages lie in memory that both processes share; between machines it is TCP,
-with TLS if the job speaks it. Whenever the data plane cannot be reached, gRPC takes its place: nothing depends on it but
-speed.
+with TLS if the job speaks it. Whenever the data plane cannot be reached, gRPC takes its place: nothing but speed
+depends on it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _REPLIES: dict[str, Any] = {"Pull": ps_pb2.PullReply.Header, "Push": ps_pb2.Push
 _WAITING, _REPLY, _ERROR, _LOST = range(4)
 """What became of a call: csrc/plane/client.h."""
 CONNECT_S = 2.0
-PAUSE_S = 0.5
-"""How long after a connection that could not be made the next one is tried."""
+PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
+"""How long after a connection that could not be made the next one is tried; each silence doubles it."""
 _SPARE_BYTES = 4096
 _FOREVER_S = 1e9
 
@@ -102,10 +102,11 @@ class PlaneTransport(Transport):
         self._where = Endpoint.parse(inner.endpoint)
         self._forced = env.FLEET_LOCAL_TRANSPORT.get()
         self._tls = tls
-        self._was_refused = False
+        self._has_told = False
         self._port = 0
         self._client: _native.PlaneClient | None = None
         self._not_before = 0.0
+        self._pause_s = PAUSE_S
         self._is_closed = False
         self._lock = threading.Lock()
         self._room = dict.fromkeys(_METHODS, 0)
@@ -150,7 +151,7 @@ class PlaneTransport(Transport):
             if self._client is None or not self._client.is_open:
                 self._client = self._connect()
             if self._client is None:
-                self._not_before = time.monotonic() + PAUSE_S
+                self._not_before = time.monotonic() + self._pause_s
             return self._client
 
     def _connect(self) -> _native.PlaneClient | None:
@@ -166,13 +167,17 @@ class PlaneTransport(Transport):
                 except (OSError, RuntimeError):
                     continue
         if self._forced in (None, "TCP") and self._port and addresses:
+            port, pause_s, self._pause_s = self._port, self._pause_s, PAUSE_S
             try:
                 return self._connect_tcp(addresses[0])
+            except TimeoutError:  # whoever calls has waited for it, and would again
+                self._pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                self._tell(f"port {port} is silent; is it behind a firewall?")
             except OSError:
-                self._port = 0  # until the server says so again, by gRPC
+                pass
             except RuntimeError as error:
-                self._port = 0
-                self._tell(error)
+                self._tell(str(error))
+            self._port = 0  # until the server says so again, by gRPC
         return None
 
     def _connect_tcp(self, address: str) -> _native.PlaneClient | None:
@@ -180,12 +185,12 @@ class PlaneTransport(Transport):
             return _native.PlaneClient.tcp(address, self._port, self._token, CONNECT_S)
         return self._tls.connect(self._where.host, address, self._port, self._token, CONNECT_S)
 
-    def _tell(self, refusal: RuntimeError) -> None:
+    def _tell(self, why: str) -> None:
         """Once: training goes on, and nobody would know why it is slow."""
-        if not self._was_refused:
-            self._was_refused = True
+        if not self._has_told:
+            self._has_told = True
             _log.warning(
-                "server %s: no data plane (%s): pulls and pushes go by gRPC, which is slower", self.endpoint, refusal
+                "server %s: no data plane (%s): pulls and pushes go by gRPC, which is slower", self.endpoint, why
             )
 
     def _learn(self, done: Any) -> None:

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from fleet import _native
+from fleet.net import LOOPBACK, Endpoint
 from fleet.ps import plane_client, plane_tls
+from fleet.ps.grpc_client import GrpcTransport
+from fleet.ps.grpc_server import GrpcServer
 from fleet.ps.plane_tls import PlaneTls, libraries
+from fleet.ps.proto import ps_pb2
 from fleet.ps.tls import Tls
 from support.certificates import authority, minted
-from support.hosts import two_hosts, why_not
-from support.jobs import RunningJob, script
 from support.plane import plane_transport, served
 from support.plane_place import KEYS, Place
 from support.raw_plane import LIMIT_S
 from support.serving import TOKEN
+from support.toy_service import ToyService
 
 pytestmark = pytest.mark.timeout(300)
-NO_HOSTS = why_not()
 ONES = np.ones(4 * len(KEYS), np.float32).tobytes()
 
 
@@ -127,32 +133,62 @@ def test_a_port_that_is_silent_is_asked_less_and_less(
         assert transport._pause_s == plane_client.PAUSE_S
 
 
+def issued(*names: x509.GeneralName) -> Tls:
+    """A certificate that the job's authority has signed for other names than fleetrun's."""
+    key, made = ec.generate_private_key(ec.SECP256R1()), authority(TOKEN)
+    builder = x509.CertificateBuilder().subject_name(x509.Name([])).public_key(key.public_key())
+    builder = builder.issuer_name(x509.load_pem_x509_certificate(made.certificate).subject)
+    builder = builder.not_valid_before(datetime(2000, 1, 1, tzinfo=UTC)).not_valid_after(
+        datetime(9999, 1, 1, tzinfo=UTC)
+    )
+    builder = builder.serial_number(2).add_extension(x509.SubjectAlternativeName(names), critical=True)
+    certificate = builder.sign(made.key, hashes.SHA256())
+    text = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Tls(certificate.public_bytes(serialization.Encoding.PEM), text, made.certificate)
+
+
 @pytest.mark.parametrize(
     ("carried", "asked", "is_right"),
     [
-        ("my-cluster", "my-cluster", True),
-        ("*.my-cluster.org", "ps0.my-cluster.org", True),
-        ("*.my-cluster.org", "my-cluster.org", False),
-        ("my-cluster", "127.0.0.1", False),
-        ("127.0.0.1", "127.0.0.1", False),  # an address is no name, as gRPC has it
+        (x509.DNSName("my-cluster"), "my-cluster", True),
+        (x509.DNSName("my-cluster"), "another", False),
+        (x509.DNSName("*.my-cluster.org"), "ps0.my-cluster.org", True),
+        (x509.DNSName("*.my-cluster.org"), "a.ps0.my-cluster.org", False),
+        (x509.DNSName("*.my-cluster.org"), "my-cluster.org", False),
+        (x509.DNSName("my-cluster"), None, False),
+        (x509.IPAddress(ip_address("127.0.0.1")), None, True),
+        (x509.IPAddress(ip_address("127.0.0.2")), None, False),
     ],
+    ids=["name", "another", "star", "two parts", "no part", "no address", "address", "another address"],
 )
-def test_the_name_of_a_server(carried: str, asked: str, is_right: bool) -> None:
-    made = authority(TOKEN)
-    certificate, key = made.issue(carried)
+def test_the_name_of_a_server_is_looked_for_as_by_grpc(
+    carried: x509.GeneralName, asked: str | None, is_right: bool
+) -> None:
+    own, worker = issued(carried), replace(minted(), name=asked)
+    server = GrpcServer(ToyService(), Endpoint(LOOPBACK, 0), TOKEN, tls=own)
+    server.start()
+    transport = GrpcTransport(str(server.endpoint), TOKEN, worker)
+    try:
+        error = transport.call("Push", ps_pb2.PushRequest.Header(), [b"12345678"], LIMIT_S).exception(LIMIT_S)
+    finally:
+        transport.close()
+        server.stop(1.0)
+    assert (error is None) == is_right, error
     with served("TLS") as one:
-        one.tls = Tls(certificate, key, made.certificate)
+        one.tls = own
         one.stop_plane()
         one.start_plane()
-        native = PlaneTls(replace(minted(), name=asked)).native
         assert one.plane is not None
-        assert native is not None
-        arguments = ("127.0.0.1", one.plane._server.port, native, asked, TOKEN.encode(), LIMIT_S)
+        arguments = (LOOPBACK, LOOPBACK, one.plane._server.port, TOKEN.encode(), LIMIT_S)
         if is_right:
-            _native.PlaneClient.tls(*arguments).close()
+            client = PlaneTls(worker).connect(*arguments)
+            assert client is not None
+            client.close()
         else:
             with pytest.raises(RuntimeError, match="certificate verify failed .*mismatch"):
-                _native.PlaneClient.tls(*arguments)
+                PlaneTls(worker).connect(*arguments)
 
 
 def test_without_openssl_grpc_does_all_of_it(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -218,50 +254,3 @@ def test_a_process_that_ends_in_the_middle_of_its_calls_ends_well(tmp_path: Path
         arguments = [place.port, place.header().SerializeToString().hex(), tmp_path, TOKEN, 10]
         subprocess.run([sys.executable, "-c", ENDING, *map(str, arguments)], check=True, timeout=LIMIT_S * 4)
         place.check()
-
-
-TRAIN = """
-    import json, sys
-    import torch
-    from torch import nn
-    import fleet
-
-    fleet.init()
-    embedding = fleet.nn.Embedding(4, "ads", rule=fleet.rules.SGD(0.1))
-    model = fleet.distributed_model(nn.Sequential(embedding, nn.Linear(4, 1)))
-    optimizer = fleet.distributed_optimizer(torch.optim.Adam(model.parameters()))
-    if fleet.is_server():
-        fleet.init_server()
-        fleet.run_server()
-        sys.exit()
-    fleet.init_worker()
-    for step in range(5):
-        optimizer.zero_grad()
-        model(torch.arange(8) + step).square().mean().backward()
-        optimizer.step()
-    fleet.barrier_worker()
-    if fleet.worker_index() == 0:
-        print("plane", json.dumps([server["data_plane"] for server in fleet.server_stats()]), flush=True)
-    fleet.barrier_worker()
-    fleet.stop_worker()
-"""
-
-
-@pytest.mark.netns
-@pytest.mark.skipif(NO_HOSTS is not None, reason=NO_HOSTS or "")
-def test_machines_use_it_by_themselves(tmp_path: Path) -> None:
-    """Each server has one worker on its own machine, by shared memory, and one on the other, by TLS."""
-    train = script(tmp_path, TRAIN)
-    with two_hosts() as hosts, ExitStack() as stack:
-        arguments = ["--master", f"{hosts[0].address}:6000", "--nnodes", 2, "--server_num", 1, "--worker_num", 1, train]
-        jobs = []
-        for number, host in enumerate(hosts):
-            (tmp_path / f"host{number}").mkdir()
-            jobs.append(stack.enter_context(RunningJob(arguments, tmp_path / f"host{number}", {}, host.prefix)))
-        results = [job.finish() for job in jobs]
-    assert [result.code for result in results] == [0, 0], results
-    said = next(line for result in results for line in result.out.splitlines() if "plane [" in line)
-    for counts in json.loads(said[said.index("[{") :]):
-        assert (counts["connections"], counts["tls_connections"]) == (2, 1), said
-        assert counts["pulls"] >= 2 * 5, said
-    assert not any("gRPC" in result.err + result.out for result in results), results

@@ -97,7 +97,7 @@ def by_grpc(endpoint: str) -> Transport:
 
 
 def by_plane(endpoint: str) -> Transport:
-    return PlaneTransport(by_grpc(endpoint), token_for(Endpoint.parse(endpoint)), has_tls=False)
+    return PlaneTransport(by_grpc(endpoint), token_for(Endpoint.parse(endpoint)), None)
 
 
 def small_pulls(make: Callable[[str], Transport], num_tables: int, num_calls: int) -> float:
@@ -134,6 +134,14 @@ def wide_pulls(num_tables: int, num_keys: int, num_calls: int) -> float:
         return 1e6 * (cpu_s(processes) - before) / num_calls
 
 
+def pull_and_push(client: Client, step: int, ids: torch.Tensor, num_servers: int) -> None:
+    """What a worker sends for one batch."""
+    lookup = make_lookup(Request(0, (ids,)), WIDTH, num_servers, counts=False)
+    client.pull([lookup]).finish(torch.device("cpu"), True)
+    push = TablePush(0, 0.1, lookup.route.grouped, torch.ones(lookup.num_rows, WIDTH), lookup.route.offsets.tolist())
+    client.push(Gradients(step, [push], steps=step + 1)).results()
+
+
 def many_servers(num_servers: int, steps: int) -> float:
     """Milliseconds of a worker's CPU for one step: pull and push of 14,000 keys."""
     with servers(num_servers) as (endpoints, _):
@@ -144,12 +152,7 @@ def many_servers(num_servers: int, steps: int) -> float:
             for step in range(steps):
                 ids = torch.randint(0, 1 << 40, (14_000,))
                 began = time.process_time()
-                lookup = make_lookup(Request(0, (ids,)), WIDTH, num_servers, counts=False)
-                client.pull([lookup]).finish(torch.device("cpu"), True)
-                push = TablePush(
-                    0, 0.1, lookup.route.grouped, torch.ones(lookup.num_rows, WIDTH), lookup.route.offsets.tolist()
-                )
-                client.push(Gradients(step, [push], steps=step + 1)).results()
+                pull_and_push(client, step, ids, num_servers)
                 spent.append(1000 * (time.process_time() - began))
             return statistics.median(spent[2:])
         finally:

@@ -80,6 +80,17 @@ std::shared_ptr<Client> to_tcp(const std::string& address, std::uint16_t port, c
   return connect([&] { return Client::to_tcp(address, port, text, static_cast<int>(timeout_s * 1000)); });
 }
 
+std::shared_ptr<Tls> make_tls(const std::vector<std::string>& libraries, const nb::bytes& certificate,
+                              const nb::bytes& key, const nb::bytes& authority) {
+  return Tls::make(libraries, as_string(certificate), as_string(key), as_string(authority));
+}
+
+std::shared_ptr<Client> to_tls(const std::string& address, std::uint16_t port, const std::shared_ptr<Tls>& tls,
+                               const std::string& name, const nb::bytes& token, double timeout_s) {
+  const std::string text = as_string(token);
+  return connect([&] { return Client::to_tls(address, port, *tls, name, text, static_cast<int>(timeout_s * 1000)); });
+}
+
 std::shared_ptr<Answer> call(Client& client, int method, const nb::bytes& header, nb::sequence tensors,
                              std::size_t room) {
   Buffers buffers;
@@ -178,8 +189,8 @@ class Serving {
 std::unique_ptr<Serving> serve(const std::vector<std::string>& names, const std::string& address,
                                const nb::bytes& token, std::size_t max_connections, std::size_t max_bytes,
                                double max_wait_s, nb::object decide, nb::object refused, double hello_s,
-                               double silence_s) {
-  ServerOptions options{names, address, as_string(token), max_connections, max_bytes};
+                               double silence_s, std::shared_ptr<Tls> tls) {
+  ServerOptions options{names, address, std::move(tls), as_string(token), max_connections, max_bytes};
   options.max_wait_ms = static_cast<std::uint64_t>(max_wait_s * 1000);
   options.hello_ms = static_cast<std::int64_t>(hello_s * 1000);
   options.silence_ms = static_cast<std::int64_t>(silence_s * 1000);
@@ -292,9 +303,14 @@ void add_plane(nb::module_& m) {
       .def_prop_ro("tensors", &answer_tensors)
       .def_prop_ro("code", &Answer::code)
       .def_prop_ro("text", &Answer::text);
+  nb::class_<Tls>(m, "PlaneTls", "What a process shows and asks for; see _native.pyi.")
+      .def(nb::new_(&make_tls), nb::arg("libraries"), nb::arg("certificate"), nb::arg("key"), nb::arg("authority"))
+      .def_prop_ro("library", &Tls::library);
   nb::class_<Client>(m, "PlaneClient", "A connection to a server; see _native.pyi.")
       .def_static("unix", &to_unix, nb::arg("name"), nb::arg("token"), nb::arg("timeout_s"), nb::arg("use_blocks"))
       .def_static("tcp", &to_tcp, nb::arg("address"), nb::arg("port"), nb::arg("token"), nb::arg("timeout_s"))
+      .def_static("tls", &to_tls, nb::arg("address"), nb::arg("port"), nb::arg("tls"), nb::arg("name"),
+                  nb::arg("token"), nb::arg("timeout_s"))
       .def("call", &call, nb::arg("method"), nb::arg("header"), nb::arg("tensors"), nb::arg("room"))
       .def(
           "close", [](Client& client) { client.close(); }, nb::call_guard<nb::gil_scoped_release>())
@@ -331,7 +347,7 @@ void add_plane(nb::module_& m) {
   nb::class_<Serving>(m, "PlaneServer", "A server's side of the data plane; see _native.pyi.")
       .def(nb::new_(&serve), nb::arg("names"), nb::arg("address"), nb::arg("token"), nb::arg("max_connections"),
            nb::arg("max_bytes"), nb::arg("max_wait_s"), nb::arg("decide"), nb::arg("refused"),
-           nb::arg("hello_s") = 10.0, nb::arg("silence_s") = 60.0)
+           nb::arg("hello_s") = 10.0, nb::arg("silence_s") = 60.0, nb::arg("tls").none() = nb::none())
       .def(
           "run", [](Serving& one, std::size_t thread) { (*one).run(thread); }, nb::arg("thread"),
           nb::call_guard<nb::gil_scoped_release>())
@@ -386,6 +402,7 @@ void add_plane(nb::module_& m) {
         found["pulls"] = counts.pulls;
         found["pulled_rows"] = counts.pulled_rows;
         found["connections"] = counts.connections;
+        found["tls_connections"] = counts.tls_connections;
         found["refused"] = counts.refused;
         return found;
       });

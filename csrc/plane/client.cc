@@ -31,13 +31,15 @@ void await(int socket, short what, std::int64_t deadline_ms) {
   }
 }
 
-void receive_whole(int socket, std::byte* to, std::size_t size, std::int64_t deadline_ms) {
+void receive_whole(Stream& stream, std::byte* to, std::size_t size, std::int64_t deadline_ms) {
+  std::deque<File> files;
   while (size != 0) {
-    const std::ptrdiff_t received = recv(socket, to, size, 0);
+    const std::ptrdiff_t received = stream.receive(to, size, files);
+    if (received == 0 && stream.refusal() != nullptr) throw std::runtime_error(stream.refusal());
     if (received == 0) throw std::system_error(ECONNRESET, std::generic_category(), "hello");
     if (received < 0) {
-      if (errno != EAGAIN && errno != EINTR) throw std::system_error(errno, std::generic_category(), "hello");
-      await(socket, POLLIN, deadline_ms);
+      if (errno != EAGAIN) throw std::system_error(errno, std::generic_category(), "hello");
+      await(stream.socket(), stream.has_more() ? POLLIN | POLLOUT : POLLIN, deadline_ms);
       continue;
     }
     to += received;
@@ -73,40 +75,47 @@ void Answer::finish(State state) {
 
 std::shared_ptr<Client> Client::to_unix(const std::string& name, const std::string& token, int timeout_ms,
                                         bool use_blocks) {
-  return begin(connect_unix(name), token, timeout_ms, use_blocks);
+  return begin(std::make_unique<PlainStream>(connect_unix(name)), token, timeout_ms, use_blocks);
 }
 
 std::shared_ptr<Client> Client::to_tcp(const std::string& address, std::uint16_t port, const std::string& token,
                                        int timeout_ms) {
-  return begin(connect_tcp(address, port, timeout_ms), token, timeout_ms, false);
+  return begin(std::make_unique<PlainStream>(connect_tcp(address, port, timeout_ms)), token, timeout_ms, false);
 }
 
-std::shared_ptr<Client> Client::begin(File socket, const std::string& token, int timeout_ms, bool use_blocks) {
+std::shared_ptr<Client> Client::to_tls(const std::string& address, std::uint16_t port, const Tls& tls,
+                                       const std::string& name, const std::string& token, int timeout_ms) {
+  File socket = connect_tcp(address, port, timeout_ms);
+  return begin(tls.connect(std::move(socket), name, now_ms() + timeout_ms), token, timeout_ms, false);
+}
+
+std::shared_ptr<Client> Client::begin(std::unique_ptr<Stream> stream, const std::string& token, int timeout_ms,
+                                      bool use_blocks) {
   const std::int64_t deadline = now_ms() + timeout_ms;
   Head hello;
   hello.size = token.size();
   std::deque<Piece> pieces{piece_of(hello)};
   if (!token.empty()) pieces.push_back({reinterpret_cast<const std::byte*>(token.data()), token.size(), nullptr});
   while (!pieces.empty()) {
-    if (!send_some(socket.get(), pieces)) throw std::system_error(errno, std::generic_category(), "hello");
-    if (!pieces.empty()) await(socket.get(), POLLOUT, deadline);
+    if (!stream->send_some(pieces)) throw std::system_error(errno, std::generic_category(), "hello");
+    if (!pieces.empty()) await(stream->socket(), POLLOUT, deadline);
   }
   Head answer;
-  receive_whole(socket.get(), reinterpret_cast<std::byte*>(&answer), sizeof answer, deadline);
+  receive_whole(*stream, reinterpret_cast<std::byte*>(&answer), sizeof answer, deadline);
   if (answer.magic == kMagic && answer.kind == Kind::kError && answer.size <= kMaxText) {
     std::string text(answer.size, ' ');
-    receive_whole(socket.get(), reinterpret_cast<std::byte*>(text.data()), text.size(), deadline);
+    receive_whole(*stream, reinterpret_cast<std::byte*>(text.data()), text.size(), deadline);
     throw std::runtime_error(text);
   }
   if (answer.magic != kMagic || answer.kind != Kind::kWelcome) throw std::runtime_error("it is no server of Fleet");
-  std::shared_ptr<Client> client(new Client(std::move(socket), use_blocks));
+  std::shared_ptr<Client> client(new Client(std::move(stream), use_blocks));
   client->loop_ = Loop::shared();
-  client->loop_->add(client, client->socket_.get());
+  client->loop_->add(client, client->stream_->socket());
   return client;
 }
 
-Client::Client(File socket, bool use_blocks)
-    : socket_(std::move(socket)), use_blocks_(use_blocks), owner_(getpid()), input_(kInput) {}
+Client::Client(std::unique_ptr<Stream> stream, bool use_blocks)
+    : stream_(std::move(stream)), use_blocks_(use_blocks), owner_(getpid()), input_(kInput) {}
 
 Client::~Client() { close(); }
 
@@ -212,12 +221,12 @@ void Client::give_back(Block block) {
 }
 
 bool Client::flush() {
-  if (!send_some(socket_.get(), out_)) {
-    shutdown(socket_.get(), SHUT_RDWR);  // the loop finds the end
+  if (!stream_->send_some(out_)) {
+    shutdown(stream_->socket(), SHUT_RDWR);  // the loop finds the end
     out_.clear();
     return false;
   }
-  if (!out_.empty() && loop_ != nullptr) loop_->arm(socket_.get(), true);
+  if (!out_.empty() && loop_ != nullptr) loop_->arm(stream_->socket(), true);
   return true;
 }
 
@@ -225,9 +234,16 @@ bool Client::on_event(std::uint32_t events) {
   if ((events & EPOLLOUT) != 0) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!flush()) return false;
-    if (out_.empty() && loop_ != nullptr) loop_->arm(socket_.get(), false);
+    if (out_.empty() && loop_ != nullptr) loop_->arm(stream_->socket(), false);
   }
-  return (events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0 || read_all();
+  const bool had_more = stream_->has_more();
+  if (!had_more && (events & ~static_cast<std::uint32_t>(EPOLLOUT)) == 0) return true;
+  if (!read_all()) return false;
+  if (had_more || stream_->has_more()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (loop_ != nullptr) loop_->arm(stream_->socket(), !out_.empty() || stream_->has_more());
+  }
+  return true;
 }
 
 bool Client::read_all() {
@@ -246,7 +262,7 @@ bool Client::read_all() {
       to = input_.data() + end_;
       room = input_.size() - end_;
     }
-    const std::ptrdiff_t received = receive(socket_.get(), to, room, files_);
+    const std::ptrdiff_t received = stream_->receive(to, room, files_);
     if (received == 0 || !files_.empty()) return false;
     if (received < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
     is_drained = static_cast<std::size_t>(received) < room;
@@ -349,8 +365,8 @@ void Client::close(const std::string& why) {
     loop = std::move(loop_);
     loop_ = nullptr;
   }
-  if (loop != nullptr) loop->remove(socket_.get());
-  shutdown(socket_.get(), SHUT_RDWR);
+  if (loop != nullptr) loop->remove(stream_->socket());
+  shutdown(stream_->socket(), SHUT_RDWR);
   for (auto& [number, one] : lost) {
     one.answer->text_ = why;
     one.answer->finish(Answer::State::kLost);

@@ -19,7 +19,8 @@
 #include "plane/frame.h"
 #include "plane/memory.h"
 #include "plane/message.h"
-#include "plane/socket.h"
+#include "plane/stream.h"
+#include "plane/tls.h"
 
 namespace fleet::plane {
 
@@ -63,6 +64,9 @@ class Client : public std::enable_shared_from_this<Client> {
                                          bool use_blocks);
   static std::shared_ptr<Client> to_tcp(const std::string& address, std::uint16_t port, const std::string& token,
                                         int timeout_ms);
+  // The same with TLS; the server's certificate must carry the name.
+  static std::shared_ptr<Client> to_tls(const std::string& address, std::uint16_t port, const Tls& tls,
+                                        const std::string& name, const std::string& token, int timeout_ms);
   ~Client();
 
   // Begins a call. A tensor may be in pieces; `room` is how large the answer may be, at a guess.
@@ -74,8 +78,9 @@ class Client : public std::enable_shared_from_this<Client> {
 
  private:
   friend class Loop;
-  Client(File socket, bool use_blocks);
-  static std::shared_ptr<Client> begin(File socket, const std::string& token, int timeout_ms, bool use_blocks);
+  Client(std::unique_ptr<Stream> stream, bool use_blocks);
+  static std::shared_ptr<Client> begin(std::unique_ptr<Stream> stream, const std::string& token, int timeout_ms,
+                                       bool use_blocks);
 
   struct Block {
     std::uint32_t number = 0;
@@ -97,7 +102,7 @@ class Client : public std::enable_shared_from_this<Client> {
   Block take_block(std::size_t size);
   bool flush();
 
-  const File socket_;
+  const std::unique_ptr<Stream> stream_;
   const bool use_blocks_;
   const pid_t owner_;  // a process that is forked has no loop
   std::shared_ptr<Loop> loop_;

@@ -36,10 +36,10 @@ bool Budget::hold(std::size_t bytes, std::size_t own) {
   return false;
 }
 
-Connection::Connection(std::uint64_t number, File socket, bool is_unix, int epoll, const std::string& token,
-                       std::shared_ptr<Budget> budget, std::int64_t now_ms)
+Connection::Connection(std::uint64_t number, std::unique_ptr<Stream> stream, bool is_unix, int epoll,
+                       const std::string& token, std::shared_ptr<Budget> budget, std::int64_t now_ms)
     : number_(number),
-      socket_(std::move(socket)),
+      stream_(std::move(stream)),
       is_unix_(is_unix),
       epoll_(epoll),
       token_(token),
@@ -74,7 +74,7 @@ bool Connection::read_some(bool& is_drained) {
     to = input_.data() + end_;
     room = input_.size() - end_;
   }
-  const std::ptrdiff_t received = receive(socket_.get(), to, room, files_);
+  const std::ptrdiff_t received = stream_->receive(to, room, files_);
   if (received == 0) return false;
   if (received < 0) {
     is_drained = errno == EAGAIN || errno == EWOULDBLOCK;
@@ -192,8 +192,8 @@ void Connection::send(const Head& head, const std::byte* data, std::size_t size,
   out_.push_back({reinterpret_cast<const std::byte*>(kept.get()), sizeof head, kept});
   if (size != 0) out_.push_back({data, size, std::move(owner)});
   if (!was_empty) return;
-  if (!send_some(socket_.get(), out_)) {
-    shutdown(socket_.get(), SHUT_RDWR);  // whoever reads it finds the end
+  if (!stream_->send_some(out_)) {
+    shutdown(stream_->socket(), SHUT_RDWR);  // whoever reads it finds the end
     out_.clear();
   } else if (!out_.empty()) {
     sends_since_ms_ = now_ms();
@@ -205,7 +205,7 @@ bool Connection::flush_and_arm() {
   const std::lock_guard<std::mutex> lock(sending_);
   const std::size_t before = out_.empty() ? 0 : out_.front().size;
   const std::size_t pieces = out_.size();
-  if (is_closed_ || !send_some(socket_.get(), out_)) return false;
+  if (is_closed_ || !stream_->send_some(out_)) return false;
   if (out_.empty()) {
     sends_since_ms_ = kNever;
   } else if (out_.size() != pieces || out_.front().size != before) {
@@ -217,18 +217,18 @@ bool Connection::flush_and_arm() {
 
 void Connection::arm() {
   epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT | (out_.empty() ? 0u : EPOLLOUT);
+  event.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT | (out_.empty() && !stream_->has_more() ? 0u : EPOLLOUT);
   event.data.u64 = number_;
-  if (epoll_ctl(epoll_, EPOLL_CTL_MOD, socket_.get(), &event) != 0 && errno == ENOENT) {
-    epoll_ctl(epoll_, EPOLL_CTL_ADD, socket_.get(), &event);
+  if (epoll_ctl(epoll_, EPOLL_CTL_MOD, stream_->socket(), &event) != 0 && errno == ENOENT) {
+    epoll_ctl(epoll_, EPOLL_CTL_ADD, stream_->socket(), &event);
   }
 }
 
 void Connection::close() {
   const std::lock_guard<std::mutex> lock(sending_);
   if (is_closed_.exchange(true)) return;
-  epoll_ctl(epoll_, EPOLL_CTL_DEL, socket_.get(), nullptr);
-  shutdown(socket_.get(), SHUT_RDWR);
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, stream_->socket(), nullptr);
+  shutdown(stream_->socket(), SHUT_RDWR);
   out_.clear();
 }
 

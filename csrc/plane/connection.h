@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "plane/call.h"
-#include "plane/socket.h"
+#include "plane/stream.h"
 
 namespace fleet::plane {
 
@@ -32,15 +32,16 @@ class Budget {
 
 class Connection : public Origin, public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::uint64_t number, File socket, bool is_unix, int epoll, const std::string& token,
+  Connection(std::uint64_t number, std::unique_ptr<Stream> stream, bool is_unix, int epoll, const std::string& token,
              std::shared_ptr<Budget> budget, std::int64_t now_ms);
 
   std::uint64_t number() const { return number_; }
   std::int64_t since_ms() const { return since_ms_; }
   bool is_welcome() const { return is_welcome_; }
-  // Who was refused for its token, and what it has instead; null: nobody.
-  const char* refusal() const { return refusal_; }
-  std::string peer() const { return peer_of(socket_.get()); }
+  bool is_unix() const { return is_unix_; }
+  // Who was refused, by what it has instead of what it should; null: nobody.
+  const char* refusal() const { return refusal_ != nullptr ? refusal_.load() : stream_->refusal(); }
+  std::string peer() const { return peer_of(stream_->socket()); }
   // Since when the rest of a message, or room for an answer, is waited for.
   std::int64_t waits_since_ms() const { return std::min<std::int64_t>(reads_since_ms_, sends_since_ms_); }
 
@@ -65,7 +66,7 @@ class Connection : public Origin, public std::enable_shared_from_this<Connection
   void refuse(const Head& head, std::uint16_t code, const std::string& text);
 
   const std::uint64_t number_;
-  const File socket_;
+  const std::unique_ptr<Stream> stream_;
   const bool is_unix_;
   const int epoll_;
   const std::string& token_;

@@ -150,13 +150,16 @@ void Server::accept_all(int listening, bool is_unix) {
       return;
     }
     std::shared_ptr<Connection> made;
+    std::unique_ptr<Stream> stream = is_unix || options_.tls == nullptr
+                                         ? std::make_unique<PlainStream>(std::move(socket))
+                                         : options_.tls->accept(std::move(socket));
     {
       const std::lock_guard<std::mutex> lock(connections_mutex_);
       if (connections_.size() >= options_.max_connections) {
         ++refused_;
         continue;
       }
-      made = std::make_shared<Connection>(next_number_++, std::move(socket), is_unix, epoll_.get(), options_.token,
+      made = std::make_shared<Connection>(next_number_++, std::move(stream), is_unix, epoll_.get(), options_.token,
                                           budget_, now_ms());
       connections_.emplace(made->number(), made);
     }
@@ -380,7 +383,11 @@ void Server::drop(const std::shared_ptr<Connection>& connection) {
 
 Server::Counts Server::counts() const {
   const std::lock_guard<std::mutex> lock(connections_mutex_);
-  return {pulls_, pulled_rows_, connections_.size(), refused_};
+  std::uint64_t num_tls = 0;
+  for (const auto& [number, one] : connections_) {
+    if (options_.tls != nullptr && !one->is_unix() && one->is_welcome()) ++num_tls;
+  }
+  return {pulls_, pulled_rows_, connections_.size(), num_tls, refused_};
 }
 
 }  // namespace fleet::plane

@@ -19,6 +19,7 @@
 
 #include "plane/connection.h"
 #include "plane/socket.h"
+#include "plane/tls.h"
 
 namespace fleet::plane {
 
@@ -36,6 +37,7 @@ using Refused = std::function<void(const std::string& peer, const std::string& w
 struct ServerOptions {
   std::vector<std::string> names;  // of Unix sockets
   std::string address;             // of a TCP socket; empty: none
+  std::shared_ptr<const Tls> tls;  // what TCP is wrapped into; null: nothing
   std::string token;               // empty: nobody is asked
   std::size_t max_connections = 4096;
   std::size_t max_bytes = std::size_t{1} << 30;  // of large messages under way
@@ -47,7 +49,7 @@ struct ServerOptions {
 class Server {
  public:
   struct Counts {
-    std::uint64_t pulls, pulled_rows, connections, refused;
+    std::uint64_t pulls, pulled_rows, connections, tls_connections, refused;
   };
 
   // std::system_error if a socket cannot be had.

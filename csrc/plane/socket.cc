@@ -210,6 +210,18 @@ std::ptrdiff_t receive(int socket, std::byte* to, std::size_t size, std::deque<F
   return received;
 }
 
+void drop(std::deque<Piece>& pieces, std::size_t sent) {
+  while (!pieces.empty()) {
+    Piece& first = pieces.front();
+    const std::size_t taken = std::min(sent, first.size);
+    first.data += taken;
+    first.size -= taken;
+    sent -= taken;
+    if (first.size != 0) return;
+    pieces.pop_front();
+  }
+}
+
 bool send_some(int socket, std::deque<Piece>& pieces) {
   constexpr std::size_t kMost = 16;
   while (!pieces.empty()) {
@@ -232,21 +244,13 @@ bool send_some(int socket, std::deque<Piece>& pieces) {
       header->cmsg_len = CMSG_LEN(sizeof(int));
       std::memcpy(CMSG_DATA(header), &pieces.front().file, sizeof(int));
     }
-    std::ptrdiff_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    const std::ptrdiff_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
       return errno == EAGAIN || errno == EWOULDBLOCK;
     }
     pieces.front().file = -1;
-    while (sent > 0 || (!pieces.empty() && pieces.front().size == 0)) {
-      Piece& first = pieces.front();
-      const std::size_t taken = std::min<std::size_t>(static_cast<std::size_t>(sent), first.size);
-      first.data += taken;
-      first.size -= taken;
-      sent -= static_cast<std::ptrdiff_t>(taken);
-      if (first.size != 0) break;
-      pieces.pop_front();
-    }
+    drop(pieces, static_cast<std::size_t>(sent));
   }
   return true;
 }

@@ -61,6 +61,8 @@ struct Piece {
   int file = -1;
 };
 
+// Drops so many bytes, which are sent, and pieces that are empty.
+void drop(std::deque<Piece>& pieces, std::size_t sent);
 // Sends pieces until the socket takes no more, and drops what is sent; false if the connection is broken.
 bool send_some(int socket, std::deque<Piece>& pieces);
 

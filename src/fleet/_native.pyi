@@ -718,12 +718,13 @@ class PlaneServer:
         refused: Callable[[str, str], None],
         hello_s: float = 10.0,
         silence_s: float = 60.0,
+        tls: PlaneTls | None = None,
     ) -> None:
         """Listen on abstract Unix sockets and, unless the address is empty, on TCP; an OSError says why not.
 
-        A pull waits for `max_wait_s` at most; a client says its token within `hello_s`, or is
-        dropped, and one that stops in the middle of a message after `silence_s`. `refused` is told of who has not the
-        token, and what instead.
+        With `tls`, TCP speaks it, and nothing else. A pull waits for `max_wait_s` at most; a client says its token
+        within `hello_s`, or is dropped, and one that stops in the middle of a message after `silence_s`. `refused` is
+        told of who was refused, and what it has instead of what it should.
         """
 
     @property
@@ -747,6 +748,16 @@ class PlaneServer:
     def park_again(self, call: PlaneCall) -> None: ...
     def counts(self) -> dict[str, int]: ...
 
+class PlaneTls:
+    """What a process shows to others, and by what it judges them (csrc/plane/tls.h)."""
+
+    def __init__(self, libraries: Sequence[str], certificate: bytes, key: bytes, authority: bytes) -> None:
+        """Use the first OpenSSL that can be had; certificates are PEM. A RuntimeError says what cannot be used."""
+
+    @property
+    def library(self) -> str:
+        """What the library calls itself."""
+
 class PlaneClient:
     """A worker's connection to a server's data plane. An OSError says why there is none, a RuntimeError who refused."""
 
@@ -754,6 +765,9 @@ class PlaneClient:
     def unix(name: str, token: bytes, timeout_s: float, use_blocks: bool) -> PlaneClient: ...
     @staticmethod
     def tcp(address: str, port: int, token: bytes, timeout_s: float) -> PlaneClient: ...
+    @staticmethod
+    def tls(address: str, port: int, tls: PlaneTls, name: str, token: bytes, timeout_s: float) -> PlaneClient:
+        """By TCP with TLS; the server's certificate must carry the name, or be for the address, that is given."""
     @property
     def is_open(self) -> bool: ...
     def call(

@@ -238,8 +238,8 @@ FLEET_LOCAL_TRANSPORT = _choice(
     "FLEET_LOCAL_TRANSPORT",
     ("SHM", "UNIX", "TCP", "GRPC"),
     "How a worker's pulls and pushes reach a server: SHM is shared memory on one machine, UNIX a socket there, TCP a "
-    "socket to any, GRPC as all other calls; when unset, the first of these that can be had. Where a way cannot be "
-    "had, it is GRPC.",
+    "socket to any, with TLS if the job has it, GRPC as all other calls; when unset, the first of these that can be "
+    "had. Where a way cannot be had, it is GRPC.",
 )
 FLEET_RECOVERY_TIMEOUT_S = _seconds(
     "FLEET_RECOVERY_TIMEOUT_S",

@@ -20,7 +20,6 @@ from fleet.ps.core import EVERYBODY
 from fleet.ps.formats import decoded_rows, encoded_rows
 from fleet.ps.grpc_client import GrpcTransport
 from fleet.ps.plane_client import PlaneTransport
-from fleet.ps.plane_server import PlaneServer
 from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.spec import DenseBlock, DenseSpec, JobSpec, TableSpec
@@ -28,7 +27,6 @@ from fleet.ps.transport import Answer, Transport
 from fleet.strategy.wire import FORMATS
 from support.plane import KINDS, PLANES, Served, plane_transport, served
 from support.processes import wait_until
-from support.serving import TOKEN
 
 LIMIT_S = 60.0
 WAIT_MS = 60_000
@@ -373,7 +371,7 @@ def test_who_has_gone_is_forgotten(plane: Served) -> None:
 def trained(kinds: tuple[str, str], num_steps: int = 4) -> bytes:
     """The bits of rows and dense values that two workers have trained, each by its own way."""
     rng = np.random.default_rng(5)
-    with served("SHM") as one:
+    with served("TLS" if "TLS" in kinds else "SHM") as one:
         workers = []
         for index, kind in enumerate(kinds):
             one.kind = kind
@@ -394,14 +392,14 @@ def trained(kinds: tuple[str, str], num_steps: int = 4) -> bytes:
 
 def test_the_same_bits_whichever_way_each_worker_has() -> None:
     expected = trained(("GRPC", "GRPC"))
-    for kinds in (("SHM", "SHM"), ("SHM", "GRPC"), ("GRPC", "TCP"), ("UNIX", "SHM")):
+    for kinds in (("SHM", "SHM"), ("SHM", "GRPC"), ("GRPC", "TCP"), ("UNIX", "SHM"), ("TLS", "SHM")):
         assert trained(kinds) == expected, kinds
 
 
 def test_a_push_that_comes_by_every_way_at_once_counts_once() -> None:
-    with served("SHM") as one:
+    with served("TLS") as one:
         workers = []
-        for kind in ("SHM", "UNIX", "TCP", "GRPC"):
+        for kind in ("SHM", "UNIX", "TLS", "GRPC"):
             one.kind = kind
             workers.append(Worker(one.transport(), job()))
         first = workers[0].rows()
@@ -427,8 +425,7 @@ def test_grpc_takes_over_and_a_server_that_comes_back_is_found(plane: Served) ->
     assert error.retryable
     np.testing.assert_array_equal(worker.rows(), first)
     assert transport._client is None
-    assert plane.grpc is not None
-    plane.plane = PlaneServer(plane.service, plane.grpc.address, TOKEN, tcp=True)
+    plane.start_plane()
     wait_until(lambda: worker.rows() is not None and transport._client is not None, LIMIT_S, "the data plane")
     np.testing.assert_array_equal(worker.rows(), first)
 
@@ -456,7 +453,8 @@ def test_a_call_survives_the_loss_of_its_connection(plane: Served) -> None:
 def test_another_token_gets_nothing_from_the_plane(plane: Served) -> None:
     assert plane.grpc is not None
     Worker(plane.transport(), job())
-    stranger = plane_transport(GrpcTransport(str(plane.grpc.endpoint), "wrong"), plane.kind, "wrong")
+    inner = GrpcTransport(str(plane.grpc.endpoint), "wrong", plane.tls)
+    stranger = plane_transport(inner, plane.kind, "wrong", plane.tls)
     try:
         with pytest.raises(CommunicationError, match=r"another token.*FLEET_JOB_TOKEN"):
             stranger.call("Pull", ps_pb2.PullRequest.Header(), (), LIMIT_S).result(LIMIT_S)

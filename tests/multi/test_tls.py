@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ from fleet.ps.grpc_client import GrpcTransport
 from fleet.ps.grpc_server import GrpcServer
 from fleet.ps.proto import ps_pb2
 from fleet.ps.tls import Tls
+from support.certificates import minted
 from support.hosts import two_hosts, why_not
 from support.jobs import RunningJob, fleetrun, script
 from support.processes import wait_until
@@ -53,13 +55,9 @@ TRAIN = """
     fleet.barrier_worker()
     fleet.stop_worker()
 """
-
-
-def minted(token: str, name: str | None = "fleet-job") -> Tls:
-    """What a launcher with this token mints for its machine."""
-    authority = Authority.from_token(token)
-    certificate, key = authority.issue("fleet-job")
-    return Tls(certificate, key, authority.certificate, name)
+TELL_PLANES = (
+    "print('planes', __import__('json').dumps([one['data_plane'] for one in fleet.server_stats()]), flush=True)"
+)
 
 
 OURS, ALSO_OURS, OTHER = minted("one token"), minted("one token"), minted("another token")
@@ -195,7 +193,8 @@ def test_a_mistake_is_one_line(
     "given", ["", pytest.param("a-token-of-ours-that-nobody-guesses", marks=pytest.mark.exhaustive)]
 )
 def test_machines_encrypt_by_themselves(tmp_path: Path, given: str) -> None:
-    train = script(tmp_path, TRAIN.format(after=""))
+    """Each server has one worker on its own machine, by shared memory, and one on the other, by TLS; gRPC has none."""
+    train = script(tmp_path, TRAIN.format(after=f"fleet.barrier_worker(); {TELL_PLANES}"))
     with two_hosts() as hosts, ExitStack() as stack:
         arguments = ["--master", f"{hosts[0].address}:6000", "--nnodes", 2, "--server_num", 1, "--worker_num", 1, train]
         jobs = []
@@ -208,6 +207,9 @@ def test_machines_encrypt_by_themselves(tmp_path: Path, given: str) -> None:
     keys = [re.search(r"^key (\S+) 0o600 0o700$", result.out, re.MULTILINE) for result in results]
     assert all(keys), results
     assert len({found[1] for found in keys if found}) == 2
+    told = re.findall(r"^planes (.*)$", results[0].out, re.MULTILINE)
+    planes = [(one["connections"], one["tls_connections"], one["pulls"] >= 10) for one in json.loads(told[0])]
+    assert planes == [(2, 1, True)] * 2, told
 
 
 @pytest.mark.exhaustive

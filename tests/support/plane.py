@@ -12,11 +12,14 @@ from fleet.ps.grpc_client import GrpcTransport
 from fleet.ps.grpc_server import GrpcServer
 from fleet.ps.plane_client import PlaneTransport
 from fleet.ps.plane_server import PlaneServer
+from fleet.ps.plane_tls import PlaneTls
 from fleet.ps.service import Service
+from fleet.ps.tls import Tls
 from fleet.ps.transport import LocalTransport, Transport
+from support.certificates import minted
 from support.serving import TOKEN
 
-PLANES = ("SHM", "UNIX", "TCP")
+PLANES = ("SHM", "UNIX", "TCP", "TLS")
 KINDS = ("LOCAL", "GRPC", *PLANES)
 
 
@@ -28,15 +31,16 @@ class Served:
     service: Service
     grpc: GrpcServer | None = None
     plane: PlaneServer | None = None
+    tls: Tls | None = None
     transports: list[Transport] = field(default_factory=list)
 
     def transport(self) -> Transport:
         """A worker's view of it."""
         made: Transport = LocalTransport(self.service)
         if self.grpc is not None:
-            made = GrpcTransport(str(self.grpc.endpoint), TOKEN)
+            made = GrpcTransport(str(self.grpc.endpoint), TOKEN, self.tls)
             if self.kind != "GRPC":
-                made = plane_transport(made, self.kind)
+                made = plane_transport(made, self.kind, tls=self.tls)
         self.transports.append(made)
         return made
 
@@ -46,13 +50,18 @@ class Served:
         self.plane.stop()
         self.plane = None
 
+    def start_plane(self) -> None:
+        """Beside gRPC, which is there already."""
+        assert self.grpc is not None
+        self.plane = PlaneServer(self.service, self.grpc.address, TOKEN, self.tls)
 
-def plane_transport(inner: Transport, kind: str, token: str | None = TOKEN) -> PlaneTransport:
+
+def plane_transport(inner: Transport, kind: str, token: str | None = TOKEN, tls: Tls | None = None) -> PlaneTransport:
     """A worker's view of a server by one kind of data plane."""
     before = os.environ.get("FLEET_LOCAL_TRANSPORT")
-    os.environ["FLEET_LOCAL_TRANSPORT"] = kind
+    os.environ["FLEET_LOCAL_TRANSPORT"] = "TCP" if kind == "TLS" else kind
     try:
-        return PlaneTransport(inner, token, has_tls=False)
+        return PlaneTransport(inner, token, None if tls is None else PlaneTls(tls))
     finally:
         del os.environ["FLEET_LOCAL_TRANSPORT"]
         if before is not None:
@@ -61,13 +70,13 @@ def plane_transport(inner: Transport, kind: str, token: str | None = TOKEN) -> P
 
 @contextmanager
 def served(kind: str, service: Service | None = None, endpoint: Endpoint | None = None) -> Iterator[Served]:
-    """A service in this process, as a server's process has it."""
-    one = Served(kind, service or Service())
+    """A service in this process, as a server's process has it; by the kind TLS its whole job speaks that."""
+    one = Served(kind, service or Service(), tls=minted() if kind == "TLS" else None)
     if kind != "LOCAL":
-        one.grpc = GrpcServer(one.service, endpoint or Endpoint(LOOPBACK, 0), TOKEN)
+        one.grpc = GrpcServer(one.service, endpoint or Endpoint(LOOPBACK, 0), TOKEN, tls=one.tls)
         one.grpc.start()
         if kind != "GRPC":
-            one.plane = PlaneServer(one.service, one.grpc.address, TOKEN, tcp=True)
+            one.start_plane()
     try:
         yield one
     finally:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from fleet.net import Endpoint
 from fleet.ps.plane_name import plane_name
+from fleet.ps.tls import Tls
 from support.serving import TOKEN
 
 LIMIT_S = 30.0
@@ -29,15 +31,29 @@ def hello(token: str = TOKEN) -> bytes:
 
 
 @contextmanager
-def connection(endpoint: Endpoint, port: int = 0, *, is_welcome: bool = False) -> Iterator[socket.socket]:
+def connection(
+    endpoint: Endpoint, port: int = 0, *, is_welcome: bool = False, tls: ssl.SSLContext | None = None
+) -> Iterator[socket.socket]:
     """A connection by the server's name on this machine, or to its port; `is_welcome`: with the token said."""
-    with socket.socket(socket.AF_INET if port else socket.AF_UNIX) as made:
-        made.settimeout(LIMIT_S)
-        made.connect((endpoint.host, port) if port else "\0" + plane_name(endpoint.host, endpoint.port))
-        if is_welcome:
-            made.sendall(hello())
-            assert read(made)[0] == WELCOME
-        yield made
+    with socket.socket(socket.AF_INET if port else socket.AF_UNIX) as plain:
+        plain.settimeout(LIMIT_S)
+        plain.connect((endpoint.host, port) if port else "\0" + plane_name(endpoint.host, endpoint.port))
+        if port:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with nullcontext(plain) if tls is None else tls.wrap_socket(plain, server_hostname="fleet-job") as made:
+            if is_welcome:
+                made.sendall(hello())
+                assert read(made)[0] == WELCOME
+            yield made
+
+
+def context_of(tls: Tls, *, shows: bool = True) -> ssl.SSLContext:
+    """For a client of Python's own that shows a certificate, or none, and asks for that of the server."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=tls.authority.decode())
+    if shows:
+        tls.load_into(context)
+    return context
 
 
 def read(raw: socket.socket) -> tuple[int, int, bytes]:

@@ -1,18 +1,20 @@
 """A server's data plane, seen from a worker: Pull and Push go there, everything else by gRPC.
 
-On one machine that is a Unix socket, and messages lie in memory that both processes share; between machines it is TCP.
-Whenever the data plane cannot be reached, gRPC takes its place: nothing depends on it but speed.
+On one machine that is a Unix socket, and messages lie in memory that both processes share; between machines it is TCP,
+with TLS if the job speaks it. Whenever the data plane cannot be reached, gRPC takes its place: nothing but speed
+depends on it.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fleet import _native, env
-from fleet.errors import DeadlineError, FleetError, UsageError
+from fleet.errors import DeadlineError, FleetError
 from fleet.net import Endpoint, is_loopback, resolve
 from fleet.ps.plane_name import plane_name
 from fleet.ps.proto import ps_pb2
@@ -23,6 +25,7 @@ from fleet.ps.wire import too_large
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from fleet.ps.plane_tls import PlaneTls
     from fleet.ps.wire import Tensors
 
 _METHODS = {"Pull": 1, "Push": 2}
@@ -30,10 +33,12 @@ _REPLIES: dict[str, Any] = {"Pull": ps_pb2.PullReply.Header, "Push": ps_pb2.Push
 _WAITING, _REPLY, _ERROR, _LOST = range(4)
 """What became of a call: csrc/plane/client.h."""
 CONNECT_S = 2.0
-PAUSE_S = 0.5
-"""How long after a connection that could not be made the next one is tried."""
+PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
+"""How long after a connection that could not be made the next one is tried; each silence doubles it."""
 _SPARE_BYTES = 4096
 _FOREVER_S = 1e9
+
+_log = logging.getLogger(__name__)
 
 
 class PlaneAnswer:
@@ -90,21 +95,18 @@ class PlaneAnswer:
 class PlaneTransport(Transport):
     """One server: its data plane, and `inner`, by gRPC, for the rest."""
 
-    def __init__(self, inner: Transport, token: str | None, *, has_tls: bool) -> None:
+    def __init__(self, inner: Transport, token: str | None, tls: PlaneTls | None) -> None:
         self.endpoint = inner.endpoint
         self._inner = inner
         self._token = (token or "").encode()
         self._where = Endpoint.parse(inner.endpoint)
         self._forced = env.FLEET_LOCAL_TRANSPORT.get()
-        if has_tls and self._forced == "TCP":
-            raise UsageError(
-                "FLEET_LOCAL_TRANSPORT is TCP, by which pulls and pushes are not encrypted, but this job speaks TLS; "
-                "leave it unset, or start the job with fleetrun --no-tls"
-            )
-        self._has_tls = has_tls
+        self._tls = tls
+        self._has_told = False
         self._port = 0
         self._client: _native.PlaneClient | None = None
         self._not_before = 0.0
+        self._pause_s = PAUSE_S
         self._is_closed = False
         self._lock = threading.Lock()
         self._room = dict.fromkeys(_METHODS, 0)
@@ -149,7 +151,7 @@ class PlaneTransport(Transport):
             if self._client is None or not self._client.is_open:
                 self._client = self._connect()
             if self._client is None:
-                self._not_before = time.monotonic() + PAUSE_S
+                self._not_before = time.monotonic() + self._pause_s
             return self._client
 
     def _connect(self) -> _native.PlaneClient | None:
@@ -164,12 +166,32 @@ class PlaneTransport(Transport):
                     return _native.PlaneClient.unix(name, self._token, CONNECT_S, self._forced != "UNIX")
                 except (OSError, RuntimeError):
                     continue
-        if self._forced in (None, "TCP") and self._port and not self._has_tls and addresses:
+        if self._forced in (None, "TCP") and self._port and addresses:
+            port, pause_s, self._pause_s = self._port, self._pause_s, PAUSE_S
             try:
-                return _native.PlaneClient.tcp(addresses[0], self._port, self._token, CONNECT_S)
-            except (OSError, RuntimeError):
-                self._port = 0  # until the server says so again, by gRPC
+                return self._connect_tcp(addresses[0])
+            except TimeoutError:  # whoever calls has waited for it, and would again
+                self._pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                self._tell(f"port {port} is silent; is it behind a firewall?")
+            except OSError:
+                pass
+            except RuntimeError as error:
+                self._tell(str(error))
+            self._port = 0  # until the server says so again, by gRPC
         return None
+
+    def _connect_tcp(self, address: str) -> _native.PlaneClient | None:
+        if self._tls is None:
+            return _native.PlaneClient.tcp(address, self._port, self._token, CONNECT_S)
+        return self._tls.connect(self._where.host, address, self._port, self._token, CONNECT_S)
+
+    def _tell(self, why: str) -> None:
+        """Once: training goes on, and nobody would know why it is slow."""
+        if not self._has_told:
+            self._has_told = True
+            _log.warning(
+                "server %s: no data plane (%s): pulls and pushes go by gRPC, which is slower", self.endpoint, why
+            )
 
     def _learn(self, done: Any) -> None:
         """Where the server's data plane is, as an answer by gRPC says."""

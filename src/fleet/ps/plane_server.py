@@ -25,6 +25,7 @@ from fleet.ps.budget import MessageBudget, OverBudgetError
 from fleet.ps.core import EVERYBODY
 from fleet.ps.patience import longest_wait_s
 from fleet.ps.plane_name import plane_name
+from fleet.ps.plane_tls import PlaneTls
 from fleet.ps.presence import Caller, answering
 from fleet.ps.proto import ps_pb2
 from fleet.ps.status import code_of, one_line
@@ -34,6 +35,7 @@ from fleet.ps.wire import decode
 
 if TYPE_CHECKING:
     from fleet.ps.service import Service
+    from fleet.ps.tls import Tls
 
 _PUSH, _OTHER, _LOOK, _LATE = range(4)
 """Why a call is handed over: csrc/plane/server.h."""
@@ -51,18 +53,23 @@ _log = logging.getLogger(__name__)
 
 
 class PlaneServer:
-    """The data plane beside one service. `tcp`: whether it also takes calls from other machines."""
+    """The data plane beside one service, which also takes calls from other machines, by TCP.
 
-    def __init__(self, service: Service, endpoint: Endpoint, token: str | None, *, tcp: bool) -> None:
+    Where the job speaks TLS, so does TCP; without a library that does, other machines keep to gRPC.
+    """
+
+    def __init__(self, service: Service, endpoint: Endpoint, token: str | None, tls: Tls | None) -> None:
         self._service = service
         self._core = service.core
         self._holdings: object = None
         self._budget = MessageBudget()
         self._pool = ThreadPoolExecutor(MAX_SLOW_CALLS, thread_name_prefix="fleet-plane")
         self._places = threading.BoundedSemaphore(MAX_SLOW_CALLS)
+        native_tls = None if tls is None else PlaneTls(tls).native
+        is_open = tls is None or native_tls is not None
         self._server = _native.PlaneServer(
             _names(endpoint),
-            endpoint.host if tcp else "",
+            endpoint.host if is_open else "",
             (token or "").encode(),
             _max_connections(),
             self._budget.limit_bytes,
@@ -71,6 +78,7 @@ class PlaneServer:
             Strangers().note,
             HELLO_S,
             SILENCE_S,
+            native_tls,
         )
         # Threads of Python's, which it need not be introduced to with every call.
         self._threads = [

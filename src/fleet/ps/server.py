@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from fleet.ps.plane_server import PlaneServer
     from fleet.ps.service import Service
+    from fleet.ps.tls import Tls
 
 _log = logging.getLogger("fleet.ps.server")  # also where this file is the program
 
@@ -89,7 +90,7 @@ def serve(
     stays = env.FLEET_DURABLE.text() is not None and env.FLEET_JOB_ID.text() is not None
     with _told_to_stop() as told:
         server.start()
-        plane = _data_plane(service, server.address, token, has_tls=tls is not None)
+        plane = _data_plane(service, server.address, token, tls)
         # What was imported stays. Looking through it for garbage, again and again, costs as much as serving does.
         gc.collect()
         gc.freeze()
@@ -112,18 +113,15 @@ def serve(
     return is_clean
 
 
-def _data_plane(service: Handler, endpoint: Endpoint, token: str | None, *, has_tls: bool) -> PlaneServer | None:
-    """What takes pulls and pushes beside gRPC; None where gRPC does all of it.
-
-    Between machines it speaks no TLS, so a job that does keeps to gRPC there.
-    """
+def _data_plane(service: Handler, endpoint: Endpoint, token: str | None, tls: Tls | None) -> PlaneServer | None:
+    """What takes pulls and pushes beside gRPC; None where gRPC does all of it."""
     from fleet.ps.plane_server import PlaneServer
     from fleet.ps.service import Service
 
     if not isinstance(service, Service) or env.FLEET_LOCAL_TRANSPORT.get() == "GRPC":
         return None
     try:
-        return PlaneServer(service, endpoint, token, tcp=not has_tls)
+        return PlaneServer(service, endpoint, token, tls)
     except OSError as error:
         _log.warning("no data plane beside %s (%s): pulls and pushes go by gRPC, which is slower", endpoint, error)
         return None

@@ -67,4 +67,6 @@ class Stats:
         with self._lock:
             pushes = max(1, self._counts["pushes"])
             staleness = {"mean": self._total_staleness / pushes, "max": self._most_stale}
+            if self.native is not None:
+                more["data_plane"] = self.native()
             return json.dumps({**self._all(), "staleness": staleness, "version": version, "tables": tables, **more})

@@ -262,7 +262,7 @@ class ServerCalls(Questions):
         self._module_job().reshard(servers, wait=wait)
 
     def server_stats(self) -> list[dict[str, Any]]:
-        """What each server holds and has done: rows and bytes of each table, pulls, pushes, staleness."""
+        """What each server holds and has done: rows and bytes of each table, pulls, pushes, staleness, connections."""
         from fleet.runtime import saving
 
         return saving.stats(self._server_job().worker("fleet.server_stats()"))

@@ -70,12 +70,14 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
         from fleet.ps.grpc_client import GrpcTransport
         from fleet.ps.own_token import token_for
         from fleet.ps.plane_client import PlaneTransport
+        from fleet.ps.plane_tls import PlaneTls
         from fleet.ps.tls import Tls
 
         tls = Tls.from_environment()
+        plane_tls = None if tls is None else PlaneTls(tls)
         tokens = [token_for(Endpoint.parse(endpoint)) for endpoint in endpoints]
         made = [
-            PlaneTransport(GrpcTransport(endpoint, token, tls), token, has_tls=tls is not None)
+            PlaneTransport(GrpcTransport(endpoint, token, tls), token, plane_tls)
             for endpoint, token in zip(endpoints, tokens, strict=True)
         ]
         if env.FLEET_CHAOS.text() is None:

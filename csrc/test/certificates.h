@@ -1,0 +1,73 @@
+// Certificates for tests, of two authorities; both are for "fleet-test", and valid at all times. Nothing else trusts
+// them.
+#pragma once
+
+namespace fleet::test {
+
+constexpr const char* kAuthority =
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBcjCCARigAwIBAgIBATAKBggqhkjOPQQDAjAeMRwwGgYDVQQDDBNmbGVldCBq\n"
+    "b2IgYXV0aG9yaXR5MCAXDTAwMDEwMTAwMDAwMFoYDzk5OTkxMjMxMjM1OTU5WjAe\n"
+    "MRwwGgYDVQQDDBNmbGVldCBqb2IgYXV0aG9yaXR5MFkwEwYHKoZIzj0CAQYIKoZI\n"
+    "zj0DAQcDQgAEEGB7vPDYM1UIiZP/0U8ecZLgYI1v0q34GwsEXX189MwfPKzCLAhV\n"
+    "qdlnSeIEVE8SZZdN1bUthgAoqwfAMyMglaNFMEMwHQYDVR0OBBYEFCQ0ylrIW/7t\n"
+    "rU7E7D2H/i2+BRX/MBIGA1UdEwEB/wQIMAYBAf8CAQAwDgYDVR0PAQH/BAQDAgEG\n"
+    "MAoGCCqGSM49BAMCA0gAMEUCIDmh9OhF5If0z2IfjJ6MnbEfTz2SbUBxvzjJZH4n\n"
+    "ob3rAiEA3M4zsZ5g6lZWjbZdkav4iGDeDp04xlYSWB5IYz9TSoI=\n"
+    "-----END CERTIFICATE-----\n";
+
+constexpr const char* kCertificate =
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBzzCCAXWgAwIBAgIUAKV2RrC9izJzJknRK7/pcd/f4xUwCgYIKoZIzj0EAwIw\n"
+    "HjEcMBoGA1UEAwwTZmxlZXQgam9iIGF1dGhvcml0eTAgFw0wMDAxMDEwMDAwMDBa\n"
+    "GA85OTk5MTIzMTIzNTk1OVowFTETMBEGA1UEAwwKZmxlZXQtdGVzdDBZMBMGByqG\n"
+    "SM49AgEGCCqGSM49AwEHA0IABDCoulSzUVQRSDu7nNBpd6bhz4Vr7yvSSUS2gDxN\n"
+    "r7hfExUnCmBSw4ibcZHjBZQz2gOXOtIEnhR2CyYiU3MQ5GmjgZcwgZQwHQYDVR0O\n"
+    "BBYEFNIEgQvIdBnYFI2IdM2RVQ5Y3tD7MAwGA1UdEwEB/wQCMAAwDgYDVR0PAQH/\n"
+    "BAQDAgeAMB0GA1UdJQQWMBQGCCsGAQUFBwMBBggrBgEFBQcDAjAVBgNVHREEDjAM\n"
+    "ggpmbGVldC10ZXN0MB8GA1UdIwQYMBaAFCQ0ylrIW/7trU7E7D2H/i2+BRX/MAoG\n"
+    "CCqGSM49BAMCA0gAMEUCIQDasL/ZtHE2x+VTKyUIPntsI7UcNw0xjIC0k3/22FF4\n"
+    "ngIgXjIEKZktJbYFdxrH4tzUTh8so/1VfofOYizuGpuIdDc=\n"
+    "-----END CERTIFICATE-----\n";
+
+constexpr const char* kKey =
+    "-----BEGIN PRIVATE KEY-----\n"
+    "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgurzIl5QBaKRbR1c6\n"
+    "+D1GqUckA3hM3Nm8ndw3k036//WhRANCAAQwqLpUs1FUEUg7u5zQaXem4c+Fa+8r\n"
+    "0klEtoA8Ta+4XxMVJwpgUsOIm3GR4wWUM9oDlzrSBJ4UdgsmIlNzEORp\n"
+    "-----END PRIVATE KEY-----\n";
+
+constexpr const char* kOtherAuthority =
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBcTCCARigAwIBAgIBATAKBggqhkjOPQQDAjAeMRwwGgYDVQQDDBNmbGVldCBq\n"
+    "b2IgYXV0aG9yaXR5MCAXDTAwMDEwMTAwMDAwMFoYDzk5OTkxMjMxMjM1OTU5WjAe\n"
+    "MRwwGgYDVQQDDBNmbGVldCBqb2IgYXV0aG9yaXR5MFkwEwYHKoZIzj0CAQYIKoZI\n"
+    "zj0DAQcDQgAEhYphzVKZyS0mNYaYPZLFXQialn1y4Uck7MhgEY1tZ4TTjX+X5Cqx\n"
+    "4nWzPpzvRcxycoeyIjQXPnGuEaFiag7f6KNFMEMwHQYDVR0OBBYEFOyuz6BVgD5W\n"
+    "sWmoeIk5HMMFGgkXMBIGA1UdEwEB/wQIMAYBAf8CAQAwDgYDVR0PAQH/BAQDAgEG\n"
+    "MAoGCCqGSM49BAMCA0cAMEQCIBzzrOQMr4FQUGeVjicNoDdVLGu2lREAkJ/R40w9\n"
+    "j1BBAiAeLo210c0tCgWpQ6WQmWWGDGw5dkgUEmlFAwibOYYWwQ==\n"
+    "-----END CERTIFICATE-----\n";
+
+constexpr const char* kOtherCertificate =
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBzjCCAXWgAwIBAgIUEkyfH8FCfQK8Fk4ybnfu4sK/CR0wCgYIKoZIzj0EAwIw\n"
+    "HjEcMBoGA1UEAwwTZmxlZXQgam9iIGF1dGhvcml0eTAgFw0wMDAxMDEwMDAwMDBa\n"
+    "GA85OTk5MTIzMTIzNTk1OVowFTETMBEGA1UEAwwKZmxlZXQtdGVzdDBZMBMGByqG\n"
+    "SM49AgEGCCqGSM49AwEHA0IABKplUgt0HzYHQefDVqEEtJkobBh+L6OpEaXXN5RF\n"
+    "8wmeWBiAKT0M+mqCH3eEXbD0jvL4xGRXshZAwv8RcplN8gajgZcwgZQwHQYDVR0O\n"
+    "BBYEFP3OD6W5YLlc2xlYqQM6Lzv47rAzMAwGA1UdEwEB/wQCMAAwDgYDVR0PAQH/\n"
+    "BAQDAgeAMB0GA1UdJQQWMBQGCCsGAQUFBwMBBggrBgEFBQcDAjAVBgNVHREEDjAM\n"
+    "ggpmbGVldC10ZXN0MB8GA1UdIwQYMBaAFOyuz6BVgD5WsWmoeIk5HMMFGgkXMAoG\n"
+    "CCqGSM49BAMCA0cAMEQCIDd6zjgOic62dqq4u9W2QfOp5kIfvkX97h6EFTJR8Lyp\n"
+    "AiBlqQ+WcjR2bdu8VpPwOYTF17de6Gib+fOJBpsdGqELRw==\n"
+    "-----END CERTIFICATE-----\n";
+
+constexpr const char* kOtherKey =
+    "-----BEGIN PRIVATE KEY-----\n"
+    "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgdJ3MLK5wgYW+/rsG\n"
+    "wUrW2CSed4LYaaZpsA3kpI72RhGhRANCAASqZVILdB82B0Hnw1ahBLSZKGwYfi+j\n"
+    "qRGl1zeURfMJnlgYgCk9DPpqgh93hF2w9I7y+MRkV7IWQML/EXKZTfIG\n"
+    "-----END PRIVATE KEY-----\n";
+
+}  // namespace fleet::test

@@ -403,6 +403,7 @@ void add_plane(nb::module_& m) {
         found["pulled_rows"] = counts.pulled_rows;
         found["connections"] = counts.connections;
         found["refused"] = counts.refused;
+        found["ahead_bytes"] = counts.ahead_bytes;
         return found;
       });
 }

@@ -26,6 +26,7 @@ class Budget {
   // One message always finds room, beside the `own` bytes that its call has already.
   bool hold(std::size_t bytes, std::size_t own = 0);
   void let_go(std::size_t bytes) { held_ -= bytes; }
+  std::size_t held() const { return held_; }
 
  private:
   std::size_t most_;

@@ -383,7 +383,7 @@ void Server::drop(const std::shared_ptr<Connection>& connection) {
 
 Server::Counts Server::counts() const {
   const std::lock_guard<std::mutex> lock(connections_mutex_);
-  return {pulls_, pulled_rows_, connections_.size(), refused_};
+  return {pulls_, pulled_rows_, connections_.size(), refused_, ahead_budget_->held()};
 }
 
 }  // namespace fleet::plane

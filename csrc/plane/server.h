@@ -48,6 +48,7 @@ class Server {
  public:
   struct Counts {
     std::uint64_t pulls, pulled_rows, connections, refused;
+    std::uint64_t ahead_bytes;  // that were sent ahead of their message and wait for it now
   };
 
   // std::system_error if a socket cannot be had.

@@ -23,6 +23,7 @@ from fleet.ps.modes.base import PushPolicy
 from fleet.ps.staging import wait_for
 
 if TYPE_CHECKING:
+    from fleet.ps.ahead import Ahead
     from fleet.ps.flat import FlatParameters
     from fleet.ps.passing import Passing
     from fleet.ps.progress import Progress
@@ -69,6 +70,8 @@ class Worker:
     """How often rows were looked up to be trained."""
     passing: Passing | None = field(default=None, init=False)
     """What happens at the end of this worker's batches; None where nobody waits for it then."""
+    ahead: Ahead | None = field(default=None, init=False)
+    """What sends dense gradients while backward runs; None: all of them go along with the push."""
     look_for_wishes: Callable[[], None] | None = field(default=None, init=False)
     """Called at every step, where somebody outside may want another number of servers."""
 
@@ -145,6 +148,8 @@ class Worker:
                 [b"".join(self.flat.pieces(server, group)) for group in lrs]
                 for server in range(self.client.job.num_servers)
             ]
+            if self.ahead is not None:
+                self.ahead.claim(dense, list(lrs))
         wait_for(self.device)
         tables = [self._push_of(lookup, grads, table_lrs) for lookup, grads in sparse]
         if dense:
@@ -153,6 +158,8 @@ class Worker:
         gradients = Gradients(self.num_steps, tables, dense, dict(lrs), min(versions, default=0), stepped)
         waiting = [] if self.policy.pulls_ahead else [lookup for lookup in self._ahead if lookup.rows is None]
         self._send(gradients, waiting)
+        if self.ahead is not None:
+            self.ahead.end_step(lrs)
         self._last_ahead = list(self._ahead)
         self.client.check_rows()
 
@@ -252,6 +259,8 @@ class Worker:
 
     def close(self) -> None:
         """Let the connections go, without a word to anybody; calling it again changes nothing."""
+        if self.ahead is not None:
+            self.ahead.close()
         self.client.close()
         self.policy.close()
 

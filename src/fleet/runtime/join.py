@@ -10,6 +10,7 @@ from torch import nn
 
 from fleet import env
 from fleet.errors import UsageError
+from fleet.ps.ahead import make_ahead
 from fleet.ps.client import Client
 from fleet.ps.flat import FlatParameters
 from fleet.ps.kept import KeptTensors
@@ -79,6 +80,8 @@ def start_worker(
     if is_averaged:  # a step has a collective of all workers, which servers know nothing of
         worker.passing = None
     worker.has_optimizer = bool(optimizers)
+    if optimizers and job.dense.groups and job.mode == Mode.SYNC and strategy.wire_configs.dense_ahead:
+        worker.ahead = make_ahead(worker.flat, client, lambda: worker.steps_done >= client.resumed_steps)
     worker.other_names = found.others
     for module, indexes in found.modules:
         module.bind(worker, indexes)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 
 from fleet.api import Fleet
 from fleet.ps import meters
 from fleet.roles import Role, UserDefinedRoleMaker
+from support import ahead_job
 from support.ahead import (
     NUM_STEPS,
     Habit,
@@ -18,6 +22,7 @@ from support.ahead import (
     train,
     use_tcp,
 )
+from support.jobs import fleetrun
 from support.processes import wait_until
 from support.training import Trainer, batch, dense_of, joined, strategy
 
@@ -142,6 +147,29 @@ def test_the_same_bits(habit: Habit, least: int, most: int) -> None:
     assert early.dense[0] == early.dense[1]
     assert least <= early.joined <= most
     assert early.sent >= early.joined
+
+
+@pytest.mark.timeout(200)
+def test_processes(tmp_path: Path) -> None:
+    """As they come: with servers and workers in processes, and once on a journal."""
+    found = {}
+    for name, options in {"late": (), "early": (), "durable": ("--durable", tmp_path / "journal")}.items():
+        (out := tmp_path / name).mkdir()
+        result = fleetrun(
+            *("--server_num", 2, "--worker_num", 2, *options, Path(ahead_job.__file__)),
+            *("--steps", NUM_STEPS, "--ahead", int(name != "late"), "--out", out),
+            cwd=out,
+            environ={"PYTHONPATH": str(Path(__file__).parents[1]), "FLEET_LOCAL_TRANSPORT": "TCP"},
+            limit_s=90.0,
+            warm=True,
+        )
+        assert result.code == 0, result.err
+        found[name] = [json.loads((out / f"worker{index}.json").read_text()) for index in range(2)]
+    assert len({one["digest"] for workers in found.values() for one in workers}) == 1
+    for name, workers in found.items():
+        for one in workers:
+            expected = 0 if name == "late" else NUM_STEPS * one["dense_bytes"]
+            assert one.get("ahead.sent_bytes", 0) == one.get("ahead.joined_bytes", 0) == expected
 
 
 def test_it_has_come_before_the_step() -> None:

@@ -35,7 +35,7 @@ def case_of(name: str, runs: Sequence[Workers], late: Sequence[Workers]) -> dict
     counts = [worker["counts"] for workers in runs for worker in workers]
 
     def counted(what: str) -> float:
-        return statistics.mean(one.get(f"ahead.{what}", 0) for one in counts)
+        return float(statistics.mean(one.get(f"ahead.{what}", 0) for one in counts))
 
     return {
         "case": name,
@@ -51,7 +51,9 @@ def case_of(name: str, runs: Sequence[Workers], late: Sequence[Workers]) -> dict
 
 
 def part_s(runs: Sequence[Workers], part: str) -> float:
-    return statistics.median(worker["parts_s"][part] / worker["batches"] for workers in runs for worker in workers)
+    return float(
+        statistics.median(worker["parts_s"][part] / worker["batches"] for workers in runs for worker in workers)
+    )
 
 
 def show(cases: Sequence[Mapping[str, Any]]) -> None:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 BUCKET_BYTES = 256 << 10
 """A bucket has at least as many, but for the last one of a group: each costs a message."""
+MOST_BUCKETS = 128
+"""Of one group on one server: those of a large one are larger."""
 LEAST_BYTES = 64 << 10
 """A server that gets less of a group gets it with the push."""
 
@@ -66,11 +68,12 @@ def buckets_of(flat: FlatParameters) -> list[Bucket]:
         end = sum(portion.size for portion in portions)
         if end < LEAST_BYTES:
             continue
+        least = max(BUCKET_BYTES, end // MOST_BUCKETS)
         taken: list[Portion] = []
         for position in reversed(range(len(portions))):
             taken.insert(0, portions[position])
             size = sum(portion.size for portion in taken)
-            if size >= BUCKET_BYTES or position == 0:
+            if size >= least or position == 0:
                 found.append(Bucket(server, group, end - size, taken, size))
                 end, taken = end - size, []
     return found
@@ -94,6 +97,8 @@ class Ahead:
         self._num_arrived = dict.fromkeys(self._of, 0)
         self._expected = dict.fromkeys(self._of, 1)
         """How many gradients a parameter gets in a step."""
+        self._begun: set[int] = set()
+        """Groups of which a gradient has come since their last step."""
         self._sent_bytes: defaultdict[int, int] = defaultdict(int)
         """Of each group, in this step."""
         self._worth = Worth()
@@ -101,7 +106,7 @@ class Ahead:
             flat.parameter(number).register_post_accumulate_grad_hook(partial(self._arrived, number))
             for number in self._of
         ]
-        self._begin(self._buckets)
+        self._begin({bucket.group for bucket in buckets})
 
     def claim(self, dense: Sequence[Sequence[Tensor]], groups: Sequence[int]) -> None:
         """Tell the connections what they have of the tensors of the push that comes: for each server, one per group."""
@@ -124,17 +129,14 @@ class Ahead:
                 sent,
                 self._worth.resting,
             )
-        over = [bucket for bucket in self._buckets if bucket.group in groups]
-        for number in {number for bucket in over for number in bucket.parameters}:
-            self._expected[number], self._num_arrived[number] = self._num_arrived[number], 0
-        self._begin(over)
+        for number in self._parameters_of(groups):
+            self._expected[number] = self._num_arrived[number]
+        self._begin(groups)
 
     def restart(self, groups: Collection[int]) -> None:
         """The gradients of some groups were set to zero: those that have come before do not count."""
-        over = [bucket for bucket in self._buckets if bucket.group in groups]
-        for number in {number for bucket in over for number in bucket.parameters}:
-            self._num_arrived[number] = 0
-        self._begin(over)
+        if self._begun.intersection(groups):
+            self._begin(groups)
 
     def close(self) -> None:
         """Leave the parameters as they were; calling it again changes nothing."""
@@ -142,8 +144,17 @@ class Ahead:
             hook.remove()
         self._hooks.clear()
 
-    def _begin(self, buckets: Sequence[Bucket]) -> None:
-        for bucket in buckets:
+    def _parameters_of(self, groups: Collection[int]) -> set[int]:
+        return {number for bucket in self._buckets if bucket.group in groups for number in bucket.parameters}
+
+    def _begin(self, groups: Collection[int]) -> None:
+        """Nothing of some groups has come, and nothing is sent."""
+        self._begun.difference_update(groups)
+        for number in self._parameters_of(groups):
+            self._num_arrived[number] = 0
+        for bucket in self._buckets:
+            if bucket.group not in groups:
+                continue
             if bucket.number and (way := self._way(bucket.server)) is not None:
                 way.forget_ahead(bucket.number)
             bucket.number = 0
@@ -157,6 +168,7 @@ class Ahead:
 
     def _arrived(self, number: int, _: torch.Tensor) -> None:
         """Backward has added to the gradient of a parameter."""
+        self._begun.add(self._of[number][0].group)
         self._num_arrived[number] += 1
         if self._num_arrived[number] != self._expected[number] or self._worth.resting:
             return
@@ -169,6 +181,8 @@ class Ahead:
         way = self._way(bucket.server)
         if way is None or not way.takes_ahead or not self._is_due():
             return
+        if bucket.number:  # of a step that did not come
+            way.forget_ahead(bucket.number)
         pieces = [piece for portion in bucket.portions if (piece := self._flat.gradient_bytes(portion)) is not None]
         bucket.number = way.send_ahead(pieces) if len(pieces) == len(bucket.portions) else 0
         if bucket.number:

@@ -80,14 +80,14 @@ def start_worker(
     if is_averaged:  # a step has a collective of all workers, which servers know nothing of
         worker.passing = None
     worker.has_optimizer = bool(optimizers)
-    if optimizers and job.dense.groups and job.mode == Mode.SYNC and strategy.wire_configs.dense_ahead:
-        worker.ahead = make_ahead(worker.flat, client, lambda: worker.steps_done >= client.resumed_steps)
     worker.other_names = found.others
     for module, indexes in found.modules:
         module.bind(worker, indexes)
     each = shares(found, job, optimizers, average if is_averaged else None)
     for optimizer, share in zip(optimizers, each, strict=True):
         optimizer.bind(worker, share)
+    if optimizers and job.dense.groups and job.mode == Mode.SYNC and strategy.wire_configs.dense_ahead:
+        worker.ahead = make_ahead(worker.flat, client, lambda: worker.steps_done >= client.resumed_steps)
     return worker
 
 

@@ -52,11 +52,13 @@ Workers = list[dict[str, Any]]
 """What the two workers of a run wrote."""
 
 
-def over_a_cable(hosts: tuple[Host, Host], mode: str, wire: str, folder: Path) -> Workers:
-    """Train once: servers on the first host, workers on the second."""
+def over_a_cable(
+    hosts: tuple[Host, Host], mode: str, wire: Mapping[str, Any], folder: Path, *options: object
+) -> Workers:
+    """Train once, with these `wire_configs`: servers on the first host, workers on the second."""
     first, second = (host.address for host in hosts)
     where: Command = ["--servers", f"{first}:6170,{first}:6171", "--workers", f"{second},{second}", "--no-tls"]
-    script: Command = [CTR, "--mode", mode, "--out", folder, "--wire", json.dumps(WIRES[wire])]
+    script: Command = [CTR, "--mode", mode, "--out", folder, "--wire", json.dumps(wire), *map(str, options)]
     run_together(
         [
             [
@@ -163,7 +165,9 @@ def main(rounds: int, rates: tuple[str, ...], samples: int, only: tuple[str, ...
         with two_hosts() as hosts:
             slow_down(hosts, rate)
             contestants: dict[str, Callable[[Path], Workers]] = {
-                f"{rate}, {mode}, {wire}": partial(over_a_cable, hosts, mode, wire) for mode in MODES for wire in wires
+                f"{rate}, {mode}, {wire}": partial(over_a_cable, hosts, mode, WIRES[wire])
+                for mode in MODES
+                for wire in wires
             }
             found, failed = take_turns(contestants, rounds)
         failures |= {name: reason.partition("\n")[0] for name, reason in failed.items()}

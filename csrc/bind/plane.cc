@@ -91,8 +91,10 @@ std::shared_ptr<Client> to_tls(const std::string& address, std::uint16_t port, c
   return connect([&] { return Client::to_tls(address, port, *tls, name, text, static_cast<int>(timeout_s * 1000)); });
 }
 
+using Claims = std::vector<std::tuple<std::size_t, std::size_t, std::uint64_t>>;
+
 std::shared_ptr<Answer> call(Client& client, int method, const nb::bytes& header, nb::sequence tensors,
-                             std::size_t room) {
+                             std::size_t room, const Claims& ahead) {
   Buffers buffers;
   std::vector<std::vector<Extent>> extents;
   for (nb::handle tensor : tensors) {
@@ -104,14 +106,24 @@ std::shared_ptr<Answer> call(Client& client, int method, const nb::bytes& header
     }
   }
   const std::string text = as_string(header);
+  std::vector<Claim> claims;
+  for (const auto& [tensor, begin, number] : ahead) claims.push_back({tensor, begin, number});
   std::shared_ptr<Answer> answer;
   try {
     nb::gil_scoped_release release;
-    answer = client.call(static_cast<Method>(method), text, extents, room);
+    answer = client.call(static_cast<Method>(method), text, extents, room, claims);
   } catch (const std::system_error& error) {
     os_error(error);
   }
   return answer;
+}
+
+std::uint64_t send_ahead(Client& client, nb::sequence pieces) {
+  Buffers buffers;
+  std::vector<Extent> extents;
+  for (nb::handle piece : pieces) extents.push_back(buffers.of(piece));
+  nb::gil_scoped_release release;
+  return client.ahead(extents);
 }
 
 bool wait(const Answer& answer, double timeout_s) {
@@ -301,6 +313,7 @@ void add_plane(nb::module_& m) {
       .def_prop_ro("state", [](const Answer& one) { return static_cast<int>(one.state()); })
       .def_prop_ro("header", [](const Answer& one) { return as_bytes(one.header()); })
       .def_prop_ro("tensors", &answer_tensors)
+      .def_prop_ro("joined_bytes", &Answer::joined_bytes)
       .def_prop_ro("code", &Answer::code)
       .def_prop_ro("text", &Answer::text);
   nb::class_<Tls>(m, "PlaneTls", "What a process shows and asks for; see _native.pyi.")
@@ -311,7 +324,10 @@ void add_plane(nb::module_& m) {
       .def_static("tcp", &to_tcp, nb::arg("address"), nb::arg("port"), nb::arg("token"), nb::arg("timeout_s"))
       .def_static("tls", &to_tls, nb::arg("address"), nb::arg("port"), nb::arg("tls"), nb::arg("name"),
                   nb::arg("token"), nb::arg("timeout_s"))
-      .def("call", &call, nb::arg("method"), nb::arg("header"), nb::arg("tensors"), nb::arg("room"))
+      .def("call", &call, nb::arg("method"), nb::arg("header"), nb::arg("tensors"), nb::arg("room"),
+           nb::arg("ahead") = Claims{})
+      .def("send_ahead", &send_ahead, nb::arg("pieces"))
+      .def("forget_ahead", &Client::forget, nb::arg("number"), nb::call_guard<nb::gil_scoped_release>())
       .def(
           "close", [](Client& client) { client.close(); }, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("is_open", &Client::is_open);
@@ -404,6 +420,7 @@ void add_plane(nb::module_& m) {
         found["connections"] = counts.connections;
         found["tls_connections"] = counts.tls_connections;
         found["refused"] = counts.refused;
+        found["ahead_bytes"] = counts.ahead_bytes;
         return found;
       });
 }

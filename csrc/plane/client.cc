@@ -126,7 +126,8 @@ bool Client::is_open() const {
 }
 
 std::shared_ptr<Answer> Client::call(Method method, const std::string& header,
-                                     const std::vector<std::vector<Extent>>& tensors, std::size_t room) {
+                                     const std::vector<std::vector<Extent>>& tensors, std::size_t room,
+                                     const std::vector<Claim>& claims) {
   std::vector<std::size_t> sizes(tensors.size(), 0);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     for (const Extent& piece : tensors[i]) sizes[i] += piece.size;
@@ -151,14 +152,17 @@ std::shared_ptr<Answer> Client::call(Method method, const std::string& header,
     head.block = block.number;
   }
   const std::shared_ptr<Memory> memory = block.number != 0 ? block.memory : Memory::of(layout.size());
-  layout.write(memory->data(), header);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    std::byte* to = memory->data() + layout.begin(i);
-    for (const Extent& piece : tensors[i]) {
-      if (piece.size != 0) std::memcpy(to, piece.data, piece.size);
-      to += piece.size;
-    }
+  SentParts::Found claimed;
+  if (!claims.empty()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    claimed = sent_.find(claims);
   }
+  std::vector<Part> parts = parts_of(claimed, tensors, layout);
+  for (const Part& one : parts) answer->joined_bytes_ += one.size;
+  std::vector<Gap> gaps;
+  gaps_of(parts, layout.size(), gaps);
+  layout.write(memory->data(), header);
+  for (std::size_t i = 0; i < tensors.size(); ++i) copy_gaps(tensors[i], layout.begin(i), gaps, memory->data());
   const std::lock_guard<std::mutex> lock(mutex_);
   if (is_closed_) {
     answer->text_ = "the connection was lost";
@@ -167,11 +171,53 @@ std::shared_ptr<Answer> Client::call(Method method, const std::string& header,
   }
   head.call = next_call_++;
   pending_.emplace(head.call, Pending{answer, block});
+  for (const Claim& one : claims) sent_.forget(one.number);
+  put(head, memory, std::move(parts), gaps);
+  return answer;
+}
+
+void Client::put(Head head, const std::shared_ptr<Memory>& memory, std::vector<Part> parts,
+                 const std::vector<Gap>& gaps) {
+  const bool was_empty = out_.empty();
+  if (head.block == 0 && (!parts.empty() || sent_.oldest() > told_)) {
+    head.kind = Kind::kJoin;
+    head.parts = static_cast<std::uint32_t>(parts.size());
+    head.at = told_ = sent_.oldest();
+  }
+  out_.push_back(piece_of(head));
+  if (!parts.empty()) {
+    auto list = std::make_shared<std::vector<Part>>(std::move(parts));
+    out_.push_back({reinterpret_cast<const std::byte*>(list->data()), list->size() * sizeof(Part), list});
+  }
+  if (head.block == 0) {
+    for (const Gap& gap : gaps) out_.push_back({memory->data() + gap.begin, gap.size, memory});
+  }
+  if (was_empty) flush();
+}
+
+std::uint64_t Client::ahead(const std::vector<Extent>& pieces) {
+  std::size_t size = 0;
+  for (const Extent& one : pieces) size += one.size;
+  if (use_blocks_ || owner_ != getpid() || size == 0 || size > kMaxMessage) return 0;
+  const std::shared_ptr<Memory> memory = Memory::of(size);
+  copy_gaps(pieces, 0, {{0, size}}, memory->data());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (is_closed_ || loop_ == nullptr || sent_.is_full()) return 0;
+  Head head;
+  head.kind = Kind::kAhead;
+  head.size = size;
+  head.call = sent_.add(memory);
+  head.at = told_ = sent_.oldest();
   const bool was_empty = out_.empty();
   out_.push_back(piece_of(head));
-  if (block.number == 0) out_.push_back({memory->data(), layout.size(), memory});
-  if (was_empty) flush();
-  return answer;
+  out_.push_back({memory->data(), size, memory});
+  if (was_empty) loop_->arm(socket_.get(), true);  // who computes gradients has better things to do
+  return head.call;
+}
+
+void Client::forget(std::uint64_t number) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  sent_.forget(number);
 }
 
 Client::Block Client::take_block(std::size_t size) {
@@ -362,6 +408,7 @@ void Client::close(const std::string& why) {
     lost.swap(pending_);
     free_.clear();
     out_.clear();
+    sent_.clear();
     loop = std::move(loop_);
     loop_ = nullptr;
   }

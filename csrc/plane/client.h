@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "plane/ahead.h"
 #include "plane/frame.h"
 #include "plane/memory.h"
 #include "plane/message.h"
@@ -36,6 +37,8 @@ class Answer {
   const std::string& header() const { return message_.header; }
   const std::vector<Extent>& tensors() const { return message_.tensors; }
   const std::shared_ptr<Memory>& memory() const { return memory_; }
+  // How much of its request had been sent ahead, and was not sent again.
+  std::size_t joined_bytes() const { return joined_bytes_; }
   // Of an error: its code; and its text, or why the connection was lost.
   std::uint16_t code() const { return code_; }
   const std::string& text() const { return text_; }
@@ -51,6 +54,7 @@ class Answer {
   std::shared_ptr<Memory> memory_;  // what the tensors lie in
   std::uint16_t code_ = 0;
   std::string text_;
+  std::size_t joined_bytes_ = 0;
 };
 
 class Loop;
@@ -69,9 +73,16 @@ class Client : public std::enable_shared_from_this<Client> {
                                         const std::string& name, const std::string& token, int timeout_ms);
   ~Client();
 
-  // Begins a call. A tensor may be in pieces; `room` is how large the answer may be, at a guess.
+  // Begins a call. A tensor may be in pieces; `room` is how large the answer may be, at a guess. What is claimed to
+  // have been sent ahead is not sent again if it is so; either way it is forgotten.
   std::shared_ptr<Answer> call(Method method, const std::string& header,
-                               const std::vector<std::vector<Extent>>& tensors, std::size_t room);
+                               const std::vector<std::vector<Extent>>& tensors, std::size_t room,
+                               const std::vector<Claim>& claims = {});
+  // Has a copy of some bytes sent, by the loop's thread, which a tensor of a later call will hold; their number, or 0
+  // if they are not sent: by shared memory they would gain nothing.
+  std::uint64_t ahead(const std::vector<Extent>& pieces);
+  // What was sent ahead under this number will not be claimed.
+  void forget(std::uint64_t number);
   // Ends the connection; calls that wait are lost.
   void close(const std::string& why = "the connection was closed");
   bool is_open() const;
@@ -101,6 +112,8 @@ class Client : public std::enable_shared_from_this<Client> {
   // if too many are in use.
   Block take_block(std::size_t size);
   bool flush();
+  // Under the lock: has what makes up a call sent, but for parts that were sent ahead.
+  void put(Head head, const std::shared_ptr<Memory>& memory, std::vector<Part> parts, const std::vector<Gap>& gaps);
 
   const std::unique_ptr<Stream> stream_;
   const bool use_blocks_;
@@ -114,6 +127,8 @@ class Client : public std::enable_shared_from_this<Client> {
   std::unordered_map<std::uint64_t, Pending> pending_;
   std::vector<Block> free_;
   std::deque<Piece> out_;
+  SentParts sent_;
+  std::uint64_t told_ = 1;  // parts before this number are not needed, which the server knows
 
   // The loop's own.
   std::vector<std::byte> input_;

@@ -15,8 +15,22 @@ constexpr std::size_t kInput = 64 << 10;
 constexpr std::size_t kCounted = 1 << 20;  // smaller messages are not counted
 constexpr std::size_t kMaxBlocks = 256;
 constexpr std::size_t kMaxFiles = 8;   // that came before the heads which they belong to
-constexpr std::size_t kMaxCalls = 64;  // that are read before any is answered
+constexpr std::size_t kMaxCalls = 64;  // that are read before any is answered, with what is sent ahead of them
 constexpr std::size_t kStranger = sizeof(Head) + kMaxToken;
+constexpr std::size_t kPartOverhead = 256;  // of a part that was sent ahead, however small
+constexpr const char* kNotAhead = "what was sent ahead of a message is not here any more; it is sent again, in full";
+
+// Memory that is counted as long as it is there; null if there is no room for it.
+std::shared_ptr<Memory> counted(const std::shared_ptr<Budget>& budget, std::size_t size, std::size_t bytes,
+                                std::size_t own) {
+  if (!budget->hold(bytes, own)) return nullptr;
+  auto held = std::shared_ptr<void>(nullptr, [budget, bytes](void*) { budget->let_go(bytes); });
+  auto made = Memory::of(size);
+  return std::shared_ptr<Memory>(made.get(), [made, held](Memory*) mutable {
+    made.reset();
+    held.reset();
+  });
+}
 
 // In a time that depends on nothing but the lengths.
 bool is_equal(const std::byte* given, std::size_t size, const std::string& token) {
@@ -37,13 +51,15 @@ bool Budget::hold(std::size_t bytes, std::size_t own) {
 }
 
 Connection::Connection(std::uint64_t number, std::unique_ptr<Stream> stream, bool is_unix, int epoll,
-                       const std::string& token, std::shared_ptr<Budget> budget, std::int64_t now_ms)
+                       const std::string& token, std::shared_ptr<Budget> budget,
+                       std::shared_ptr<Budget> ahead_budget, std::int64_t now_ms)
     : number_(number),
       stream_(std::move(stream)),
       is_unix_(is_unix),
       epoll_(epoll),
       token_(token),
       budget_(std::move(budget)),
+      ahead_budget_(std::move(ahead_budget)),
       since_ms_(now_ms),
       input_(kStranger) {}  // whoever is not welcome gets little memory
 
@@ -51,7 +67,8 @@ bool Connection::read(std::vector<std::shared_ptr<Call>>& calls) {
   const std::lock_guard<std::mutex> lock(reading_);
   bool is_drained = false;
   reads_since_ms_ = kNever;
-  while (!is_drained && calls.size() < kMaxCalls) {
+  num_ahead_ = 0;
+  while (!is_drained && calls.size() + num_ahead_ < kMaxCalls) {
     if (is_closed_ || !read_some(is_drained) || !take_heads(calls)) return false;
   }
   if (is_inside_) reads_since_ms_ = now_ms();
@@ -61,10 +78,10 @@ bool Connection::read(std::vector<std::shared_ptr<Call>>& calls) {
 bool Connection::read_some(bool& is_drained) {
   std::byte* to = nullptr;
   std::size_t room = 0;
-  const bool is_direct = is_inside_ && memory_ != nullptr && begin_ == end_;
+  const bool is_direct = is_inside_ && !incoming_.is_dropped() && begin_ == end_;
   if (is_direct) {
-    to = memory_->data() + filled_;
-    room = head_.size - filled_;
+    to = incoming_.to();
+    room = incoming_.room();
   } else {
     if (begin_ != 0) {
       std::memmove(input_.data(), input_.data() + begin_, end_ - begin_);
@@ -82,18 +99,24 @@ bool Connection::read_some(bool& is_drained) {
   }
   if (files_.size() > (is_welcome_ ? kMaxFiles : 0)) return false;
   is_drained = static_cast<std::size_t>(received) < room;
-  (is_direct ? filled_ : end_) += static_cast<std::size_t>(received);
+  if (is_direct) {
+    incoming_.advance(static_cast<std::size_t>(received));
+  } else {
+    end_ += static_cast<std::size_t>(received);
+  }
   return true;
 }
 
 bool Connection::take_heads(std::vector<std::shared_ptr<Call>>& calls) {
   while (true) {
-    if (is_inside_) {
-      const std::size_t taken = std::min(end_ - begin_, head_.size - filled_);
-      if (memory_ != nullptr) std::memcpy(memory_->data() + filled_, input_.data() + begin_, taken);
-      begin_ += taken;
-      filled_ += taken;
-      if (filled_ < head_.size) return true;
+    while (is_inside_) {
+      while (!incoming_.is_complete() && begin_ != end_) {
+        const std::size_t taken = std::min(end_ - begin_, incoming_.room());
+        if (!incoming_.is_dropped()) std::memcpy(incoming_.to(), input_.data() + begin_, taken);
+        begin_ += taken;
+        incoming_.advance(taken);
+      }
+      if (!incoming_.is_complete()) return true;
       if (!complete(calls)) return false;
     }
     if (end_ - begin_ < sizeof(Head)) return true;
@@ -109,7 +132,12 @@ bool Connection::begin(const Head& head, std::vector<std::shared_ptr<Call>>& cal
     if (head.kind != Kind::kHello || head.size > kMaxToken) return false;
   } else if (head.kind == Kind::kBlock) {
     return take_block(head);
-  } else if (head.kind != Kind::kRequest || head.size > kMaxMessage || head.method < 1 || head.method > 2) {
+  } else if (head.kind == Kind::kAhead) {
+    return begin_ahead(head);
+  } else if ((head.kind != Kind::kRequest && head.kind != Kind::kJoin) || head.size > kMaxMessage || head.method < 1 ||
+             head.method > 2) {
+    return false;
+  } else if (head.kind == Kind::kJoin && (head.block != 0 || head.parts > kMaxParts)) {
     return false;
   } else if (head.block != 0) {
     const auto found = blocks_.find(head.block);
@@ -119,34 +147,70 @@ bool Connection::begin(const Head& head, std::vector<std::shared_ptr<Call>>& cal
   }
   head_ = head;
   is_inside_ = true;
-  filled_ = 0;
-  memory_ = nullptr;
-  memory_ = room_for(head.size, 0);
-  return head.size != 0 || complete(calls);
+  is_list_ = head.kind == Kind::kJoin;
+  why_dropped_ = kNoRoom;
+  const std::size_t size = is_list_ ? head.parts * sizeof(Part) : head.size;
+  std::vector<Gap> gaps;
+  if (size != 0) gaps.push_back({0, size});
+  incoming_.begin(nullptr, {});
+  incoming_.begin(room_for(size, 0), std::move(gaps));
+  return true;
+}
+
+bool Connection::begin_ahead(const Head& head) {
+  kept_.drop_before(head.at);
+  if (head.size == 0 || head.size > kMaxMessage || !kept_.may_come(head.call)) return false;
+  head_ = head;
+  is_inside_ = true;
+  is_list_ = false;
+  incoming_.begin(counted(ahead_budget_, head.size, head.size + kPartOverhead, 0), {{0, head.size}});
+  return true;
 }
 
 std::shared_ptr<Memory> Connection::room_for(std::size_t size, std::size_t own) {
-  if (size <= kCounted) return Memory::of(size);
-  if (!budget_->hold(size, own > kCounted ? own : 0)) return nullptr;
-  auto held = std::shared_ptr<void>(nullptr, [budget = budget_, size](void*) { budget->let_go(size); });
-  auto made = Memory::of(size);
-  return std::shared_ptr<Memory>(made.get(), [made, held](Memory*) mutable {
-    made.reset();
-    held.reset();
-  });
+  return size <= kCounted ? Memory::of(size) : counted(budget_, size, size, own > kCounted ? own : 0);
 }
 
 bool Connection::complete(std::vector<std::shared_ptr<Call>>& calls) {
+  const auto memory = incoming_.release();
+  if (is_list_) return complete_list(*memory);
   is_inside_ = false;
-  const auto memory = std::move(memory_);
-  memory_ = nullptr;
   if (head_.kind == Kind::kHello) return greet(memory->data(), head_.size);
-  if (memory == nullptr) {
-    refuse(head_, kResourceExhausted, kNoRoom);
-    return true;
+  if (head_.kind == Kind::kAhead) {
+    kept_.keep(head_.call, memory);
+    ++num_ahead_;
+    ahead_since_ms_ = now_ms();
+  } else if (memory == nullptr) {
+    refuse(head_, kResourceExhausted, why_dropped_);
+  } else {
+    calls.push_back(std::make_shared<Call>(shared_from_this(), head_, memory));
   }
-  calls.push_back(std::make_shared<Call>(shared_from_this(), head_, memory));
   return true;
+}
+
+bool Connection::complete_list(const Memory& list) {
+  is_list_ = false;
+  std::vector<Part> parts(head_.parts);
+  if (!parts.empty()) std::memcpy(parts.data(), list.data(), parts.size() * sizeof(Part));
+  std::vector<Gap> gaps;
+  if (!gaps_of(parts, head_.size, gaps)) return false;
+  auto memory = room_for(head_.size, 0);
+  if (memory != nullptr && !kept_.join(parts, memory->data())) {
+    memory = nullptr;
+    why_dropped_ = kNotAhead;
+  }
+  for (const Part& one : parts) kept_.drop(one.number);
+  kept_.drop_before(head_.at);
+  if (kept_.is_empty()) ahead_since_ms_ = kNever;
+  incoming_.begin(std::move(memory), std::move(gaps));
+  return true;
+}
+
+void Connection::drop_ahead() {
+  const std::unique_lock<std::mutex> lock(reading_, std::try_to_lock);
+  if (!lock.owns_lock()) return;  // something comes: whether it is late is seen later
+  kept_.clear();
+  ahead_since_ms_ = kNever;
 }
 
 bool Connection::greet(const std::byte* token, std::size_t size) {

@@ -12,7 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "plane/ahead.h"
 #include "plane/call.h"
+#include "plane/incoming.h"
 #include "plane/stream.h"
 
 namespace fleet::plane {
@@ -24,6 +26,7 @@ class Budget {
   // One message always finds room, beside the `own` bytes that its call has already.
   bool hold(std::size_t bytes, std::size_t own = 0);
   void let_go(std::size_t bytes) { held_ -= bytes; }
+  std::size_t held() const { return held_; }
 
  private:
   std::size_t most_;
@@ -33,7 +36,7 @@ class Budget {
 class Connection : public Origin, public std::enable_shared_from_this<Connection> {
  public:
   Connection(std::uint64_t number, std::unique_ptr<Stream> stream, bool is_unix, int epoll, const std::string& token,
-             std::shared_ptr<Budget> budget, std::int64_t now_ms);
+             std::shared_ptr<Budget> budget, std::shared_ptr<Budget> ahead_budget, std::int64_t now_ms);
 
   std::uint64_t number() const { return number_; }
   std::int64_t since_ms() const { return since_ms_; }
@@ -44,6 +47,10 @@ class Connection : public Origin, public std::enable_shared_from_this<Connection
   std::string peer() const { return peer_of(stream_->socket()); }
   // Since when the rest of a message, or room for an answer, is waited for.
   std::int64_t waits_since_ms() const { return std::min<std::int64_t>(reads_since_ms_, sends_since_ms_); }
+
+  // Since when parts that were sent ahead lie here, and nothing came for them; and their end.
+  std::int64_t ahead_since_ms() const { return ahead_since_ms_; }
+  void drop_ahead();
 
   // Reads what has come; the requests that are complete. False if the connection is over.
   bool read(std::vector<std::shared_ptr<Call>>& calls);
@@ -59,7 +66,9 @@ class Connection : public Origin, public std::enable_shared_from_this<Connection
   bool read_some(bool& is_drained);
   bool take_heads(std::vector<std::shared_ptr<Call>>& calls);
   bool begin(const Head& head, std::vector<std::shared_ptr<Call>>& calls);
+  bool begin_ahead(const Head& head);
   bool complete(std::vector<std::shared_ptr<Call>>& calls);
+  bool complete_list(const Memory& list);
   bool greet(const std::byte* token, std::size_t size);
   bool take_block(const Head& head);
   void arm();
@@ -71,19 +80,23 @@ class Connection : public Origin, public std::enable_shared_from_this<Connection
   const int epoll_;
   const std::string& token_;
   const std::shared_ptr<Budget> budget_;
+  const std::shared_ptr<Budget> ahead_budget_;  // of its own, so that what may never be used keeps nobody waiting
   const std::int64_t since_ms_;
   std::atomic<bool> is_welcome_{false}, is_closed_{false};
   std::atomic<const char*> refusal_{nullptr};
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-  std::atomic<std::int64_t> reads_since_ms_{kNever}, sends_since_ms_{kNever};
+  std::atomic<std::int64_t> reads_since_ms_{kNever}, sends_since_ms_{kNever}, ahead_since_ms_{kNever};
 
   std::mutex reading_;  // guards what follows
   std::vector<std::byte> input_;
   std::size_t begin_ = 0, end_ = 0;  // of what is not taken yet
   Head head_;                        // of the message that is being read
   bool is_inside_ = false;
-  std::shared_ptr<Memory> memory_;  // null: it is read and dropped
-  std::size_t filled_ = 0;
+  bool is_list_ = false;  // of the parts of a message that was sent ahead: what comes first
+  Incoming incoming_;
+  const char* why_dropped_ = nullptr;
+  KeptParts kept_;
+  std::size_t num_ahead_ = 0;  // parts of this reading
   std::deque<File> files_;
   std::unordered_map<std::uint32_t, std::shared_ptr<Memory>> blocks_;
 

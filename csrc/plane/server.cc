@@ -39,7 +39,8 @@ Server::Server(ServerOptions options, Decide decide, Refused refused)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)),
       next_number_(kFirst),
-      budget_(std::make_shared<Budget>(options_.max_bytes)) {
+      budget_(std::make_shared<Budget>(options_.max_bytes)),
+      ahead_budget_(std::make_shared<Budget>(options_.max_bytes / 4)) {
   if (epoll_.get() < 0 || wake_.get() < 0) throw std::system_error(errno, std::generic_category(), "epoll");
   watch(epoll_.get(), wake_.get(), kWake);
   for (const std::string& name : options_.names) {
@@ -160,7 +161,7 @@ void Server::accept_all(int listening, bool is_unix) {
         continue;
       }
       made = std::make_shared<Connection>(next_number_++, std::move(stream), is_unix, epoll_.get(), options_.token,
-                                          budget_, now_ms());
+                                          budget_, ahead_budget_, now_ms());
       connections_.emplace(made->number(), made);
     }
     if (!made->flush_and_arm()) drop(made);
@@ -364,6 +365,8 @@ void Server::look_for_late() {
       // Whoever is stopped in the middle of a message keeps what others need.
       const std::int64_t since = connection->waits_since_ms();
       if (is_stranger || (since < now && now - since > options_.silence_ms)) strangers.push_back(connection);
+      const std::int64_t ahead = connection->ahead_since_ms();
+      if (ahead < now && now - ahead > options_.silence_ms) connection->drop_ahead();
     }
   }
   for (const std::shared_ptr<Connection>& one : strangers) drop(one);
@@ -387,7 +390,7 @@ Server::Counts Server::counts() const {
   for (const auto& [number, one] : connections_) {
     if (options_.tls != nullptr && !one->is_unix() && one->is_welcome()) ++num_tls;
   }
-  return {pulls_, pulled_rows_, connections_.size(), num_tls, refused_};
+  return {pulls_, pulled_rows_, connections_.size(), num_tls, refused_, ahead_budget_->held()};
 }
 
 }  // namespace fleet::plane

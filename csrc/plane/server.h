@@ -40,7 +40,7 @@ struct ServerOptions {
   std::shared_ptr<const Tls> tls;  // what TCP is wrapped into; null: nothing
   std::string token;               // empty: nobody is asked
   std::size_t max_connections = 4096;
-  std::size_t max_bytes = std::size_t{1} << 30;  // of large messages under way
+  std::size_t max_bytes = std::size_t{1} << 30;  // of large messages under way; a quarter of it of what is sent ahead
   std::uint64_t max_wait_ms = 3'600'000;         // of a pull, whatever it asks for
   std::int64_t hello_ms = 10'000;                // for a client to say who it is
   std::int64_t silence_ms = 60'000;              // for the rest of a message, and for an answer to be read
@@ -50,6 +50,7 @@ class Server {
  public:
   struct Counts {
     std::uint64_t pulls, pulled_rows, connections, tls_connections, refused;
+    std::uint64_t ahead_bytes;  // that were sent ahead of their message and wait for it now
   };
 
   // std::system_error if a socket cannot be had.
@@ -140,7 +141,7 @@ class Server {
   mutable std::mutex connections_mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
   std::uint64_t next_number_;
-  std::shared_ptr<Budget> budget_;
+  std::shared_ptr<Budget> budget_, ahead_budget_;
 
   std::atomic<std::uint64_t> pulls_{0}, pulled_rows_{0}, refused_{0};
   std::atomic<std::int64_t> looked_at_ms_{0};

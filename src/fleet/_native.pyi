@@ -771,9 +771,24 @@ class PlaneClient:
     @property
     def is_open(self) -> bool: ...
     def call(
-        self, method: int, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any] | tuple[Buffer, ...]], room: int
+        self,
+        method: int,
+        header: bytes,
+        tensors: Sequence[Buffer | npt.NDArray[Any] | tuple[Buffer, ...]],
+        room: int,
+        ahead: Sequence[tuple[int, int, int]] = ...,
     ) -> PlaneAnswer:
-        """Begin a call: 1 is Pull, 2 Push. A tensor may be in pieces; `room` is how large the answer may be."""
+        """Begin a call: 1 is Pull, 2 Push. A tensor may be in pieces; `room` is how large the answer may be.
+
+        `ahead`: which tensor, from which byte on, was sent ahead under which number. What was sent and is not what the
+        tensor holds now goes along with the call; every number is forgotten.
+        """
+
+    def send_ahead(self, pieces: Sequence[Buffer]) -> int:
+        """Have some bytes of a call to come sent; returns their number, or 0 if they go along with the call."""
+
+    def forget_ahead(self, number: int) -> None:
+        """What has this number will not be needed."""
 
     def close(self) -> None: ...
 
@@ -788,6 +803,9 @@ class PlaneAnswer:
     @property
     def tensors(self) -> list[npt.NDArray[np.float32]]:
         """Views of the message, which they keep."""
+    @property
+    def joined_bytes(self) -> int:
+        """How much of the call had been sent ahead, and was not sent again."""
     @property
     def code(self) -> int: ...
     @property

@@ -19,19 +19,23 @@ from support.plane import served
 from support.plane_place import KEYS, Place
 from support.processes import wait_until
 from support.raw_plane import (
+    AHEAD,
     BLOCK,
     ERROR,
     HEAD,
     HELLO,
+    JOIN,
     LIMIT_S,
     MAGIC,
     PULL,
     PUSH,
     REPLY,
     REQUEST,
+    ahead,
     exactly,
     head,
     hello,
+    join,
     read,
 )
 from support.serving import TOKEN
@@ -220,13 +224,109 @@ def test_answers_that_nobody_reads_have_bounds(monkeypatch: pytest.MonkeyPatch) 
         head(BLOCK, 4096, block=1),
         head(REPLY, 0),
         head(99, 0),
+        head(AHEAD, 0),
+        head(AHEAD, (1 << 30) + 1),
+        head(AHEAD, 1 << 63),
+        ahead(0, b"x"),
+        ahead(5, b"x") + ahead(5, b"y"),
+        ahead(5, b"x") + ahead(4, b"y"),
+        ahead((1 << 64) - 1, b"x") + ahead(1, b"y"),
+        b"".join(ahead(number, b"x") for number in range(1, 1026)),
+        head(JOIN, (1 << 30) + 1, method=PUSH),
+        head(JOIN, 10, method=3),
+        head(JOIN, 10, method=PUSH, parts=1025),
+        head(JOIN, 10, method=PUSH, parts=(1 << 32) - 1),
+        head(JOIN, 10, method=PUSH, block=1),
+        ahead(1, b"x") + join(b"0123456789", (1, 10, 1), method=PUSH),
+        ahead(1, b"x") + join(b"0123456789", (1, (1 << 64) - 1, 1), method=PUSH),
+        ahead(1, b"x") + join(b"0123456789", (1, 1, (1 << 64) - 1), method=PUSH),
+        ahead(1, b"x") + join(b"0123456789", (1, 1, 0), method=PUSH),
+        ahead(1, b"xx") + ahead(2, b"xx") + join(b"0123456789", (1, 1, 2), (2, 2, 2), method=PUSH),
+        ahead(1, b"xx") + ahead(2, b"xx") + join(b"0123456789", (1, 5, 2), (2, 1, 2), method=PUSH),
     ],
-    ids=["hello", "large", "huge", "method 0", "method 3", "no block", "no file", "reply", "kind"],
+    ids=[
+        *("hello", "large", "huge", "method 0", "method 3", "no block", "no file", "reply", "kind"),
+        *("nothing ahead", "large ahead", "huge ahead", "number 0", "a number again", "a smaller number", "no number"),
+        *("too many ahead", "large join", "join of what", "too many parts", "far too many parts", "join in a block"),
+        *("beyond", "far beyond", "longer", "an empty part", "parts that overlap", "parts that go back"),
+    ],
 )
 def test_heads_without_sense(place: Place, bad: bytes) -> None:
     with place.raw(is_welcome=True) as raw:
         raw.sendall(bad)
         assert is_dropped(raw)
+
+
+def test_parts_that_are_joined(place: Place) -> None:
+    """Wherever a request is cut, it is the same request."""
+    good = place.request()
+    rng = random.Random(5)
+    with place.raw(is_welcome=True) as raw:
+        number = 0
+        for _ in range(50):
+            cuts = sorted(rng.sample(range(len(good) + 1), 6))
+            parts: list[tuple[int, int, int]] = []
+            frames = b""
+            for begin, end in zip(cuts[::2], cuts[1::2], strict=True):
+                number += rng.randrange(1, 9)
+                frames += ahead(number, good[begin:end], at=rng.randrange(parts[0][0] if parts else number))
+                parts.append((number, begin, end - begin))
+            raw.sendall(frames + join(good, *parts, at=rng.randrange(number + 10)))
+            kind, _, text = read(raw)
+            assert kind == REPLY
+            assert len(wire.decode("PullReply", text)[1][0]) == 16 * len(KEYS)
+        raw.sendall(ahead(number + 1, good) + join(good, (number + 1, 0, len(good))))
+        assert read(raw)[0] == REPLY
+        raw.sendall(join(good) + head(JOIN, 0, method=PULL))
+        assert [read(raw)[0] for _ in range(2)] == [REPLY, ERROR]
+    wait_until(lambda: place.counts()["ahead_bytes"] == 0, LIMIT_S, "the end of what was sent ahead")
+
+
+def test_parts_that_are_not_there_are_asked_for_again(place: Place) -> None:
+    """Unknown, used, dropped, of another size: the call is refused, the connection stays, and nothing is left."""
+    good = place.request()
+    with place.raw(is_welcome=True) as raw:
+        cases = [
+            (b"", 1, 0),
+            (ahead(1, good[:7]), 1, 0),
+            (ahead(2, good[:8]) + ahead(3, b"x", at=3), 2, 0),
+            (ahead(4, good[:8]) + join(good, (4, 0, 8)), 4, 1),
+            (ahead(5, good[:8]) + join(good, at=6), 5, 1),
+        ]
+        for text, number, num_others in cases:
+            raw.sendall(text + join(good, (number, 0, 8)))
+            *others, (kind, code, why) = sorted(read(raw) for _ in range(num_others + 1))  # they come in any order
+            assert [each[0] for each in others] == [REPLY] * num_others
+            assert (kind, code) == (ERROR, 8)
+            assert b"sent again, in full" in why
+            raw.sendall(head(REQUEST, len(good), method=PULL) + good)
+            assert read(raw)[0] == REPLY
+        raw.sendall(join(good, at=1 << 40))
+        assert read(raw)[0] == REPLY
+        assert place.counts()["ahead_bytes"] == 0
+
+
+def test_parts_that_nobody_comes_for_have_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In size, whoever sends them, and in time; who sends too much is served all the same."""
+    monkeypatch.setenv("FLEET_MEMORY_BUDGET", str(64 << 20))
+    monkeypatch.setattr(plane_server, "SILENCE_S", 0.3)
+    bound = 64 << 20 >> 4  # a quarter is for messages, and a quarter of that for what is sent ahead of them
+    with served("TCP") as one:
+        place = Place(one, "TCP")
+        with place.raw(is_welcome=True) as first, place.raw(is_welcome=True) as second:
+            for raw in (first, second):
+                for number in range(1, 9):
+                    raw.sendall(ahead(number, b"x" * (1 << 20)))
+                good = place.request()
+                raw.sendall(head(REQUEST, len(good), method=PULL) + good)
+                assert read(raw)[0] == REPLY
+                assert place.counts()["ahead_bytes"] <= bound
+            wait_until(lambda: place.counts()["ahead_bytes"] == 0, LIMIT_S, "their end")
+            first.sendall(ahead(100, good) + join(good, (100, 0, len(good))))
+            assert read(first)[0] == REPLY
+            first.sendall(ahead(101, b"y" * 1000))
+            wait_until(lambda: place.counts()["ahead_bytes"] >= 1000, LIMIT_S, "a part")
+        wait_until(lambda: place.counts()["ahead_bytes"] == 0, LIMIT_S, "its end, with the connection")
 
 
 def test_requests_without_sense_are_answered(place: Place) -> None:

@@ -16,13 +16,30 @@ from support.serving import TOKEN
 LIMIT_S = 30.0
 HEAD = struct.Struct("<IHHQQQII")
 MAGIC = 0x31504C46
-HELLO, WELCOME, BLOCK, REQUEST, REPLY, ERROR = range(1, 7)
+PART = struct.Struct("<QQQ")
+HELLO, WELCOME, BLOCK, REQUEST, REPLY, ERROR, AHEAD, JOIN = range(1, 9)
 PULL, PUSH = 1, 2
 
 
-def head(kind: int, size: int = 0, *, method: int = 0, call: int = 1, at: int = 0, block: int = 0) -> bytes:
+def head(
+    kind: int, size: int = 0, *, method: int = 0, call: int = 1, at: int = 0, block: int = 0, parts: int = 0
+) -> bytes:
     """The head of a frame."""
-    return HEAD.pack(MAGIC, kind, method, call, size, at, block, 0)
+    return HEAD.pack(MAGIC, kind, method, call, size, at, block, parts)
+
+
+def ahead(number: int, data: bytes, *, at: int = 0) -> bytes:
+    """Bytes of a message to come."""
+    return head(AHEAD, len(data), call=number, at=at) + data
+
+
+def join(message: bytes, *parts: tuple[int, int, int], method: int = 1, at: int = 0) -> bytes:
+    """A message of which some parts, (number, begin, size), were sent ahead."""
+    rest, end = b"", 0
+    for _, begin, size in parts:
+        rest, end = rest + message[end:begin], begin + size
+    listed = b"".join(PART.pack(*part) for part in parts)
+    return head(JOIN, len(message), method=method, at=at, parts=len(parts)) + listed + rest + message[end:]
 
 
 def hello(token: str = TOKEN) -> bytes:

@@ -10,8 +10,10 @@ and spans that touch are one.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +28,19 @@ from fleet.ps.wire import Tensor
 ALIGNMENT = 16  # elements, 64 bytes
 
 Span = tuple[int, int]
+
+
+class Portion(NamedTuple):
+    """Some elements of a parameter, which is given by its number among all."""
+
+    parameter: int
+    begin: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return 4 * (self.end - self.begin)
 
 
 @dataclass
@@ -79,7 +94,7 @@ class FlatParameters:
         # What servers see of a buffer on a device: for gradients a copy of it, for values the way there.
         self._host_gradients = self.gradient_buffer if self.is_on_host else self._pinned(size)
         self._host_values = self.value_buffer if self.is_on_host else self._pinned(size)
-        gradients = _bytes(self._host_gradients)
+        self._gradient_bytes = gradients = _bytes(self._host_gradients)
         self._pieces = {
             place: tuple(gradients[4 * begin : 4 * end] for begin, end in spans) for place, spans in self._spans.items()
         }
@@ -124,6 +139,39 @@ class FlatParameters:
     def pieces(self, server: int, group: int) -> tuple[memoryview, ...]:
         """The gradients of a group for a server: bytes of the buffer itself, to be joined; they change with it."""
         return self._pieces.get((server, group), ())
+
+    def portions(self) -> dict[tuple[int, int], list[Portion]]:
+        """What `pieces` are made of, for each server and each group whose gradients are those of parameters."""
+        begins = [slot.begin for slot in self._slots]
+        found: dict[tuple[int, int], list[Portion]] = {}
+        for (server, group), spans in self._spans.items():
+            if group == self._statistics:
+                continue
+            own = found.setdefault((server, group), [])
+            for begin, end in spans:
+                for number in range(max(0, bisect_right(begins, begin) - 1), bisect_left(begins, end)):
+                    slot = self._slots[number]
+                    low, high = max(begin, slot.begin), min(end, slot.begin + slot.parameter.numel())
+                    if low < high:
+                        own.append(Portion(number, low - slot.begin, high - slot.begin))
+        return found
+
+    def parameter(self, number: int) -> torch.Tensor:
+        """The parameter that a portion is of."""
+        return self._slots[number].parameter
+
+    def gradient_bytes(self, portion: Portion) -> memoryview | bytes | None:
+        """The gradient that a portion has at this moment, wherever it lies; None if it is none of plain floats here."""
+        slot = self._slots[portion.parameter]
+        gradient = slot.parameter.grad
+        if gradient is None:
+            return bytes(portion.size)
+        if gradient is slot.gradient and self.is_on_host:
+            return self._gradient_bytes[4 * (slot.begin + portion.begin) : 4 * (slot.begin + portion.end)]
+        is_plain = gradient.layout == torch.strided and gradient.dtype == torch.float32 and gradient.is_contiguous()
+        if not is_plain or gradient.device.type != "cpu" or gradient.numel() != slot.parameter.numel():
+            return None
+        return _bytes(gradient.detach().view(-1)[portion.begin : portion.end])
 
     def values(self, server: int, group: int) -> memoryview:
         """A copy of the present values of a group that a server holds, as bytes."""

@@ -31,7 +31,11 @@ def snapshot() -> dict[str, float]:
 
 
 def count(name: str, increment: int) -> None:
-    """Add to a counter: `cache.hits`, `cache.misses`, `cache.refreshed`, `cache.evicted`, `cache.age_steps`."""
+    """Add to a counter: `cache.hits`, `cache.misses`, `cache.refreshed`, `cache.evicted`, `cache.age_steps`.
+
+    Of dense gradients that leave before their step: `ahead.sent_bytes`, `ahead.joined_bytes` (those that the step did
+    not have to send again), `ahead.rests`.
+    """
     with _lock:
         _counts[name] = _counts.get(name, 0) + increment
 

@@ -182,6 +182,8 @@ class ServerOptimizer(PaddleMethods, Optimizer):
             self.inner.zero_grad()
         else:
             worker.flat.zero_grad(share.dense_groups)
+            if worker.dense_ahead is not None:
+                worker.dense_ahead.restart(share.dense_groups)
         if worker is not None:
             worker.zero_grad({*share.table_lrs, *share.table_groups})
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fleet import _native, env
@@ -19,14 +19,14 @@ from fleet.net import Endpoint, is_loopback, resolve
 from fleet.ps.plane_name import plane_name
 from fleet.ps.proto import ps_pb2
 from fleet.ps.status import error_of_number, unreachable
-from fleet.ps.transport import Answer, Transport
+from fleet.ps.transport import Answer, TakesAhead, Transport
 from fleet.ps.wire import too_large
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from fleet.ps.plane_tls import PlaneTls
-    from fleet.ps.wire import Tensors
+    from fleet.ps.wire import Tensor, Tensors
 
 _METHODS = {"Pull": 1, "Push": 2}
 _REPLIES: dict[str, Any] = {"Pull": ps_pb2.PullReply.Header, "Push": ps_pb2.PushReply.Header}
@@ -50,6 +50,7 @@ class PlaneAnswer:
         self._method = method
         self._timeout_s = timeout_s
         self._deadline = time.monotonic() + timeout_s
+        self._joined_bytes = native.joined_bytes
 
     def done(self) -> bool:
         """Whether it has come, or never will."""
@@ -70,6 +71,8 @@ class PlaneAnswer:
             tensors = native.tensors
             self._transport.note_size(self._method, tensors)
             return header, tensors
+        self._transport.note_lost(self._joined_bytes)
+        self._joined_bytes = 0
         if native.state == _ERROR:
             raise error_of_number(native.code, native.text, self._transport.endpoint)
         raise unreachable(self._transport.endpoint, self._method, native.text)
@@ -92,7 +95,7 @@ class PlaneAnswer:
         threading.Thread(target=wait, name="fleet-answer", daemon=True).start()
 
 
-class PlaneTransport(Transport):
+class PlaneTransport(Transport, TakesAhead):
     """One server: its data plane, and `inner`, by gRPC, for the rest."""
 
     def __init__(self, inner: Transport, token: str | None, tls: PlaneTls | None) -> None:
@@ -110,22 +113,58 @@ class PlaneTransport(Transport):
         self._is_closed = False
         self._lock = threading.Lock()
         self._room = dict.fromkeys(_METHODS, 0)
+        self._is_tcp = False
+        self._claims: list[tuple[Tensor, int, int]] = []
+        self._joined_bytes = 0
 
     def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:
         number = _METHODS.get(method)
         client = None if number is None else self._connected()
+        ahead = self._claimed(tensors) if method == "Push" and self._claims else ()
         if number is None or client is None:
             answer = self._inner.call(method, header, tensors, timeout_s)
             if method == "Declare" or number is not None:
                 answer.add_done_callback(self._learn)
             return answer
         try:
-            sent = client.call(number, header.SerializeToString(), tensors, self._room[method] + _SPARE_BYTES)
+            sent = client.call(number, header.SerializeToString(), tensors, self._room[method] + _SPARE_BYTES, ahead)
         except (ValueError, IndexError):
             return _failed(too_large(f"{method}Request", tensors))
         except OSError:  # the system has no memory to share
             return self._inner.call(method, header, tensors, timeout_s)
+        self._joined_bytes += sent.joined_bytes
         return PlaneAnswer(sent, self, method, timeout_s)  # type: ignore[return-value]  # all that is asked of a Future
+
+    @property
+    def takes_ahead(self) -> bool:
+        client = self._client
+        return client is not None and self._is_tcp and client.is_open
+
+    def send_ahead(self, pieces: Sequence[memoryview | bytes]) -> int:
+        client = self._client
+        return 0 if client is None else client.send_ahead(pieces)
+
+    def claim(self, tensor: Tensor, begin: int, number: int) -> None:
+        self._claims.append((tensor, begin, number))
+
+    def forget_ahead(self, number: int) -> None:
+        client = self._client
+        if client is not None:
+            client.forget_ahead(number)
+
+    def settle_ahead(self) -> int:
+        joined, self._joined_bytes = self._joined_bytes, 0
+        return joined
+
+    def note_lost(self, joined_bytes: int) -> None:
+        """Note a call that came to nothing: it is sent again in full, so that these bytes went ahead in vain."""
+        self._joined_bytes -= joined_bytes
+
+    def _claimed(self, tensors: Tensors) -> list[tuple[int, int, int]]:
+        """The claims about a push, by the numbers of its tensors; they are for one attempt only."""
+        claims, self._claims = self._claims, []
+        numbers = {id(tensor): number for number, tensor in enumerate(tensors)}
+        return [(numbers[id(tensor)], begin, part) for tensor, begin, part in claims if id(tensor) in numbers]
 
     def note_size(self, method: str, tensors: Tensors) -> None:
         """Note how large an answer was: the next one gets room for a like one."""
@@ -162,6 +201,7 @@ class PlaneTransport(Transport):
         if self._forced != "TCP":
             for address in addresses:
                 try:
+                    self._is_tcp = False
                     name = plane_name(address, self._where.port)
                     return _native.PlaneClient.unix(name, self._token, CONNECT_S, self._forced != "UNIX")
                 except (OSError, RuntimeError):
@@ -169,6 +209,7 @@ class PlaneTransport(Transport):
         if self._forced in (None, "TCP") and self._port and addresses:
             port, pause_s, self._pause_s = self._port, self._pause_s, PAUSE_S
             try:
+                self._is_tcp = True
                 return self._connect_tcp(addresses[0])
             except TimeoutError:  # whoever calls has waited for it, and would again
                 self._pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

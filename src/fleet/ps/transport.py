@@ -6,10 +6,12 @@ anywhere; training is the same program over both.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from fleet.ps.wire import Tensors
+from fleet.ps.wire import Tensor, Tensors
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -46,6 +48,34 @@ class Transport(Protocol):
     def close(self) -> None:
         """End the calls that run, and free everything; calling it again changes nothing."""
         ...
+
+
+class TakesAhead(ABC):
+    """A transport by which bytes of a push may be sent before the push is complete. Used by one thread at a time."""
+
+    @property
+    @abstractmethod
+    def takes_ahead(self) -> bool:
+        """Whether that is so now, and gains something."""
+
+    @abstractmethod
+    def send_ahead(self, pieces: Sequence[memoryview | bytes]) -> int:
+        """Send a copy of bytes that a tensor of the next push will hold; their number, or 0 if they are not sent."""
+
+    @abstractmethod
+    def claim(self, tensor: Tensor, begin: int, number: int) -> None:
+        """Tell that of this very tensor of the next push the bytes from `begin` on were sent ahead.
+
+        Those that were changed since are sent again.
+        """
+
+    @abstractmethod
+    def forget_ahead(self, number: int) -> None:
+        """What was sent ahead under this number will not be claimed."""
+
+    @abstractmethod
+    def settle_ahead(self) -> int:
+        """How many bytes of pushes since the last call of this had been sent ahead, and were not sent again."""
 
 
 class LocalTransport(Transport):

@@ -25,6 +25,7 @@ from fleet.ps.modes.base import PushPolicy
 from fleet.ps.staging import wait_for
 
 if TYPE_CHECKING:
+    from fleet.ps.dense_ahead import DenseAhead
     from fleet.ps.flat import FlatParameters
     from fleet.ps.hot_tables import HotTables
     from fleet.ps.passing import Passing
@@ -72,6 +73,8 @@ class Worker:
     """How often rows were looked up to be trained."""
     passing: Passing | None = field(default=None, init=False)
     """What happens at the end of this worker's batches; None where nobody waits for it then."""
+    dense_ahead: DenseAhead | None = field(default=None, init=False)
+    """What sends dense gradients while backward runs; None: all of them go along with the push."""
     look_for_wishes: Callable[[], None] | None = field(default=None, init=False)
     """Called at every step, where somebody outside may want another number of servers."""
     hot: HotTables | None = field(default=None, init=False)
@@ -162,16 +165,20 @@ class Worker:
                 [b"".join(self.flat.pieces(server, group)) for group in lrs]
                 for server in range(self.client.job.num_servers)
             ]
+            if self.dense_ahead is not None:
+                self.dense_ahead.claim(dense, list(lrs))
         wait_for(self.device)
         tables = [self._push_of(lookup, grads, table_lrs) for lookup, grads in sparse]
         if dense:
             versions.append(self.policy.version)
         stepped = frozenset(table_lrs)
         gradients = Gradients(self.num_steps, tables, dense, dict(lrs), min(versions, default=0), stepped)
-        ahead = [] if self.policy.pulls_ahead else [one.get() for one in self._ahead if not self._is_hot(one.request)]
-        self._send(gradients, [lookup for lookup in ahead if lookup.rows is None])
+        waiting = [] if self.policy.pulls_ahead else [one.get() for one in self._ahead if not self._is_hot(one.request)]
+        self._send(gradients, [lookup for lookup in waiting if lookup.rows is None])
         if hot and self.hot is not None:
             self.hot.apply(hot, table_lrs)
+        if self.dense_ahead is not None:
+            self.dense_ahead.end_step(lrs)
         self._last_ahead = list(self._ahead)
         self.client.check_rows()
 
@@ -271,6 +278,8 @@ class Worker:
 
     def close(self) -> None:
         """Let the connections go, without a word to anybody; calling it again changes nothing."""
+        if self.dense_ahead is not None:
+            self.dense_ahead.close()
         self.client.close()
         self.policy.close()
         if self.aside is not None:

@@ -12,6 +12,7 @@ from torch import nn
 from fleet import env
 from fleet.errors import UsageError
 from fleet.ps.aside import Aside
+from fleet.ps.dense_ahead import make_ahead
 from fleet.ps.client import Client
 from fleet.ps.flat import FlatParameters
 from fleet.ps.hot_tables import HotTables, refuse_hot
@@ -99,6 +100,8 @@ def start_worker(
     each = shares(found, job, optimizers, average if is_averaged else None)
     for optimizer, share in zip(optimizers, each, strict=True):
         optimizer.bind(worker, share)
+    if optimizers and job.dense.groups and job.mode == Mode.SYNC and strategy.wire_configs.dense_ahead:
+        worker.dense_ahead = make_ahead(worker.flat, client, lambda: worker.steps_done >= client.resumed_steps)
     return worker
 
 

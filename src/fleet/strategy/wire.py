@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.strategy.field import maybe_number, text
+from fleet.strategy.field import maybe_number, switch, text
 from fleet.strategy.group import Group
 
 FORMATS = ("float32", "bfloat16", "float16", "int8")
@@ -35,6 +35,11 @@ class WireConfigs(Group):
         "is how gradients of dense parameters go to the servers. What rounding takes away is added to the next ones. "
         "int8 has a scale for 64 values.",
         *FORMATS,
+    )
+    dense_ahead = switch(
+        True,
+        "lets gradients of dense parameters leave while backward still runs, where they are sent to another machine: "
+        "in sync mode, from CPU memory, in float32. It changes no bit. False sends them with the step.",
     )
     dense_topk = maybe_number(
         "is the share of the dense gradients that a push has: the largest; the rest is added to the next ones. None "

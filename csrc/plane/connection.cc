@@ -109,7 +109,7 @@ bool Connection::begin(const Head& head, std::vector<std::shared_ptr<Call>>& cal
     if (head.kind != Kind::kHello || head.size > kMaxToken) return false;
   } else if (head.kind == Kind::kBlock) {
     return take_block(head);
-  } else if (head.kind != Kind::kRequest || head.size > kMaxMessage || head.method < 1 || head.method > 2) {
+  } else if (head.kind != Kind::kRequest || head.size > kMaxMessage || head.method < 1 || head.method > kNumMethods) {
     return false;
   } else if (head.block != 0) {
     const auto found = blocks_.find(head.block);

@@ -637,7 +637,7 @@ class PlaneHoldings:
         """
 
 class PlaneCall:
-    """A Pull or Push that a server was sent, until it is answered, once."""
+    """A Pull, Push or Meet that a server was sent, until it is answered, once."""
 
     @property
     def method(self) -> str: ...
@@ -657,6 +657,9 @@ class PlaneCall:
     @property
     def note(self) -> int:
         """What `PlaneServer.park` was told."""
+    @property
+    def is_gone(self) -> bool:
+        """Whether its connection is over."""
     def keep(self) -> None:
         """Move the request into memory that nobody else can write to; RuntimeError if it was written to before."""
     def reply(self, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any]]) -> None: ...
@@ -704,6 +707,9 @@ class PlaneServer:
     def park(self, call: PlaneCall, version: int, timeout_ms: int, prefix: bytes, note: int) -> None:
         """Answer when the version is reached; the header is `prefix` and what `publish` said of the step."""
 
+    def park_until_told(self, call: PlaneCall, timeout_ms: int, note: int) -> None:
+        """Keep a call that somebody answers; it is handed over when its time is over, or it is to be looked at."""
+
     def park_again(self, call: PlaneCall) -> None: ...
     def counts(self) -> dict[str, int]: ...
 
@@ -719,7 +725,7 @@ class PlaneClient:
     def call(
         self, method: int, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any] | tuple[Buffer, ...]], room: int
     ) -> PlaneAnswer:
-        """Begin a call: 1 is Pull, 2 Push. A tensor may be in pieces; `room` is how large the answer may be."""
+        """Begin a call: 1 is Pull, 2 Push, 3 Meet. A tensor may be in pieces; `room` is how large the answer may be."""
 
     def close(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""A server's data plane, seen from a worker: Pull and Push go there, everything else by gRPC.
+"""A server's data plane, seen from a worker: Pull, Push and Meet go there, everything else by gRPC.
 
 On one machine that is a Unix socket, and messages lie in memory that both processes share; between machines it is TCP.
 Whenever the data plane cannot be reached, gRPC takes its place: nothing depends on it but speed.
@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 
     from fleet.ps.wire import Tensors
 
-_METHODS = {"Pull": 1, "Push": 2}
-_REPLIES: dict[str, Any] = {"Pull": ps_pb2.PullReply.Header, "Push": ps_pb2.PushReply.Header}
+_METHODS = {"Pull": 1, "Push": 2, "Meet": 3}
+_REPLIES: dict[str, Any] = {
+    "Pull": ps_pb2.PullReply.Header,
+    "Push": ps_pb2.PushReply.Header,
+    "Meet": ps_pb2.MeetReply.Header,
+}
 _WAITING, _REPLY, _ERROR, _LOST = range(4)
 """What became of a call: csrc/plane/client.h."""
 CONNECT_S = 2.0
@@ -114,7 +118,7 @@ class PlaneTransport(Transport):
         client = None if number is None else self._connected()
         if number is None or client is None:
             answer = self._inner.call(method, header, tensors, timeout_s)
-            if method == "Declare" or number is not None:
+            if method in ("Declare", "Pull", "Push"):
                 answer.add_done_callback(self._learn)
             return answer
         try:

@@ -233,7 +233,7 @@ class Pushes:
             core.state.rounds.add(update)
             if participants:
                 core.state.rounds.expect(update.step, participants)
-            core.state.meetings.notice()
+            core.state.meetings.notice(update.worker)
         try:
             return self.apply_if_complete()
         except JournalWriteError:  # nothing has happened: it will be sent again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -48,6 +49,7 @@ class Meetings:
         self._waiting: dict[int, tuple[Visit, Meeting, Party]] = {}  # by the number of the visit
         self._num_visits = 0
         self._num_threads = 0
+        self._everybody: frozenset[int] = frozenset()
 
     def answer(
         self, header: ps_pb2.MeetRequest.Header, num_workers: int, elsewhere: Elsewhere
@@ -114,10 +116,7 @@ class Meetings:
         """Note who calls; whether it has to wait."""
         header = visit.header
         meeting = self._come(header.name, visit.worker, header.text if header.is_here else None)
-        awaited = frozenset(header.others) if header.others else frozenset(range(visit.num_workers))
-        if max(awaited) >= visit.num_workers:
-            odd = min(one for one in awaited if one >= visit.num_workers)
-            raise UsageError(f"worker {odd} does not exist in a job of {visit.num_workers} workers")
+        awaited = self._awaited(header.others, visit.num_workers)
         party = meeting.parties.get(awaited)
         if party is None:
             party = Party(set(awaited - meeting.texts.keys()))
@@ -134,6 +133,14 @@ class Meetings:
         for gone in party.add(visit):
             self._waiting.pop(gone.number, None)
         return True
+
+    def _awaited(self, others: Collection[int], num_workers: int) -> frozenset[int]:
+        """Whom one waits for: some, or everybody, which is one set for all."""
+        if len(self._everybody) != num_workers:
+            self._everybody = frozenset(range(num_workers))
+        if odd := sorted(one for one in others if one >= num_workers):
+            raise UsageError(f"worker {odd[0]} does not exist in a job of {num_workers} workers")
+        return frozenset(others) or self._everybody
 
     def _goes_on(self, visit: Visit) -> bool:
         """Whether one has to wait still; it raises where it may not."""

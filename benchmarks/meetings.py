@@ -94,9 +94,7 @@ def met(transports: Sequence[Transport], instance: int, name: str, limit_s: floa
 @click.option("--limit", "limit_s", default=LIMIT_S, show_default=True, help="Seconds after which one is given up.")
 @click.option("--way", "ways", multiple=True, type=click.Choice(["gRPC", "data plane"]), help="Only these.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
-def main(
-    workers: int, tables: int, barriers: int, limit_s: float, ways: tuple[str, ...], path: Path | None
-) -> None:
+def main(workers: int, tables: int, barriers: int, limit_s: float, ways: tuple[str, ...], path: Path | None) -> None:
     raise_file_limit()
     makers = {"gRPC": by_grpc, "data plane": by_plane}
     raw: dict[str, list[float]] = {}

@@ -1,7 +1,8 @@
 // Messages of proto/ps.proto as they lie in memory: where the header is, and where each tensor.
 //
-// Only the calls that training consists of, Pull and Push, are read here, and of a Meet who calls; a header with a field that is not known here
-// is not `is_plain`, and is for Python to read. Nothing is trusted: whatever does not fit is refused, not followed.
+// Only the calls that training consists of, Pull and Push, are read here, and of a Meet who calls; a header with a
+// field that is not known here is not `is_plain`, and is for Python to read. Nothing is trusted: whatever does not fit
+// is refused, not followed.
 #pragma once
 
 #include <cstddef>

@@ -312,7 +312,7 @@ void Server::publish(std::uint64_t version, bool is_open, bool is_started, const
     std::vector<std::shared_ptr<Call>> stay;
     for (std::shared_ptr<Call>& one : parked_) {
       const bool is_looked_at = look == kEverybody || look == static_cast<std::int64_t>(one->caller().worker);
-      std::vector<std::shared_ptr<Call>>& to = one->is_over()                               ? over
+      std::vector<std::shared_ptr<Call>>& to = one->is_over()                       ? over
                                                : !is_open_for(*one) || is_looked_at ? others
                                                : has_come(*one)                     ? ready
                                                                                     : stay;

@@ -30,6 +30,13 @@ def num_threads() -> int:
 def unique(keys: _Keys) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (distinct, inverse): the distinct keys in ascending order, and distinct[inverse] == keys."""
 
+def sum_pushes(pushes: Sequence[_Push], width: int) -> _Push:
+    """Return several pushes of one table as one, with each key once, ascending; see `Table.push_all`.
+
+    Gradients and counters of equal keys are added in the order of the pushes. Counts, shows and clicks are None where
+    no push has any, but where there are several pushes counts are always there.
+    """
+
 def split(keys: _Keys, num_servers: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (grouped, order, offsets): keys grouped by server, stable within a server.
 

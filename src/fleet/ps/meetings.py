@@ -54,7 +54,7 @@ class Meetings:
     def answer(
         self, header: ps_pb2.MeetRequest.Header, num_workers: int, elsewhere: Elsewhere
     ) -> ps_pb2.MeetReply.Header:
-        """Note who calls, and wait: for all that it waits for, for one that will not come, or until its time is over."""
+        """Note who calls, and wait: for all that it waits for, for one who will not come, or until time is over."""
         with self._lock:
             visit = ThreadVisit(header, num_workers, elsewhere, self._lock)
             if self._enter(visit) and self._num_threads < MAX_THREADS:

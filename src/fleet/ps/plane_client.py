@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet import _native, env
-from fleet.errors import DeadlineError, FleetError, UsageError
+from fleet.errors import CommunicationError, DeadlineError, FleetError, UsageError
 from fleet.net import Endpoint, is_loopback, resolve
 from fleet.ps.plane_name import plane_name
 from fleet.ps.proto import ps_pb2
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from fleet.ps.wire import Tensors
 
-_METHODS = {"Pull": 1, "Push": 2, "Meet": 3}
+METHODS = {"Pull": 1, "Push": 2, "Meet": 3}
 _REPLIES: dict[str, Any] = {
     "Pull": ps_pb2.PullReply.Header,
     "Push": ps_pb2.PushReply.Header,
@@ -36,14 +36,26 @@ _WAITING, _REPLY, _ERROR, _LOST = range(4)
 CONNECT_S = 2.0
 PAUSE_S = 0.5
 """How long after a connection that could not be made the next one is tried."""
-_SPARE_BYTES = 4096
+SPARE_BYTES = 4096
 _FOREVER_S = 1e9
+
+
+class Line(Protocol):
+    """Who has made a call."""
+
+    endpoint: str
+
+    def note_size(self, method: str, tensors: Tensors) -> None:
+        """An answer has come."""
+
+    def lost(self, method: str, why: str) -> CommunicationError:
+        """The error of a call whose connection was lost."""
 
 
 class PlaneAnswer:
     """The answer to one call: as much of a Future as those who call need."""
 
-    def __init__(self, native: _native.PlaneAnswer, transport: PlaneTransport, method: str, timeout_s: float) -> None:
+    def __init__(self, native: _native.PlaneAnswer, transport: Line, method: str, timeout_s: float) -> None:
         self._native = native
         self._transport = transport
         self._method = method
@@ -71,7 +83,7 @@ class PlaneAnswer:
             return header, tensors
         if native.state == _ERROR:
             raise error_of_number(native.code, native.text, self._transport.endpoint)
-        raise unreachable(self._transport.endpoint, self._method, native.text)
+        raise self._transport.lost(self._method, native.text)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for it; the error that it is, if it is one."""
@@ -111,10 +123,10 @@ class PlaneTransport(Transport):
         self._not_before = 0.0
         self._is_closed = False
         self._lock = threading.Lock()
-        self._room = dict.fromkeys(_METHODS, 0)
+        self._room = dict.fromkeys(METHODS, 0)
 
     def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:
-        number = _METHODS.get(method)
+        number = METHODS.get(method)
         client = None if number is None else self._connected()
         if number is None or client is None:
             answer = self._inner.call(method, header, tensors, timeout_s)
@@ -122,9 +134,9 @@ class PlaneTransport(Transport):
                 answer.add_done_callback(self._learn)
             return answer
         try:
-            sent = client.call(number, header.SerializeToString(), tensors, self._room[method] + _SPARE_BYTES)
+            sent = client.call(number, header.SerializeToString(), tensors, self._room[method] + SPARE_BYTES)
         except (ValueError, IndexError):
-            return _failed(too_large(f"{method}Request", tensors))
+            return failed(too_large(f"{method}Request", tensors))
         except OSError:  # the system has no memory to share
             return self._inner.call(method, header, tensors, timeout_s)
         return PlaneAnswer(sent, self, method, timeout_s)  # type: ignore[return-value]  # all that is asked of a Future
@@ -133,6 +145,10 @@ class PlaneTransport(Transport):
         """Note how large an answer was: the next one gets room for a like one."""
         size = sum(tensor.nbytes for tensor in tensors if not isinstance(tensor, bytes)) + 32 * len(tensors)
         self._room[method] = max(size + size // 8, self._room[method] - self._room[method] // 64)
+
+    def lost(self, method: str, why: str) -> CommunicationError:
+        """The error of a call whose connection was lost."""
+        return unreachable(self.endpoint, method, why)
 
     def close(self) -> None:
         with self._lock:
@@ -185,7 +201,8 @@ def _is_address(host: str) -> bool:
     return host.replace(".", "").isdigit() or ":" in host or (is_loopback(host) and host != "localhost")
 
 
-def _failed(error: FleetError) -> Answer:
+def failed(error: FleetError) -> Answer:
+    """An answer that is an error already."""
     from concurrent.futures import Future
 
     answer: Answer = Future()

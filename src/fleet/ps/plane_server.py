@@ -1,8 +1,8 @@
 """A server's data plane: native code takes pulls and pushes from the wire, and asks here what is Python's to decide.
 
 A pull is answered without Python. A push comes here once, for its turn in the ledger and its step; its rows and dense
-parameters are read, applied and answered by native code. Workers who meet are kept there without a thread. Whatever is out of the ordinary is answered by the service, on
-a thread of its own, as if it had come by gRPC.
+parameters are read, applied and answered by native code. Workers who meet are kept there without a thread. Whatever is
+out of the ordinary is answered by the service, on a thread of its own, as if it had come by gRPC.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class PlaneServer:
         if reason == _OTHER:
             self._submit(call)
             return
-        with _failing(call):
+        with failing(call):
             if reason == _PUSH:
                 self._push(call)
             elif reason == _MEET:
@@ -196,7 +196,7 @@ class PlaneServer:
     def _by_the_book(self, call: _native.PlaneCall) -> None:
         """Answer by the service."""
         try:
-            with _failing(call), self._budget.account() as account:
+            with failing(call), self._budget.account() as account:
                 method, view = call.method, call.data
                 account.take(view.nbytes)
                 data = bytes(view)  # what others can write to is not looked at twice
@@ -209,7 +209,7 @@ class PlaneServer:
 
 
 @contextmanager
-def _failing(call: _native.PlaneCall) -> Iterator[None]:
+def failing(call: _native.PlaneCall) -> Iterator[None]:
     """Tell the caller of an error."""
     try:
         yield

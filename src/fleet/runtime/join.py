@@ -21,6 +21,7 @@ from fleet.ps.passing import Passing
 from fleet.ps.placement import place
 from fleet.ps.spec import JobSpec
 from fleet.ps.worker import Worker
+from fleet.runtime.combine import check_combining, combine
 from fleet.runtime.declare import Declared, declare, job_of, shares
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import Mode
@@ -45,9 +46,11 @@ def start_worker(
     dispatcher: Dispatcher | Dispatch | None = None,
     average: Callable[[torch.Tensor], None] | None = None,
     progress: Progress | None = None,
+    meeting: str = "",
 ) -> Worker:
     """Declare the job, agree on the first values of the model, and bind model and optimizers to the servers.
 
+    `meeting` is a name under which all workers meet, if the strategy has them combine their gradients.
     `layout` is that of the servers which `connect` reaches; `reach` those of another, by their endpoints.
     Worker 0's values are everybody's, unless the servers were started from a checkpoint: then theirs are.
     """
@@ -64,6 +67,7 @@ def start_worker(
             "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
             "started again without them; use 'server'"
         )
+    check_combining(strategy, job, progress)
     flats: list[FlatParameters | None] = []
 
     def take() -> FlatParameters | None:
@@ -75,6 +79,11 @@ def start_worker(
     client.connect = reach
     client.absent_after_s = _absent_after_s(strategy, job, progress)
     worker = enter(client, take, device, strategy.a_sync_configs, kept, progress)
+    try:
+        combine(client, strategy, meeting)
+    except BaseException:
+        worker.close()
+        raise
     worker.flat = flats[0]
     if is_averaged:  # a step has a collective of all workers, which servers know nothing of
         worker.passing = None

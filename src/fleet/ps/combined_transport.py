@@ -56,9 +56,10 @@ class CombinedTransport(Transport):
 
     def awaited(self, caller: ps_pb2.Caller) -> Awaited | None:
         """Which workers of this machine keep a push from going out; None: none of them."""
-        missing = self._ask(caller, "")
+        if not (missing := self._ask(caller, "")):
+            return None
         what = f"the gradients of {workers_text(missing)}, to combine them with those of this machine"
-        return Awaited(what, tuple(missing)) if missing else None
+        return Awaited(what, tuple(missing))
 
     def lost(self, method: str, why: str) -> CommunicationError:
         """The error of a push that did not reach the other worker; it may be made again."""

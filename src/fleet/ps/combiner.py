@@ -64,9 +64,9 @@ class Combiner:
         lanes = list(self._lanes.values())
 
         def awaited() -> Awaited | None:
-            missing = tuple(lanes[0].wait_until_left(self._worker, 0.0))
-            what = f"{workers_text(missing)} to call fleet.stop_worker(), whose gradients go out with this one's"
-            return Awaited(what, missing) if missing else None
+            if not (missing := tuple(lanes[-1].wait_until_left(self._worker, 0.0))):
+                return None
+            return Awaited(f"{workers_text(missing)} to call fleet.stop_worker(): it sends their gradients", missing)
 
         with told_meanwhile(f"worker {self._worker}", awaited):
             for lane in lanes:

@@ -1,4 +1,4 @@
-"""A click model whose workers share a machine, and reach the servers by a network: what a step sends and receives there.
+"""A click model whose workers share a machine, and reach the servers by a network: what a step sends, and receives.
 
 Worker 0 writes --out: bytes of a step that went over the interfaces of its machine but the loopback, how long a step
 took, and the mean of the losses of all workers, step by step.

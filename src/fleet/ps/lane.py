@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from fleet.errors import DeadlineError, FleetError, UsageError
+from fleet.errors import CommunicationError, DeadlineError, FleetError, UsageError
 from fleet.observe.waiting import workers_text
 from fleet.ps.calls import Call
 from fleet.ps.combining import Combined
@@ -166,6 +166,8 @@ class Lane:
 def fail(kept: Collection[Kept], error: Exception, transport: Transport) -> None:
     """Tell those who wait for an answer of an error; they name the server themselves."""
     known = error if isinstance(error, FleetError) else FleetError(f"{type(error).__name__}: {error}")
+    if isinstance(known, CommunicationError):
+        known.retryable = False  # it has been tried long enough
     number: int = code_of(known).value[0]
     text = one_line(str(known)).removeprefix(f"server {transport.endpoint}: ")
     for one in kept:

@@ -29,7 +29,8 @@ class Meeting:
     texts: dict[int, str] = field(default_factory=dict)
     signs: int = 0
     """How often somebody has come, or said that it is at work."""
-    parties: dict[frozenset[int], Party] = field(default_factory=dict)
+    parties: dict[tuple[frozenset[int], bool], Party] = field(default_factory=dict)
+    """By whom they wait for, and whether they do so between steps."""
     told: Told | None = None
     """What those are told who wait for nobody; None: it is to be made."""
 
@@ -47,6 +48,7 @@ class Meetings:
         self._meetings: dict[str, Meeting] = {}
         self._size = 0  # letters of all that was said
         self._waiting: dict[int, tuple[Visit, Meeting, Party]] = {}  # by the number of the visit
+        self._parties: set[Party] = set()  # with somebody who waits
         self._num_visits = 0
         self._num_threads = 0
         self._everybody: frozenset[int] = frozenset()
@@ -94,7 +96,8 @@ class Meetings:
                 visit, meeting, party = found
                 party.remove(visit)
                 if not party:
-                    meeting.parties = {awaited: one for awaited, one in meeting.parties.items() if one}
+                    self._parties.discard(party)
+                    meeting.parties = {key: one for key, one in meeting.parties.items() if one}
 
     def look(self, whom: int) -> None:
         """Have those of a worker who wait in threads look again, or, if it is no worker, all; the caller locks."""
@@ -104,12 +107,10 @@ class Meetings:
 
     def notice(self, worker: int) -> None:
         """A worker has made a step: who waits for it, and has not, waits in vain; the caller locks."""
-        if not self._waiting:
-            return
-        for party in {id(party): party for _, _, party in self._waiting.values()}.values():
-            if worker in party.missing:
+        for party in list(self._parties):
+            if party.is_between_steps and worker in party.missing:
                 for visit in party:
-                    if visit.header.is_between_steps and not self._goes_on(visit):
+                    if not self._goes_on(visit):
                         self._end(visit)
 
     def _enter(self, visit: Visit) -> bool:
@@ -117,9 +118,10 @@ class Meetings:
         header = visit.header
         meeting = self._come(header.name, visit.worker, header.text if header.is_here else None)
         awaited = self._awaited(header.others, visit.num_workers)
-        party = meeting.parties.get(awaited)
+        key = awaited, header.is_between_steps
+        party = meeting.parties.get(key)
         if party is None:
-            party = Party(set(awaited - meeting.texts.keys()))
+            party = Party(set(awaited - meeting.texts.keys()), is_between_steps=header.is_between_steps)
         self._num_visits += 1
         visit.number = self._num_visits
         self._waiting[visit.number] = visit, meeting, party
@@ -129,7 +131,8 @@ class Meetings:
         except BaseException:
             del self._waiting[visit.number]
             raise
-        meeting.parties[awaited] = party
+        meeting.parties[key] = party
+        self._parties.add(party)
         for gone in party.add(visit):
             self._waiting.pop(gone.number, None)
         return True
@@ -230,7 +233,7 @@ class Meetings:
             if (said := meeting.texts.pop(worker, None)) is not None:
                 self._size -= len(said)
                 meeting.told = None
-                for awaited, party in meeting.parties.items():
+                for (awaited, _), party in meeting.parties.items():
                     party.missing |= awaited & {worker}
 
 

@@ -101,9 +101,11 @@ class CallVisit(Visit):
 class Party:
     """Those at one meeting who wait for the same workers."""
 
-    def __init__(self, missing: set[int]) -> None:
+    def __init__(self, missing: set[int], *, is_between_steps: bool) -> None:
         self.missing = missing
         """Whom they wait for."""
+        self.is_between_steps = is_between_steps
+        """Whether who makes a step instead will not come."""
         self._visits: dict[int, list[Visit]] = {}
         """By worker; more than one where a connection was lost, and the call came again."""
 

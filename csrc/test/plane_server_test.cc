@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <thread>
 
 #include "check.h"
@@ -20,7 +21,11 @@ std::string unique_name() {
   return "fleet-test-" + std::to_string(getpid()) + "-" + std::to_string(number++);
 }
 
-// A server without holdings: pulls are echoed, pushes wait for the version that is their number of bytes.
+// How many come to a meeting.
+constexpr std::size_t kMet = 20;
+
+// A server without holdings: pulls are echoed, pushes wait for the version that is their number of bytes, and who comes
+// to a meeting for the others.
 class Echo {
  public:
   explicit Echo(std::size_t num_threads = 3) : name(unique_name()), server_(options(), decide(), refuse()) {
@@ -60,6 +65,8 @@ class Echo {
         call->fail(4, "late");
       } else if (reason == Reason::kLook) {
         server_.park(call);
+      } else if (reason == Reason::kMeet) {
+        meet(std::move(call));
       } else if (call->method() == Method::kPush) {
         call->keep();
         server_.park(call, call->message().tensors.at(0).size, call->push().timeout_ms);
@@ -69,8 +76,21 @@ class Echo {
     };
   }
 
+  void meet(std::shared_ptr<Call> call) {
+    std::vector<std::shared_ptr<Call>> told;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      met_.push_back(call);
+      if (met_.size() == kMet) told.swap(met_);
+    }
+    for (const auto& one : told) one->reply("all", {});
+    if (told.empty()) server_.park(std::move(call), 30000);  // maybe it has been answered since
+  }
+
   Server server_;
   std::vector<std::thread> threads_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Call>> met_;
 };
 
 std::string push_header(std::uint8_t timeout_ms) {
@@ -142,6 +162,27 @@ TEST(plane_versions) {
       CHECK(one->state() == Answer::State::kReply);
     }
   }
+}
+
+// All who meet are answered once, also while everybody is looked at, and where nothing can be trained.
+TEST(plane_meetings) {
+  Echo echo;
+  std::atomic<bool> is_over{false};
+  std::thread publisher([&] {
+    while (!is_over) (*echo).publish(0, false, true, "", Server::kEverybody);
+  });
+  std::vector<std::shared_ptr<Client>> clients;
+  for (int kind = 0; kind < 3; ++kind) clients.push_back(echo.client(kind));
+  for (int round = 0; round < 30; ++round) {
+    std::vector<std::shared_ptr<Answer>> answers;
+    for (std::size_t i = 0; i < kMet; ++i) answers.push_back(call(*clients[i % 3], Method::kMeet, "", "x"));
+    for (const auto& one : answers) {
+      CHECK(one->wait(30000));
+      CHECK(one->state() == Answer::State::kReply && one->header() == "all");
+    }
+  }
+  is_over = true;
+  publisher.join();
 }
 
 TEST(plane_late) {

@@ -101,8 +101,8 @@ class Meetings:
 
     def look(self, whom: int) -> None:
         """Have those of a worker who wait in threads look again, or, if it is no worker, all; the caller locks."""
-        for visit, _, _ in list(self._waiting.values()):
-            if whom < 0 or visit.worker == whom:
+        for party in self._parties:
+            for visit in party if whom < 0 else party.of(whom):
                 visit.look()
 
     def notice(self, worker: int) -> None:

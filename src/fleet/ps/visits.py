@@ -7,7 +7,7 @@ costs n arrivals and n answers, and the answer is made once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -114,6 +114,10 @@ class Party:
 
     def __bool__(self) -> bool:
         return bool(self._visits)
+
+    def of(self, worker: int) -> Sequence[Visit]:
+        """Those of one worker."""
+        return self._visits.get(worker, ())
 
     def add(self, visit: Visit) -> list[Visit]:
         """Have one wait; those of its former calls that nobody waits for any more."""

@@ -38,7 +38,7 @@ def check_combining(strategy: DistributedStrategy, job: JobSpec, progress: Progr
     if progress is not None:
         raise UsageError(
             f"{said}: in a durable job a worker may be started again alone, and others would wait for its gradients; "
-            "leave it out, or --durable"
+            "leave out this, or --durable"
         )
     if (what := _lossy(job)) is not None:
         raise UsageError(f"{said}: only float32 is added, and {what} travels otherwise; leave one of them out")

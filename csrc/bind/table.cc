@@ -17,7 +17,6 @@
 #include "disk/file.h"
 #include "table/finite.h"
 #include "table/summed.h"
-#include "table/summed.h"
 
 namespace fleet::bind {
 

@@ -151,9 +151,11 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/ctr.py --json benchmarks/results/ctr.json
 	$(BIN)/python benchmarks/collective.py --json benchmarks/results/collective.json
 	$(BIN)/python benchmarks/slow_link.py --json benchmarks/results/slow_link.json
+	$(BIN)/python benchmarks/combine.py --json benchmarks/results/combine.json
 	$(BIN)/python benchmarks/static.py --json benchmarks/results/static.json
 	$(BIN)/python benchmarks/calls.py --json benchmarks/results/calls.json
 	$(BIN)/python benchmarks/plane.py --json benchmarks/results/plane.json
+	$(BIN)/python benchmarks/meetings.py --json benchmarks/results/meetings.json
 	$(BIN)/python benchmarks/tls.py --json benchmarks/results/tls.json
 	$(BIN)/python benchmarks/modes_auc.py --json benchmarks/results/modes_auc.json
 	$(BIN)/python benchmarks/data.py --json benchmarks/results/data.json

@@ -143,6 +143,8 @@ nb::list answer_tensors(const Answer& answer) {
 
 // Server.
 
+constexpr const char* kNames[kNumMethods] = {"Pull", "Push", "Meet"};
+
 Extent whole(const Call& call) { return {call.memory()->data(), call.size()}; }
 
 nb::list call_tensors(const Call& call) {
@@ -340,7 +342,8 @@ void add_plane(nb::module_& m) {
       .def("snapshot", &dense_snapshot)
       .def("apply", &apply_dense, nb::arg("updates"), nb::arg("num_pushes"), nb::arg("skip_nonfinite"));
   nb::class_<Call>(m, "PlaneCall", "A request to a server; see _native.pyi.")
-      .def_prop_ro("method", [](const Call& one) { return one.method() == Method::kPull ? "Pull" : "Push"; })
+      .def_prop_ro("method", [](const Call& one) { return kNames[static_cast<std::size_t>(one.method()) - 1]; })
+      .def_prop_ro("is_gone", &Call::is_gone)
       .def_prop_ro("data", [](const Call& one) { return view_of<std::uint8_t>(whole(one), one.memory()); })
       .def_prop_ro("header", [](const Call& one) { return as_bytes(one.message().header); })
       .def_prop_ro("tensors", &call_tensors)
@@ -397,6 +400,14 @@ void add_plane(nb::module_& m) {
             (*one).park(std::move(call), version, timeout_ms);
           },
           nb::arg("call"), nb::arg("version"), nb::arg("timeout_ms"), nb::arg("prefix"), nb::arg("note"))
+      .def(
+          "park_until_told",
+          [](Serving& one, std::shared_ptr<Call> call, std::uint64_t timeout_ms, std::uint64_t note) {
+            call->note = note;
+            nb::gil_scoped_release release;
+            (*one).park(std::move(call), timeout_ms);
+          },
+          nb::arg("call"), nb::arg("timeout_ms"), nb::arg("note"))
       .def(
           "answer",
           [](Serving& one, std::shared_ptr<Call> call, const nb::bytes& header) {

@@ -16,6 +16,7 @@
 #include "bind/rows.h"
 #include "disk/file.h"
 #include "table/finite.h"
+#include "table/summed.h"
 
 namespace fleet::bind {
 
@@ -127,12 +128,12 @@ void write(Table& table, nb::handle keys, nb::handle records) {
 
 // A push as Python says it; holds the memory of its arrays.
 struct Given {
-  Given(const Table& table, nb::handle key_object, nb::handle grad_object, nb::handle step, nb::handle lr,
+  Given(std::size_t width, nb::handle key_object, nb::handle grad_object, nb::handle step, nb::handle lr,
         nb::handle count_object, nb::handle show_object, nb::handle click_object, nb::handle scale, bool skip_nonfinite)
       : keys(as_int64(key_object, "keys")), grads(as_array(grad_object, "grads")) {
     push.keys = int64s(keys);
     push.n = keys.size();
-    push.grads = items<float>(grads, grad_object, "grads", {push.n, table.format().width});
+    push.grads = items<float>(grads, grad_object, "grads", {push.n, width});
     push.counts = for_each_key<std::uint32_t>(count_object, "counts", push.n, counts);
     push.shows = for_each_key<float>(show_object, "shows", push.n, shows);
     push.clicks = for_each_key<float>(click_object, "clicks", push.n, clicks);
@@ -157,7 +158,7 @@ nb::dict counts_of(const Pushed& done) {
 
 // The pushes of one step: a sequence of (keys, grads, counts, shows, clicks).
 struct GivenAll {
-  GivenAll(const Table& table, nb::handle pushes, nb::handle step, nb::handle lr, nb::handle scale,
+  GivenAll(std::size_t width, nb::handle pushes, nb::handle step, nb::handle lr, nb::handle scale,
            bool skip_nonfinite) {
     if (!nb::isinstance<nb::sequence>(pushes)) {
       type_error("pushes must be a sequence of (keys, grads, counts, shows, clicks), got " +
@@ -168,7 +169,7 @@ struct GivenAll {
         type_error("pushes[" + std::to_string(given.size()) +
                    "] must be a tuple of keys, grads, counts, shows, clicks");
       }
-      given.emplace_back(table, one[0], one[1], step, lr, one[2], one[3], one[4], scale, skip_nonfinite);
+      given.emplace_back(width, one[0], one[1], step, lr, one[2], one[3], one[4], scale, skip_nonfinite);
       list.push_back(given.back().push);
     }
   }
@@ -179,7 +180,7 @@ struct GivenAll {
 
 nb::dict push_all(Table& table, nb::handle pushes, nb::handle step, nb::handle lr, nb::handle scale,
                   bool skip_nonfinite, nb::handle skip_shards) {
-  GivenAll all(table, pushes, step, lr, scale, skip_nonfinite);
+  GivenAll all(table.format().width, pushes, step, lr, scale, skip_nonfinite);
   for (Push& one : all.list) one.skip_shards = as_integer(skip_shards, "skip_shards", 0, kAny);
   Pushed done;
   {
@@ -191,14 +192,37 @@ nb::dict push_all(Table& table, nb::handle pushes, nb::handle step, nb::handle l
 
 void check_all(const Table& table, nb::handle pushes, nb::handle step, nb::handle lr, nb::handle scale,
                bool skip_nonfinite) {
-  const GivenAll all(table, pushes, step, lr, scale, skip_nonfinite);
+  const GivenAll all(table.format().width, pushes, step, lr, scale, skip_nonfinite);
   nb::gil_scoped_release release;
   table.check_all(all.list.data(), all.list.size());
 }
 
+template <class T, class Items>
+nb::object copied(const Items* from, std::size_t n, std::size_t width = 0) {
+  if (from == nullptr) return nb::none();
+  const std::size_t size = n * std::max<std::size_t>(width, 1);
+  fleet::Array<T> copy(size);
+  std::copy_n(from, size, copy.data());
+  return width == 0 ? to_numpy(std::move(copy)) : to_numpy(std::move(copy), n, width);
+}
+
+nb::tuple sum_pushes(nb::handle pushes, std::size_t width) {
+  const GivenAll all(width, pushes, nb::int_(0), nb::float_(0.0), nb::float_(1.0), false);
+  if (all.list.empty()) value_error("pushes must not be empty");
+  std::unique_ptr<Summed> summed;
+  {
+    nb::gil_scoped_release release;
+    summed = std::make_unique<Summed>(all.list.data(), all.list.size(), width, false);
+  }
+  const Push& one = summed->push();
+  return nb::make_tuple(copied<std::int64_t>(one.keys, one.n), copied<float>(one.grads, one.n, width),
+                        copied<std::uint32_t>(one.counts, one.n), copied<float>(one.shows, one.n),
+                        copied<float>(one.clicks, one.n));
+}
+
 nb::dict push(Table& table, nb::handle keys, nb::handle grads, nb::handle step, nb::handle lr, nb::handle counts,
               nb::handle shows, nb::handle clicks, nb::handle scale, bool skip_nonfinite, nb::handle skip_shards) {
-  Given given(table, keys, grads, step, lr, counts, shows, clicks, scale, skip_nonfinite);
+  Given given(table.format().width, keys, grads, step, lr, counts, shows, clicks, scale, skip_nonfinite);
   given.push.skip_shards = as_integer(skip_shards, "skip_shards", 0, kAny);
   Pushed done;
   {
@@ -210,7 +234,7 @@ nb::dict push(Table& table, nb::handle keys, nb::handle grads, nb::handle step, 
 
 void check(const Table& table, nb::handle keys, nb::handle grads, nb::handle step, nb::handle lr, nb::handle counts,
            nb::handle shows, nb::handle clicks, nb::handle scale, bool skip_nonfinite) {
-  const Given given(table, keys, grads, step, lr, counts, shows, clicks, scale, skip_nonfinite);
+  const Given given(table.format().width, keys, grads, step, lr, counts, shows, clicks, scale, skip_nonfinite);
   nb::gil_scoped_release release;
   table.check(given.push);
 }
@@ -296,6 +320,7 @@ float largest_of(nb::handle values) {
 }  // namespace
 
 void add_table(nb::module_& m) {
+  m.def("sum_pushes", &sum_pushes, nb::arg("pushes").none(), nb::arg("width"));
   nb::register_exception_translator([](const std::exception_ptr& error, void*) {
     try {
       std::rethrow_exception(error);

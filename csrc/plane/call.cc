@@ -17,12 +17,17 @@ Call::Call(std::shared_ptr<Origin> origin, const Head& head, std::shared_ptr<Mem
     room_at_ = head.at;
     block_ = head.block;
   }
-  is_message_ = read_message(memory_->data(), size_, message_) &&
-                (method_ == Method::kPull ? read_header(message_.header, pull_) : read_header(message_.header, push_));
+  is_message_ = read_message(memory_->data(), size_, message_);
+  if (!is_message_) return;
+  switch (method_) {
+    case Method::kPull: is_message_ = read_header(message_.header, pull_); break;
+    case Method::kPush: is_message_ = read_header(message_.header, push_); break;
+    case Method::kMeet: is_message_ = read_header(message_.header, meet_); break;
+  }
 }
 
 bool Call::fit(std::shared_ptr<const Holdings> holdings) {
-  if (!is_message_ || holdings == nullptr) return false;
+  if (!is_message_ || holdings == nullptr || method_ == Method::kMeet) return false;
   wanted_.clear();
   gradients_ = {};
   const bool fits =

@@ -39,13 +39,19 @@ class Call {
   const Message& message() const { return message_; }
   const std::shared_ptr<Memory>& memory() const { return memory_; }
   std::size_t size() const { return size_; }
-  const Caller& caller() const { return method_ == Method::kPull ? pull_.caller : push_.caller; }
+  const Caller& caller() const {
+    return method_ == Method::kPull ? pull_.caller : method_ == Method::kPush ? push_.caller : meet_.caller;
+  }
+  // Whether it is a message whose header was read.
+  bool is_message() const { return is_message_; }
   const PullHeader& pull() const { return pull_; }
   const PushHeader& push() const { return push_; }
   // The rows that it wants, beside those that it pushes.
   const std::vector<Wanted>& wanted() const { return method_ == Method::kPull ? wanted_ : gradients_.pulls; }
   const Gradients& gradients() const { return gradients_; }
   bool is_gone() const { return origin_->is_gone(); }
+  // Nothing is owed to anybody any more.
+  bool is_over() const { return is_answered_ || is_gone(); }
   // Reads the request for what a server holds; false if it does not fit, and is for Python.
   bool fit(std::shared_ptr<const Holdings> holdings);
 
@@ -70,7 +76,7 @@ class Call {
 
   // How often calls had been looked at when this one was: see Server::publish.
   std::uint64_t num_looks = 0;
-  // Of a push that waits: the begin of its answer's header, and a number that whoever parks it wants to find again.
+  // Of a call that waits: the begin of its answer's header, and a number that whoever parks it wants to find again.
   std::string prefix;
   std::uint64_t note = 0;
 
@@ -90,6 +96,7 @@ class Call {
   Message message_;
   PullHeader pull_;
   PushHeader push_;
+  MeetHeader meet_;
   std::vector<Wanted> wanted_;  // of a pull
   Gradients gradients_;         // of a push
   std::shared_ptr<const Holdings> holdings_;

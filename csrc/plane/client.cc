@@ -211,7 +211,7 @@ std::uint64_t Client::ahead(const std::vector<Extent>& pieces) {
   const bool was_empty = out_.empty();
   out_.push_back(piece_of(head));
   out_.push_back({memory->data(), size, memory});
-  if (was_empty) loop_->arm(socket_.get(), true);  // who computes gradients has better things to do
+  if (was_empty) loop_->arm(stream_->socket(), true);  // who computes gradients has better things to do
   return head.call;
 }
 

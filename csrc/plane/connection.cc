@@ -135,7 +135,7 @@ bool Connection::begin(const Head& head, std::vector<std::shared_ptr<Call>>& cal
   } else if (head.kind == Kind::kAhead) {
     return begin_ahead(head);
   } else if ((head.kind != Kind::kRequest && head.kind != Kind::kJoin) || head.size > kMaxMessage || head.method < 1 ||
-             head.method > 2) {
+             head.method > kNumMethods) {
     return false;
   } else if (head.kind == Kind::kJoin && (head.block != 0 || head.parts > kMaxParts)) {
     return false;

@@ -170,6 +170,16 @@ bool read_message(const std::byte* data, std::size_t size, Message& message) {
   return !fields.is_broken;
 }
 
+bool read_header(const std::string& bytes, MeetHeader& header) {
+  Fields fields(bytes_of(bytes), bytes.size());
+  bool is_plain = true;
+  while (fields.next()) {
+    if (fields.number != 1) continue;
+    if (fields.kind != kBytes || !read_caller(fields.content, header.caller, is_plain)) return false;
+  }
+  return !fields.is_broken;
+}
+
 bool read_header(const std::string& bytes, PullHeader& header) {
   Fields fields(bytes_of(bytes), bytes.size());
   while (fields.next()) {

@@ -1,7 +1,8 @@
 // Messages of proto/ps.proto as they lie in memory: where the header is, and where each tensor.
 //
-// Only the calls that training consists of, Pull and Push, are read here; a header with a field that is not known here
-// is not `is_plain`, and is for Python to read. Nothing is trusted: whatever does not fit is refused, not followed.
+// Only the calls that training consists of, Pull and Push, are read here, and of a Meet who calls; a header with a
+// field that is not known here is not `is_plain`, and is for Python to read. Nothing is trusted: whatever does not fit
+// is refused, not followed.
 #pragma once
 
 #include <cstddef>
@@ -68,7 +69,13 @@ struct PushHeader {
   bool is_plain = true;
 };
 
+// Of a meeting of workers, which Python holds.
+struct MeetHeader {
+  Caller caller;
+};
+
 // False if the bytes are no such header.
+bool read_header(const std::string& bytes, MeetHeader& header);
 bool read_header(const std::string& bytes, PullHeader& header);
 bool read_header(const std::string& bytes, PushHeader& header);
 

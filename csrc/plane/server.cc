@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <limits>
 #include <system_error>
 #include <thread>
 
@@ -195,7 +196,9 @@ void Server::take(std::shared_ptr<Call> call) {
       if (state_.is_open) holdings = state_.holdings;
       call->num_looks = state_.num_looks;
     }
-    if (!call->fit(holdings)) {
+    if (call->method() == Method::kMeet && call->is_message()) {
+      decide_(Reason::kMeet, call);
+    } else if (!call->fit(holdings)) {
       decide_(Reason::kOther, call);
     } else if (call->method() == Method::kPush) {
       decide_(Reason::kPush, call);
@@ -255,9 +258,15 @@ bool Server::has_come(const Call& call) const {
   return state_.version >= call.awaited_version() && (state_.is_started || !call.wants_dense());
 }
 
+bool Server::is_open_for(const Call& call) const { return state_.is_open || call.method() == Method::kMeet; }
+
 void Server::park(std::shared_ptr<Call> call, std::uint64_t version, std::uint64_t timeout_ms) {
   call->wait_for(version, now_ms() + static_cast<std::int64_t>(timeout_ms));
   park(std::move(call));
+}
+
+void Server::park(std::shared_ptr<Call> call, std::uint64_t timeout_ms) {
+  park(std::move(call), std::numeric_limits<std::uint64_t>::max(), timeout_ms);
 }
 
 void Server::park(std::shared_ptr<Call> call) {
@@ -266,7 +275,7 @@ void Server::park(std::shared_ptr<Call> call) {
     const std::lock_guard<std::mutex> lock(parked_mutex_);
     const std::lock_guard<std::mutex> state(state_mutex_);
     // Who was to be looked at, and was not here yet, is looked at now.
-    const bool may_wait = state_.is_open && call->num_looks == state_.num_looks;
+    const bool may_wait = is_open_for(*call) && call->num_looks == state_.num_looks;
     call->num_looks = state_.num_looks;
     is_there = may_wait && has_come(*call);
     if (may_wait && !is_there) {
@@ -295,7 +304,7 @@ void Server::set_incarnation(std::size_t worker, std::uint64_t incarnation) {
 }
 
 void Server::publish(std::uint64_t version, bool is_open, bool is_started, const std::string& step, std::int64_t look) {
-  std::vector<std::shared_ptr<Call>> ready, others;
+  std::vector<std::shared_ptr<Call>> ready, others, over;  // which may be Python's, and are let go of without a lock
   {
     const std::lock_guard<std::mutex> lock(parked_mutex_);
     const std::lock_guard<std::mutex> state(state_mutex_);
@@ -307,7 +316,10 @@ void Server::publish(std::uint64_t version, bool is_open, bool is_started, const
     std::vector<std::shared_ptr<Call>> stay;
     for (std::shared_ptr<Call>& one : parked_) {
       const bool is_looked_at = look == kEverybody || look == static_cast<std::int64_t>(one->caller().worker);
-      std::vector<std::shared_ptr<Call>>& to = !is_open || is_looked_at ? others : has_come(*one) ? ready : stay;
+      std::vector<std::shared_ptr<Call>>& to = one->is_over()                       ? over
+                                               : !is_open_for(*one) || is_looked_at ? others
+                                               : has_come(*one)                     ? ready
+                                                                                    : stay;
       one->num_looks = state_.num_looks;
       to.push_back(std::move(one));
     }
@@ -352,7 +364,7 @@ void Server::look_for_late() {
     const std::lock_guard<std::mutex> lock(parked_mutex_);
     std::vector<std::shared_ptr<Call>> stay;
     for (std::shared_ptr<Call>& one : parked_) {
-      (one->is_gone() ? gone : one->deadline_ms() <= now ? late : stay).push_back(std::move(one));
+      (one->is_over() ? gone : one->deadline_ms() <= now ? late : stay).push_back(std::move(one));
     }
     parked_.swap(stay);
   }

@@ -29,6 +29,7 @@ enum class Reason {
   kOther,  // answer it by the book, however long that takes
   kLook,   // it is parked, and something has happened: see whether it still may wait
   kLate,   // it is parked, and its time is over
+  kMeet,   // a worker comes to a meeting
 };
 using Decide = std::function<void(Reason, std::shared_ptr<Call>)>;
 // Told of a client that was refused: who it is, and what it has instead of the token.
@@ -77,6 +78,8 @@ class Server {
   void answer(const std::shared_ptr<Call>& call, const std::string& header);
   // Answers a call when the version is reached; it is handed over as late after `timeout_ms`.
   void park(std::shared_ptr<Call> call, std::uint64_t version, std::uint64_t timeout_ms);
+  // The same for one that waits for no version: it is answered by whoever knows when.
+  void park(std::shared_ptr<Call> call, std::uint64_t timeout_ms);
   // The same, for one that was parked before: it waits for what it waited for.
   void park(std::shared_ptr<Call> call);
 
@@ -111,6 +114,8 @@ class Server {
   void take(std::shared_ptr<Call> call);
   void take_pull(const std::shared_ptr<Call>& call);
   void answer(const std::shared_ptr<Call>& call);
+  // Under the lock of the state: whether a call may wait. Workers may meet where nothing can be trained.
+  bool is_open_for(const Call& call) const;
   // Under the lock of the state: whether what a call waits for is there.
   bool has_come(const Call& call) const;
   void drop(const std::shared_ptr<Connection>& connection);

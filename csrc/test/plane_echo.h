@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -26,7 +27,11 @@ inline std::string unique_name() {
   return "fleet-test-" + std::to_string(getpid()) + "-" + std::to_string(number++);
 }
 
-// A server without holdings: pulls are echoed, pushes wait for the version that is their number of bytes.
+// How many come to a meeting.
+constexpr std::size_t kMet = 20;
+
+// A server without holdings: pulls are echoed, pushes wait for the version that is their number of bytes, and who comes
+// to a meeting for the others.
 class Echo {
  public:
   // With `tls`, TCP speaks it.
@@ -70,6 +75,8 @@ class Echo {
         call->fail(4, "late");
       } else if (reason == Reason::kLook) {
         server_.park(call);
+      } else if (reason == Reason::kMeet) {
+        meet(std::move(call));
       } else if (call->method() == Method::kPush) {
         call->keep();
         server_.park(call, call->message().tensors.at(0).size, call->push().timeout_ms);
@@ -79,9 +86,22 @@ class Echo {
     };
   }
 
+  void meet(std::shared_ptr<Call> call) {
+    std::vector<std::shared_ptr<Call>> told;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      met_.push_back(call);
+      if (met_.size() == kMet) told.swap(met_);
+    }
+    for (const auto& one : told) one->reply("all", {});
+    if (told.empty()) server_.park(std::move(call), 30000);  // maybe it has been answered since
+  }
+
   const std::shared_ptr<const Tls> tls_;
   Server server_;
   std::vector<std::thread> threads_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Call>> met_;
 };
 
 inline std::string push_header(std::uint8_t timeout_ms) {

@@ -178,6 +178,21 @@ TEST(plane_unknown_fields_are_for_python) {
   CHECK(read_header(bytes, header) && !header.is_plain);
 }
 
+TEST(plane_meet_header) {
+  std::string caller, bytes;
+  put_number(caller, 1, 7);
+  put_number(caller, 2, 9);
+  put_bytes(bytes, 1, caller);
+  put_bytes(bytes, 2, "a meeting");
+  put_number(bytes, 99, 1);
+  MeetHeader header;
+  CHECK(read_header(bytes, header) && header.caller.worker == 7 && header.caller.incarnation == 9);
+  bytes.clear();
+  put_number(bytes, 1, 5);
+  CHECK(!read_header(bytes, header));
+  CHECK(!read_header("\x0a\x7f", header));
+}
+
 TEST(plane_wrong_kinds_are_refused) {
   PullHeader header;
   std::string bytes;

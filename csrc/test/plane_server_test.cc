@@ -54,6 +54,27 @@ TEST(plane_versions) {
   }
 }
 
+// All who meet are answered once, also while everybody is looked at, and where nothing can be trained.
+TEST(plane_meetings) {
+  Echo echo;
+  std::atomic<bool> is_over{false};
+  std::thread publisher([&] {
+    while (!is_over) (*echo).publish(0, false, true, "", Server::kEverybody);
+  });
+  std::vector<std::shared_ptr<Client>> clients;
+  for (int kind = 0; kind < 3; ++kind) clients.push_back(echo.client(kind));
+  for (int round = 0; round < 30; ++round) {
+    std::vector<std::shared_ptr<Answer>> answers;
+    for (std::size_t i = 0; i < kMet; ++i) answers.push_back(call(*clients[i % 3], Method::kMeet, "", "x"));
+    for (const auto& one : answers) {
+      CHECK(one->wait(30000));
+      CHECK(one->state() == Answer::State::kReply && one->header() == "all");
+    }
+  }
+  is_over = true;
+  publisher.join();
+}
+
 TEST(plane_late) {
   Echo echo;
   const auto answer = call(*echo.client(1), Method::kPush, push_header(1), std::string(1, 'x'));

@@ -30,6 +30,13 @@ def num_threads() -> int:
 def unique(keys: _Keys) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (distinct, inverse): the distinct keys in ascending order, and distinct[inverse] == keys."""
 
+def sum_pushes(pushes: Sequence[_Push], width: int) -> _Push:
+    """Return several pushes of one table as one, with each key once, ascending; see `Table.push_all`.
+
+    Gradients and counters of equal keys are added in the order of the pushes. Counts, shows and clicks are None where
+    no push has any, but where there are several pushes counts are always there.
+    """
+
 def split(keys: _Keys, num_servers: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return (grouped, order, offsets): keys grouped by server, stable within a server.
 
@@ -677,7 +684,7 @@ class PlaneHoldings:
         """
 
 class PlaneCall:
-    """A Pull or Push that a server was sent, until it is answered, once."""
+    """A Pull, Push or Meet that a server was sent, until it is answered, once."""
 
     @property
     def method(self) -> str: ...
@@ -697,6 +704,9 @@ class PlaneCall:
     @property
     def note(self) -> int:
         """What `PlaneServer.park` was told."""
+    @property
+    def is_gone(self) -> bool:
+        """Whether its connection is over."""
     def keep(self) -> None:
         """Move the request into memory that nobody else can write to; RuntimeError if it was written to before."""
     def reply(self, header: bytes, tensors: Sequence[Buffer | npt.NDArray[Any]]) -> None: ...
@@ -745,6 +755,9 @@ class PlaneServer:
     def park(self, call: PlaneCall, version: int, timeout_ms: int, prefix: bytes, note: int) -> None:
         """Answer when the version is reached; the header is `prefix` and what `publish` said of the step."""
 
+    def park_until_told(self, call: PlaneCall, timeout_ms: int, note: int) -> None:
+        """Keep a call that somebody answers; it is handed over when its time is over, or it is to be looked at."""
+
     def park_again(self, call: PlaneCall) -> None: ...
     def counts(self) -> dict[str, int]: ...
 
@@ -778,7 +791,7 @@ class PlaneClient:
         room: int,
         ahead: Sequence[tuple[int, int, int]] = ...,
     ) -> PlaneAnswer:
-        """Begin a call: 1 is Pull, 2 Push. A tensor may be in pieces; `room` is how large the answer may be.
+        """Begin a call: 1 is Pull, 2 Push, 3 Meet. A tensor may be in pieces; `room` is how large the answer may be.
 
         `ahead`: which tensor, from which byte on, was sent ahead under which number. What was sent and is not what the
         tensor holds now goes along with the call; every number is forgotten.

@@ -441,3 +441,27 @@ def test_what_is_no_push_is_refused() -> None:
         with pytest.raises(ValueError, match="hold a NaN or an Inf; nothing was applied"):
             call([(keys, grads, None, None, None)], step=1, lr=0.1)
     assert len(table) == 0
+
+
+def test_pushes_are_summed_by_key_in_their_order() -> None:
+    first = (ints(1, 5), np.array([[1e8], [2.0]], np.float32), None, None, None)
+    second = (ints(5, 1), np.array([[3.0], [1.0]], np.float32), np.array([4, 2], np.uint32), None, None)
+    third = (ints(1), np.array([[-1e8]], np.float32), None, None, None)
+    keys, grads, counts, shows, clicks = _native.sum_pushes([first, second, third], 1)
+    assert keys.tolist() == [1, 5]
+    assert grads.tolist() == [[0.0], [5.0]]  # 1e8 + 1 is 1e8: the order is that of the pushes
+    assert counts is not None
+    assert counts.tolist() == [4, 5]
+    assert shows is None
+    assert clicks is None
+    one = _native.sum_pushes([first], 1)
+    assert (one[0].tolist(), one[1].tolist(), one[2]) == ([1, 5], [[1e8], [2.0]], None)
+    shown = (*first[:2], None, np.array([1.0, 2.0], np.float32), np.array([0.0, 1.0], np.float32))
+    _, _, _, shows, clicks = _native.sum_pushes([shown, second], 1)
+    assert shows is not None
+    assert clicks is not None
+    assert (shows.tolist(), clicks.tolist()) == ([3.0, 6.0], [0.0, 1.0])
+    with pytest.raises(ValueError, match="pushes must not be empty"):
+        _native.sum_pushes([], 1)
+    with pytest.raises(ValueError, match="grads"):
+        _native.sum_pushes([first], 2)

@@ -108,7 +108,7 @@ class TablesOnly(nn.Module):
         return logits
 
 
-class Telling:
+class Telling(Transport):
     """A transport that sets an event as soon as its worker pushes."""
 
     def __init__(self, transport: Transport, event: threading.Event) -> None:

@@ -39,9 +39,10 @@ class Core:
         """Where new pushes wait while a cut is made."""
         self.applying = threading.Lock()
         """One step is applied at a time."""
-        self.changed = threading.Condition()
+        lock = threading.RLock()
+        self.changed = threading.Condition(lock)
         """Guards the state but tables and dense parameters, which guard themselves; notified of each new version."""
-        self.state = State(time.time_ns(), self.changed)
+        self.state = State(time.time_ns(), lock)
         self.durability: Durability | None = None
         self.is_closed = False
         self._failure: str | None = None
@@ -71,6 +72,8 @@ class Core:
         """
         with self.changed:
             self.changed.notify_all()
+            if whom is not None:
+                self.state.meetings.look(whom)
             if self.publish is not None:
                 self.publish(whom)
 

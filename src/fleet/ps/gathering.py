@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 # How long one call waits on the server, and how often somebody who is at work says so.
 _WAIT_S = 5.0
 _SIGN_S = 2.0
+# How long one waits by itself whom the server did not let wait.
+_PAUSE_S = 0.3
 
 
 class Attendee(Protocol):
@@ -112,10 +115,12 @@ class Gathering:
         signs, since = -1, time.monotonic()
         with LongWait(f"worker {self.rank}") as wait:
             while True:
-                left_s = since + self._timeout_s - time.monotonic()
+                asked = time.monotonic()
+                left_s = since + self._timeout_s - asked
                 if is_between_steps:
                     left_s = min(left_s, wait.silent_s)
-                reply = self._call(topic, text, others, min(_WAIT_S, max(0.05, left_s)), is_between_steps)
+                wait_s = min(_WAIT_S, max(0.05, left_s))
+                reply = self._call(topic, text, others, wait_s, is_between_steps)
                 if reply.is_complete:
                     return list(reply.texts)
                 if reply.elsewhere:
@@ -133,6 +138,8 @@ class Gathering:
                 if is_between_steps and wait.is_due:  # in the background nobody is kept from anything
                     missing = tuple(reply.missing)
                     wait.tell(Awaited(f"{workers_text(missing)} to come to {what}", missing))
+                if time.monotonic() - asked < wait_s / 2:  # more wait there than it has threads for
+                    time.sleep(random.uniform(0.5, 1.0) * min(_PAUSE_S, wait_s))
 
     def tell(self, topic: str, text: str) -> None:
         """Say something without waiting for anybody."""

@@ -32,6 +32,8 @@ from fleet.ps.wire import MAX_MESSAGE_BYTES, METHODS, SERVICE, decode, encode
 # Whoever is beyond is told to come again, instead of standing in a queue behind those that wait for it.
 MAX_CALLS = 1024
 
+# Beyond its own limit gRPC drops calls of others at random, who are not told that they may come again.
+MAX_PENDING = 16384
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.so_reuseport", 1),  # passes the hold on the port, docs/adr/0002-ports.md
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -39,6 +41,8 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     *server_options(),
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.max_concurrent_streams", MAX_CALLS // 4),  # of one connection; more wait at the caller
+    ("grpc.server.max_pending_requests", MAX_PENDING),
+    ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
     ("grpc.max_connection_idle_ms", 1_800_000),  # a worker connects again without a word
 )
 MAX_CONNECTIONS = 4096

@@ -1,4 +1,4 @@
-"""A server's data plane, seen from a worker: Pull and Push go there, everything else by gRPC.
+"""A server's data plane, seen from a worker: Pull, Push and Meet go there, everything else by gRPC.
 
 On one machine that is a Unix socket, and messages lie in memory that both processes share; between machines it is TCP,
 with TLS if the job speaks it. Whenever the data plane cannot be reached, gRPC takes its place: nothing but speed
@@ -11,10 +11,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet import _native, env
-from fleet.errors import DeadlineError, FleetError
+from fleet.errors import CommunicationError, DeadlineError, FleetError
 from fleet.net import Endpoint, is_loopback, resolve
 from fleet.ps.plane_name import plane_name
 from fleet.ps.proto import ps_pb2
@@ -28,23 +28,42 @@ if TYPE_CHECKING:
     from fleet.ps.plane_tls import PlaneTls
     from fleet.ps.wire import Tensor, Tensors
 
-_METHODS = {"Pull": 1, "Push": 2}
-_REPLIES: dict[str, Any] = {"Pull": ps_pb2.PullReply.Header, "Push": ps_pb2.PushReply.Header}
+METHODS = {"Pull": 1, "Push": 2, "Meet": 3}
+_REPLIES: dict[str, Any] = {
+    "Pull": ps_pb2.PullReply.Header,
+    "Push": ps_pb2.PushReply.Header,
+    "Meet": ps_pb2.MeetReply.Header,
+}
 _WAITING, _REPLY, _ERROR, _LOST = range(4)
 """What became of a call: csrc/plane/client.h."""
 CONNECT_S = 2.0
 PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 """How long after a connection that could not be made the next one is tried; each silence doubles it."""
-_SPARE_BYTES = 4096
+SPARE_BYTES = 4096
 _FOREVER_S = 1e9
 
 _log = logging.getLogger(__name__)
 
 
+class Line(Protocol):
+    """Who has made a call."""
+
+    endpoint: str
+
+    def note_size(self, method: str, tensors: Tensors) -> None:
+        """An answer has come."""
+
+    def note_lost(self, joined_bytes: int) -> None:
+        """A call came to nothing; so many of its bytes had been sent ahead."""
+
+    def lost(self, method: str, why: str) -> CommunicationError:
+        """The error of a call whose connection was lost."""
+
+
 class PlaneAnswer:
     """The answer to one call: as much of a Future as those who call need."""
 
-    def __init__(self, native: _native.PlaneAnswer, transport: PlaneTransport, method: str, timeout_s: float) -> None:
+    def __init__(self, native: _native.PlaneAnswer, transport: Line, method: str, timeout_s: float) -> None:
         self._native = native
         self._transport = transport
         self._method = method
@@ -75,7 +94,7 @@ class PlaneAnswer:
         self._joined_bytes = 0
         if native.state == _ERROR:
             raise error_of_number(native.code, native.text, self._transport.endpoint)
-        raise unreachable(self._transport.endpoint, self._method, native.text)
+        raise self._transport.lost(self._method, native.text)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for it; the error that it is, if it is one."""
@@ -112,24 +131,24 @@ class PlaneTransport(Transport, TakesAhead):
         self._pause_s = PAUSE_S
         self._is_closed = False
         self._lock = threading.Lock()
-        self._room = dict.fromkeys(_METHODS, 0)
+        self._room = dict.fromkeys(METHODS, 0)
         self._is_tcp = False
         self._claims: list[tuple[Tensor, int, int]] = []
         self._joined_bytes = 0
 
     def call(self, method: str, header: Message, tensors: Tensors, timeout_s: float) -> Answer:
-        number = _METHODS.get(method)
+        number = METHODS.get(method)
         client = None if number is None else self._connected()
         ahead = self._claimed(tensors) if method == "Push" and self._claims else ()
         if number is None or client is None:
             answer = self._inner.call(method, header, tensors, timeout_s)
-            if method == "Declare" or number is not None:
+            if method in ("Declare", "Pull", "Push"):
                 answer.add_done_callback(self._learn)
             return answer
         try:
-            sent = client.call(number, header.SerializeToString(), tensors, self._room[method] + _SPARE_BYTES, ahead)
+            sent = client.call(number, header.SerializeToString(), tensors, self._room[method] + SPARE_BYTES, ahead)
         except (ValueError, IndexError):
-            return _failed(too_large(f"{method}Request", tensors))
+            return failed(too_large(f"{method}Request", tensors))
         except OSError:  # the system has no memory to share
             return self._inner.call(method, header, tensors, timeout_s)
         self._joined_bytes += sent.joined_bytes
@@ -170,6 +189,10 @@ class PlaneTransport(Transport, TakesAhead):
         """Note how large an answer was: the next one gets room for a like one."""
         size = sum(tensor.nbytes for tensor in tensors if not isinstance(tensor, bytes)) + 32 * len(tensors)
         self._room[method] = max(size + size // 8, self._room[method] - self._room[method] // 64)
+
+    def lost(self, method: str, why: str) -> CommunicationError:
+        """The error of a call whose connection was lost."""
+        return unreachable(self.endpoint, method, why)
 
     def close(self) -> None:
         with self._lock:
@@ -244,7 +267,8 @@ def _is_address(host: str) -> bool:
     return host.replace(".", "").isdigit() or ":" in host or (is_loopback(host) and host != "localhost")
 
 
-def _failed(error: FleetError) -> Answer:
+def failed(error: FleetError) -> Answer:
+    """An answer that is an error already."""
     from concurrent.futures import Future
 
     answer: Answer = Future()

@@ -1,8 +1,8 @@
 """A server's data plane: native code takes pulls and pushes from the wire, and asks here what is Python's to decide.
 
 A pull is answered without Python. A push comes here once, for its turn in the ledger and its step; its rows and dense
-parameters are read, applied and answered by native code. Whatever is out of the ordinary is answered by the service, on
-a thread of its own, as if it had come by gRPC.
+parameters are read, applied and answered by native code. Workers who meet are kept there without a thread. Whatever is
+out of the ordinary is answered by the service, on a thread of its own, as if it had come by gRPC.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fleet.ps.service import Service
     from fleet.ps.tls import Tls
 
-_PUSH, _OTHER, _LOOK, _LATE = range(4)
+_PUSH, _OTHER, _LOOK, _LATE, _MEET = range(5)
 """Why a call is handed over: csrc/plane/server.h."""
 _NOBODY = -1
 MAX_SLOW_CALLS = 1024
@@ -128,9 +128,13 @@ class PlaneServer:
         if reason == _OTHER:
             self._submit(call)
             return
-        with _failing(call):
+        with failing(call):
             if reason == _PUSH:
                 self._push(call)
+            elif reason == _MEET:
+                self._meet(call)
+            elif call.method == "Meet":
+                self._look_at_meeting(call, is_late=reason == _LATE)
             else:
                 self._look(call, is_late=reason == _LATE)
 
@@ -145,6 +149,26 @@ class PlaneServer:
             self._server.park(call, taken.version, timeout_ms, taken.header, taken.num_dropped)
         else:
             self._server.answer(call, taken.header)
+
+    def _meet(self, call: _native.PlaneCall) -> None:
+        """Have a worker come to a meeting, and wait without a thread."""
+        header = ps_pb2.MeetRequest.Header.FromString(call.header)
+        if self._service.attendance.would_block(header):
+            self._submit(call)
+            return
+        visit = self._service.attendance.visit(call, header)
+        if visit is not None:
+            timeout_ms = min(header.timeout_ms, int(1000 * longest_wait_s()))
+            self._server.park_until_told(call, timeout_ms, visit.number)
+
+    def _look_at_meeting(self, call: _native.PlaneCall, *, is_late: bool) -> None:
+        meetings = self._core.state.meetings
+        try:
+            if meetings.goes_on(call.note, is_late=is_late):
+                self._server.park_again(call)
+        except FleetError:
+            meetings.forget_visit(call.note)
+            raise
 
     def _look(self, call: _native.PlaneCall, *, is_late: bool) -> None:
         """See whether a call that waits still may."""
@@ -180,7 +204,7 @@ class PlaneServer:
     def _by_the_book(self, call: _native.PlaneCall) -> None:
         """Answer by the service."""
         try:
-            with _failing(call), self._budget.account() as account:
+            with failing(call), self._budget.account() as account:
                 method, view = call.method, call.data
                 account.take(view.nbytes)
                 data = bytes(view)  # what others can write to is not looked at twice
@@ -193,7 +217,7 @@ class PlaneServer:
 
 
 @contextmanager
-def _failing(call: _native.PlaneCall) -> Iterator[None]:
+def failing(call: _native.PlaneCall) -> Iterator[None]:
     """Tell the caller of an error."""
     try:
         yield

@@ -7,13 +7,16 @@ push is applied when it arrives.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fleet.errors import CommunicationError
 from fleet.ps import presence
 from fleet.ps.formats import encoded_answer, encoded_rows
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import JournalWriteError
+from fleet.ps.members import Claim, check_members, claims_of, shares_of
 from fleet.ps.proto import ps_pb2
 from fleet.ps.update import CallUpdate, PushedUpdate, TablePull, Taken, pushed_tensors, read_pull, read_push
 
@@ -65,6 +68,7 @@ class Pushes:
         """Gradients, and what comes back for them."""
         core = self._core
         holdings = core.known(header.caller)
+        check_members(header, holdings.job, is_durable=core.durability is not None)
         update, pulls = read_push(header, tensors, holdings.job, holdings.server)
         if core.durability is not None:
             update = replace(update, record=_recorded(header, tensors[: len(tensors) - len(header.pull_tables)]))
@@ -168,28 +172,37 @@ class Pushes:
 
     def _take(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken | None:
         """Collect or apply a push, unless it was taken before, and count it; None if it must wait for a cut."""
-        core, push = self._core, (header.caller.worker, header.caller.incarnation, header.sequence)
+        core, claims = self._core, claims_of(header)
         while True:
             if core.door.is_shut:
-                if not core.door.wait(*push):
+                if not all(core.door.wait(*claim) for claim in claims):  # all have come in elsewhere, or none
                     return None
                 core.known(header.caller)  # the server may be stopping
             with core.gate.open():
                 is_shut = core.door.is_shut
-                if not is_shut or core.door.admits(*push):
-                    taken = self._take_inside(holdings, header, update)
+                if not is_shut or all(core.door.admits(*claim) for claim in claims):
+                    taken = self._take_inside(holdings, header, update, claims)
                     break
         if is_shut:
             core.door.entered()
             core.door.entered_too()
         return taken
 
-    def _take_inside(self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate) -> Taken:
-        core, caller = self._core, header.caller
+    def _take_inside(
+        self, holdings: Holdings, header: ps_pb2.PushRequest.Header, update: PushedUpdate, claims: Sequence[Claim]
+    ) -> Taken:
+        core = self._core
         skipped = staleness = 0
-        with core.state.ledger.once(caller.worker, caller.incarnation, header.sequence) as is_new:
+        with ExitStack() as all_of_them:
+            are_new = {all_of_them.enter_context(core.state.ledger.once(*claim)) for claim in claims}
+            if len(are_new) > 1:
+                raise CommunicationError(
+                    f"push of worker {header.caller.worker}: some of its members' gradients have come without the "
+                    "others'; start the job again"
+                )
+            is_new = are_new.pop()
             if is_new and holdings.job.mode == "sync":
-                skipped = self._collect(update, header.participants)
+                skipped = self._collect(shares_of(header, update), header.participants)
             elif is_new:
                 core.refuse_failed()
                 skipped = self._apply(update)
@@ -225,20 +238,22 @@ class Pushes:
             core.tell()
         return staleness
 
-    def _collect(self, update: PushedUpdate, participants: Sequence[int]) -> int:
+    def _collect(self, updates: Sequence[PushedUpdate], participants: Sequence[int]) -> int:
         """Keep a push until its step is complete, and apply the step if this was the last."""
         core = self._core
         with core.changed:
             core.refuse_failed()
-            core.state.rounds.add(update)
+            core.state.rounds.add(*updates)
             if participants:
-                core.state.rounds.expect(update.step, participants)
-            core.state.meetings.notice()
+                core.state.rounds.expect(updates[0].step, participants)
+            for update in updates:
+                core.state.meetings.notice(update.worker)
         try:
             return self.apply_if_complete()
         except JournalWriteError:  # nothing has happened: it will be sent again
             with core.changed:
-                core.state.rounds.withdraw(update.worker)
+                for update in updates:
+                    core.state.rounds.withdraw(update.worker)
             raise
 
     def _rows_after(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from typing import Any
 
 from fleet.errors import CommunicationError, UsageError
@@ -17,6 +17,7 @@ class Rounds:
     """
 
     def __init__(self, num_workers: int, version: int = 0) -> None:
+        self._num_workers = num_workers
         self._present = set(range(num_workers))
         self.absent: set[int] = set()
         """Workers that server 0 has gone on without: they are present, and not waited for until they come back."""
@@ -36,8 +37,13 @@ class Rounds:
         self.num_dropped = 0
         """How often a step was dropped."""
 
-    def add(self, update: PushedUpdate) -> None:
-        """Take a worker's gradients of the present step."""
+    def add(self, *updates: PushedUpdate) -> None:
+        """Take the gradients of a worker, or of some, of the present step: all of them, or none."""
+        for update in updates:
+            self._check(update)
+        self._updates.update((update.worker, update) for update in updates)
+
+    def _check(self, update: PushedUpdate) -> None:
         if update.step != self.version:
             raise CommunicationError(
                 f"worker {update.worker} pushed step {update.step}, but the workers are at step {self.version}; "
@@ -54,7 +60,6 @@ class Rounds:
                 f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
                 "worker must step them in the same order"
             )
-        self._updates[update.worker] = update
 
     def expect(self, step: int, participants: Collection[int]) -> None:
         """Server 0 has done a step with the pushes of these workers, and so does this one."""
@@ -88,13 +93,14 @@ class Rounds:
         awaited = self._present - self.absent if self._expected is None else self._expected
         return sorted(awaited - self._updates.keys())
 
-    def is_away(self, worker: int) -> bool:
-        """Whether a worker has left, or ended otherwise."""
-        return worker not in self._present or worker in self.gone
+    def away_of(self, workers: Set[int]) -> set[int]:
+        """Those of some workers that have left, or ended otherwise."""
+        left = workers - self._present if len(self._present) < self._num_workers else set()
+        return {*left, *(workers & self.gone)}
 
-    def pushed(self) -> set[int]:
+    def pushed(self) -> Set[int]:
         """The workers whose gradients of this step have come."""
-        return set(self._updates)
+        return self._updates.keys()
 
     def complete(self) -> list[PushedUpdate] | None:
         """The updates of the present step if it is complete; then the next one begins when `advance` is called."""

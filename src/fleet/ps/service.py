@@ -19,6 +19,7 @@ from fleet.observe.layouts import own_layouts
 from fleet.ps import storage
 from fleet.ps.absence import Absence
 from fleet.ps.arriving import Arriving
+from fleet.ps.attendance import Attendance
 from fleet.ps.core import EVERYBODY, Core
 from fleet.ps.cut import Cuts
 from fleet.ps.durability import Durability
@@ -27,7 +28,6 @@ from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import Policy
 from fleet.ps.listing import Listing
 from fleet.ps.moving import Moving, is_moved_on
-from fleet.ps.patience import is_durable
 from fleet.ps.pieces import read_take
 from fleet.ps.proto import ps_pb2
 from fleet.ps.pushes import Pushes
@@ -75,7 +75,10 @@ class Service:
             is_new = self.state.holdings is None and not env.FLEET_LIFE.get()
             if layouts is not None and layouts.folder.exists() and is_moved_on(layouts, is_new=is_new):
                 self.core.move()
+        self._agreed: tuple[Holdings, str] | None = None
+        """What the last worker declared that agreed with the job, and what was made of it."""
         self.pushes = Pushes(self.core)
+        self.attendance = Attendance(self.core)
         self._absence = Absence(self.core, self.pushes.apply_if_complete)
         self._absence.begin()
         self._saves = Saves(self.core.gate.closed)
@@ -120,8 +123,11 @@ class Service:
     def _declare(self, asked: ps_pb2.DeclareRequest.Header, _: Tensors) -> Answered:
         header = ps_pb2.DeclareRequest.Header()
         header.CopyFrom(asked)  # what the server gives is filled in
-        job = JobSpec.from_json(header.job)
         caller, state = header.caller, self.state
+        holdings = state.holdings
+        # Thousands of workers say the same: only the first is read.
+        is_known = holdings is not None and self._agreed == (holdings, header.job)
+        job = holdings.job if holdings is not None and is_known else JobSpec.from_json(header.job)
         if caller.worker >= job.num_workers:
             raise UsageError(f"worker {caller.worker} does not exist in a job of {job.num_workers} workers")
         if header.server_index >= job.num_servers:
@@ -133,6 +139,7 @@ class Service:
             self._begin(job, header)
         holdings = state.held
         self._check_declared(holdings, job, header)
+        self._agreed = holdings, header.job
         with self.core.gate.closed, self.core.changed:
             if state.holdings is not holdings:  # another worker was told why
                 raise NotReadyError("the server could not keep the checkpoint that it was to begin with; see its log")
@@ -165,7 +172,7 @@ class Service:
     def _check_declared(self, holdings: Holdings, job: JobSpec, header: ps_pb2.DeclareRequest.Header) -> None:
         """UsageError if a worker means another job, or another server."""
         worker = header.caller.worker
-        if (what := difference(job, holdings.job)) is not None:
+        if job is not holdings.job and (what := difference(job, holdings.job)) is not None:
             durability = self.core.durability
             folder = None if durability is None else durability.resumed_from
             kept = f"; {folder} holds that job: run its command again, or choose another --durable" if folder else ""
@@ -296,37 +303,7 @@ class Service:
             load()
 
     def _meet(self, header: ps_pb2.MeetRequest.Header, _: Tensors) -> Answered:
-        core, caller = self.core, header.caller.worker
-        if is_durable() and not header.caller.incarnation:
-            return self._meet_early(header), ()
-        job, rounds, meetings = core.known(header.caller).job, self.state.rounds, self.state.meetings
-        self._record_meeting(header)
-
-        def elsewhere(missing: Sequence[int]) -> list[int]:
-            core.known(header.caller)  # also while it waits
-            # In a durable job a push may be a former life's, whose next one has yet to come here.
-            is_telling = job.mode == "sync" and header.is_between_steps and not is_durable()
-            pushed = rounds.pushed() if is_telling else set()
-            ahead = pushed if caller not in pushed else set()
-            return [one for one in missing if rounds.is_away(one) or one in ahead]
-
-        return meetings.answer(header, job.num_workers, elsewhere), ()
-
-    def _record_meeting(self, header: ps_pb2.MeetRequest.Header) -> None:
-        """Have the journal know what a worker says, if there is one and it is new."""
-        core, meetings, said = self.core, self.state.meetings, (header.name, header.caller.worker, header.text)
-        if header.is_here and core.durability is not None and not meetings.has_said(*said):
-            with core.gate.open():
-                core.record(Kind.MEET, [Part(header.SerializeToString())])
-                meetings.come(*said)
-
-    def _meet_early(self, header: ps_pb2.MeetRequest.Header) -> ps_pb2.MeetReply.Header:
-        """Workers of a durable job may meet before one has declared it."""
-        if self.core.is_closed:
-            raise CommunicationError("the server is stopping")
-        self.core.refuse_moved()
-        self._record_meeting(header)
-        return self.state.meetings.answer(header, len(header.others), lambda _: [])
+        return self.attendance.meet(header), ()
 
     def _take(self, header: ps_pb2.TakeRequest.Header, _: Tensors) -> Answered:
         core, caller, pieces = self.core, header.caller, self.state.pieces

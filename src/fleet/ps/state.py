@@ -33,7 +33,7 @@ NUM_LOADS = 16
 class State:
     """Of one server."""
 
-    def __init__(self, instance: int, changed: threading.Condition) -> None:
+    def __init__(self, instance: int, lock: threading.RLock) -> None:
         self.instance = instance
         """This server's name for itself, also after it was started again, if it has a journal."""
         self.run = 0
@@ -43,7 +43,7 @@ class State:
         self.rounds = Rounds(0)
         self.clock = Clock(0, is_common=True)
         self.ages = Ages()
-        self.meetings = Meetings(changed, is_durable=is_durable())
+        self.meetings = Meetings(lock, is_durable=is_durable())
         self.pieces = PieceQueues()
         self.stats = Stats()
         self.absent_after_ms = 0

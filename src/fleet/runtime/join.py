@@ -28,6 +28,7 @@ from fleet.ps.spec import JobSpec
 from fleet.ps.staging import host_buffer
 from fleet.ps.transport import LocalTransport
 from fleet.ps.worker import Worker
+from fleet.runtime.combine import check_combining, combine
 from fleet.runtime.declare import Declared, declare, job_of, shares
 from fleet.strategy import DistributedStrategy
 from fleet.strategy.mode import Mode
@@ -54,9 +55,11 @@ def start_worker(
     dispatcher: Dispatcher | Dispatch | None = None,
     average: Callable[[torch.Tensor], None] | None = None,
     progress: Progress | None = None,
+    meeting: str = "",
 ) -> Worker:
     """Declare the job, agree on the first values of the model, and bind model and optimizers to the servers.
 
+    `meeting` is a name under which all workers meet, if the strategy has them combine their gradients.
     `layout` is that of the servers which `connect` reaches; `reach` those of another, by their endpoints.
     Worker 0's values are everybody's, unless the servers were started from a checkpoint: then theirs are.
     """
@@ -75,6 +78,7 @@ def start_worker(
             "strategy.dense = 'allreduce' keeps dense parameters in the workers, and in a durable job a worker may be "
             "started again without them; use 'server'"
         )
+    check_combining(strategy, job, progress)
     flats: list[FlatParameters | None] = []
 
     def take() -> FlatParameters | None:
@@ -86,6 +90,11 @@ def start_worker(
     client.connect = reach
     client.absent_after_s = _absent_after_s(strategy, job, progress)
     worker = enter(client, take, device, strategy.a_sync_configs, kept, progress)
+    try:
+        combine(client, strategy, meeting)
+    except BaseException:
+        worker.close()
+        raise
     worker.flat = flats[0]
     if device.type == "cuda":
         _pin(client, device)

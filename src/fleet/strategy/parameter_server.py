@@ -8,6 +8,8 @@ from fleet.strategy.group import Group, GroupField
 from fleet.strategy.record import Record
 from fleet.strategy.wire import WireConfigs
 
+COMBINE = ("never", "machine")
+
 
 class ASyncConfigs(Group):
     """Traffic between a worker and the servers."""
@@ -70,6 +72,14 @@ class ParameterServerFields(Record):
         "away before the others go on without it, until it comes back. None waits for it, as long as "
         "`FLEET_STEP_TIMEOUT_S` says.",
         above=0.0,
+    )
+
+    combine_gradients = text(
+        "never",
+        "says which workers of a synchronous job add their gradients before they are sent: with 'machine' those of one "
+        "machine, whose first worker sends the sum. Servers get fewer bytes; the last bits of a sum depend on who "
+        "shares a machine. Not in durable jobs, nor with `wire_configs`.",
+        *COMBINE,
     )
 
     a_sync = _ASyncSwitch(

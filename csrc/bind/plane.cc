@@ -387,6 +387,8 @@ void add_plane(nb::module_& m) {
         found["pulled_rows"] = counts.pulled_rows;
         found["connections"] = counts.connections;
         found["refused"] = counts.refused;
+        found["rounds"] = counts.rounds;
+        found["answering_us"] = counts.answering_us;
         return found;
       });
 }

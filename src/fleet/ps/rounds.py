@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -31,6 +32,8 @@ class Rounds:
         self.gone: set[int] = set()
         """Workers that have ended without taking leave: their steps will not come, and are not to be done without."""
         self._updates: dict[int, PushedUpdate] = {}
+        self.began = 0.0
+        """When the first push of the present step came, on the clock of `time.perf_counter`."""
         self.version = version
         """Number of steps that are complete; the step that is collected now."""
         self.num_dropped = 0
@@ -54,6 +57,8 @@ class Rounds:
                 f"step {update.step}: workers {other.worker} and {update.worker} step different optimizers; every "
                 "worker must step them in the same order"
             )
+        if not self._updates:
+            self.began = time.perf_counter()
         self._updates[update.worker] = update
 
     def expect(self, step: int, participants: Collection[int]) -> None:

@@ -9,7 +9,9 @@ namespace fleet::bind {
 
 namespace {
 
-Format as_format(nb::handle format) { return static_cast<Format>(as_integer(format, "format", 0, kNumFormats - 1)); }
+WireFormat as_format(nb::handle format) {
+  return static_cast<WireFormat>(as_integer(format, "format", 0, kNumFormats - 1));
+}
 
 AnyArray as_rows(nb::handle rows) {
   const AnyArray array = as_array(rows, "rows");
@@ -30,7 +32,7 @@ const std::uint8_t* as_bytes(const AnyArray& array, std::size_t size) {
 std::size_t as_size(nb::handle object, const std::string& name) { return as_integer(object, name, 0, 1u << 31); }
 
 nb::object encode_rows(nb::handle rows, nb::handle format, nb::handle keys, std::uint64_t seed, std::uint32_t step) {
-  const Format as = as_format(format);
+  const WireFormat as = as_format(format);
   const AnyArray array = as_rows(rows);
   const std::size_t n = array.shape(0), width = array.shape(1), stride = row_bytes(as, width);
   const auto* const values = static_cast<const float*>(array.data());
@@ -56,7 +58,7 @@ nb::object encode_rows(nb::handle rows, nb::handle format, nb::handle keys, std:
 }
 
 nb::object decode_rows(nb::handle data, nb::handle format, nb::handle num_rows, nb::handle row_width) {
-  const Format as = as_format(format);
+  const WireFormat as = as_format(format);
   const std::size_t n = as_size(num_rows, "rows"), width = as_size(row_width, "width");
   const AnyArray array = as_array(data, "data");
   const std::uint8_t* const bytes = as_bytes(array, n * row_bytes(as, width));
@@ -69,7 +71,7 @@ nb::object decode_rows(nb::handle data, nb::handle format, nb::handle num_rows, 
 }
 
 nb::object encode_vector(nb::handle values, nb::handle residual, nb::handle format) {
-  const Format as = as_format(format);
+  const WireFormat as = as_format(format);
   const std::size_t n = as_array(values, "values").size();
   const AnyArray array = as_floats(values, "values", n);
   float* left = nullptr;
@@ -87,7 +89,7 @@ nb::object encode_vector(nb::handle values, nb::handle residual, nb::handle form
 }
 
 nb::object decode_vector(nb::handle data, nb::handle format, nb::handle size) {
-  const Format as = as_format(format);
+  const WireFormat as = as_format(format);
   const std::size_t n = as_size(size, "size");
   const AnyArray array = as_array(data, "data");
   const std::uint8_t* const bytes = as_bytes(array, vector_bytes(as, n));

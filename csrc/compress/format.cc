@@ -91,36 +91,36 @@ void store_int8_by_chance(const float* values, std::size_t width, std::uint64_t 
 
 }  // namespace
 
-std::size_t row_bytes(Format format, std::size_t width) {
+std::size_t row_bytes(WireFormat format, std::size_t width) {
   switch (format) {
-    case Format::kFloat32: return 4 * width;
-    case Format::kBfloat16:
-    case Format::kFloat16: return 2 * width;
-    case Format::kInt8: return kScaleBytes + width;
+    case WireFormat::kFloat32: return 4 * width;
+    case WireFormat::kBfloat16:
+    case WireFormat::kFloat16: return 2 * width;
+    case WireFormat::kInt8: return kScaleBytes + width;
   }
   return 0;
 }
 
-void encode_rows(Format format, const float* rows, std::size_t n, std::size_t width, std::uint8_t* out) {
+void encode_rows(WireFormat format, const float* rows, std::size_t n, std::size_t width, std::uint8_t* out) {
   switch (format) {
-    case Format::kFloat32:
+    case WireFormat::kFloat32:
       if (n * width != 0) std::memcpy(out, rows, 4 * n * width);
       return;
-    case Format::kBfloat16: return store_all<WireBfloat16>(rows, n * width, out);
-    case Format::kFloat16: return store_all<WireFloat16>(rows, n * width, out);
-    case Format::kInt8:
+    case WireFormat::kBfloat16: return store_all<WireBfloat16>(rows, n * width, out);
+    case WireFormat::kFloat16: return store_all<WireFloat16>(rows, n * width, out);
+    case WireFormat::kInt8:
       for (std::size_t row = 0; row < n; ++row)
         store_int8(rows + row * width, width, out + row * (kScaleBytes + width));
   }
 }
 
-void encode_rows_by_chance(Format format, const float* rows, std::size_t n, std::size_t width, const std::int64_t* keys,
-                           std::uint64_t seed, std::uint32_t step, std::uint8_t* out) {
-  if (format != Format::kFloat16 && format != Format::kInt8) return encode_rows(format, rows, n, width, out);
+void encode_rows_by_chance(WireFormat format, const float* rows, std::size_t n, std::size_t width,
+                           const std::int64_t* keys, std::uint64_t seed, std::uint32_t step, std::uint8_t* out) {
+  if (format != WireFormat::kFloat16 && format != WireFormat::kInt8) return encode_rows(format, rows, n, width, out);
   const std::size_t stride = row_bytes(format, width);
   for (std::size_t row = 0; row < n; ++row, rows += width, out += stride) {
     const std::uint64_t state = rounding_state(seed, keys[row], step);
-    if (format == Format::kInt8) {
+    if (format == WireFormat::kInt8) {
       store_int8_by_chance(rows, width, state, out);
     } else {
       with_draws(width, state,
@@ -129,33 +129,35 @@ void encode_rows_by_chance(Format format, const float* rows, std::size_t n, std:
   }
 }
 
-void decode_rows(Format format, const std::uint8_t* data, std::size_t n, std::size_t width, float* rows) {
+void decode_rows(WireFormat format, const std::uint8_t* data, std::size_t n, std::size_t width, float* rows) {
   switch (format) {
-    case Format::kFloat32:
+    case WireFormat::kFloat32:
       if (n * width != 0) std::memcpy(rows, data, 4 * n * width);
       return;
-    case Format::kBfloat16: return load_all<WireBfloat16>(data, n * width, rows);
-    case Format::kFloat16: return load_all<WireFloat16>(data, n * width, rows);
-    case Format::kInt8:
+    case WireFormat::kBfloat16: return load_all<WireBfloat16>(data, n * width, rows);
+    case WireFormat::kFloat16: return load_all<WireFloat16>(data, n * width, rows);
+    case WireFormat::kInt8:
       for (std::size_t row = 0; row < n; ++row)
         load_int8(data + row * (kScaleBytes + width), width, rows + row * width);
   }
 }
 
-std::size_t vector_bytes(Format format, std::size_t n) {
+std::size_t vector_bytes(WireFormat format, std::size_t n) {
   const std::size_t rest = n % kBlockWidth;
   return n / kBlockWidth * row_bytes(format, kBlockWidth) + (rest == 0 ? 0 : row_bytes(format, rest));
 }
 
-void encode_vector(Format format, const float* values, float* residual, std::size_t n, std::uint8_t* out) {
+void encode_vector(WireFormat format, const float* values, float* residual, std::size_t n, std::uint8_t* out) {
   float sums[kBlockWidth], sent[kBlockWidth];
   const std::size_t stride = row_bytes(format, kBlockWidth);
+  if (residual == nullptr) {
+    const std::size_t full = n / kBlockWidth, rest = n % kBlockWidth;
+    encode_rows(format, values, full, kBlockWidth, out);
+    if (rest != 0) encode_rows(format, values + full * kBlockWidth, 1, rest, out + full * stride);
+    return;
+  }
   for (std::size_t begin = 0; begin < n; begin += kBlockWidth, out += stride) {
     const std::size_t width = std::min(kBlockWidth, n - begin);
-    if (residual == nullptr) {
-      encode_rows(format, values + begin, 1, width, out);
-      continue;
-    }
     float* const left = residual + begin;
     for (std::size_t i = 0; i < width; ++i) sums[i] = values[begin + i] + left[i];
     encode_rows(format, sums, 1, width, out);
@@ -167,7 +169,7 @@ void encode_vector(Format format, const float* values, float* residual, std::siz
   }
 }
 
-void decode_vector(Format format, const std::uint8_t* data, std::size_t n, float* values) {
+void decode_vector(WireFormat format, const std::uint8_t* data, std::size_t n, float* values) {
   const std::size_t full = n / kBlockWidth, rest = n % kBlockWidth;
   decode_rows(format, data, full, kBlockWidth, values);
   data += full * row_bytes(format, kBlockWidth);

@@ -16,32 +16,32 @@
 namespace fleet {
 
 // The numbers are those of proto/ps.proto.
-enum class Format : std::uint8_t { kFloat32 = 0, kBfloat16 = 1, kFloat16 = 2, kInt8 = 3 };
+enum class WireFormat : std::uint8_t { kFloat32 = 0, kBfloat16 = 1, kFloat16 = 2, kInt8 = 3 };
 constexpr std::uint8_t kNumFormats = 4;
 
 // How many values of a vector share a scale.
 constexpr std::size_t kBlockWidth = 64;
 
 // The bytes of one row. Rows stand on their own, so that some of them can be taken out or put into another order.
-std::size_t row_bytes(Format format, std::size_t width);
+std::size_t row_bytes(WireFormat format, std::size_t width);
 
 // Each value becomes the nearest number that there is, of two the even one.
-void encode_rows(Format format, const float* rows, std::size_t n, std::size_t width, std::uint8_t* out);
+void encode_rows(WireFormat format, const float* rows, std::size_t n, std::size_t width, std::uint8_t* out);
 
 // The same, but where small values would be lost, in float16 and int8, up or down by chance: the mean of many roundings
 // is the value itself. Chance is a function of (seed, key of the row, step, place in the row) alone (table/rounding.h).
-void encode_rows_by_chance(Format format, const float* rows, std::size_t n, std::size_t width, const std::int64_t* keys,
-                           std::uint64_t seed, std::uint32_t step, std::uint8_t* out);
+void encode_rows_by_chance(WireFormat format, const float* rows, std::size_t n, std::size_t width,
+                           const std::int64_t* keys, std::uint64_t seed, std::uint32_t step, std::uint8_t* out);
 
-void decode_rows(Format format, const std::uint8_t* data, std::size_t n, std::size_t width, float* rows);
+void decode_rows(WireFormat format, const std::uint8_t* data, std::size_t n, std::size_t width, float* rows);
 
 // A vector is rows of kBlockWidth values, and one that may be shorter.
-std::size_t vector_bytes(Format format, std::size_t n);
+std::size_t vector_bytes(WireFormat format, std::size_t n);
 
 // Encodes values + residual, and leaves in the residual what the receiver does not get of it: over many steps nothing
 // is lost. Where that is no finite number, the residual stays as it was. Without a residual (nullptr) values alone.
-void encode_vector(Format format, const float* values, float* residual, std::size_t n, std::uint8_t* out);
+void encode_vector(WireFormat format, const float* values, float* residual, std::size_t n, std::uint8_t* out);
 
-void decode_vector(Format format, const std::uint8_t* data, std::size_t n, float* values);
+void decode_vector(WireFormat format, const std::uint8_t* data, std::size_t n, float* values);
 
 }  // namespace fleet

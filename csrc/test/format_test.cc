@@ -14,7 +14,7 @@ namespace {
 using fleet::Bfloat16;
 using fleet::Float16;
 using fleet::float_of;
-using fleet::Format;
+using fleet::WireFormat;
 
 using Bytes = std::vector<std::uint8_t>;
 using Floats = std::vector<float>;
@@ -22,22 +22,22 @@ using Floats = std::vector<float>;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kMost = std::numeric_limits<float>::max();
-constexpr Format kAll[] = {Format::kFloat32, Format::kBfloat16, Format::kFloat16, Format::kInt8};
+constexpr WireFormat kAll[] = {WireFormat::kFloat32, WireFormat::kBfloat16, WireFormat::kFloat16, WireFormat::kInt8};
 
-Bytes encoded(Format format, const Floats& rows, std::size_t width) {
+Bytes encoded(WireFormat format, const Floats& rows, std::size_t width) {
   Bytes out(rows.size() / width * fleet::row_bytes(format, width));
   fleet::encode_rows(format, rows.data(), rows.size() / width, width, out.data());
   return out;
 }
 
-Floats decoded(Format format, const Bytes& data, std::size_t width) {
+Floats decoded(WireFormat format, const Bytes& data, std::size_t width) {
   const std::size_t n = data.size() / fleet::row_bytes(format, width);
   Floats rows(n * width);
   fleet::decode_rows(format, data.data(), n, width, rows.data());
   return rows;
 }
 
-Floats there_and_back(Format format, const Floats& rows, std::size_t width) {
+Floats there_and_back(WireFormat format, const Floats& rows, std::size_t width) {
   return decoded(format, encoded(format, rows, width), width);
 }
 
@@ -80,33 +80,35 @@ TEST(halves_of_the_wire_round_as_tables_do) {
 TEST(ties_go_to_the_even_number) {
   // Between two neighbours: 1 + 1/256 of bfloat16, 1 + 1/2048 of float16, half a smallest number of float16.
   const Floats ties = {1.00390625f, 1.01171875f, 1.00048828125f, 1.00146484375f, 0x1p-25f, 0x1.8p-24f};
-  const Floats bf16 = there_and_back(Format::kBfloat16, ties, 2), fp16 = there_and_back(Format::kFloat16, ties, 2);
+  const Floats bf16 = there_and_back(WireFormat::kBfloat16, ties, 2),
+               fp16 = there_and_back(WireFormat::kFloat16, ties, 2);
   CHECK(bf16[0] == 1.0f && bf16[1] == 1.015625f);
   CHECK(fp16[2] == 1.0f && fp16[3] == 1.001953125f && fp16[4] == 0.0f && fp16[5] == 0x1p-23f);
   // The scale is 1: 127 is the largest.
-  const Floats int8 = there_and_back(Format::kInt8, {127.0f, 0.5f, 1.5f, -2.5f, -0.5f, 126.5f}, 6);
+  const Floats int8 = there_and_back(WireFormat::kInt8, {127.0f, 0.5f, 1.5f, -2.5f, -0.5f, 126.5f}, 6);
   CHECK((int8 == Floats{127.0f, 0.0f, 2.0f, -2.0f, 0.0f, 126.0f}));
 }
 
 TEST(finite_stays_finite_and_the_rest_stays_what_it_is) {
   const Floats row = {kMost, -kMost, kInf, -kInf, kNan, 1.0f};
-  const Floats bf16 = there_and_back(Format::kBfloat16, row, 6), fp16 = there_and_back(Format::kFloat16, row, 6);
+  const Floats bf16 = there_and_back(WireFormat::kBfloat16, row, 6),
+               fp16 = there_and_back(WireFormat::kFloat16, row, 6);
   CHECK(bf16[0] == float_of(0x7f7f0000u) && bf16[1] == -bf16[0] && fp16[0] == 65504.0f && fp16[1] == -65504.0f);
   for (const Floats& found : {bf16, fp16}) {
     CHECK(found[2] == kInf && found[3] == -kInf && std::isnan(found[4]) && found[5] == 1.0f);
   }
   for (const float odd : {kInf, kNan}) {
-    for (const float value : there_and_back(Format::kInt8, {1.0f, odd, 2.0f}, 3)) CHECK(std::isnan(value));
+    for (const float value : there_and_back(WireFormat::kInt8, {1.0f, odd, 2.0f}, 3)) CHECK(std::isnan(value));
   }
-  const Floats largest = there_and_back(Format::kInt8, {kMost, -kMost, 0.0f}, 3);
+  const Floats largest = there_and_back(WireFormat::kInt8, {kMost, -kMost, 0.0f}, 3);
   CHECK(std::isfinite(largest[0]) && largest[0] >= 0.99f * kMost && largest[1] == -largest[0] && largest[2] == 0.0f);
 }
 
 TEST(a_row_of_int8_is_within_half_a_step) {
   const Floats values = of_all_sizes(64 * 1000);
   for (std::size_t width : {1u, 8u, 10u, 64u}) {
-    const Bytes data = encoded(Format::kInt8, values, width);
-    const Floats found = decoded(Format::kInt8, data, width);
+    const Bytes data = encoded(WireFormat::kInt8, values, width);
+    const Floats found = decoded(WireFormat::kInt8, data, width);
     for (std::size_t i = 0; i < found.size(); ++i) {
       const std::uint8_t* const row = data.data() + i / width * (width + 2);
       std::uint16_t stored;
@@ -124,20 +126,20 @@ TEST(a_row_of_int8_is_within_half_a_step) {
 // Journals have these bytes: whoever changes them cannot read what was written.
 TEST(bytes_of_formats_are_for_ever) {
   const Floats row = {1.0f, -0.3f, 0.0071f};
-  CHECK((encoded(Format::kBfloat16, row, 3) == Bytes{0x80, 0x3f, 0x9a, 0xbe, 0xe9, 0x3b}));
-  CHECK((encoded(Format::kFloat16, row, 3) == Bytes{0x00, 0x3c, 0xcd, 0xb4, 0x45, 0x1f}));
-  CHECK((encoded(Format::kInt8, row, 3) == Bytes{0x02, 0x3c, 126, 0xda, 1}));
+  CHECK((encoded(WireFormat::kBfloat16, row, 3) == Bytes{0x80, 0x3f, 0x9a, 0xbe, 0xe9, 0x3b}));
+  CHECK((encoded(WireFormat::kFloat16, row, 3) == Bytes{0x00, 0x3c, 0xcd, 0xb4, 0x45, 0x1f}));
+  CHECK((encoded(WireFormat::kInt8, row, 3) == Bytes{0x02, 0x3c, 126, 0xda, 1}));
   const std::int64_t key = 12345;
   Bytes fp16(6), int8(5);
-  fleet::encode_rows_by_chance(Format::kFloat16, row.data(), 1, 3, &key, 1, 3, fp16.data());
-  fleet::encode_rows_by_chance(Format::kInt8, row.data(), 1, 3, &key, 1, 6, int8.data());
+  fleet::encode_rows_by_chance(WireFormat::kFloat16, row.data(), 1, 3, &key, 1, 3, fp16.data());
+  fleet::encode_rows_by_chance(WireFormat::kInt8, row.data(), 1, 3, &key, 1, 6, int8.data());
   CHECK((fp16 == Bytes{0x00, 0x3c, 0xcd, 0xb4, 0x46, 0x1f}));
   CHECK((int8 == Bytes{0x02, 0x3c, 126, 0xda, 0}));
 }
 
 TEST(by_chance_the_mean_is_the_value) {
   const Floats row = {1.0f, 0.0031f, -0.0007f, 3e-9f, -1e-8f};
-  for (const Format format : {Format::kFloat16, Format::kInt8}) {
+  for (const WireFormat format : {WireFormat::kFloat16, WireFormat::kInt8}) {
     const std::size_t width = row.size(), bytes = fleet::row_bytes(format, width);
     std::vector<double> sums(width);
     constexpr std::uint32_t kTimes = 100000;
@@ -149,17 +151,17 @@ TEST(by_chance_the_mean_is_the_value) {
       for (std::size_t i = 0; i < width; ++i) sums[i] += static_cast<double>(found[i]);
     }
     for (std::size_t i = 0; i < 3; ++i) {
-      const double step = format == Format::kInt8 ? 1.0 / 126 : 0x1p-10;
+      const double step = format == WireFormat::kInt8 ? 1.0 / 126 : 0x1p-10;
       CHECK(std::fabs(sums[i] / kTimes - static_cast<double>(row[i])) < step * 6 / std::sqrt(kTimes));
     }
     // To the nearest these two would be zero for ever.
-    if (format == Format::kFloat16) CHECK(std::fabs(sums[3] / kTimes - 3e-9) < 0x1p-24 * 6 / std::sqrt(kTimes));
-    if (format == Format::kFloat16) CHECK(sums[3] > 0 && sums[4] < 0);
+    if (format == WireFormat::kFloat16) CHECK(std::fabs(sums[3] / kTimes - 3e-9) < 0x1p-24 * 6 / std::sqrt(kTimes));
+    if (format == WireFormat::kFloat16) CHECK(sums[3] > 0 && sums[4] < 0);
   }
 }
 
 TEST(a_vector_is_blocks_and_a_rest) {
-  for (const Format format : kAll) {
+  for (const WireFormat format : kAll) {
     for (const std::size_t n : {0u, 1u, 63u, 64u, 65u, 200u}) {
       const Floats values = of_all_sizes(n);
       Bytes data(fleet::vector_bytes(format, n));
@@ -179,7 +181,7 @@ TEST(a_vector_is_blocks_and_a_rest) {
 
 TEST(what_is_not_sent_stays_in_the_residual) {
   constexpr std::size_t kSize = 130;
-  for (const Format format : {Format::kBfloat16, Format::kFloat16, Format::kInt8}) {
+  for (const WireFormat format : {WireFormat::kBfloat16, WireFormat::kFloat16, WireFormat::kInt8}) {
     Floats values(kSize, 1e-9f), residual(kSize), found(kSize);
     values[0] = values[64] = values[128] = 1.0f;  // beside which the others are nothing
     std::vector<double> sums(kSize);

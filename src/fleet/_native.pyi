@@ -644,9 +644,17 @@ class PlaneHoldings:
     """What a server holds, for requests that native code reads (csrc/plane/holdings.h)."""
 
     def __init__(
-        self, tables: Sequence[Table], reads_zeros: Sequence[bool], dense: Dense | None, skip_nonfinite: bool
+        self,
+        tables: Sequence[Table],
+        reads_zeros: Sequence[bool],
+        dense: Dense | None,
+        exact_groups: Sequence[bool],
+        skip_nonfinite: bool,
     ) -> None:
-        """`reads_zeros`: for each table, whether a key without a row that is only read is zeros."""
+        """`reads_zeros`: for each table, whether a key without a row that is only read is zeros.
+
+        `exact_groups`: for each dense group, whether its values travel as float32, whatever is asked for.
+        """
 
     def is_safe(self, calls: Sequence[PlaneCall]) -> bool:
         """Whether the pushes of one step can be applied so far as numbers tell; False: look closer."""

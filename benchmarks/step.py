@@ -9,6 +9,7 @@ the last answer is there, and the server's CPU time a step; medians.
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import time
@@ -17,7 +18,6 @@ from typing import Any
 
 import click
 import numpy as np
-import psutil
 from harness import write_results
 from plane import LIMIT_S, by_grpc, cpu_s, servers
 from rich.console import Console
@@ -36,6 +36,7 @@ WIDTH, DENSE = 10, 431_000
 PAUSE_S = 0.02
 """For the server to have done what it does before the last push comes."""
 SKIP = 3
+MOST_THREADS = 8
 
 
 def job_of(workers: int, dense: int) -> JobSpec:
@@ -113,9 +114,7 @@ def measure(workers: int, num_servers: int, steps: int) -> dict[str, Any]:
             )
             own, following = keys[step][worker], keys[step + 1][worker]
             room = 4 * (len(following) * WIDTH + dense) + 4096
-            return links[worker].call(
-                2, header.SerializeToString(), (own, grads[: len(own)], layers, following), room
-            )
+            return links[worker].call(2, header.SerializeToString(), (own, grads[: len(own)], layers, following), room)
 
         firsts, lasts, before = [], [], 0.0
         for step in range(steps + SKIP):
@@ -159,9 +158,14 @@ def answered(answers: list[_native.PlaneAnswer], step: int) -> list[float]:
 @click.option("--workers", multiple=True, type=click.IntRange(2), default=(2, 12), show_default=True)
 @click.option("--servers", "num_servers", type=click.IntRange(1), default=4, show_default=True)
 @click.option("--steps", type=click.IntRange(1), default=60, show_default=True)
+@click.option("--threads", type=click.IntRange(1), help="Of a server, for a step; default: as fleetrun has it.")
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
-def main(workers: tuple[int, ...], num_servers: int, steps: int, rounds: int, path: Path | None) -> None:
+def main(
+    workers: tuple[int, ...], num_servers: int, steps: int, threads: int | None, rounds: int, path: Path | None
+) -> None:
+    threads = threads or min(MOST_THREADS, len(os.sched_getaffinity(0)))
+    os.environ["FLEET_STEP_THREADS"] = str(threads)
     runs = [measure(count, num_servers, steps) for _ in range(rounds) for count in workers]
     cases = []
     for name in dict.fromkeys(run["case"] for run in runs):
@@ -171,7 +175,9 @@ def main(workers: tuple[int, ...], num_servers: int, steps: int, rounds: int, pa
         text = ", ".join(f"{part} {statistics.median(raw):.2f}" for part, raw in figures.items())
         Console().print(f"{name}: {text}")
     if path is not None:
-        command = f"python benchmarks/step.py --servers {num_servers} --steps {steps} --rounds {rounds}"
+        command = (
+            f"python benchmarks/step.py --servers {num_servers} --steps {steps} --threads {threads} --rounds {rounds}"
+        )
         write_results(path, cases, command=" ".join([command, *(f"--workers {count}" for count in workers)]))
 
 

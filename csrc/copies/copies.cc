@@ -83,7 +83,7 @@ float* Copies::heard_for(std::uint32_t number) {
 
 // Many blocks come at once where there are many: they are worth large pages.
 void Copies::make_room() {
-  const std::size_t count = std::min(std::max<std::size_t>(blocks_.size() / 4, 1), kMostBlocks);
+  const std::size_t count = std::min(std::max<std::size_t>(blocks_.size() / 2, 1), kMostBlocks);
   memory_.emplace_back(count * kBlock * row_floats_);
   for (std::size_t i = 0; i < count; ++i) blocks_.push_back(memory_.back().data() + i * kBlock * row_floats_);
 }

@@ -77,7 +77,7 @@ class Worker:
             want_rows=True,
             dense_format=number,
             pull_tables=[0, 1],
-            pull_formats=[number, 0],
+            pull_formats=[number, 0],  # type: ignore[list-item]
             **fields,
         )
         tensors = (keys, grads[0], users, grads[1], *dense, self.floats(NUM_STATISTICS), ahead, users)
@@ -147,7 +147,7 @@ def test_a_synchronous_step_of_several_formats(place: Served, nonfinite: str) ->
 
 def refusals(worker: Worker) -> list[str]:
     """What is said about messages that are not what they should be; each changes nothing."""
-    keys, dense = np.array([1, 2], np.int64), ps_pb2.PushRequest.Dense
+    keys = np.array([1, 2], np.int64)
     half, whole = np.ones((2, WIDTH), np.float16), np.ones(NUM_STATISTICS, np.float32)
     vector = np.ones(NUM_DENSE, np.float16)
     nan = np.full(NUM_DENSE, np.nan, np.float16)
@@ -158,13 +158,18 @@ def refusals(worker: Worker) -> list[str]:
     def forms(*given: Any) -> dict[str, Any]:
         return {"dense_lrs": [0.1, 0.1], "dense": list(given)}
 
+    def table(**fields: Any) -> ps_pb2.PushRequest.Table:
+        return ps_pb2.PushRequest.Table(lr=0.5, **fields)
+
+    def dense(**fields: Any) -> ps_pb2.PushRequest.Dense:
+        return ps_pb2.PushRequest.Dense(**fields)
+
     fp16, sparse = dense(format=2), dense(format=2, is_sparse=True)
-    table = ps_pb2.PushRequest.Table
     calls: list[tuple[dict[str, Any], tuple[Any, ...]]] = [
-        ({"tables": [table(lr=0.5, format=2)]}, (keys, half[:1])),
-        ({"tables": [table(lr=0.5, format=3)]}, (keys, half)),
-        ({"tables": [table(lr=0.5, format=99)]}, (keys, half)),
-        ({"tables": [table(lr=0.5, format=2, row_format=77)]}, (keys, half)),
+        ({"tables": [table(format=2)]}, (keys, half[:1])),
+        ({"tables": [table(format=3)]}, (keys, half)),
+        ({"tables": [table(format=99)]}, (keys, half)),
+        ({"tables": [table(format=2, row_format=77)]}, (keys, half)),
         ({"dense_format": 44}, ()),
         ({"pull_tables": [0], "pull_formats": [1, 1]}, (keys,)),
         (forms(fp16), (vector, whole)),

@@ -69,12 +69,14 @@ def inside(runs: Sequence[Workers]) -> dict[str, Any]:
     batches = sum(worker["batches"] for worker in runs[0])
     firsts = [workers[0] for workers in runs]
     cpu = median_of([first["cpu_s"] for first in firsts])
+    steps = [step for first in firsts for step in first["steps"] if step]
     return {
         "ms_per_batch": median_of(per_batch),
         "cpu_s": cpu,
         "cpu_ms_per_batch": {who: 1000 * seconds / batches for who, seconds in cpu.items()},
         "before": median_of([first["before"] for first in firsts]),
         "after": median_of([first["after"] for first in firsts]),
+        **({"step_ms": median_of(steps)} if steps else {}),
     }
 
 

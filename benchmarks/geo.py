@@ -116,9 +116,9 @@ class Worker:
 
     def looked_up(self, keys: Keys) -> NDArray[np.float32]:
         if self.rule == "copies":
-            wanted, positions, _ = self.copies.missing(keys, np.array([0, len(keys)]))
+            wanted, positions, _, located = self.copies.missing(keys, np.array([0, len(keys)]))
             out = np.empty((len(keys), WIDTH), np.float32)
-            self.copies.pull(keys, out, positions, self.servers.rows.pull(wanted))
+            self.copies.pull(keys, out, positions, self.servers.rows.pull(wanted), located)
             return out
         wanted = keys[self.own.find(keys) == 0]
         for each in (self.own, self.base):
@@ -132,7 +132,7 @@ class Worker:
         servers.version += 1
         self.version = servers.version
         if self.rule == "copies":
-            keys, sent, touches = self.copies.difference(num_workers)
+            keys, sent, touches, _ = self.copies.difference(num_workers, 1)
             servers.rows.push(keys, sent, step=self.done, lr=1.0)
             back = touches > 1
             rows = servers.rows.pull(keys[back])

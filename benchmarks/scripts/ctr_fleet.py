@@ -166,6 +166,7 @@ def work(mode: str, steps: int, zipf: float, bf16: bool) -> dict[str, Any]:
                 {name: server[name] for name in ("pulled_rows", "pushed_rows")} for server in fleet.server_stats()
             ],
             "journals": [server.get("journal") for server in fleet.server_stats()],
+            "steps": [server.get("step") for server in fleet.server_stats()],
         }
     fleet.barrier_worker()
     fleet.stop_worker()

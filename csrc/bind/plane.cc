@@ -355,11 +355,15 @@ void add_plane(nb::module_& m) {
       .def("fail", &Call::fail, nb::arg("code"), nb::arg("text"));
   nb::class_<Holdings>(m, "PlaneHoldings", "What requests are about; see _native.pyi.")
       .def(nb::new_([](const std::vector<std::shared_ptr<Table>>& tables, const std::vector<bool>& zeros,
-                       nb::object dense, bool skip_nonfinite) {
+                       nb::object dense, const std::vector<bool>& exact_groups, bool skip_nonfinite) {
              auto shared = dense.is_none() ? nullptr : nb::cast<std::shared_ptr<Dense>>(dense);
-             return std::make_shared<Holdings>(tables, zeros, std::move(shared), skip_nonfinite);
+             if (shared != nullptr && exact_groups.size() != shared->num_groups()) {
+               value_error("exact_groups: one per dense group");
+             }
+             return std::make_shared<Holdings>(tables, zeros, std::move(shared), exact_groups, skip_nonfinite);
            }),
-           nb::arg("tables"), nb::arg("reads_zeros"), nb::arg("dense").none(), nb::arg("skip_nonfinite"))
+           nb::arg("tables"), nb::arg("reads_zeros"), nb::arg("dense").none(), nb::arg("exact_groups"),
+           nb::arg("skip_nonfinite"))
       .def("is_safe", &is_safe, nb::arg("calls"))
       .def("apply", &apply, nb::arg("calls"), nb::arg("time"), nb::arg("num_pushes"),
            nb::arg("skip_shards") = std::vector<std::uint64_t>{});
@@ -432,6 +436,8 @@ void add_plane(nb::module_& m) {
         found["tls_connections"] = counts.tls_connections;
         found["refused"] = counts.refused;
         found["ahead_bytes"] = counts.ahead_bytes;
+        found["rounds"] = counts.rounds;
+        found["answering_us"] = counts.answering_us;
         return found;
       });
 }

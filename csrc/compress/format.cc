@@ -150,12 +150,14 @@ std::size_t vector_bytes(WireFormat format, std::size_t n) {
 void encode_vector(WireFormat format, const float* values, float* residual, std::size_t n, std::uint8_t* out) {
   float sums[kBlockWidth], sent[kBlockWidth];
   const std::size_t stride = row_bytes(format, kBlockWidth);
+  if (residual == nullptr) {
+    const std::size_t full = n / kBlockWidth, rest = n % kBlockWidth;
+    encode_rows(format, values, full, kBlockWidth, out);
+    if (rest != 0) encode_rows(format, values + full * kBlockWidth, 1, rest, out + full * stride);
+    return;
+  }
   for (std::size_t begin = 0; begin < n; begin += kBlockWidth, out += stride) {
     const std::size_t width = std::min(kBlockWidth, n - begin);
-    if (residual == nullptr) {
-      encode_rows(format, values + begin, 1, width, out);
-      continue;
-    }
     float* const left = residual + begin;
     for (std::size_t i = 0; i < width; ++i) sums[i] = values[begin + i] + left[i];
     encode_rows(format, sums, 1, width, out);

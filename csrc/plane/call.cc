@@ -37,25 +37,27 @@ bool Call::fit(std::shared_ptr<const Holdings> holdings) {
 }
 
 void Call::keep() {
-  if (block_ == 0 || memory_ != room_) return;
-  auto own = Memory::of(size_);
-  std::memcpy(own->data(), memory_->data(), size_);
-  memory_ = std::move(own);
-  const std::string header = std::move(message_.header);  // which was read, and stays
-  message_ = {};
-  is_message_ = read_message(memory_->data(), size_, message_);
-  message_.header = header;
-  if (!is_message_ || (holdings_ != nullptr && !fit(holdings_))) {
-    holdings_ = nullptr;
-    throw std::runtime_error("it has changed while it was read");
+  if (block_ != 0 && memory_ == room_) {
+    auto own = Memory::of(size_);
+    std::memcpy(own->data(), memory_->data(), size_);
+    memory_ = std::move(own);
+    const std::string header = std::move(message_.header);  // which was read, and stays
+    message_ = {};
+    is_message_ = read_message(memory_->data(), size_, message_);
+    message_.header = header;
+    if (!is_message_ || (holdings_ != nullptr && !fit(holdings_))) {
+      holdings_ = nullptr;
+      throw std::runtime_error("it has changed while it was read");
+    }
   }
+  gradients_.decode();
 }
 
 void Call::answer(const std::string& header) {
   std::vector<Wanted> rows;
   if (push_.want_rows) {
     for (const Gradients::Part& part : gradients_.parts) {
-      rows.push_back({part.table, part.keys, part.n, Table::Missing::kFirst});
+      rows.push_back({part.table, part.keys, part.n, Table::Missing::kFirst, part.row_format});
     }
   }
   rows.insert(rows.end(), wanted().begin(), wanted().end());
@@ -63,12 +65,17 @@ void Call::answer(const std::string& header) {
   if (wants_dense()) dense = holdings_->dense()->read();
   std::vector<std::size_t> sizes;
   for (const Wanted& one : rows) sizes.push_back(holdings_->row_bytes(one));
-  for (const Dense::Values& one : dense) sizes.push_back(one->size() * sizeof(float));
+  const auto asked = static_cast<WireFormat>(method_ == Method::kPull ? pull_.dense_format : push_.dense_format);
+  for (std::size_t group = 0; group < dense.size(); ++group) {
+    sizes.push_back(vector_bytes(holdings_->format_of(group, asked), dense[group]->size()));
+  }
   send(header, sizes, [&](std::size_t i, std::byte* to) {
     if (i < rows.size()) {
       holdings_->pull(rows[i], to);
     } else {
-      std::memcpy(to, dense[i - rows.size()]->data(), sizes[i]);
+      const std::size_t group = i - rows.size();
+      encode_vector(holdings_->format_of(group, asked), dense[group]->data(), nullptr, dense[group]->size(),
+                    reinterpret_cast<std::uint8_t*>(to));
     }
   });
 }

@@ -55,7 +55,8 @@ class Call {
   // Reads the request for what a server holds; false if it does not fit, and is for Python.
   bool fit(std::shared_ptr<const Holdings> holdings);
 
-  // Moves what the request holds into memory that nobody else can write to; a push that is kept beyond its answer must.
+  // Moves what the request holds into memory that nobody else can write to, and decodes it: a push that is kept beyond
+  // its answer must, and there is time for it.
   // std::runtime_error if somebody has changed it meanwhile, so that it does not fit any more.
   void keep();
 

@@ -6,50 +6,19 @@
 #include <vector>
 
 #include "plane/dense.h"
+#include "plane/gradients.h"
 #include "plane/message.h"
 #include "table/table.h"
 
 namespace fleet::plane {
 
-// Rows that somebody wants: the keys of one table.
-struct Wanted {
-  std::uint32_t table;
-  const std::int64_t* keys;
-  std::size_t n;
-  Table::Missing missing;
-};
-
-// A push that fits the job; what it points to belongs to the message.
-struct Gradients {
-  struct Part {
-    std::uint32_t table;
-    double lr;
-    const std::int64_t* keys;
-    std::size_t n;
-    const float* grads;
-    const std::uint32_t* counts;  // or null
-    const float* shows;           // or null, and so are clicks
-    const float* clicks;
-    mutable float largest = -1;  // of the magnitudes of grads, once somebody has asked
-  };
-  struct Group {
-    std::uint32_t group;
-    double lr;
-    const float* grads;
-    mutable float largest = -1;
-  };
-  std::vector<Part> parts;
-  std::vector<Group> dense;
-  std::vector<Wanted> pulls;  // rows that it also wants
-  std::size_t num_rows = 0;   // of all parts
-};
-
 class Holdings {
  public:
   // `reads_zeros`: for each table, whether a key without a row that is only read is zeros. `dense` may be null: then
-  // requests that are about dense parameters are not for this.
+  // requests that are about dense parameters are not for this. `exact_groups`: for each dense group, whether its values
+  // travel as float32, whatever is asked for.
   Holdings(std::vector<std::shared_ptr<Table>> tables, std::vector<bool> reads_zeros, std::shared_ptr<Dense> dense,
-           bool skip_nonfinite);
+           std::vector<bool> exact_groups, bool skip_nonfinite);
 
   std::size_t num_tables() const { return tables_.size(); }
   Table& table(std::size_t index) const { return *tables_[index]; }
@@ -68,20 +37,33 @@ class Holdings {
   std::size_t apply(const std::vector<const Gradients*>& step, std::uint32_t time, std::size_t num_pushes,
                     const std::vector<std::uint64_t>& skip_shards) const;
 
-  // Bytes of the rows.
-  std::size_t row_bytes(const Wanted& wanted) const { return wanted.n * width(wanted.table) * sizeof(float); }
+  // Bytes of the rows, as they travel.
+  std::size_t row_bytes(const Wanted& wanted) const {
+    return wanted.n * fleet::row_bytes(wanted.format, width(wanted.table));
+  }
   std::size_t width(std::size_t table) const { return tables_[table]->format().width; }
   void pull(const Wanted& wanted, std::byte* to) const;
+  // How the values of a dense group travel where a format is asked for.
+  WireFormat format_of(std::size_t group, WireFormat asked) const {
+    return exact_groups_[group] ? WireFormat::kFloat32 : asked;
+  }
 
  private:
+  // Larger ones are decoded by Python, which counts them among the messages that are under way.
+  static constexpr std::size_t kMostDecoded = std::size_t{64} << 20;
+
   bool read_wanted(const std::vector<std::uint32_t>& tables, const std::vector<std::uint32_t>& only_read,
-                   const Extent* tensors, std::size_t num_tensors, std::vector<Wanted>& wanted) const;
+                   const std::vector<std::uint32_t>& formats, const Extent* tensors, std::size_t num_tensors,
+                   std::vector<Wanted>& wanted) const;
+  bool read_part(const PushHeader::Table& entry, const Extent*& next, const Extent* end, Gradients& gradients) const;
+  bool read_dense(const PushHeader& header, const Extent* next, const Extent* end, Gradients& gradients) const;
   std::size_t apply_table(std::size_t table, const std::vector<const Gradients*>& step, std::uint32_t time,
                           std::size_t num_pushes, std::uint64_t skip_shards) const;
 
   std::vector<std::shared_ptr<Table>> tables_;
   std::vector<bool> reads_zeros_;
   std::shared_ptr<Dense> dense_;
+  std::vector<bool> exact_groups_;
   bool skip_nonfinite_;
 };
 

@@ -106,6 +106,25 @@ bool read_caller(const Extent& content, Caller& caller, bool& is_plain) {
   return !fields.is_broken;
 }
 
+bool take_index(const Fields& fields, std::uint32_t& into) {
+  into = static_cast<std::uint32_t>(fields.value);
+  return fields.kind == kVarint && fields.value <= 0xffffffffu;
+}
+
+bool read_dense(const Extent& content, PushHeader::Dense& dense, bool& is_plain) {
+  Fields fields(content.data, content.size);
+  while (fields.next()) {
+    bool fits = fields.kind == kVarint;
+    switch (fields.number) {
+      case 1: fits = take_index(fields, dense.format); break;
+      case 2: dense.is_sparse = fields.value != 0; break;
+      default: fits = true; is_plain = false;
+    }
+    if (!fits) return false;
+  }
+  return !fields.is_broken;
+}
+
 bool read_table(const Extent& content, PushHeader::Table& table, bool& is_plain) {
   Fields fields(content.data, content.size);
   while (fields.next()) {
@@ -118,6 +137,8 @@ bool read_table(const Extent& content, PushHeader::Table& table, bool& is_plain)
       case 2: fits = fields.kind == kFixed64 && fields.doubles([&](double lr) { table.lr = lr; }); break;
       case 3: table.has_counts = fields.value != 0; break;
       case 4: table.has_clicks = fields.value != 0; break;
+      case 5: fits = take_index(fields, table.format); break;
+      case 6: fits = take_index(fields, table.row_format); break;
       default: fits = true; is_plain = false;
     }
     if (!fits) return false;
@@ -192,6 +213,8 @@ bool read_header(const std::string& bytes, PullHeader& header) {
       case 5: header.timeout_ms = static_cast<std::uint32_t>(fields.value); break;
       case 6: header.kept = fields.value != 0; break;
       case 7: fits = take_indices(fields, header.only_read); break;
+      case 8: fits = take_indices(fields, header.formats); break;
+      case 9: fits = take_index(fields, header.dense_format); break;
       default: fits = true; header.is_plain = false;
     }
     if (!fits) return false;
@@ -226,6 +249,12 @@ bool read_header(const std::string& bytes, PushHeader& header) {
       case 15:  // so many steps, likewise
         break;
       case 16: header.is_pass = fields.value != 0; break;
+      case 17:
+        header.dense.emplace_back();
+        fits = fields.kind == kBytes && read_dense(fields.content, header.dense.back(), header.is_plain);
+        break;
+      case 18: fits = take_indices(fields, header.pull_formats); break;
+      case 19: fits = take_index(fields, header.dense_format); break;
       case 20:  // whose pushes the step has, likewise
         fits = fields.kind == kVarint || fields.kind == kBytes;
         break;

@@ -39,6 +39,8 @@ struct PullHeader {
   std::uint64_t version = 0;
   std::vector<std::uint32_t> tables;
   std::vector<std::uint32_t> only_read;
+  std::vector<std::uint32_t> formats;
+  std::uint32_t dense_format = 0;
   bool dense = false;
   bool kept = false;
   std::uint32_t timeout_ms = 0;
@@ -51,6 +53,12 @@ struct PushHeader {
     double lr = 0;
     bool has_counts = false;
     bool has_clicks = false;
+    std::uint32_t format = 0;
+    std::uint32_t row_format = 0;
+  };
+  struct Dense {
+    std::uint32_t format = 0;
+    bool is_sparse = false;
   };
   Caller caller;
   std::uint64_t sequence = 0;
@@ -61,6 +69,9 @@ struct PushHeader {
   std::vector<std::uint32_t> dense_groups;
   std::vector<std::uint32_t> pull_tables;
   std::vector<std::uint32_t> pull_only_read;
+  std::vector<std::uint32_t> pull_formats;
+  std::vector<Dense> dense;
+  std::uint32_t dense_format = 0;
   bool want_dense = false;
   bool want_rows = false;
   bool is_delta = false;

@@ -325,12 +325,25 @@ void Server::publish(std::uint64_t version, bool is_open, bool is_started, const
     }
     parked_.swap(stay);
   }
+  const auto round = std::make_shared<Round>();
+  round->began = std::chrono::steady_clock::now();
+  round->left = ready.size();
   for (std::shared_ptr<Call>& one : ready) {
-    later([this, call = std::move(one)] { answer(call); });
+    later([this, round, call = std::move(one)] {
+      answer(call);
+      end(*round);
+    });
   }
   for (std::shared_ptr<Call>& one : others) {
     later([this, call = std::move(one)] { decide_(Reason::kLook, call); });
   }
+}
+
+void Server::end(Round& round) {
+  if (--round.left != 0) return;
+  const auto took = std::chrono::steady_clock::now() - round.began;
+  ++rounds_;
+  answering_us_ += static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count());
 }
 
 void Server::later(std::function<void()> work) {
@@ -402,7 +415,7 @@ Server::Counts Server::counts() const {
   for (const auto& [number, one] : connections_) {
     if (options_.tls != nullptr && !one->is_unix() && one->is_welcome()) ++num_tls;
   }
-  return {pulls_, pulled_rows_, connections_.size(), num_tls, refused_, ahead_budget_->held()};
+  return {pulls_, pulled_rows_, connections_.size(), num_tls, refused_, ahead_budget_->held(), rounds_, answering_us_};
 }
 
 }  // namespace fleet::plane

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -52,6 +53,7 @@ class Server {
   struct Counts {
     std::uint64_t pulls, pulled_rows, connections, tls_connections, refused;
     std::uint64_t ahead_bytes;  // that were sent ahead of their message and wait for it now
+    std::uint64_t rounds, answering_us;  // how often many waited for one version, and what their answers took in all
   };
 
   // std::system_error if a socket cannot be had.
@@ -97,6 +99,12 @@ class Server {
     std::uint64_t num_looks = 0;  // how often calls were to be looked at
   };
 
+  // The calls that one version answers: the last of them says how long they took.
+  struct Round {
+    std::chrono::steady_clock::time_point began;
+    std::atomic<std::size_t> left;
+  };
+
   // A thread inside `run`.
   class Running {
    public:
@@ -116,6 +124,7 @@ class Server {
   void answer(const std::shared_ptr<Call>& call);
   // Under the lock of the state: whether a call may wait. Workers may meet where nothing can be trained.
   bool is_open_for(const Call& call) const;
+  void end(Round& round);
   // Under the lock of the state: whether what a call waits for is there.
   bool has_come(const Call& call) const;
   void drop(const std::shared_ptr<Connection>& connection);
@@ -148,7 +157,7 @@ class Server {
   std::uint64_t next_number_;
   std::shared_ptr<Budget> budget_, ahead_budget_;
 
-  std::atomic<std::uint64_t> pulls_{0}, pulled_rows_{0}, refused_{0};
+  std::atomic<std::uint64_t> pulls_{0}, pulled_rows_{0}, refused_{0}, rounds_{0}, answering_us_{0};
   std::atomic<std::int64_t> looked_at_ms_{0};
 };
 

@@ -19,26 +19,29 @@ fleet::Copies make_copies() {
 }
 
 void fetch(fleet::Copies& copies, const Keys& keys, const Floats& rows) {
-  const Keys positions = copies.missing(keys.data(), keys.size());
+  fleet::Located located = copies.locate(keys.data(), keys.size());
+  const Keys positions = copies.missing(located);
   Floats fetched, out(keys.size());
   for (const std::int64_t at : positions) fetched.push_back(rows[static_cast<std::size_t>(at)]);
-  copies.pull(keys.data(), keys.size(), positions.data(), positions.size(), fetched.data(), out.data());
+  copies.pull(keys.data(), located, positions.data(), positions.size(), fetched.data(), out.data());
 }
 
 Floats read(const fleet::Copies& copies, const Keys& keys) {
   Floats out(keys.size(), -1.0f);
-  copies.pull(keys.data(), keys.size(), out.data());
+  copies.pull(copies.locate(keys.data(), keys.size()), out.data());
   return out;
 }
 
 // Adds `amount` to a copy, some times.
 void learn(fleet::Copies& copies, std::int64_t key, float amount, int times) {
   const float grad = -amount;
-  for (int i = 0; i < times; ++i) copies.push(&key, 1, &grad, 1.0, false);
+  for (int i = 0; i < times; ++i) copies.push(&key, copies.locate(&key, 1), &grad, 1.0, false);
 }
 
-void merge(fleet::Copies& copies, const fleet::Copies::Difference& found, std::size_t i, float row, double awaited) {
-  copies.merge(&found.keys[i], 1, &found.sent[i], &found.touches[i], &row, 4, awaited);
+using Found = std::shared_ptr<fleet::Copies::Difference>;
+
+void merge(fleet::Copies& copies, const Found& found, std::size_t i, float row, double awaited) {
+  copies.merge(&found->keys[i], 1, &found->sent[i], &found->touches[i], &row, 4, awaited);
 }
 
 }  // namespace
@@ -57,7 +60,7 @@ TEST(copies_are_made_once) {
   fetch(copies, {7, -1}, {1.0f, 2.0f});
   CHECK(copies.size() == 2);
   const Keys all = {-1, 5, 7};
-  CHECK((copies.missing(all.data(), 3) == Keys{1}));
+  CHECK((copies.missing(copies.locate(all.data(), 3)) == Keys{1}));
   CHECK((read(copies, all) == Floats{2.0f, 0.0f, 1.0f}));
   learn(copies, 7, 10.0f, 1);
   fetch(copies, {7}, {100.0f});
@@ -70,7 +73,7 @@ TEST(copies_are_made_once) {
   }
   CHECK(refused);
   copies.clear();
-  CHECK(copies.size() == 0 && copies.difference(4).keys.size() == 0);
+  CHECK(copies.size() == 0 && copies.difference(4, 2)->keys.size() == 0);
 }
 
 // Touched once: all of it goes, and the servers are asked again.
@@ -78,35 +81,35 @@ TEST(copies_touched_once) {
   fleet::Copies copies = make_copies();
   fetch(copies, {1}, {0.0f});
   learn(copies, 1, 8.0f, 1);
-  auto found = copies.difference(4);
-  CHECK(found.keys.size() == 1 && found.sent[0] == 8.0f && found.touches[0] == 1);
+  auto found = copies.difference(4, 2);
+  CHECK(found->keys.size() == 1 && found->sent[0] == 8.0f && found->touches[0] == 1);
   const std::int64_t key = 1;
-  CHECK(copies.missing(&key, 1).empty());  // it is under way
+  CHECK(copies.missing(copies.locate(&key, 1)).empty());  // it is under way
   copies.age();
-  CHECK(copies.missing(&key, 1).size() == 1);
+  CHECK(copies.missing(copies.locate(&key, 1)).size() == 1);
   fetch(copies, {1}, {9.0f});
   CHECK((read(copies, {1}) == Floats{9.0f}));
-  CHECK(copies.missing(&key, 1).empty());
+  CHECK(copies.missing(copies.locate(&key, 1)).empty());
   learn(copies, 1, 1.0f, 1);
-  found = copies.difference(4);
-  CHECK(found.sent[0] == 1.0f);
+  found = copies.difference(4, 2);
+  CHECK(found->sent[0] == 1.0f);
   learn(copies, 1, 2.0f, 1);
   copies.age();  // it has been touched since
-  CHECK(copies.missing(&key, 1).empty());
-  CHECK(copies.difference(4).sent[0] == 2.0f);
+  CHECK(copies.missing(copies.locate(&key, 1)).empty());
+  CHECK(copies.difference(4, 2)->sent[0] == 2.0f);
 }
 
 TEST(copies_that_others_change_too) {
   fleet::Copies copies = make_copies();
   fetch(copies, {1}, {0.0f});
   learn(copies, 1, 5.0f, 2);
-  const auto found = copies.difference(4);
-  CHECK(found.sent[0] == 4.0f);  // 10 / 2.5
-  learn(copies, 1, 1.0f, 2);     // while it is under way
+  const auto found = copies.difference(4, 2);
+  CHECK(found->sent[0] == 4.0f);  // 10 / 2.5
+  learn(copies, 1, 1.0f, 2);      // while it is under way
   merge(copies, found, 0, 24.0f, 0.5);
   // The servers' 24, half of the 6 that were not sent, and what was learned since.
   CHECK((read(copies, {1}) == Floats{29.0f}));
-  CHECK(copies.difference(4).sent[0] == 0.8f);  // 2 / 2.5
+  CHECK(copies.difference(4, 2)->sent[0] == 0.8f);  // 2 / 2.5
 }
 
 TEST(copies_that_nobody_else_changes) {
@@ -116,18 +119,65 @@ TEST(copies_that_nobody_else_changes) {
   // The row came in the window itself; nobody else has been heard of, and may be late; all have been.
   for (const double awaited : {0.0, 1.0, 0.0}) {
     learn(copies, 1, 5.0f, 2);
-    const auto found = copies.difference(4);
-    CHECK(found.sent[0] == 4.0f);
+    const auto found = copies.difference(4, 2);
+    CHECK(found->sent[0] == 4.0f);
     now += 4.0f;
     merge(copies, found, 0, now, awaited);
-    CHECK(copies.difference(4).keys.size() == 0);
+    CHECK(copies.difference(4, 2)->keys.size() == 0);
   }
   CHECK((read(copies, {1}) == Floats{30.0f}));
   learn(copies, 1, 0.5f, 2);
-  auto found = copies.difference(4);
-  CHECK(found.sent[0] == 19.0f);  // all of 30 - 12 + 1
+  auto found = copies.difference(4, 2);
+  CHECK(found->sent[0] == 19.0f);  // all of 30 - 12 + 1
   merge(copies, found, 0, 41.0f, 0.0);
   CHECK((read(copies, {1}) == Floats{41.0f}));  // somebody has added 10
   learn(copies, 1, 5.0f, 2);
-  CHECK(copies.difference(4).sent[0] == 4.0f);
+  CHECK(copies.difference(4, 2)->sent[0] == 4.0f);
+}
+
+// Two batches may have been looked up before the rows of the first came; and all may have been cleared since.
+TEST(copies_located_before) {
+  fleet::Copies copies = make_copies();
+  const Keys keys = {3, 9};
+  const Floats rows = {1.0f, 2.0f}, others = {5.0f, 6.0f};
+  const Keys positions = {0, 1};
+  fleet::Located first = copies.locate(keys.data(), 2), second = first;
+  Floats out(2);
+  copies.pull(keys.data(), first, positions.data(), 2, rows.data(), out.data());
+  copies.pull(keys.data(), second, positions.data(), 2, others.data(), out.data());
+  CHECK(copies.size() == 2 && (out == rows) && second.numbers == first.numbers);
+  const Floats grads = {-1.0f, -1.0f};
+  fleet::Located third;  // of nothing: a push finds its keys
+  copies.locate_again(keys.data(), 2, third);
+  copies.push(keys.data(), third, grads.data(), 1.0, false);
+  CHECK((read(copies, keys) == Floats{2.0f, 3.0f}));
+  copies.clear();
+  copies.locate_again(keys.data(), 2, first);
+  CHECK(first.numbers == std::vector<std::uint32_t>(2, fleet::Index::kNone));
+}
+
+TEST(copies_difference_grouped) {
+  fleet::Copies copies = make_copies();
+  Keys keys;
+  for (std::int64_t key = 100; key > 0; --key) keys.push_back(key);
+  fetch(copies, keys, Floats(100, 0.0f));
+  for (int window = 0; window < 2; ++window) {
+    for (const std::int64_t key : keys) learn(copies, key, static_cast<float>(key), 1);
+    const Found found = copies.difference(1, 3);
+    CHECK(found->keys.size() == 100 && found->offsets[0] == 0 && found->offsets[3] == 100);
+    for (std::size_t server = 0; server < 3; ++server) {
+      for (auto i = static_cast<std::size_t>(found->offsets[server]);
+           i < static_cast<std::size_t>(found->offsets[server + 1]); ++i) {
+        CHECK(fleet::server_of(found->keys[i], 3) == server);
+        CHECK(found->sent[i] == static_cast<float>(found->keys[i]));
+        CHECK(i == static_cast<std::size_t>(found->offsets[server]) || found->keys[i - 1] < found->keys[i]);
+      }
+    }
+  }
+  for (const std::int64_t key : keys) learn(copies, key, 1.0f, 1);
+  const Found held = copies.difference(1, 1);
+  const Floats before(held->sent.data(), held->sent.data() + 100);
+  for (const std::int64_t key : keys) learn(copies, key, 2.0f, 1);
+  CHECK(copies.difference(1, 1) != held);  // somebody still reads it
+  CHECK((before == Floats(held->sent.data(), held->sent.data() + 100)));
 }

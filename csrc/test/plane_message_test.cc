@@ -63,15 +63,21 @@ std::string pull_header() {
   put_number(made, 4, 1);
   put_number(made, 5, 600000);
   put_bytes(made, 7, packed({1, 0, 1}));
+  put_bytes(made, 8, packed({0, 3, 1}));
+  put_number(made, 9, 2);
   return made;
 }
 
 std::string push_header() {
-  std::string table, made;
+  std::string table, dense, made;
   put_number(table, 1, 2);
   put_double(table, 2, 0.125);
   put_number(table, 3, 1);
   put_number(table, 4, 1);
+  put_number(table, 5, 1);
+  put_number(table, 6, 3);
+  put_number(dense, 1, 2);
+  put_number(dense, 2, 1);
   put_bytes(made, 1, caller());
   put_number(made, 2, 41);
   put_number(made, 3, 42);
@@ -86,6 +92,10 @@ std::string push_header() {
   put_bytes(made, 12, packed({0, 3}));
   put_bytes(made, 14, "where it is");
   put_number(made, 15, 9);
+  put_bytes(made, 17, "");
+  put_bytes(made, 17, dense);
+  put_bytes(made, 18, packed({1, 2}));
+  put_number(made, 19, 1);
   put_bytes(made, 20, packed({0, 1}));
   return made;
 }
@@ -151,6 +161,7 @@ TEST(plane_pull_header) {
   CHECK(header.version == 12345 && header.timeout_ms == 600000);
   CHECK((header.tables == std::vector<std::uint32_t>{0, 2, 300}));
   CHECK((header.only_read == std::vector<std::uint32_t>{1, 0, 1}));
+  CHECK((header.formats == std::vector<std::uint32_t>{0, 3, 1}) && header.dense_format == 2);
 }
 
 TEST(plane_push_header) {
@@ -163,17 +174,21 @@ TEST(plane_push_header) {
   CHECK((header.dense_lrs == std::vector<double>{0.5, 0.25}));
   CHECK((header.dense_groups == std::vector<std::uint32_t>{0, 3}));
   CHECK((header.pull_tables == std::vector<std::uint32_t>{1, 0}));
+  CHECK(header.tables[0].format == 1 && header.tables[0].row_format == 3);
+  CHECK((header.pull_formats == std::vector<std::uint32_t>{1, 2}) && header.dense_format == 1);
+  CHECK(header.dense.size() == 2 && header.dense[0].format == 0 && !header.dense[0].is_sparse);
+  CHECK(header.dense[1].format == 2 && header.dense[1].is_sparse);
 }
 
 TEST(plane_unknown_fields_are_for_python) {
-  for (const unsigned field : {8u, 99u, 1000000u}) {
+  for (const unsigned field : {10u, 99u, 1000000u}) {
     std::string bytes = pull_header();
     put_number(bytes, field, 1);
     PullHeader header;
     CHECK(read_header(bytes, header) && !header.is_plain);
   }
   std::string bytes = push_header();
-  put_bytes(bytes, 17, "x");
+  put_bytes(bytes, 21, "x");
   PushHeader header;
   CHECK(read_header(bytes, header) && !header.is_plain);
 }
@@ -203,6 +218,9 @@ TEST(plane_wrong_kinds_are_refused) {
   CHECK(!read_header(bytes, header));
   bytes.clear();
   put_bytes(bytes, 3, "\x80");  // half a number
+  CHECK(!read_header(bytes, header));
+  bytes.clear();
+  put_number(bytes, 9, ~0ull);  // a format below zero
   CHECK(!read_header(bytes, header));
   Message message;
   const std::string twice = message_of("a", {}) + message_of("b", {});

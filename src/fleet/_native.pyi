@@ -496,6 +496,9 @@ class Table:
     def clear(self) -> None:
         """Delete every row."""
 
+class Located:
+    """The copies of some keys, found once; of use until all copies are cleared, and then found again."""
+
 class Copies:
     """A worker's copies of rows in geo mode, by int64 key (csrc/copies/copies.h). Used from one thread."""
 
@@ -516,26 +519,44 @@ class Copies:
     def __len__(self) -> int: ...
     def missing(
         self, keys: _Keys, offsets: _Keys
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return (keys, positions, offsets) of those grouped keys that the servers are to be asked for.
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], Located]:
+        """Return (keys, positions, offsets) of those grouped keys that the servers are to be asked for, and all found.
 
         That is those without a copy, and those that the worker sent whole in the last window and has not used since.
         """
 
-    def pull(self, keys: _Keys, out: _Floats, positions: _Keys | None = None, fetched: _Floats | None = None) -> None:
+    def pull(
+        self,
+        keys: _Keys,
+        out: _Floats,
+        positions: _Keys | None = None,
+        fetched: _Floats | None = None,
+        located: Located | None = None,
+    ) -> None:
         """Write the copies of the keys to out, [n, width]; zeros where there is none.
 
         First make copies of `fetched` rows of servers, for the keys at the ascending `positions`, but of those that
-        `missing` would not name any more.
+        `missing` would not name any more. `located` is what `missing` found for the very same keys.
         """
 
-    def push(self, keys: _Keys, grads: _Floats, *, lr: float, skip_nonfinite: bool = False) -> int:
+    def push(
+        self,
+        keys: _Keys,
+        grads: _Floats,
+        *,
+        lr: float,
+        skip_nonfinite: bool = False,
+        located: Located | None = None,
+    ) -> int:
         """Update the copies of distinct keys once; return how many were skipped for a NaN or an Inf."""
 
     def difference(
-        self, num_workers: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.uint32]]:
-        """Return (keys, what servers are to add, how often each was touched) of this window, and begin the next."""
+        self, num_workers: int, num_servers: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+        """Return (keys, what servers are to add, how often each was touched, offsets), and begin the next window.
+
+        Keys are grouped by server and ascend within one.
+        """
 
     def merge(
         self,
@@ -670,9 +691,17 @@ class PlaneHoldings:
     """What a server holds, for requests that native code reads (csrc/plane/holdings.h)."""
 
     def __init__(
-        self, tables: Sequence[Table], reads_zeros: Sequence[bool], dense: Dense | None, skip_nonfinite: bool
+        self,
+        tables: Sequence[Table],
+        reads_zeros: Sequence[bool],
+        dense: Dense | None,
+        exact_groups: Sequence[bool],
+        skip_nonfinite: bool,
     ) -> None:
-        """`reads_zeros`: for each table, whether a key without a row that is only read is zeros."""
+        """`reads_zeros`: for each table, whether a key without a row that is only read is zeros.
+
+        `exact_groups`: for each dense group, whether its values travel as float32, whatever is asked for.
+        """
 
     def is_safe(self, calls: Sequence[PlaneCall]) -> bool:
         """Whether the pushes of one step can be applied so far as numbers tell; False: look closer."""

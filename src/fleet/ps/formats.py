@@ -95,12 +95,17 @@ def _dense(form: ps_pb2.PushRequest.Dense, rest: Any, size: int, who: str) -> Fl
         raise UsageError(f"{who}, dense places: {error}") from None
 
 
-def answer_formats(dense: DenseSpec, number: int) -> list[int]:
-    """Of each dense group, how its values travel to workers where `number` is asked for.
+def exact_groups(dense: DenseSpec) -> list[bool]:
+    """Of each dense group, whether its values travel as float32, whatever is asked for.
 
     Running statistics go back and forth, and would stand still once their steps are smaller than those of a format.
     """
-    return [FLOAT32 if group.name == "average" else number for group in dense.groups]
+    return [group.name == "average" for group in dense.groups]
+
+
+def answer_formats(dense: DenseSpec, number: int) -> list[int]:
+    """Of each dense group, how its values travel to workers where `number` is asked for."""
+    return [FLOAT32 if is_exact else number for is_exact in exact_groups(dense)]
 
 
 def encoded_answer(values: Sequence[Floats], dense: DenseSpec, number: int) -> list[NDArray[Any]]:

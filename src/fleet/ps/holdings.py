@@ -17,6 +17,7 @@ from fleet.ps.applicable import check_applicable, mean_of
 from fleet.ps.budget import refuse_too_large
 from fleet.ps.declared import declared
 from fleet.ps.dense import DenseGroup, HostGroup, dense_group, host_dense
+from fleet.ps.formats import exact_groups
 from fleet.ps.listing import Listing
 from fleet.ps.native_threads import use_step_threads
 from fleet.ps.proto import ps_pb2
@@ -90,6 +91,7 @@ class Holdings:
             list(self.tables),
             [spec.unseen == "zeros" for spec in job.tables],
             self.dense,
+            exact_groups(job.dense),
             job.nonfinite == "skip",
         )
         """The same for requests that native code has read."""

@@ -6,6 +6,7 @@ push is applied when it arrives.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -149,6 +150,7 @@ class Pushes:
                 updates = rounds.complete()
             if updates is None:
                 return 0
+            began = time.perf_counter()
             try:
                 if trained := [update for update in updates if not update.is_pass]:
                     core.state.held.check(trained)
@@ -165,6 +167,7 @@ class Pushes:
             # Pushes are counted with what they change, or a snapshot would have one without the other.
             for update in updates:
                 core.state.stats.pushed(update, 0, skipped if update is updates[0] else 0)
+            core.state.stats.stepped(began - rounds.began, time.perf_counter() - began)
             with core.changed:
                 rounds.advance()
                 core.tell()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence, Set
 from typing import Any
 
@@ -32,6 +33,8 @@ class Rounds:
         self.gone: set[int] = set()
         """Workers that have ended without taking leave: their steps will not come, and are not to be done without."""
         self._updates: dict[int, PushedUpdate] = {}
+        self.began = 0.0
+        """When the first push of the present step came, on the clock of `time.perf_counter`."""
         self.version = version
         """Number of steps that are complete; the step that is collected now."""
         self.num_dropped = 0
@@ -41,6 +44,8 @@ class Rounds:
         """Take the gradients of a worker, or of some, of the present step: all of them, or none."""
         for update in updates:
             self._check(update)
+        if not self._updates:
+            self.began = time.perf_counter()
         self._updates.update((update.worker, update) for update in updates)
 
     def _check(self, update: PushedUpdate) -> None:

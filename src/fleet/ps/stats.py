@@ -22,6 +22,8 @@ class Stats:
         )
         self._total_staleness = 0
         self._most_stale = 0
+        self._steps = 0
+        self._gathering_s = self._applying_s = 0.0
         self.native: Callable[[], dict[str, int]] | None = None
         """What native code has counted by itself."""
 
@@ -37,6 +39,23 @@ class Stats:
         with self._lock:
             self._total_staleness += staleness
             self._most_stale = max(self._most_stale, staleness)
+
+    def stepped(self, gathering_s: float, applying_s: float) -> None:
+        """Count a synchronous step: from its first push to its last, and what applying them took."""
+        with self._lock:
+            self._steps += 1
+            self._gathering_s += gathering_s
+            self._applying_s += applying_s
+
+    def _phases(self) -> dict[str, float]:
+        """Where the time of a synchronous step goes, in the mean; answers are those of the data plane."""
+        native = {} if self.native is None else self.native()
+        steps, rounds = max(1, self._steps), max(1, native.get("rounds", 0))
+        return {
+            "gathering_ms": 1000 * self._gathering_s / steps,
+            "applying_ms": 1000 * self._applying_s / steps,
+            "answering_ms": native.get("answering_us", 0) / 1000 / rounds,
+        }
 
     def counts(self) -> dict[str, int]:
         """For a snapshot."""
@@ -69,4 +88,6 @@ class Stats:
             staleness = {"mean": self._total_staleness / pushes, "max": self._most_stale}
             if self.native is not None:
                 more["data_plane"] = self.native()
+            if self._steps:
+                more["step"] = self._phases()
             return json.dumps({**self._all(), "staleness": staleness, "version": version, "tables": tables, **more})

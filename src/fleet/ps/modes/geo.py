@@ -31,6 +31,8 @@ class _Part(NamedTuple):
     lookup: Lookup
     positions: torch.Tensor
     """Where they are among all."""
+    located: _native.Located
+    """The copies of all."""
 
 
 class Geo(PushPolicy):
@@ -55,6 +57,8 @@ class Geo(PushPolicy):
         self._copies = [_copies(spec) for spec in setup.client.job.tables]
         self._fetched: dict[int, _Part] = {}
         """Of lookups that were asked for, the keys that had no copy here, and their rows."""
+        self._located: dict[int, tuple[torch.Tensor, _native.Located]] = {}
+        """Of lookups that may be trained before the next step, by the id of their keys: where their copies are."""
         self._steps = self._exchanged = 0
         """Steps made here, and those of them whose outcome the servers have."""
         self._exchange: Exchange | None = None
@@ -99,7 +103,9 @@ class Geo(PushPolicy):
         for table in sorted({part.table for part in gradients.tables}):
             # Modules may share a table, and a step may have several batches: each row still has one update.
             part = _together([part for part in gradients.tables if part.table == table])
-            self._copies[table].push(part.keys, part.grads, lr=part.lr, skip_nonfinite=skip)
+            _, located = self._located.get(id(part.keys), (None, None))
+            self._copies[table].push(part.keys, part.grads, lr=part.lr, skip_nonfinite=skip, located=located)
+        self._located.clear()
         self._steps += 1
         if self._steps % self._setup.k_steps == 0:
             self._begin_exchange()
@@ -131,6 +137,7 @@ class Geo(PushPolicy):
         for copies in self._copies:
             copies.clear()
         self._fetched.clear()
+        self._located.clear()
         self._exchanged = self._steps
         self._heard = version
         super().restart_at(version)
@@ -141,11 +148,11 @@ class Geo(PushPolicy):
             self._dense.reset()
 
     def _missing(self, lookup: Lookup) -> _Part:
-        found = self._copies[lookup.table].missing(lookup.route.grouped, lookup.route.offsets)
+        *found, located = self._copies[lookup.table].missing(lookup.route.grouped, lookup.route.offsets)
         keys, positions, offsets = map(torch.from_numpy, found)
         request = lookup.request._replace(sources=(), shows=None, clicks=None, paddings=())
         nothing = torch.empty(0, dtype=torch.int64)
-        return _Part(Lookup(request, lookup.width, Route(keys, nothing, offsets, None), nothing), positions)
+        return _Part(Lookup(request, lookup.width, Route(keys, nothing, offsets, None), nothing), positions, located)
 
     def _fill(self, lookup: Lookup, part: _Part | None, with_grad: bool) -> None:
         """Write the rows of a lookup: copies, and what the servers were asked for."""
@@ -154,13 +161,16 @@ class Geo(PushPolicy):
         rows = host_buffer((lookup.height, lookup.width), self._setup.device)
         rows[lookup.num_rows :] = 0.0
         own = rows[: lookup.num_rows]
+        located = None if part is None else part.located
         if part is None or fetched is None:
-            copies.pull(keys, own)
+            copies.pull(keys, own, located=located)
         elif lookup.request.only_read:  # no copy is made: a key that is only read may have no row on the servers either
-            copies.pull(keys, own)
+            copies.pull(keys, own, located=located)
             own[part.positions] = fetched
         else:
-            copies.pull(keys, own, part.positions, fetched)
+            copies.pull(keys, own, part.positions, fetched, located)
+        if with_grad and located is not None:
+            self._located[id(keys)] = keys, located
         lookup.set_rows(rows, self._setup.device, with_grad)
 
     def _begin_exchange(self) -> None:
@@ -169,7 +179,10 @@ class Geo(PushPolicy):
         if self._failure is not None:
             raise self._failure  # some servers may have added the differences: they must not be sent again
         job = self._client.job
-        changed = [Changed(table, *copies.difference(job.num_workers)) for table, copies in enumerate(self._copies)]
+        changed = [
+            Changed(table, *copies.difference(job.num_workers, self._client.num_servers))
+            for table, copies in enumerate(self._copies)
+        ]
         dense = [] if self._dense is None else self._dense.difference(job.num_workers, job.num_servers, self.num_groups)
         gradients = Gradients(
             self._steps,

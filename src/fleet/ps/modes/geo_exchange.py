@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fleet import _native
 from fleet.errors import CommunicationError
 from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.keys import Route
@@ -30,12 +29,13 @@ _GRACE_S = 30.0
 
 
 class Changed(NamedTuple):
-    """What a window has changed of one table, in any order."""
+    """What a window has changed of one table; keys are grouped by server."""
 
     table: int
     keys: NDArray[np.int64]
     sent: NDArray[np.float32]
     touches: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
 
 
 class Answered(NamedTuple):
@@ -100,12 +100,11 @@ class Exchange:
     def _exchange(self) -> None:
         job = self.client.job
         with measured("route"):
-            routed = [_routed(part, self.client.num_servers) for part in self.changed]
-            self.gradients.tables += [push for push, _ in routed]
+            self.gradients.tables += [_push_of(part) for part in self.changed]
             self.gradients = self.client.encoder.encode(self.gradients)  # what servers read is what was sent
             asked = [
-                _asked(push, touches, job.num_workers, job.tables[push.table].width)
-                for push, (_, touches) in zip(self.gradients.tables, routed, strict=True)
+                _asked(push, part.touches, job.num_workers, job.tables[push.table].width)
+                for push, part in zip(self.gradients.tables, self.changed, strict=True)
             ]
         asked = [one for one in asked if one[0].num_rows]
         lookups = [lookup for lookup, _, _ in asked]
@@ -117,13 +116,9 @@ class Exchange:
             self.answers.append(Answered(lookup.table, lookup.route.grouped, sent, touches, lookup.rows))
 
 
-def _routed(part: Changed, num_servers: int) -> tuple[TablePush, NDArray[np.uint32]]:
-    """The differences in the order that servers want, and how often each row was touched."""
-    keys, inverse, offsets, _ = _native.route(part.keys, num_servers, False)
-    sent: Any = _native.merge([part.sent], inverse)
-    touches: Any = _native.merge([part.touches], inverse)
-    ends = offsets.tolist()
-    return TablePush(part.table, 1.0, torch.from_numpy(keys), torch.from_numpy(sent), ends), touches
+def _push_of(part: Changed) -> TablePush:
+    keys, sent = torch.from_numpy(part.keys), torch.from_numpy(part.sent)
+    return TablePush(part.table, 1.0, keys, sent, part.offsets.tolist())
 
 
 def _asked(

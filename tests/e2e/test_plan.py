@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.jobs import Result, fleetrun, script
+from support.jobs import LIMIT_S, Result, RunningJob, fleetrun, script
+from support.processes import wait_until
 
 pytestmark = pytest.mark.timeout(200)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def planned(folder: Path, *arguments: object, warm: bool = True) -> Result:
-    environ = {"TMPDIR": str(folder), "FLEET_DEVICE": "cpu"}
+    environ = {"TMPDIR": str(folder), "FLEET_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
     result = fleetrun("plan", *arguments, cwd=folder, environ=environ, warm=warm)
     assert not list(folder.glob("fleet-plan-*"))
     return result
@@ -143,3 +145,37 @@ def test_what_does_not_fit_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
     result = planned(tmp_path, "--host_memory", "1MiB", train)
     assert result.code == 3
     assert "does NOT fit" in result.out
+
+
+def test_half_precision_of_the_script_and_a_second_model_are_seen(tmp_path: Path) -> None:
+    train = script(
+        tmp_path,
+        """
+    import torch
+    import fleet
+
+    fleet.init(is_collective=True)
+    first = fleet.distributed_model(torch.nn.Linear(4, 1))
+    model = fleet.distributed_model(torch.nn.Bilinear(4, 4, 1))
+    optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = model(torch.ones(2, 4), torch.ones(2, 4)).sum()
+    loss.backward()
+    optimizer.step()
+    """,
+    )
+    found = as_json(tmp_path, train)["workload"]
+    assert found["model"] == "Bilinear"
+    assert found["switches"] == ["amp"]
+    assert found["notes"] == ["the script trains 2 models; this plan is that of the last, a Bilinear"]
+
+
+def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
+    train = script(tmp_path, "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(600)\n")
+    with RunningJob(["plan", train], cwd=tmp_path, environ={"TMPDIR": str(tmp_path)}) as job:
+        wait_until(lambda: (tmp_path / "begun").exists(), LIMIT_S, "the script to begin")
+        assert list(tmp_path.glob("fleet-plan-*"))
+        job.send(signal.SIGINT)
+        result = job.finish()
+    assert result.code == 130
+    assert not list(tmp_path.glob("fleet-plan-*"))

@@ -233,7 +233,7 @@ keys = bytes(8 * 50_000)
 for number in range(int(sys.argv[5])):
     child = os.fork()
     if child == 0:
-        tls = _native.PlaneTls(["libssl.so.3", "libssl.so.1.1"], *files)
+        tls = _native.PlaneTls(sys.argv[6:], *files)
         client = _native.PlaneClient.tls("127.0.0.1", port, tls, "fleet-job", sys.argv[4].encode(), 30)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))  # nobody closes it
         answers = [client.call(1, header, (keys,), 0) for _ in range(20)]
@@ -251,6 +251,6 @@ def test_a_process_that_ends_in_the_middle_of_its_calls_ends_well(tmp_path: Path
         assert one.tls is not None
         for name, text in (("cert", one.tls.certificate), ("key", one.tls.key), ("ca", one.tls.authority)):
             (tmp_path / name).write_bytes(text)
-        arguments = [place.port, place.header().SerializeToString().hex(), tmp_path, TOKEN, 10]
+        arguments = [place.port, place.header().SerializeToString().hex(), tmp_path, TOKEN, 10, *libraries()]
         subprocess.run([sys.executable, "-c", ENDING, *map(str, arguments)], check=True, timeout=LIMIT_S * 4)
         place.check()

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(120)
 @pytest.mark.parametrize("worker", [0, 1], ids=["that sends for all", "whose gradients another sends"])
 def test_the_job_ends_with_the_name_of_the_worker(worker: int, tmp_path: Path) -> None:
     write_file(tmp_path)
-    how = ("combine", "ahead", f"dies{worker}")
+    how = ("combine", "ahead", f"inside{worker}")
     arguments = ("--server_num", 1, "--worker_num", 3, uneven_job.__file__, *how)
     result = fleetrun(*arguments, cwd=tmp_path, warm=True, limit_s=60)
     assert result.code != 0

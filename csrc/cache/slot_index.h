@@ -54,8 +54,14 @@ class SlotIndex {
     std::size_t hand = 0;
   };
 
-  void place_shard(std::size_t s, const std::int64_t* keys, const std::uint32_t* order, std::size_t n,
-                   std::uint64_t now, std::uint64_t oldest, std::int64_t* slots, Placed& placed);
+  std::size_t shard_of(std::uint64_t hash) const { return shards_.size() == 1 ? 0 : hash % kShards; }
+  // Of some keys, those that are there get their slots, and the positions of the others are noted.
+  void find(const std::int64_t* keys, std::size_t first, std::size_t last, std::uint64_t now, std::int64_t* slots,
+            std::vector<std::uint32_t>& missing);
+  // Slots for the keys of a shard that are not there, given by their positions.
+  void add(std::size_t s, const std::int64_t* keys, const std::vector<std::uint32_t>& missing, std::uint64_t now,
+           std::uint64_t oldest, std::int64_t* slots, Placed& placed);
+  // An entry for a key of a shard: a new one, or that of a key which goes.
   std::uint32_t enter(std::size_t s, std::uint64_t oldest, Placed& placed);
 
   std::size_t room_;  // of each shard

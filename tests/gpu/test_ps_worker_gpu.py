@@ -111,6 +111,10 @@ def test_a_step_waits_for_the_gpu_only_for_its_gradients(monkeypatch: pytest.Mon
             step_of(model, optimizer, step, "cpu")
         inputs, x, y = batch(3)
         x, y = x.cuda(), y.cuda()
+        worker = model.rows.worker
+        worker.prefetch(model.rows.requests(inputs))
+        for one in worker._ahead:
+            one.get()  # keys are found on the GPU, beside the model, and somebody there waits for them
         waits = []
         synchronize = torch.cuda.Stream.synchronize
 

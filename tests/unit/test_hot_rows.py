@@ -274,9 +274,7 @@ def test_what_a_cache_cannot_do_is_refused(table: dict[str, Any], mode: str, mes
 
 def test_servers_are_refused() -> None:
     one = trainer([Endpoint("127.0.0.1", 1)], model=Model(**CACHE))  # nobody is asked
-    with pytest.raises(
-        UsageError, match=r"this job has servers; start the script without them \(python"
-    ):
+    with pytest.raises(UsageError, match=r"this job has servers; start the script without them \(python"):
         one.fleet.init_worker()
     one.fleet.shutdown()
 

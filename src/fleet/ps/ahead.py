@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.ps.aside import used_here
 
 if TYPE_CHECKING:
-    from fleet.ps.aside import Aside, Made
+    from fleet.ps.aside import After, Aside, Made
     from fleet.ps.lookup import Lookup, Request
 
 
@@ -29,6 +29,6 @@ class Ahead:
         return self._lookup
 
 
-def begun(request: Request, make: Callable[[], Lookup], aside: Aside | None) -> Ahead:
+def begun(request: Request, make: Callable[[After], Lookup], aside: Aside | None) -> Ahead:
     """Have a lookup made: aside, or here and now where there is nothing beside."""
-    return Ahead(request, make()) if aside is None else Ahead(request, None, aside.make(make))
+    return Ahead(request, make(lambda: None)) if aside is None else Ahead(request, None, aside.make(make))

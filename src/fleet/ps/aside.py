@@ -1,18 +1,21 @@
 """A thread beside the one that trains, and on a GPU a stream beside the model's, to make what the next batch needs.
 
-Work is done one after the other, in the order in which it was handed in. On a GPU it begins after everything that the
-model's stream had been given by then; whoever takes a result has its own stream wait for it, not itself.
+Work is done one after the other, in the order in which it was handed in. On a GPU it does not wait for what the model
+does, unless it asks for that; whoever takes a result has its own stream wait for it, not itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Generic, TypeVar
 
 import torch
 
 T = TypeVar("T")
+After = Callable[[], None]
+"""Has the stream aside wait for what the model's had been given when the work was handed in."""
 
 
 class Made(Generic[T]):
@@ -45,22 +48,25 @@ class Aside:
         if self._stream is not None:
             torch.cuda.set_stream(self._stream)
 
-    def make(self, work: Callable[[], T]) -> Made[T]:
-        """Have a thing made."""
+    def make(self, work: Callable[[After], T]) -> Made[T]:
+        """Have a thing made. `work` is given what it has to call before it touches what the model changes."""
         stream = self._stream
         begun = None if stream is None else torch.cuda.current_stream(self._device).record_event()
 
         def run() -> tuple[T, torch.cuda.Event | None]:
             if stream is None or begun is None:
-                return work(), None
-            stream.wait_event(begun)
-            return work(), stream.record_event()
+                return work(_at_once), None
+            return work(partial(stream.wait_event, begun)), stream.record_event()
 
         return Made(self._threads.submit(run), self._device)
 
     def close(self) -> None:
         """End the thread, after what was handed in."""
         self._threads.shutdown()
+
+
+def _at_once() -> None:
+    """On a CPU nothing is under way."""
 
 
 def used_here(tensor: torch.Tensor) -> torch.Tensor:

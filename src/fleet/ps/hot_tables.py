@@ -17,7 +17,7 @@ from fleet.ps.transport import Answer, LocalTransport, Transport
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from fleet.ps.aside import Aside
+    from fleet.ps.aside import After, Aside
     from fleet.ps.client import Client
     from fleet.ps.lookup import Lookup
     from fleet.ps.spec import JobSpec, TableSpec
@@ -82,7 +82,8 @@ class HotTables:
     def _each(self, work: Callable[[HotRows], None]) -> None:
         """Do something with the rows of each table, after what was handed in aside, and wait for it."""
 
-        def run() -> None:
+        def run(after: After) -> None:
+            after()
             for rows in self._rows.values():
                 work(rows)
 

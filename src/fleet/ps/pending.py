@@ -118,12 +118,18 @@ class PendingPull:
         return version, [tensors[len(self._lookups) :] for _, tensors in answers]
 
 
+def _pinned(parts: Sequence[Tensor], shape: tuple[int, int]) -> torch.Tensor | None:
+    """The rows where they lie, if a service in this process has put all of them into pinned memory."""
+    if len(parts) != 1 or not isinstance(parts[0], np.ndarray) or not parts[0].flags.writeable:
+        return None
+    whole = torch.from_numpy(parts[0])
+    return whole if whole.shape == shape and whole.is_pinned() else None
+
+
 def _joined(parts: Sequence[Tensor], lookup: Lookup, device: torch.device) -> torch.Tensor:
     """The rows of all servers, one after the other, which is the order of the lookup's keys; bound for `device`."""
-    if device.type == "cuda" and len(parts) == 1 and isinstance(parts[0], np.ndarray) and not lookup.has_padding:
-        whole = torch.from_numpy(parts[0])
-        if whole.is_pinned() and whole.shape == (lookup.height, lookup.width):
-            return whole
+    if device.type == "cuda" and (whole := _pinned(parts, (lookup.height, lookup.width))) is not None:
+        return whole
     rows = host_buffer((lookup.height, lookup.width), device)
     if lookup.has_padding:
         rows[lookup.num_rows :] = 0.0

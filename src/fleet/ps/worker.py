@@ -26,6 +26,7 @@ from fleet.ps.modes.base import PushPolicy
 from fleet.ps.staging import wait_for
 
 if TYPE_CHECKING:
+    from fleet.ps.aside import After
     from fleet.ps.dense_ahead import DenseAhead
     from fleet.ps.flat import FlatParameters
     from fleet.ps.hot_tables import HotTables
@@ -302,9 +303,12 @@ class Worker:
         counts, num_servers, hot = self._counts[request.table], self.client.num_servers, self.hot
         is_hot = self._is_hot(request)
 
-        def make() -> Lookup:
+        def make(after: After) -> Lookup:
+            if any(source.device.type != "cpu" for source in complete.sources):
+                after()
             lookup = make_lookup(complete, width, num_servers, counts=counts, device=self.device)
             if is_hot and hot is not None:
+                after()  # rows that lose their place must have been trained
                 hot.place(lookup)
             return lookup
 

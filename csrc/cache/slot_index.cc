@@ -37,9 +37,8 @@ SlotIndex::Placed SlotIndex::place(const std::int64_t* keys, std::size_t n, std:
     for (const std::uint32_t at : part) of_shard[shard_of(mix64(keys[at]))].push_back(at);
   }
   std::vector<Placed> placed(shards_.size());
-  Team::shared().parallel_for(shards_.size(), [&](std::size_t s) {
-    add(s, keys, of_shard[s], now, std::min(oldest, now), slots, placed[s]);
-  });
+  Team::shared().parallel_for(
+      shards_.size(), [&](std::size_t s) { add(s, keys, of_shard[s], now, std::min(oldest, now), slots, placed[s]); });
   Placed all = std::move(placed[0]);
   for (std::size_t s = 1; s < placed.size(); ++s) {
     append(all.new_keys, placed[s].new_keys);

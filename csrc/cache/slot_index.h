@@ -1,4 +1,5 @@
-// Which keys have a place in a cache of rows that lies elsewhere, as in GPU memory (docs/adr/0035); the rows are not here.
+// Which keys have a place in a cache of rows that lies elsewhere, as in GPU memory (docs/adr/0035); the rows are not
+// here.
 //
 // Every key of a call to `place` gets a slot. Where there is none left, the keys that were used least lose theirs: a
 // hand goes round and halves the uses of what it passes, and a key without any goes. Keys of a call that somebody still

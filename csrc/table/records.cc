@@ -50,12 +50,12 @@ void Table::read(const std::int64_t* keys, std::size_t n, std::uint32_t* records
   const std::size_t num_parts = fine_parts_for(n, kWorthAThread);
   Team::shared().parallel_for(num_parts, [&](std::size_t part) {
     const auto [first, last] = slice_of(n, num_parts, part);
-    for_each_group(keys + first, last - first,
-                   [&, at = first](std::size_t s, const Block& block, std::size_t begin, std::size_t end,
-                                   std::size_t offset) {
-                     const std::lock_guard<std::mutex> lock(shards_[s]->mutex);
-                     copy(*shards_[s], block, begin, end, at + offset);
-                   });
+    for_each_group(
+        keys + first, last - first,
+        [&, at = first](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
+          const std::lock_guard<std::mutex> lock(shards_[s]->mutex);
+          copy(*shards_[s], block, begin, end, at + offset);
+        });
   });
 }
 
@@ -79,12 +79,12 @@ void Table::write(const std::int64_t* keys, std::size_t n, const std::uint32_t* 
   const std::size_t num_parts = fine_parts_for(n, kWorthAThread);
   Team::shared().parallel_for(num_parts, [&](std::size_t part) {
     const auto [first, last] = slice_of(n, num_parts, part);
-    for_each_group(keys + first, last - first,
-                   [&, at = first](std::size_t s, const Block& block, std::size_t begin, std::size_t end,
-                                   std::size_t offset) {
-                     const std::lock_guard<std::mutex> lock(shards_[s]->mutex);
-                     put(*shards_[s], block, begin, end, at + offset);
-                   });
+    for_each_group(
+        keys + first, last - first,
+        [&, at = first](std::size_t s, const Block& block, std::size_t begin, std::size_t end, std::size_t offset) {
+          const std::lock_guard<std::mutex> lock(shards_[s]->mutex);
+          put(*shards_[s], block, begin, end, at + offset);
+        });
   });
 }
 

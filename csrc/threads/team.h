@@ -83,8 +83,8 @@ inline std::size_t parts_for(std::size_t n, std::size_t least) {
   return most < 2 || size < 2 ? 1 : (most < size ? most : size);
 }
 
-// The same cut finer, where there is work for two at all: threads wake one after the other, and what one that comes late
-// would have done is done by those that were there.
+// The same cut finer, where there is work for two at all: threads wake one after the other, and what one that comes
+// late would have done is done by those that were there.
 inline std::size_t fine_parts_for(std::size_t n, std::size_t least) {
   const std::size_t num_parts = parts_for(n, least);
   return num_parts < 2 ? 1 : 4 * num_parts;

@@ -25,7 +25,7 @@ class Config:
 
     @property
     def num_masked(self) -> int:
-        """How many tokens of each sequence are to be guessed: always as many, so that every worker's mean counts alike."""
+        """Tokens of a sequence to guess: of each as many, so that the means of all workers count alike."""
         return max(1, round(self.masked * self.length))
 
 

@@ -43,7 +43,7 @@ def counting(number: int, config: Config) -> torch.Tensor:
     generator = torch.Generator().manual_seed(1)
     first = torch.randint(config.vocabulary, (number, 1), generator=generator)
     body = config.vocabulary - len(SPECIAL)
-    tokens = (first + torch.arange(config.length)) % body + len(SPECIAL)
+    tokens: torch.Tensor = (first + torch.arange(config.length)) % body + len(SPECIAL)
     tokens[:, 0], tokens[:, -1] = CLS, SEP
     return tokens
 

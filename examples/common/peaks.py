@@ -32,7 +32,12 @@ def peak_flops(given_tflops: float | None, device: torch.device) -> float | None
         return given_tflops * 1e12
     if device.type != "cuda":
         return None
-    name = torch.cuda.get_device_name(device).removeprefix("NVIDIA ").strip()
+    return peak_of(torch.cuda.get_device_name(device))
+
+
+def peak_of(name: str) -> float | None:
+    """FLOP/s of a card by the name that its driver gives; None for one that is not in the table."""
+    name = name.removeprefix("NVIDIA ").strip()
     return next((peak * 1e12 for card, peak in PEAK_TFLOPS.items() if re.fullmatch(card, name)), None)
 
 

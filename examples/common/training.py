@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 
 def optimizer_of(args: argparse.Namespace, net: nn.Module, betas: tuple[float, float]) -> torch.optim.Optimizer:
-    """The optimizer that --optimizer names. Matrices decay, biases and norms do not; lars and lamb decay by themselves."""
+    """What --optimizer names. Matrices decay, biases and norms do not; lars and lamb see to it themselves."""
     decay = 0.0 if args.lars or args.lamb else args.weight_decay
     parameters = list(net.parameters())
     groups = [
@@ -38,9 +38,7 @@ def warm_cosine(optimizer: torch.optim.Optimizer, warmup: int, steps: int) -> La
 
 def warm_line(optimizer: torch.optim.Optimizer, warmup: int, steps: int) -> LambdaLR:
     """Rises in a straight line, falls to zero in another."""
-    return LambdaLR(
-        optimizer, lambda step: min((step + 1) / warmup, max(0.0, (steps - step) / max(1, steps - warmup)))
-    )
+    return LambdaLR(optimizer, lambda step: min((step + 1) / warmup, max(0.0, (steps - step) / max(1, steps - warmup))))
 
 
 def noam(optimizer: torch.optim.Optimizer, warmup: int) -> LambdaLR:

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+
+import fleet
 from common.ahead import Ahead
 from common.folder import begin
 from common.peaks import peak_flops
-
-import fleet
 from fleet.errors import UsageError
 
 WARM_UP = 10
@@ -52,7 +52,7 @@ class Watch:
             self._board = _board(self._args, self.step)
         self._bar = fleet.progress(
             self._left(batches),
-            self._describes["example"],
+            str(self._describes["example"]),
             total=self._args.steps,
             initial=min(self.step, self._args.steps),
             enabled=fleet.is_first_worker(),

@@ -20,7 +20,7 @@ from common.extras import need
 from fleet.errors import UsageError
 
 
-def make(folder: Path, per_part: dict[str, int], num_classes: int, size: tuple[int, int], quality: int = 92) -> None:
+def make(folder: Path, per_part: dict[str, int], num_classes: int, size: tuple[int, int], quality: int = 94) -> None:
     """Write FOLDER/PART/class-N/NUMBER.jpg; `size` is width and height."""
     pillow = need("PIL.Image", "Pillow", "making images")
     random = np.random.default_rng(3)
@@ -31,7 +31,7 @@ def make(folder: Path, per_part: dict[str, int], num_classes: int, size: tuple[i
             home = folder / part / f"class-{kind:03}"
             home.mkdir(parents=True, exist_ok=True)
             smooth = pillow.fromarray(patterns[kind]).resize(size, pillow.Resampling.BICUBIC)
-            coarse = random.integers(0, 56, (size[1] // 2, size[0] // 2, 3), dtype=np.uint8)
+            coarse = random.integers(0, 120, (size[1] // 2, size[0] // 2, 3), dtype=np.uint8)
             noise = np.asarray(pillow.fromarray(coarse).resize(size, pillow.Resampling.BILINEAR))
             pillow.fromarray(np.asarray(smooth) // 2 + noise).save(home / f"{place:06}.jpg", quality=quality)
 

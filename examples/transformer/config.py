@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Config:
-    """A preset. `batch_size` counts tokens of one language, with padding; `longest` is the longest sentence in tokens."""
+    """A preset. `batch_size` counts tokens of one language, with padding; `longest` those of a sentence."""
 
     vocabulary: int
     longest: int
@@ -29,6 +29,10 @@ class Config:
 
 PRESETS = {
     "tiny": Config(80, 32, 64, 128, 2, 2, 0.0, batch_size=512, steps=220, lr=4e-3, warmup=60),
-    "base": Config(32_000, 128, 512, 2048, 6, 8, 0.1, batch_size=25_600, steps=100_000, lr=7e-4, warmup=4_000, bucket=16),
-    "big": Config(32_000, 128, 1024, 4096, 6, 16, 0.3, batch_size=25_600, steps=300_000, lr=5e-4, warmup=4_000, bucket=16),
+    "base": Config(
+        32_000, 128, 512, 2048, 6, 8, 0.1, batch_size=25_600, steps=100_000, lr=7e-4, warmup=4_000, bucket=16
+    ),
+    "big": Config(
+        32_000, 128, 1024, 4096, 6, 16, 0.3, batch_size=25_600, steps=300_000, lr=5e-4, warmup=4_000, bucket=16
+    ),
 }

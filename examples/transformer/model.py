@@ -37,7 +37,8 @@ class Layer(nn.Module):
     def __init__(self, config: Config, is_decoder: bool) -> None:
         super().__init__()
         self.attend, self.norm1 = Attention(config), nn.LayerNorm(config.width)
-        self.look, self.norm2 = (Attention(config), nn.LayerNorm(config.width)) if is_decoder else (None, None)
+        self.look = Attention(config) if is_decoder else None
+        self.norm2 = nn.LayerNorm(config.width) if is_decoder else None
         self.up, self.down = nn.Linear(config.width, config.inner), nn.Linear(config.inner, config.width)
         self.norm3, self.drop = nn.LayerNorm(config.width), nn.Dropout(config.dropout)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,9 +21,11 @@ import fleet
 from fleet.errors import UsageError
 
 PAD, UNKNOWN, BEGIN, END = range(4)
+ROWS = 8
+"""The rows of a batch are a multiple of it: up to so many workers divide the same batches, and GPUs like it."""
 Tokens = list[list[int]]
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor, int, int]
-"""Source, target with BEGIN before it, target with END behind it; of all workers, how many pairs and tokens to guess."""
+"""Source, target with BEGIN before it, target with END behind it; how many pairs and target tokens all workers have."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,8 @@ def open_data(args: argparse.Namespace, config: Config) -> Corpus:
 def read(path: Path, language: str) -> list[tuple[str, str]]:
     """Pairs of a folder of catalogues, or of a file with two columns between a tab."""
     if path.is_dir():
-        return pairs_of(path, language)
+        found: list[tuple[str, str]] = pairs_of(path, language)
+        return found
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -130,8 +134,11 @@ class Batches:
         for number, (source, target) in enumerate(zip(*pairs, strict=True)):
             longest = max(len(source), len(target)) + 1
             self._buckets.setdefault(-(-longest // config.bucket) * config.bucket, []).append(number)
-        if self._buckets and max(self._buckets) > batch_size:
-            raise UsageError(f"--batch-size {batch_size} is less than the longest sentence, {max(self._buckets)} tokens")
+        if self._buckets and not self._num_rows(max(self._buckets)):
+            raise UsageError(
+                f"--batch-size {batch_size} is too small: a batch has at least {ROWS} sentences, and the longest has "
+                f"{max(self._buckets)} tokens"
+            )
 
     def set_epoch(self, epoch: int) -> None:
         self._epoch = epoch
@@ -141,10 +148,15 @@ class Batches:
         plan = []
         for length, numbers in sorted(self._buckets.items()):
             order = numbers if random is None else random.permutation(numbers).tolist()
-            num_rows = self._tokens // length * fleet.worker_num()
+            num_rows = self._num_rows(length)
             plan += [(length, order[first : first + num_rows], num_rows) for first in range(0, len(order), num_rows)]
         for place in range(len(plan)) if random is None else random.permutation(len(plan)):
             yield self._made(*plan[place])
+
+    def _num_rows(self, length: int) -> int:
+        """Of all workers together: a multiple of ROWS and of their number."""
+        unit = math.lcm(ROWS, fleet.worker_num())
+        return self._tokens * fleet.worker_num() // length // unit * unit
 
     def _made(self, length: int, numbers: list[int], num_rows: int) -> Batch:
         source, before, after = np.full((3, num_rows // fleet.worker_num(), length), PAD)

@@ -86,9 +86,10 @@ def test_combinations_that_make_sense(fields: dict[str, Any]) -> None:
         ({"sharding_degree": 8}, 2, "sharding_degree = 8 does not divide 2 workers; set it to a number that does"),
         ({"sharding_degree": 4, "hybrid_dp": True}, 6, "does not divide 6 workers"),
         ({"hybrid_dp": True}, 12, "sharding_degree = 8 does not divide 12 workers"),
+        ({"stage": 2, "optimize_offload": True}, 2, "this worker trains on the CPU; leave it out"),
     ],
 )
-def test_a_degree_is_honoured_or_refused(configs: dict[str, Any], num_workers: int, words: str) -> None:
+def test_a_division_is_honoured_or_refused(configs: dict[str, Any], num_workers: int, words: str) -> None:
     with pytest.raises(StrategyError, match=words):
         strategy = strategy_of(sharding=True, sharding_configs=configs)
         make_sync_policy(nn.Linear(1, 1), strategy, num_workers, torch.device("cpu"))

@@ -37,7 +37,9 @@ class Images(Dataset[Batch]):
         try:
             self.classes = sorted(one.name for one in folder.iterdir() if one.is_dir())
         except OSError as error:
-            raise UsageError(f"{folder}: {error.strerror}; --data takes a folder with train/CLASS/*.jpg and val/") from None
+            raise UsageError(
+                f"{folder}: {error.strerror}; --data takes a folder with train/CLASS/*.jpg and val/"
+            ) from None
         self.files = [
             (file, number)
             for number, name in enumerate(self.classes)
@@ -70,13 +72,14 @@ class Images(Dataset[Batch]):
         try:
             with self._pillow.open(file) as image:
                 random = np.random.default_rng([self._seed, self._epoch, number]) if self._augments else None
-                box = middle(*image.size) if random is None else part_of(*image.size, random)
                 before = image.size
+                box = middle(*before) if random is None else part_of(before[0], before[1], random)
                 scale = min(box[2] - box[0], box[3] - box[1]) / self._size
                 image.draft("RGB", (math.ceil(before[0] / scale), math.ceil(before[1] / scale)))
                 factor = image.size[0] / before[0], image.size[1] / before[1]
-                box = tuple(edge * factor[place % 2] for place, edge in enumerate(box))  # type: ignore[assignment]
-                made = image.convert("RGB").resize(size, self._pillow.Resampling.BILINEAR, box=box)
+                box = tuple(edge * factor[place % 2] for place, edge in enumerate(box))
+                coloured = image if image.mode == "RGB" else image.convert("RGB")
+                made = coloured.resize(size, self._pillow.Resampling.BILINEAR, box=box)
         except (OSError, SyntaxError) as error:
             raise UsageError(f"{file} cannot be decoded ({error}); remove it or mend it") from None
         pixels = np.asarray(made)
@@ -126,13 +129,13 @@ def loader_of(images: Images, batch_size: int, processes: int, shuffle: bool) ->
         shuffle=shuffle,
         drop_last=shuffle,
         num_workers=processes,
-        collate_fn=_as_it_is,
+        collate_fn=_as_it_is,  # a whole batch already
         pin_memory=fleet.device.type == "cuda",
         prefetch_factor=4 if processes else None,
     )
 
 
-def _as_it_is(batch: Batch) -> Batch:
+def _as_it_is(batch: Any) -> Any:
     return batch
 
 
@@ -161,4 +164,6 @@ def open_data(args: argparse.Namespace, config: Config) -> tuple[fleet.data.Shar
 
 def _refuse_few(data: str, number: int, needed: int) -> None:
     if number < needed:
-        raise UsageError(f"--data {data} has {number} images, a step takes {needed}; give more, or a smaller --batch-size")
+        raise UsageError(
+            f"--data {data} has {number} images, a step takes {needed}; give more, or a smaller --batch-size"
+        )

@@ -74,6 +74,12 @@ def _add_strategies(group: Any) -> None:
 
 def settled(args: argparse.Namespace, preset: Any) -> argparse.Namespace:
     """The options, with the preset's value for what was not given; UsageError for what makes no sense together."""
+    is_other = args.optimizer is not None and (args.optimizer == "sgd") != (preset.optimizer == "sgd")
+    if is_other and args.lr is None:
+        raise UsageError(
+            f"--optimizer {args.optimizer} needs another learning rate than {preset.lr}, which is for "
+            f"{preset.optimizer}; give --lr"
+        )
     for name in FROM_PRESET:
         if getattr(args, name) is None:
             setattr(args, name, getattr(preset, name))

@@ -10,6 +10,7 @@ A line is an English message, a tab, its translation. train.py takes the folder 
 from __future__ import annotations
 
 import argparse
+import re
 import struct
 import sys
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ def pairs_of(folder: Path, language: str = "de") -> list[tuple[str, str]]:
     found: dict[str, str] = {}
     for file in files:
         for english, other in messages_of(file.read_bytes(), file):
-            if english != other:
+            if english and other and english != other:
                 found.setdefault(english, other)
     if not found:
         raise UsageError(
@@ -42,27 +43,40 @@ def pairs_of(folder: Path, language: str = "de") -> list[tuple[str, str]]:
 
 
 def messages_of(data: bytes, file: Path) -> Iterator[tuple[str, str]]:
-    """The pairs of one catalogue, on one line each; of plurals the first form."""
+    """The pairs of one catalogue."""
     order = next((one for one in "<>" if len(data) >= 20 and struct.unpack(one + "I", data[:4])[0] == _MAGIC), None)
     if order is None:
         raise UsageError(f"{file} is no message catalogue: it does not begin as a .mo file does")
+    charset = "utf-8"
     try:
         count, first, second = struct.unpack(order + "3I", data[8:20])
         for number in range(count):
             english, other = (
-                _text(data, *struct.unpack_from(order + "2I", data, table + 8 * number)) for table in (first, second)
+                _cut(data, *struct.unpack_from(order + "2I", data, table + 8 * number)) for table in (first, second)
             )
-            if english and other:  # the header belongs to the empty message
-                yield english, other
-    except (struct.error, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is damaged or not in UTF-8 ({error}); leave it out") from None
+            if not english:  # the header, which comes first
+                charset = _charset(other)
+            elif other:
+                yield _text(english, charset), _text(other, charset)
+    except (struct.error, UnicodeDecodeError, LookupError) as error:
+        raise UsageError(f"{file} is damaged ({error}); leave it out") from None
 
 
-def _text(data: bytes, length: int, begin: int) -> str:
+def _cut(data: bytes, length: int, begin: int) -> bytes:
     if begin + length > len(data):
         raise struct.error("it ends too early")
-    text = data[begin : begin + length].partition(b"\0")[0].rpartition(b"\x04")[2]  # no plurals, no context
-    return " ".join(text.decode("utf-8").split())
+    return data[begin : begin + length]
+
+
+def _charset(header: bytes) -> str:
+    found = re.search(rb"charset=([\w.:-]+)", header)
+    return "utf-8" if found is None else found[1].decode()
+
+
+def _text(message: bytes, charset: str) -> str:
+    """On one line; of plurals the first form, and no context."""
+    first = message.partition(b"\0")[0].rpartition(b"\x04")[2]
+    return " ".join(first.decode(charset).split())
 
 
 if __name__ == "__main__":

@@ -60,13 +60,13 @@ def write_text(path: Path, number: int = 1500) -> Path:
     return path
 
 
-def catalogue(messages: dict[str, str], order: str = "<") -> bytes:
+def catalogue(messages: dict[str, str], order: str = "<", charset: str = "utf-8") -> bytes:
     """A .mo file with these messages, as gettext writes one."""
     tables: list[bytes] = []
     texts, place = b"", 28 + 16 * len(messages)
     for column in (sorted(messages), [messages[key] for key in sorted(messages)]):
         for text in column:
-            data = text.encode()
+            data = text.encode(charset)
             tables.append(struct.pack(order + "2I", len(data), place + len(texts)))
             texts += data + b"\0"
     head = struct.pack(order + "7I", 0x950412DE, 0, len(messages), 28, 28 + 8 * len(messages), 0, 0)

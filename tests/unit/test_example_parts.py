@@ -31,6 +31,8 @@ def test_messages_of_a_catalogue(tmp_path: Path, order: str) -> None:
         found = catalogues.pairs_of(tmp_path, "de")
         assert found == [("%d file", "%d Datei"), ("Cancel", "Abbrechen"), ("Open file", "Datei öffnen")]
         assert catalogues.pairs_of(tmp_path / "share/fr/LC_MESSAGES", "de") == [("Cancel", "Annuler")]
+        old = catalogue({"": "Content-Type: text/plain; charset=ISO-8859-1\n", "Big": "Groß"}, order, "latin-1")
+        assert list(catalogues.messages_of(old, tmp_path)) == [("Big", "Groß")]
         with pytest.raises(UsageError, match=r"no translated messages \(.mo files\) for language 'it'"):
             catalogues.pairs_of(tmp_path, "it")
 

@@ -110,9 +110,9 @@ def main(args: argparse.Namespace) -> None:
                     watch.evaluated(evaluate(model, held, args, config))
             if watch.is_time(args.save_every):
                 saved.save(watch.step)
-        if watch.step > saved.step:
+        if watch.is_unsaved(saved):
             saved.save(watch.step)
-    found = evaluate(model, held, args, config)
+    found = {} if args.measure else evaluate(model, held, args, config)
     watch.evaluated(found)
     watch.finish(found)
 

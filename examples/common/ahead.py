@@ -48,8 +48,6 @@ class Ahead:
 
     def _copied(self, batch: Any) -> Any:
         assert self._stream is not None
-        # What was made on the device, such as synthetic data, must be there before it is read.
-        self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
             return tree_map(_to_device, batch)
 
@@ -65,7 +63,7 @@ class Ahead:
 
 
 def _to_device(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor) or value.device == fleet.device:
+    if not isinstance(value, torch.Tensor) or value.device.type == fleet.device.type:
         return value
     if fleet.device.type == "cuda" and not value.is_pinned():
         value = value.pin_memory()

@@ -43,6 +43,8 @@ def parser_of(description: str | None, presets: Mapping[str, Any], data: str) ->
     run.add_argument("--optimizer", choices=("sgd", "adam", "adamw"), help="localsgd, dgc and lars need sgd")
     run.add_argument("--save-every", type=_count, help="steps between two checkpoints [default: one at the end]")
     run.add_argument("--eval-every", type=_count, help="steps between two evaluations [default: one at the end]")
+    run.add_argument("--measure", action="store_true", help="only measure: nothing is evaluated, nothing saved")
+    run.add_argument("--warm-up", type=_count, default=10, help="steps that the speed leaves out [default: 10]")
     run.add_argument("--show-every", type=_count, default=10, help="steps between two looks at the loss [default: 10]")
     run.add_argument("--seed", type=int, default=0, help="[default: 0]")
     run.add_argument("--peak-tflops", type=_positive, help="of a card that common/peaks.py does not know, for the MFU")
@@ -87,6 +89,8 @@ def settled(args: argparse.Namespace, preset: Any) -> argparse.Namespace:
         raise UsageError(f"--kernel-search {args.kernel_search} is for compiled models; give --compile or --auto too")
     if args.sharding is None and (args.offload or args.sharding_degree):
         raise UsageError("--offload and --sharding-degree say how to divide a model; give --sharding 1, 2 or 3 too")
+    if args.measure and (args.save_every or args.eval_every or args.resume):
+        raise UsageError("--measure saves and evaluates nothing; leave out --save-every, --eval-every and --resume")
     merge = args.gradient_merge or 1
     for name in ("steps", "save_every", "eval_every"):
         if (value := getattr(args, name)) is not None and value % merge:

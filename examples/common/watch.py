@@ -18,9 +18,6 @@ from common.folder import begin
 from common.peaks import peak_flops
 from fleet.errors import UsageError
 
-WARM_UP = 10
-"""Steps of a run that its speed leaves out, fewer if it is short: kernels are chosen and compiled in them."""
-
 
 class Watch:
     """Counts steps and what they trained on. For `fleet.Checkpoint(extras=...)`: a run that goes on counts on.
@@ -47,7 +44,8 @@ class Watch:
 
     def over(self, batches: Ahead) -> Iterator[Any]:
         """The batches that are left of --steps, epoch by epoch, with a bar beside them."""
-        self._warm_up = self.step + min(WARM_UP, (self._args.steps - self.step) // 2)
+        # Kernels are chosen and compiled in the first steps; of a short run half of them count.
+        self._warm_up = self.step + min(self._args.warm_up, (self._args.steps - self.step) // 2)
         if fleet.is_first_worker():
             self._board = _board(self._args, self.step)
         self._bar = fleet.progress(
@@ -100,6 +98,10 @@ class Watch:
         """Whether to save or evaluate now; what is done at the end anyway is not."""
         return every is not None and self.step % every == 0 and self.step < self._args.steps
 
+    def is_unsaved(self, saved: fleet.Checkpoint) -> bool:
+        """Whether the end of the run is still to be saved."""
+        return self.step > saved.step and not self._args.measure
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Inside, nothing is trained: the clock of the speed stands."""
@@ -111,6 +113,8 @@ class Watch:
     def evaluated(self, found: Mapping[str, float]) -> None:
         """Say how good the model is on what it was not trained on."""
         if fleet.is_first_worker():
+            if not found:
+                return
             text = ", ".join(f"{name} {value:.4f}" for name, value in found.items())
             print(f"step {self.step}: {text}", flush=True)
             self._tell({f"held-out {name}": value for name, value in found.items()})

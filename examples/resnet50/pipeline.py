@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from fleet.errors import UsageError
 
 ENDINGS = (".jpg", ".jpeg")
 Batch = tuple[torch.Tensor, torch.Tensor]
-"""Pixels [B, 3, H, W] as bytes, in channels-last order, and classes [B]."""
+"""Pixels [B, H, W, 3] as bytes, and classes [B]."""
 
 
 class Images(Dataset[Batch]):
@@ -65,7 +66,7 @@ class Images(Dataset[Batch]):
         for place, number in enumerate(numbers):
             pixels[place] = self._decoded(number)
         classes = torch.tensor([self.files[number][1] for number in numbers])
-        return torch.from_numpy(pixels).permute(0, 3, 1, 2), classes
+        return torch.from_numpy(pixels), classes
 
     def _decoded(self, number: int) -> Any:
         file, size = self.files[number][0], (self._size, self._size)
@@ -112,13 +113,12 @@ def middle(width: int, height: int) -> Box:
 def made_up(number: int, config: Config, seed: int) -> Batch:
     """Noise over a pattern for each class, on the device from the beginning."""
     generator = torch.Generator().manual_seed(7)
-    patterns = torch.randint(0, 160, (config.num_classes, 3, 4, 4), generator=generator)
+    patterns = torch.randint(0, 160, (config.num_classes, 4, 4, 3), generator=generator, dtype=torch.uint8)
     generator.manual_seed(seed)
     classes = torch.randint(config.num_classes, (number,), generator=generator)
-    noise = torch.randint(0, 96, (number, 3, config.size, config.size), generator=generator, dtype=torch.uint8)
-    large = patterns[classes].repeat_interleave(config.size // 4, 2).repeat_interleave(config.size // 4, 3)
-    pixels = (large.to(torch.uint8) + noise).contiguous(memory_format=torch.channels_last)
-    return pixels.to(fleet.device), classes.to(fleet.device)
+    noise = torch.randint(0, 96, (number, config.size, config.size, 3), generator=generator, dtype=torch.uint8)
+    large = patterns[classes].repeat_interleave(config.size // 4, 1).repeat_interleave(config.size // 4, 2)
+    return (large + noise).to(fleet.device), classes.to(fleet.device)
 
 
 def loader_of(images: Images, batch_size: int, processes: int, shuffle: bool) -> DataLoader[Batch]:
@@ -156,9 +156,11 @@ def open_data(args: argparse.Namespace, config: Config) -> tuple[fleet.data.Shar
         odd = sorted(set(train_images.classes) ^ set(held_images.classes))[0]
         raise UsageError(f"--data {folder}: class {odd!r} is in one of train/ and val/ and not in the other")
     _refuse_few(args.data, len(train_images), needed)
-    loader = loader_of(train_images, args.batch_size, args.processes, shuffle=True)
+    share = len(os.sched_getaffinity(0)) * fleet.node_num() // fleet.worker_num()
+    processes = max(1, share) if args.processes is None else args.processes
+    loader = loader_of(train_images, args.batch_size, processes, shuffle=True)
     shard = fleet.data.shard(loader, seed=args.seed, uneven="drop")
-    held_loader = loader_of(held_images, args.batch_size, args.processes, shuffle=False)
+    held_loader = loader_of(held_images, args.batch_size, processes, shuffle=False)
     return shard, fleet.data.shard(held_loader, uneven=uneven), len(train_images.classes)
 
 

@@ -158,7 +158,9 @@ def run(main: Callable[[argparse.Namespace], None], args: argparse.Namespace) ->
     try:
         main(args)
     except fleet.FleetError as error:
-        sys.exit(f"{name}: {error}")
+        # What a process of a DataLoader has raised comes with its traceback, of which the last line says it.
+        *_, last = str(error).strip().splitlines()
+        sys.exit(f"{name}: {last.removeprefix('fleet.errors.UsageError: ')}")
     except KeyboardInterrupt:
         print(f"{name}: stopped; --resume goes on from the last checkpoint", file=sys.stderr)
         sys.exit(130)

@@ -46,7 +46,10 @@ def open_data(args: argparse.Namespace, config: Config) -> Corpus:
     num_made_up = number_in(args.data, default=20_000)
     if num_made_up is not None:
         source, target = reversed_numbers(num_made_up, config)
-        return Corpus((source, target), (source[:100], target[:100]), [])
+        num_held = min(500, num_made_up // 10)
+        if not num_held:
+            raise UsageError(f"--data {args.data} is too few: at least 10 pairs are needed")
+        return Corpus((source[num_held:], target[num_held:]), (source[:num_held], target[:num_held]), [])
     pairs = read(Path(args.data), args.language)
     is_held = [number % 50 == 49 and number < 100_000 for number in range(len(pairs))]
     held = [pair for pair, held in zip(pairs, is_held, strict=True) if held]

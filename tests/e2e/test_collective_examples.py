@@ -153,6 +153,7 @@ MISTAKES = [
     ("transformer", "--data few", "--data few, pair 1: it must be a sentence, a tab and its translation"),
     ("transformer", "--data images", "images has no translated messages (.mo files) for language 'de'"),
     ("transformer", "--data pairs.tsv --batch-size 32", "--batch-size 32 is too small: a batch has at least 8"),
+    ("transformer", "--data synthetic:9", "--data synthetic:9 is too few: at least 10 pairs are needed"),
     ("transformer", "--kernel-search wide", "--kernel-search wide is for compiled models; give --compile or --auto"),
     ("resnet50", "--data nowhere", "nowhere/train: No such file or directory; --data takes a folder with train/"),
     ("resnet50", "--data images --batch-size 81", "has 80 images, a step takes 81; give more, or a smaller"),
@@ -166,6 +167,16 @@ def test_mistakes_are_told_in_one_line(name: str, options: str, words: str, data
     (data / "empty").write_text("\n")
     (data / "few").write_text("the cat sees the mouse and the mouse sees the cat\n" * 4)
     assert words in refused(name, "--out", tmp_path / "out", *options.split(), cwd=data)
+
+
+def test_a_broken_image_is_named_in_one_line(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "images", tmp_path / "images")
+    for broken in (tmp_path / "images" / "train" / "class-001").glob("*.jpg"):
+        broken.write_bytes(broken.read_bytes()[:300])
+    said = refused("resnet50", "--out", "out", "--data", "images", "--processes", 1, cwd=tmp_path)
+    assert re.fullmatch(
+        r"resnet50: images/train/class-001/\d+.jpg cannot be decoded \(.+\); remove it or mend it\n", said
+    )
 
 
 def test_a_run_is_not_mixed_with_another(data: Path, tmp_path: Path) -> None:
@@ -206,3 +217,5 @@ def test_it_says_how_many_of_its_lines_are_fleets(name: str) -> None:
     own = [line for line in lines if re.search(r"\bfleet\b", line)]
     assert f"Of its {len(lines)} lines {len(own)} are Fleet's" in docstring
     assert len(own) <= 20
+    page = (EXAMPLES.parent / "docs" / "examples.md").read_text()
+    assert re.search(rf"^\| {name} \|.*\| {len(lines)}, {len(own)} \|$", page, flags=re.MULTILINE)

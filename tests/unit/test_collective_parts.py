@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import re
 import threading
@@ -206,6 +207,21 @@ def test_recomputed_modules_give_the_same_gradients() -> None:
             continue
         with pytest.raises(StrategyError, match=words):
             recompute(fresh, names, offload=False)
+
+
+def test_a_compiled_model_recomputes_and_counts_statistics_once() -> None:
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Tanh()), nn.Linear(4, 1))
+    twin = copy.deepcopy(plain)
+    recompute(twin, ["0"], offload=False)
+    fast = torch.compile(twin, backend="aot_eager_decomp_partition")
+    for _ in range(2):
+        x = torch.randn(8, 4)
+        plain(x).sum().backward()
+        fast(x).sum().backward()
+    torch.testing.assert_close([one.grad for one in twin.parameters()], [one.grad for one in plain.parameters()])
+    torch.testing.assert_close(list(twin.buffers()), list(plain.buffers()))
+    assert int(twin.get_buffer("0.1.num_batches_tracked")) == 2
 
 
 def test_auto_chooses_what_suits_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ class Config:
 
 
 PRESETS = {
-    "tiny": Config(80, 32, 64, 128, 2, 2, 0.0, batch_size=512, steps=220, lr=4e-3, warmup=60),
+    "tiny": Config(256, 32, 64, 128, 2, 2, 0.0, batch_size=512, steps=220, lr=4e-3, warmup=60),
     "small": Config(8_000, 96, 256, 1024, 4, 4, 0.2, batch_size=4_096, steps=10_000, lr=1e-3, warmup=1_000),
     "base": Config(
         32_000, 128, 512, 2048, 6, 8, 0.1, batch_size=25_600, steps=100_000, lr=7e-4, warmup=4_000, bucket=16

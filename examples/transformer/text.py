@@ -106,7 +106,11 @@ def trained(pairs: list[tuple[str, str]], model: Path, config: Config) -> Any:
                 num_threads=1,
             )
         except RuntimeError as error:
-            raise UsageError(f"no {config.vocabulary} pieces can be made of this text ({error}); give more") from None
+            *_, reason = str(error).rpartition("] ")
+            raise UsageError(
+                f"sentencepiece finds no {config.vocabulary} pieces in this text ({reason.strip()}); give another "
+                "--preset, or another text"
+            ) from None
         new.with_suffix(".vocab").unlink()
         os.replace(new.with_suffix(".model"), model)
     fleet.barrier_worker()

@@ -151,6 +151,7 @@ MISTAKES = [
     ("transformer", "--data nowhere.tsv", "give a file of pairs, a folder of .mo files, or synthetic"),
     ("transformer", "--data empty", "--data empty has no text in it"),
     ("transformer", "--data few", "--data few, pair 1: it must be a sentence, a tab and its translation"),
+    ("transformer", "--data alphabet", "sentencepiece finds no 256 pieces in this text (Vocabulary size is smaller"),
     ("transformer", "--data images", "images has no translated messages (.mo files) for language 'de'"),
     ("transformer", "--data pairs.tsv --batch-size 32", "--batch-size 32 is too small: a batch has at least 8"),
     ("transformer", "--data synthetic:9", "--data synthetic:9 is too few: at least 10 pairs are needed"),
@@ -165,6 +166,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("name", "options", "words"), MISTAKES)
 def test_mistakes_are_told_in_one_line(name: str, options: str, words: str, data: Path, tmp_path: Path) -> None:
     (data / "empty").write_text("\n")
+    (data / "alphabet").write_text("".join(f"{chr(number)}\t{chr(number + 1)}\n" for number in range(0x4E00, 0x5000)))
     (data / "few").write_text("the cat sees the mouse and the mouse sees the cat\n" * 4)
     assert words in refused(name, "--out", tmp_path / "out", *options.split(), cwd=data)
 

@@ -159,6 +159,7 @@ bench: setup  ## Measure, and write benchmarks/results
 	$(BIN)/python benchmarks/tls.py --json benchmarks/results/tls.json
 	$(BIN)/python benchmarks/modes_auc.py --json benchmarks/results/modes_auc.json
 	$(BIN)/python benchmarks/data.py --json benchmarks/results/data.json
+	$(BIN)/python benchmarks/images.py --json benchmarks/results/images.json
 
 # What runs in this process alone: of what a job's processes run, nothing would be counted.
 coverage: setup  ## Show which lines of src/fleet the tests in one process leave out

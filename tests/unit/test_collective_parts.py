@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import re
 import threading
@@ -86,9 +87,10 @@ def test_combinations_that_make_sense(fields: dict[str, Any]) -> None:
         ({"sharding_degree": 8}, 2, "sharding_degree = 8 does not divide 2 workers; set it to a number that does"),
         ({"sharding_degree": 4, "hybrid_dp": True}, 6, "does not divide 6 workers"),
         ({"hybrid_dp": True}, 12, "sharding_degree = 8 does not divide 12 workers"),
+        ({"stage": 2, "optimize_offload": True}, 2, "this worker trains on the CPU; leave it out"),
     ],
 )
-def test_a_degree_is_honoured_or_refused(configs: dict[str, Any], num_workers: int, words: str) -> None:
+def test_a_division_is_honoured_or_refused(configs: dict[str, Any], num_workers: int, words: str) -> None:
     with pytest.raises(StrategyError, match=words):
         strategy = strategy_of(sharding=True, sharding_configs=configs)
         make_sync_policy(nn.Linear(1, 1), strategy, num_workers, torch.device("cpu"))
@@ -205,6 +207,21 @@ def test_recomputed_modules_give_the_same_gradients() -> None:
             continue
         with pytest.raises(StrategyError, match=words):
             recompute(fresh, names, offload=False)
+
+
+def test_a_compiled_model_recomputes_and_counts_statistics_once() -> None:
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Tanh()), nn.Linear(4, 1))
+    twin = copy.deepcopy(plain)
+    recompute(twin, ["0"], offload=False)
+    fast = torch.compile(twin, backend="aot_eager_decomp_partition")
+    for _ in range(2):
+        x = torch.randn(8, 4)
+        plain(x).sum().backward()
+        fast(x).sum().backward()
+    torch.testing.assert_close([one.grad for one in twin.parameters()], [one.grad for one in plain.parameters()])
+    torch.testing.assert_close(list(twin.buffers()), list(plain.buffers()))
+    assert int(twin.get_buffer("0.1.num_batches_tracked")) == 2
 
 
 def test_auto_chooses_what_suits_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

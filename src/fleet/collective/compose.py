@@ -140,6 +140,11 @@ def _buckets(strategy: DistributedStrategy) -> Buckets:
 def _sharding(
     module: nn.Module, strategy: DistributedStrategy, num_workers: int, device: torch.device, buckets: Buckets
 ) -> SyncPolicy:
+    if strategy.sharding_configs.optimize_offload and device.type == "cpu":
+        raise StrategyError(
+            "strategy.sharding_configs.optimize_offload moves what a GPU holds to the host, and this worker trains on "
+            "the CPU; leave it out"
+        )
     from torch.distributed.device_mesh import init_device_mesh
 
     configs = strategy.sharding_configs

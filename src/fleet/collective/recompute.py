@@ -60,15 +60,21 @@ def _run(
     if not torch.is_grad_enabled():
         return forward(*args, **kwargs)
 
-    def contexts() -> tuple[Surroundings, Surroundings]:
-        return nullcontext(), _second_time(module, surroundings)
-
+    # A compiled model computes the operations of its one graph again: precision is in them, and statistics are counted
+    # beside them. torch's compiler takes no contexts of ours either.
+    how: dict[str, Any] = (
+        {} if torch.compiler.is_compiling() else {"context_fn": partial(_contexts, module, surroundings)}
+    )
     if not offload:
-        return checkpoint(forward, *args, use_reentrant=False, context_fn=contexts, **kwargs)
+        return checkpoint(forward, *args, use_reentrant=False, **how, **kwargs)
     devices = tree_map(lambda value: value.device if isinstance(value, torch.Tensor) else None, (args, kwargs))
     kept = tree_map(lambda value: _moved(value, torch.device("cpu")), (args, kwargs))
     again: Callable[..., Any] = partial(_bring_back, forward, devices)
-    return checkpoint(again, *kept[0], use_reentrant=False, context_fn=contexts, **kept[1])
+    return checkpoint(again, *kept[0], use_reentrant=False, **how, **kept[1])
+
+
+def _contexts(module: nn.Module, surroundings: Surroundings | None) -> tuple[Surroundings, Surroundings]:
+    return nullcontext(), _second_time(module, surroundings)
 
 
 def _bring_back(forward: Callable[..., Any], devices: Any, *kept: Any, **more: Any) -> Any:

@@ -51,8 +51,8 @@ bool Budget::hold(std::size_t bytes, std::size_t own) {
 }
 
 Connection::Connection(std::uint64_t number, std::unique_ptr<Stream> stream, bool is_unix, int epoll,
-                       const std::string& token, std::shared_ptr<Budget> budget,
-                       std::shared_ptr<Budget> ahead_budget, std::int64_t now_ms)
+                       const std::string& token, std::shared_ptr<Budget> budget, std::shared_ptr<Budget> ahead_budget,
+                       std::int64_t now_ms)
     : number_(number),
       stream_(std::move(stream)),
       is_unix_(is_unix),

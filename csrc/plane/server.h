@@ -52,7 +52,7 @@ class Server {
  public:
   struct Counts {
     std::uint64_t pulls, pulled_rows, connections, tls_connections, refused;
-    std::uint64_t ahead_bytes;  // that were sent ahead of their message and wait for it now
+    std::uint64_t ahead_bytes;           // that were sent ahead of their message and wait for it now
     std::uint64_t rounds, answering_us;  // how often many waited for one version, and what their answers took in all
   };
 

@@ -12,8 +12,8 @@ from torch import nn
 from fleet import env
 from fleet.errors import UsageError
 from fleet.ps.aside import Aside
-from fleet.ps.dense_ahead import make_ahead
 from fleet.ps.client import Client
+from fleet.ps.dense_ahead import make_ahead
 from fleet.ps.flat import FlatParameters
 from fleet.ps.hot_tables import HotTables, refuse_hot
 from fleet.ps.kept import KeptTensors

@@ -230,7 +230,7 @@ def step_apart(*, is_ahead: bool) -> tuple[dict[str, bytes], int]:
 )
 def test_what_travels_otherwise_goes_with_the_step(wire: dict[str, object]) -> None:
     with serving(1) as servers, joined(servers.endpoints, model=deep(), strategy=strategy(wire_configs=wire)) as one:
-        assert one.worker.ahead is None
+        assert one.worker.dense_ahead is None
         plain(one, 0)
 
 

@@ -14,7 +14,7 @@ from torch import nn
 
 import fleet
 from fleet.net import Endpoint
-from fleet.ps import ahead, meters
+from fleet.ps import dense_ahead, meters
 from fleet.ps.service import Service
 from support import plane
 from support.serving import TOKEN
@@ -89,8 +89,8 @@ def use_tcp(monkeypatch: pytest.MonkeyPatch, bucket_bytes: int = BUCKET_BYTES) -
     """From now on workers of this process reach servers by TCP, and small buckets are worth a message."""
     monkeypatch.setenv("FLEET_JOB_TOKEN", TOKEN)
     monkeypatch.setenv("FLEET_LOCAL_TRANSPORT", "TCP")
-    monkeypatch.setattr(ahead, "BUCKET_BYTES", bucket_bytes)
-    monkeypatch.setattr(ahead, "LEAST_BYTES", 0)
+    monkeypatch.setattr(dense_ahead, "BUCKET_BYTES", bucket_bytes)
+    monkeypatch.setattr(dense_ahead, "LEAST_BYTES", 0)
 
 
 @dataclass

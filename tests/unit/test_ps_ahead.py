@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fleet.ps import ahead
+from fleet.ps import dense_ahead
 from fleet.ps.dense_ahead import buckets_of
 from fleet.ps.flat import FlatParameters, Portion
 from fleet.ps.spec import DenseBlock
@@ -61,8 +61,8 @@ def test_gradients_that_lie_elsewhere() -> None:
 
 
 def test_buckets_begin_with_the_last_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "BUCKET_BYTES", 100)
-    monkeypatch.setattr(ahead, "LEAST_BYTES", 60)
+    monkeypatch.setattr(dense_ahead, "BUCKET_BYTES", 100)
+    monkeypatch.setattr(dense_ahead, "LEAST_BYTES", 60)
     sizes = {"a": 10, "b": 20, "c": 2, "d": 30, "e": 1}
     blocks = [DenseBlock(name, 0, size, 0, int(name == "e")) for name, size in sizes.items()]
     flat = flat_of(sizes, blocks, {"e": 1})

@@ -15,6 +15,9 @@ import torch
 
 from fleet import _native
 from fleet.errors import NotReadyError, UsageError
+from fleet.observe.metrics.registry import registry
+from fleet.observe.metrics.steps import steps
+from fleet.ps import meters
 from fleet.ps.client import Client
 from fleet.ps.gradients import Gradients, TablePush
 from fleet.ps.kept import KeptTensors
@@ -73,6 +76,9 @@ class Worker:
     """Called at every step, where somebody outside may want another number of servers."""
 
     def __post_init__(self) -> None:
+        steps.inside = meters.training_s
+        registry.remove(meters.read)
+        registry.add(meters.read)
         # Keys need their number of occurrences where the entry policy counts.
         self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in self.client.job.tables]
         self._clicks = [spec.entry.name == "show_click" for spec in self.client.job.tables]
@@ -124,6 +130,7 @@ class Worker:
 
         Of the dense groups those of `lrs`, ascending, and of the tables those of `table_lrs`.
         """
+        steps.begin_step()
         self._forget([lookup for lookup in self._ahead if lookup in self._last_ahead])  # this step makes their rows old
         # From a GPU all gradients are copied first, and waited for once.
         used = [lookup for lookup in self._used if lookup.table in table_lrs]
@@ -154,6 +161,7 @@ class Worker:
         waiting = [] if self.policy.pulls_ahead else [lookup for lookup in self._ahead if lookup.rows is None]
         self._send(gradients, waiting)
         self._last_ahead = list(self._ahead)
+        steps.end_step()
         self.client.check_rows()
 
     def _send(self, gradients: Gradients, waiting: Sequence[Lookup]) -> None:

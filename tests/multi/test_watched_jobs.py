@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import time
 from pathlib import Path
@@ -13,63 +12,12 @@ from urllib.request import urlopen
 
 import pytest
 
-from fleet.observe.metrics.picture import Seen, read_events, read_history, read_picture
+from fleet.observe.metrics.picture import read_events, read_history, read_picture
 from support.jobs import RunningJob, fleetrun, script
 from support.processes import wait_until
+from support.watched import TRAIN, figure, port_of, seen_of, texts, trained
 
-TRAIN = """
-    import os, sys, time, torch, fleet
-    fleet.init()
-    if fleet.is_server():
-        sys.exit(fleet.run_server())
-    model = fleet.nn.Embedding(4)
-    torch.manual_seed(0)
-    model = fleet.distributed_model(torch.nn.Sequential(model, torch.nn.Linear(4, 1)))
-    optimizer = fleet.distributed_optimizer(torch.optim.SGD(model.parameters(), 0.1))
-    fleet.init_worker()
-    for step in range(fleet.steps_done(), 10):
-        loss = model(torch.arange(step, step + 20)).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        fleet.report(loss=loss, step=step)
-    open(f"trained.{fleet.worker_index()}.{os.getpid()}", "w").close()
-    while not os.path.exists("enough"):
-        time.sleep(0.01)
-    fleet.save_persistables("saved")
-    fleet.stop_worker()
-"""
 ARGUMENTS = ("--server_num", 2, "--worker_num", 2)
-
-
-def port_of(job: RunningJob, cwd: Path, what: str) -> str:
-    """The address that fleetrun has told; its words are among the events."""
-    found: list[str] = []
-
-    def is_told() -> bool:
-        for event in read_events(cwd / "log"):
-            found.extend(re.findall(rf"{what}: (http://\S+)", event["text"]))
-        return bool(found)
-
-    wait_until(is_told, 60, f"fleetrun to say where it has {what}")
-    return found[0]
-
-
-def seen_of(log: Path) -> dict[str, Seen]:
-    return {seen.name: seen for seen in read_picture(log).processes}
-
-
-def figure(log: Path, name: str, figure: str) -> float | None:
-    found = seen_of(log).get(name)
-    return None if found is None else found.figures().get(figure)
-
-
-def texts(log: Path) -> list[str]:
-    return [event["text"] for event in read_events(log)]
-
-
-def trained(cwd: Path) -> bool:
-    return len(list(cwd.glob("trained.*"))) >= 2
 
 
 def test_prometheus_sees_what_a_job_did(tmp_path: Path) -> None:
@@ -77,7 +25,7 @@ def test_prometheus_sees_what_a_job_did(tmp_path: Path) -> None:
     train = script(tmp_path, TRAIN)
     arguments = (*ARGUMENTS, "--metrics_port", 0, train)
     with RunningJob(arguments, tmp_path, environ={"FLEET_METRICS_TOKEN": ""}, warm=True) as job:
-        url = port_of(job, tmp_path, "figures for Prometheus")
+        url = port_of(tmp_path, "figures for Prometheus")
         wait_until(lambda: trained(tmp_path), 120, "the steps")
         found: dict[tuple[str, ...], float] = {}
 

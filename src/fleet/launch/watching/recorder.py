@@ -150,7 +150,8 @@ class Recorder:
         if about["rss"] is not None:
             samples.append(Sample("fleet_process_resident_memory_bytes", about["rss"]))
             samples.append(Sample("fleet_process_cpu_seconds_total", about["cpu"]))
-        return {name: float(f"{value:.6g}") if value % 1 else value for name, value in kept(samples).items()}
+        found = {name: float(f"{value:.6g}") if value % 1 else value for name, value in kept(samples).items()}
+        return found if figures is None else {**found, "t": float(figures.get("time", 0.0))}
 
     def _about(self, child: Child) -> dict[str, Any]:
         plan = child.plan

@@ -36,7 +36,7 @@ def page_routes(log_dir: Path) -> Routes:
         number = min(MOST_LINES, int(count)) if count.isascii() and count.isdigit() else 200
         return as_json({"lines": tail(log_dir / name, number, max_bytes=1 << 18)})
 
-    kinds = {"/page.js": "text/javascript", "/page.css": "text/css"}
+    kinds = {f"/{name}.js": "text/javascript" for name in ("page", "chart", "series")} | {"/page.css": "text/css"}
     static: Routes = {path: _file(path[1:], f"{kind}; charset=utf-8") for path, kind in kinds.items()}
     return {
         "/": _file("index.html", "text/html; charset=utf-8"),

@@ -68,7 +68,7 @@ def draw(log_dir: Path, rates: Rates) -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     table.add_column("state")
-    for name in ("steps", "steps/s", "samples/s", "loss", "rows", "pushes/s", "stale", "memory"):
+    for name in ("steps", "samples/s", "loss", "rows", "pushes/s", "stale", "memory"):
         table.add_column(name, justify="right")
     for seen in picture.processes:
         table.add_row(seen.name, Text(_state(seen), style=_COLOURS.get(seen.state, "")), *_cells(seen, rates))
@@ -113,13 +113,12 @@ def _cells(seen: Seen, rates: Rates) -> list[str]:
     stale = figures["fleet_server_staleness_steps|sum"] / count if count else None
     return [
         _number(figures.get("fleet_worker_steps_total")),
-        _number(rates.of(seen, "fleet_worker_steps_total"), 1),
         _number(rates.of(seen, "fleet_worker_samples_total")),
         _number(figures.get("fleet_worker_reported|loss"), 4),
         _number(sum(rows) if rows else None),
         _number(rates.of(seen, "fleet_server_pushes_total")),
         _number(stale, 1),
-        _number(figures.get("fleet_process_resident_memory_bytes", 0) / 2**20) + " MiB",
+        f"{figures['fleet_process_resident_memory_bytes'] / 2**20:,.0f} MiB" if seen.is_up else "",
     ]
 
 

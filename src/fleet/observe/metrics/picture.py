@@ -126,12 +126,12 @@ def flat(sample: Sample) -> dict[str, float]:
 
 
 def quantile(spread: Spread, share: float) -> float:
-    """The bound below which this share of the values lies; 0 if there are none."""
-    wanted, seen = share * sum(spread.counts), 0
+    """The value below which this share lies, as if values were even between two bounds; 0 if there are none."""
+    wanted, seen, below = share * sum(spread.counts), 0, 0.0
     for bound, count in zip((*spread.bounds, spread.bounds[-1]), spread.counts, strict=True):
-        seen += count
-        if count and seen >= wanted:
-            return bound
+        if count and seen + count >= wanted:
+            return below + (bound - below) * (wanted - seen) / count
+        seen, below = seen + count, bound
     return 0.0
 
 
@@ -148,9 +148,15 @@ def read_events(log_dir: Path, most: int = MOST_EVENTS) -> list[dict[str, Any]]:
     """The last events of all processes and launchers, in the order of their time."""
     found: list[dict[str, Any]] = []
     for path in (log_dir / files.FOLDER).glob("*.events.jsonl"):
-        who = path.name.removesuffix(".events.jsonl")
+        who = _who(path.name.removesuffix(".events.jsonl"))
         found += [{"who": who, **event} for event in files.lines(path, 1 << 17) if _is_event(event)][-most:]
     return sorted(found, key=lambda event: event["time"])[-most:]
+
+
+def _who(log: str) -> str:
+    """`worker 0`, of `workerlog.0`."""
+    role, _, index = log.partition("log.")
+    return f"{role} {index}" if index else log
 
 
 def _is_event(line: dict[str, Any]) -> bool:

@@ -40,9 +40,13 @@ def ours(
     workers: int = 2,
     steps: int = STEPS,
     more: Sequence[str] = (),
+    before: Sequence[str] = (),
 ) -> float:
-    """Train once through fleetrun, with `more` options; the workers' figures are added to `runs`."""
-    job: Command = [BIN / "fleetrun", "--server_num", str(servers), "--worker_num", str(workers)]
+    """Train once through fleetrun, with `more` options; the workers' figures are added to `runs`.
+
+    `before` stands before the command: `env FLEET_METRICS=0`, say.
+    """
+    job: Command = [*before, BIN / "fleetrun", "--server_num", str(servers), "--worker_num", str(workers)]
     script: Command = [SCRIPT, "--mode", mode, "--steps", str(steps), "--out", folder]
     run([*job, "--log_dir", folder / "log", *more, *script], folder)
     found: Workers = [json.loads((folder / f"worker{index}.json").read_text()) for index in range(workers)]

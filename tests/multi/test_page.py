@@ -64,8 +64,8 @@ def test_a_worker_that_is_killed_is_seen_within_three_seconds(tmp_path: Path, br
         wait_until(lambda: trained(tmp_path), 120, "the steps")
         everybody = {"server 0", "server 1", "worker 0", "worker 1"}
         wait_until(lambda: states(browser) == dict.fromkeys(everybody, "running"), 30, "all processes on the page")
-        wait_until(lambda: "rows in tables" in text(browser), 30, "figures")
-        assert "loss, mean of workers" in text(browser)
+        wait_until(lambda: "rows · " in text(browser), 30, "figures")
+        assert "loss · mean of 2" in text(browser)
         curves = "document.querySelectorAll('.chart path.curve').length"
         wait_until(lambda: script_of(browser, curves) > 2, 30, "curves")
         os.kill(int(seen_of(log)["worker 1"].about["pid"]), signal.SIGKILL)

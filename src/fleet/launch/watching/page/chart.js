@@ -55,9 +55,9 @@ export function ticks(low, high, count) {
   return found;
 }
 
-function moments(begin, end) {
+function moments(begin, end, most) {
   const long = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 172800, 604800];
-  const step = long.find((one) => (end - begin) / one <= 5) ?? 604800;
+  const step = long.find((one) => (end - begin) / one <= most) ?? 604800;
   const found = [];
   for (let at = 0; at <= end; at += step) if (at >= begin) found.push(at);
   return found;
@@ -108,7 +108,7 @@ export class Chart {
       this.svg.append(make("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(mark), y2: y(mark) }));
       this.svg.append(make("text", { x: LEFT - 8, y: y(mark) + 4, "text-anchor": "end" }, this.format(mark)));
     }
-    for (const mark of moments(this.begin, this.end)) {
+    for (const mark of moments(this.begin, this.end, Math.max(2, Math.floor(width / 90)))) {
       const anchor = x(mark) > width - 30 ? "end" : x(mark) < LEFT + 10 ? "start" : "middle";
       this.svg.append(make("text", { x: x(mark), y: HEIGHT - 3, "text-anchor": anchor }, span(mark)));
     }

@@ -100,26 +100,25 @@ function drawTiles(first) {
   if (steps.length) {
     const rate = total(workers, (one) => history.rate(one.name, "fleet_worker_samples_total", now));
     const overall = total(workers, (one) => one.figures["fleet_worker_samples_total"]) / Math.max(1, endedAt() - first.began);
-    tiles.push(["samples a second", short(job.is_over ? overall : rate), ""]);
-    tiles.push(["steps", Math.max(...steps).toLocaleString("en"), ""]);
+    tiles.push(["samples a second", short(job.is_over ? overall : rate)]);
+    tiles.push(["steps", Math.max(...steps).toLocaleString("en")]);
     const middle = workers.map((one) => one.figures["fleet_worker_step_seconds|p50"]).filter((one) => one);
     const slow = workers.map((one) => one.figures["fleet_worker_step_seconds|p99"]).filter((one) => one);
-    if (middle.length) tiles.push(["a step, median · 99%", `${milliseconds(Math.max(...middle))}`, ` · ${milliseconds(Math.max(...slow))}`]);
+    if (middle.length) tiles.push([`a step · 99% ${milliseconds(Math.max(...slow))}`, milliseconds(Math.max(...middle))]);
   }
   for (const name of reported().slice(0, 2)) {
     const values = workers.map((one) => one.figures[`fleet_worker_reported|${name}`]).filter((one) => one !== undefined);
-    tiles.push([values.length > 1 ? `${name}, mean of workers` : name, (values.reduce((all, one) => all + one, 0) / values.length).toPrecision(4), ""]);
+    tiles.push([values.length > 1 ? `${name} · mean of ${values.length}` : name, (values.reduce((all, one) => all + one, 0) / values.length).toPrecision(4)]);
   }
   const tables = holders.flatMap((one) => Object.entries(one.figures));
   const rows = tables.filter(([key]) => key.startsWith("fleet_table_rows|")).map((one) => one[1]);
   const memory = tables.filter(([key]) => key.startsWith("fleet_table_memory_bytes|")).map((one) => one[1]);
-  if (rows.length) tiles.push(["rows in tables", short(rows.reduce((a, b) => a + b, 0)), ` · ${bytes(memory.reduce((a, b) => a + b, 0))}`]);
+  if (rows.length) tiles.push([`rows · ${bytes(memory.reduce((a, b) => a + b, 0))}`, short(rows.reduce((a, b) => a + b, 0))]);
   const stale = mean("fleet_server_staleness_steps|sum", "fleet_server_staleness_steps|count");
-  if (stale !== null && stale > 0) tiles.push(["staleness, mean · 99%", short(stale), ` · ${short(Math.max(...of("server").map((one) => one.figures["fleet_server_staleness_steps|p99"] ?? 0)))}`]);
-  $("tiles").replaceChildren(...tiles.map(([label, value, more]) => {
-    const tile = make("div", { class: "tile" }), number = make("b", {}, value);
-    number.append(make("small", {}, more));
-    tile.append(number, make("span", {}, label));
+  if (stale !== null && stale > 0) tiles.push([`staleness · 99% ${short(Math.max(...of("server").map((one) => one.figures["fleet_server_staleness_steps|p99"] ?? 0)))}`, short(stale)]);
+  $("tiles").replaceChildren(...tiles.map(([label, value]) => {
+    const tile = make("div", { class: "tile" });
+    tile.append(make("b", {}, value), make("span", {}, label));
     return tile;
   }));
 }

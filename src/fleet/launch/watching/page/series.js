@@ -28,7 +28,14 @@ export class History {
   // The values of a figure, as [seconds since `began`, value].
   values(name, key, began) {
     const found = [];
-    for (const one of this.points.get(name) ?? []) if (one[key] !== undefined) found.push([one.t - began, one[key]]);
+    let last = null, gap = 1;
+    for (const one of this.points.get(name) ?? []) {
+      if (one[key] === undefined) continue;
+      if (last !== null && one.t - last > Math.max(4, 5 * gap)) found.push([one.t - began, null]); // it was away
+      else if (last !== null) gap = one.t - last;
+      last = one.t;
+      found.push([one.t - began, one[key]]);
+    }
     return found;
   }
 

@@ -212,6 +212,7 @@ def test_half_written_files_are_named_and_the_rest_is_shown(tmp_path: Path) -> N
     write_figures(tmp_path, "workerlog.0", Sample("fleet_worker_steps_total", 5))
     (folder / "serverlog.0.7.json").write_text('{"time": 1, "samp')
     (folder / "fleetrun.1.json").write_text("{")
+    (folder / "fleetrun.2.json").write_text('{"time": 1, "processes": [3]}')
     (folder / "fleetrun.0.events.jsonl").write_text('{"time": 2, "text": "b"}\n[1]\n{"text": 1}\n{"time": 3, "te')
     (folder / "workerlog.0.events.jsonl").write_text('{"time": 1, "text": "a", "event": "checkpoint"}\n')
     (folder / "fleetrun.0.history.jsonl").write_text('{"t": 1, "p": {"worker 0": {}}}\n{"t": 2, "p"')
@@ -219,6 +220,7 @@ def test_half_written_files_are_named_and_the_rest_is_shown(tmp_path: Path) -> N
     assert picture.problems == [
         "serverlog.0.7.json is damaged or half-written",
         "fleetrun.1.json is damaged or half-written",
+        "fleetrun.2.json is damaged or half-written",
     ]
     assert picture.processes[0].figures()["fleet_worker_steps_total"] == 5
     assert [(event["who"], event["text"]) for event in read_events(tmp_path)] == [

@@ -28,6 +28,7 @@ from fleet.observe.metrics.registry import Sample
 EVERY_S = 1.0
 LOOK_S = 0.2
 """How soon a process that has ended is written down."""
+_log = logging.getLogger(__name__)
 NUM_FINE = 600
 """How many lines of the history are a second apart; later ones lie further apart, the longer the job runs."""
 
@@ -125,7 +126,10 @@ class Recorder:
             look = [(child.pid, child.status) for child in children]
             if is_last or look != last or time.monotonic() - written_at >= EVERY_S:
                 last, written_at = look, time.monotonic()
-                self._write(children)
+                try:
+                    self._write(children)
+                except Exception:  # whatever it is, the next look may be better
+                    _log.debug("the state of the job could not be written", exc_info=True)
             if is_last:
                 return
 

@@ -72,21 +72,31 @@ def observed(log_dir: Path) -> Path:
 def read_picture(log_dir: Path) -> Picture:
     """What is known of the job now; UsageError if nothing is."""
     folder, now = observed(log_dir), time.time()
-    machines, processes, problems = [], [], []
+    machines: list[dict[str, Any]] = []
+    processes: list[Seen] = []
+    problems: list[str] = []
     for path in sorted(folder.glob("fleetrun.*.json")):
-        machine = files.read(path)
-        if machine is None or not isinstance(machine.get("processes"), list):
+        try:
+            machine, found, bad = _machine(folder, path, now)
+        except (AttributeError, KeyError, TypeError, ValueError):
             problems.append(f"{path.name} is damaged or half-written")
             continue
-        age_s = now - float(machine.get("time", 0.0))
-        machine["is_gone"] = machine.get("ended") is None and age_s > GONE_S
-        machine["is_over"] = machine.get("ended") is not None or machine["is_gone"]
-        machines.append({name: value for name, value in machine.items() if name != "processes"})
-        for about in machine["processes"]:
-            seen, problem = _seen(folder, about, is_over=machine["is_over"])
-            processes.append(seen)
-            problems += [problem] if problem else []
+        machines.append(machine)
+        processes += found
+        problems += bad
     return Picture(machines, processes, problems)
+
+
+def _machine(folder: Path, path: Path, now: float) -> tuple[dict[str, Any], list[Seen], list[str]]:
+    """What one launcher has written, its processes, and what is wrong with their files; any error if it is damaged."""
+    machine = files.read(path)
+    if machine is None:
+        raise ValueError(path)
+    age_s = now - float(machine["time"])
+    machine["is_gone"] = machine.get("ended") is None and age_s > GONE_S
+    machine["is_over"] = machine.get("ended") is not None or machine["is_gone"]
+    found = [_seen(folder, about, is_over=machine["is_over"]) for about in machine.pop("processes")]
+    return machine, [seen for seen, _ in found], [problem for _, problem in found if problem]
 
 
 def _seen(folder: Path, about: dict[str, Any], *, is_over: bool) -> tuple[Seen, str]:

@@ -104,7 +104,7 @@ function drawTiles(first) {
     tiles.push(["steps", Math.max(...steps).toLocaleString("en")]);
     const middle = workers.map((one) => one.figures["fleet_worker_step_seconds|p50"]).filter((one) => one);
     const slow = workers.map((one) => one.figures["fleet_worker_step_seconds|p99"]).filter((one) => one);
-    if (middle.length) tiles.push([`a step · 99% ${milliseconds(Math.max(...slow))}`, milliseconds(Math.max(...middle))]);
+    if (middle.length) tiles.push([`step · 99% ${milliseconds(Math.max(...slow))}`, milliseconds(Math.max(...middle))]);
   }
   for (const name of reported().slice(0, 2)) {
     const values = workers.map((one) => one.figures[`fleet_worker_reported|${name}`]).filter((one) => one !== undefined);

@@ -20,6 +20,7 @@ from fleet.launch.watching.door import MOST_READERS, Answer, Door
 from fleet.launch.watching.routes import page_routes
 from fleet.launch.watching.watch_ports import WatchPorts
 from fleet.observe.metrics import files
+from fleet.observe.metrics.registry import Sample
 
 TOKEN = "a word of more than sixteen"
 
@@ -151,6 +152,29 @@ def test_without_prometheus_client_the_pip_line_is_said(monkeypatch: pytest.Monk
     monkeypatch.setitem(__import__("sys").modules, "prometheus_client", None)
     with pytest.raises(UsageError, match=r"pip install torch-fleet\[observe\]"):
         WatchPorts(options(metrics_port=0))
+
+
+def test_top_shows_who_waits_and_who_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / files.FOLDER).mkdir()
+    common: dict[str, Any] = {"pid": 1, "life": 0, "rss": None, "cpu": None, "waits": []}
+    wait = {"what": "the gradients of worker 1, step 7", "workers": [1], "since": 1.0}
+    processes = [
+        {**common, "name": "server 0", "role": "server", "index": 0, "log": "serverlog.0", "state": "ended", "life": 2},
+        {**common, "name": "worker 0", "role": "worker", "index": 0, "log": "workerlog.0", "state": "waiting"},
+    ]
+    processes[1]["waits"] = [wait]
+    job = {"time": 9.0, "began": 1.0, "ended": 9.0, "code": 137, "script": "train.py", "num_servers": 1}
+    job |= {"num_workers": 2, "processes": processes}
+    files.replace(tmp_path / files.FOLDER / "fleetrun.0.json", job)
+    steps = Sample("fleet_worker_steps_total", 1234).to_json()
+    files.replace(tmp_path / files.FOLDER / "workerlog.0.1.json", {"time": 8.0, "samples": [steps]})
+    files.append(tmp_path / files.FOLDER / "workerlog.0.events.jsonl", {"time": 2.0, "text": "step 5, 1 MB"})
+    assert run(["top", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("train.py: 1 server and 2 workers, failed after 8.0 s, exit code 137")
+    assert "ended, life 3" in told
+    assert "1,234" in told
+    assert "worker 0  step 5, 1 MB" in told
 
 
 @pytest.mark.parametrize(

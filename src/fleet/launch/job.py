@@ -127,6 +127,8 @@ class Job:
         self._recorder.follow(attempt.children, lambda: attempt.lives.returns)
         for line in self._ports.open():
             log.info("%s", line)
+            if self._options.quiet:  # whoever asks for a port wants to know which
+                say(f"fleetrun: {line}")
 
     def _end_record(self, code: int) -> None:
         if self._recorder is not None:

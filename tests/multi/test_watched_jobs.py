@@ -107,3 +107,16 @@ def test_an_earlier_job_leaves_nothing_behind(tmp_path: Path) -> None:
     assert [seen.name for seen in read_picture(tmp_path / "log").processes] == ["worker 0", "worker 1"]
     history = [json.dumps(line) for line in read_history(tmp_path / "log")]
     assert not any("worker 2" in line for line in history)
+
+
+def places(log: Path) -> list[str]:
+    return [seen.where for seen in seen_of(log).values() if seen.role == "worker" and seen.where]
+
+
+def test_a_worker_that_is_late_says_where_it_is(tmp_path: Path) -> None:
+    text = TRAIN.replace("time.sleep(0.01)", "time.sleep(600)")
+    line = 1 + [one.strip() for one in text.splitlines()].index("time.sleep(600)")
+    with RunningJob((*ARGUMENTS, script(tmp_path, text)), tmp_path, environ={"FLEET_WAIT_NOTICE_S": "1"}, warm=True):
+        wait_until(lambda: trained(tmp_path), 120, "the steps")
+        wait_until(lambda: len(places(tmp_path / "log")) == 2, 60, "both to say where they are")
+        assert places(tmp_path / "log") == [f"train.py:{line} in <module>"] * 2

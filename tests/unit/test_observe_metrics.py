@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import time
 from itertools import count
 from pathlib import Path
@@ -22,6 +23,7 @@ from fleet.observe.metrics.prometheus import exposition
 from fleet.observe.metrics.registry import Histogram, Registry, Sample, Spread
 from fleet.observe.metrics.reports import MOST_NAMES, Reports
 from fleet.observe.metrics.steps import Steps
+from fleet.observe.metrics.where import place_of
 from fleet.observe.metrics.writer import Writer
 
 PAGE = Path(__file__).parents[2] / "docs" / "observe.md"
@@ -280,3 +282,21 @@ def test_promtool_has_nothing_to_say(tmp_path: Path) -> None:
     pytest.importorskip("prometheus_client")
     told = subprocess.run(["promtool", "check", "metrics"], input=exposed(tmp_path), capture_output=True, timeout=60)
     assert (told.returncode, told.stdout + told.stderr) == (0, b"")
+
+
+def test_a_worker_without_steps_says_where_in_its_script_it_is(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("def load(wait):\n    wait()\n\n\nload(look)\n")
+    found: list[str] = []
+
+    def look() -> None:
+        frame = sys._getframe(1)  # that of the script
+        found.append(place_of(frame))
+
+    exec(compile(script.read_text(), str(script), "exec"), {"look": look})
+    assert found == ["train.py:2 in load"]
+    assert place_of(None) == ""
+    begun = Steps(wall=iter((100.0, 130.0)).__next__)
+    assert begun.idle_s == 0
+    begun.end_step()
+    assert begun.idle_s == 30

@@ -55,7 +55,8 @@ def metrics_routes(log_dir: Path) -> Routes:
 def job_to_json(picture: Picture, events: list[dict[str, Any]]) -> dict[str, Any]:
     """What the page shows of a job."""
     processes = [
-        {**seen.about, "name": seen.name, "state": seen.state, "figures": seen.figures(), "written": seen.written_at}
+        {**seen.about, "name": seen.name, "state": seen.state, "figures": seen.figures()}
+        | {"written": seen.written_at, "where": seen.where}
         for seen in picture.processes
     ]
     return {

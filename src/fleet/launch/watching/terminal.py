@@ -103,7 +103,9 @@ def _state(seen: Seen) -> str:
     life = int(seen.about.get("life") or 0)
     text = f"{seen.state}, life {life + 1}" if life else seen.state
     waits = seen.about.get("waits") or ()
-    return f"{text} for {waits[0]['what']}" if waits else text
+    if waits:
+        return f"{text} for {waits[0]['what']}"
+    return f"{text}, at {seen.where}" if seen.where else text
 
 
 def _cells(seen: Seen, rates: Rates) -> list[str]:

@@ -34,6 +34,8 @@ class Seen:
     about: dict[str, Any]
     samples: list[Sample] = field(default_factory=list)
     written_at: float | None = None
+    where: str = ""
+    """Where a worker is in its script, if it has made no step for long."""
 
     def figures(self) -> dict[str, float]:
         """Its figures as plain numbers, by name or, where there are several, `name|label`."""
@@ -116,9 +118,9 @@ def _seen(folder: Path, about: dict[str, Any], *, is_over: bool) -> tuple[Seen, 
     index = f"{about.get('index', '')}" + (f" of layout {layout}" if layout else "")
     written_at = None if figures is None else float(figures.get("time", 0.0))
     is_up = state in ("running", "waiting")
-    return Seen(
-        str(about.get("name")), str(about.get("role")), index, state, is_up, about, samples, written_at
-    ), problem
+    where = str(figures.get("where", "")) if figures is not None and is_up else ""
+    name, role = str(about.get("name")), str(about.get("role"))
+    return Seen(name, role, index, state, is_up, about, samples, written_at, where), problem
 
 
 def flat(sample: Sample) -> dict[str, float]:

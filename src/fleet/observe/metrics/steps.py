@@ -89,6 +89,11 @@ class Steps:
             self._says_samples, self.num_samples = True, 0
         self.num_samples += number
 
+    @property
+    def idle_s(self) -> float:
+        """How long ago the last step ended; 0 before the first."""
+        return self._wall() - self._last_wall if self._last_wall else 0.0
+
     def read(self) -> Iterator[Sample]:
         """What was counted."""
         if not self.num_steps and not self.num_samples:

@@ -12,6 +12,8 @@ from fleet.observe.metrics import device, files
 from fleet.observe.metrics.registry import Registry, registry
 from fleet.observe.metrics.reports import reports
 from fleet.observe.metrics.steps import steps
+from fleet.observe.metrics.where import where_it_trains
+from fleet.observe.waiting import notice_s
 
 EVERY_S = 1.0
 LAST_S = 1.0
@@ -43,7 +45,10 @@ class Writer:
 
     def _write(self) -> None:
         samples = [sample.to_json() for sample in self._source.read()]
-        files.replace(self._path, {"form": files.FORM, "time": time.time(), "pid": self._pid, "samples": samples})
+        written = {"form": files.FORM, "time": time.time(), "pid": self._pid, "samples": samples}
+        if steps.idle_s > notice_s() and (where := where_it_trains()):
+            written["where"] = where
+        files.replace(self._path, written)
 
 
 _writers: list[Writer] = []

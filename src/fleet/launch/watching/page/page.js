@@ -162,6 +162,7 @@ function stateOf(one) {
   if (one.state === "gone") return "its launcher is gone";
   if (one.state === "ended") return "finished";
   if (one.state !== "running") return `${one.state}${one.how ? `: ${one.how}` : ""}`;
+  if (one.where) return `no step for ${span(job.now - one.figures["fleet_worker_last_step_timestamp_seconds"])}, at ${one.where}`;
   const now = job.now, facts = [];
   const say = (key, unit) => { const rate = history.rate(one.name, key, now); if (rate !== null) facts.push(`${short(rate)} ${unit}`); };
   if (one.role === "worker") {

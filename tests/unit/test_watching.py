@@ -16,7 +16,7 @@ from fleet.launch.cli import _parse, run
 from fleet.launch.optional_value import with_optional_value
 from fleet.launch.options import Options
 from fleet.launch.watching.access import Access, own_access
-from fleet.launch.watching.door import MOST_READERS, Answer, Door
+from fleet.launch.watching.door import MOST_READERS, Answer, Door, as_json
 from fleet.launch.watching.routes import page_routes
 from fleet.launch.watching.watch_ports import WatchPorts
 from fleet.observe.metrics import files
@@ -117,6 +117,11 @@ def test_the_page_names_no_file_that_is_not_a_log_of_the_job(tmp_path: Path) -> 
     answer = json.loads(routes["/api/job"]({}).data)
     assert answer["is_over"]
     assert [one["state"] for one in answer["processes"]] == ["ended"]
+
+
+def test_a_loss_that_is_not_finite_does_not_break_the_page() -> None:
+    answer = as_json({"loss": float("nan"), "all": [float("inf"), 1.5, ("x", None)]})
+    assert answer.data == b'{"loss":null,"all":[null,1.5,["x",null]]}'
 
 
 @pytest.mark.parametrize(

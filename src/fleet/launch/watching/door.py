@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -50,8 +51,16 @@ Routes = dict[str, Callable[[Query], Answer]]
 
 
 def as_json(value: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
-    """An answer in JSON."""
-    return Answer(json.dumps(value, separators=(",", ":")).encode(), status=status)
+    """An answer in JSON; a number that is not finite, which JSON has not, is null."""
+    return Answer(json.dumps(_finite(value), separators=(",", ":"), allow_nan=False).encode(), status=status)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 class Door:
@@ -113,7 +122,7 @@ class Door:
             return as_json({"error": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE), None
 
     @contextlib.contextmanager
-    def reader(self) -> Any:
+    def reader(self) -> Iterator[None]:
         """Counts those who are being answered."""
         with self._idle:
             self._busy += 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 from types import FrameType
 
@@ -60,10 +60,8 @@ def top(log_dir: str, once: bool) -> int:
         terminal.print_once(folder)
         return 0
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         terminal.follow(folder)
-    except KeyboardInterrupt:
-        time.sleep(0)
     return 0
 
 

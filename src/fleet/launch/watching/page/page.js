@@ -108,7 +108,7 @@ function drawTiles(first) {
   }
   for (const name of reported().slice(0, 2)) {
     const values = workers.map((one) => one.figures[`fleet_worker_reported|${name}`]).filter((one) => one !== undefined);
-    tiles.push([values.length > 1 ? `${name} · mean of ${values.length}` : name, (values.reduce((all, one) => all + one, 0) / values.length).toPrecision(4)]);
+    tiles.push([values.length > 1 ? `${name} · mean of ${values.length}` : name, values.includes(null) ? "not finite" : (values.reduce((all, one) => all + one, 0) / values.length).toPrecision(4)]);
   }
   const tables = holders.flatMap((one) => Object.entries(one.figures));
   const rows = tables.filter(([key]) => key.startsWith("fleet_table_rows|")).map((one) => one[1]);

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         worker_num,
     )
     from fleet.errors import FleetError
-    from fleet.observe import progress
+    from fleet.observe import progress, report
     from fleet.ps import entries, initializers, rules
     from fleet.ps.entries import AlwaysEntry, CountFilterEntry, ProbabilityEntry, ShowClickEntry
     from fleet.roles import (
@@ -114,6 +114,7 @@ _HOMES = {
     "plan": "runtime.planning.call",
     "prefetch": "api",
     "progress": "observe",
+    "report": "observe",
     "run_server": "api",
     "save_inference_model": "api",
     "save_persistables": "api",
@@ -196,6 +197,7 @@ __all__ = [
     "plan",
     "prefetch",
     "progress",
+    "report",
     "reshard",
     "rules",
     "run_server",

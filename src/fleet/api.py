@@ -11,6 +11,7 @@ from fleet import env
 from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
 from fleet.observe.logs import show_logs
+from fleet.observe.metrics.writer import begin as begin_figures
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.runtime.calls import ServerCalls
 from fleet.strategy import DistributedStrategy
@@ -90,6 +91,7 @@ class Fleet(ServerCalls):
             self._refuse_another_strategy(strategy)
         show_logs()
         note_the_end()
+        begin_figures()
         if is_collective:
             if maker.identity.role is Role.SERVER:
                 raise RoleError(

@@ -187,7 +187,8 @@ _ROLE_NAMES = (
         "MASTER_ADDR",
         "MASTER_PORT",
     ),
-    *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH", "FLEET_JOB_TOKEN", "FLEET_PLAN"),
+    *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH"),
+    *("FLEET_JOB_TOKEN", "FLEET_METRICS_TOKEN", "FLEET_PLAN"),
     *("FLEET_CHAOS", "FLEET_CHAOS_SEED", "FLEET_CHAOS_BEGAN"),
     *("FLEET_DURABLE", "FLEET_JOURNAL", "FLEET_LIFE", "FLEET_LAYOUT"),
 )
@@ -282,6 +283,14 @@ FLEET_STALL_TIMEOUT_S = _seconds(
 FLEET_WAIT_NOTICE_S = _seconds(
     "FLEET_WAIT_NOTICE_S",
     "How long a worker waits for others before this is said, and again after twice as long; 10 when unset.",
+)
+FLEET_METRICS = _choice(
+    "FLEET_METRICS", ("0", "1"), "0 lets no process of a job count what it does; `fleetrun` has nothing to show then."
+)
+FLEET_METRICS_TOKEN = _secret(
+    "FLEET_METRICS_TOKEN",
+    "Word by which others may read the figures and the page of `fleetrun`, from other machines too; without it, only "
+    "programs of this machine.",
 )
 FLEET_DATA_HOME = _text(
     "FLEET_DATA_HOME",

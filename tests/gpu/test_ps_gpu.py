@@ -98,7 +98,7 @@ def train(
         folder / name,
     ]
     result = fleetrun(*arguments, cwd=folder, limit_s=120)
-    logs = [log.read_text() for log in sorted((folder / f"log-{name}").glob("*"))]
+    logs = [log.read_text() for log in sorted((folder / f"log-{name}").glob("*log.*"))]
     assert result.code == 0, (result.err, *logs)
     return [dict(np.load(f"{folder / name}.{worker}.npz")) for worker in range(2)]
 

@@ -46,6 +46,7 @@ def test_lost_and_repeated_calls_change_nothing(tmp_path: Path) -> None:
     assert "acknowledged pushes = applied pushes, server 1   holds" in result.err
     assert sorted(path.name for path in (tmp_path / "log-disturbed").iterdir()) == [
         "chaos.json",
+        "observe",
         "serverlog.0",
         "serverlog.1",
         "workerlog.0",

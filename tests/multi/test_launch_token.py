@@ -41,7 +41,7 @@ def told(folder: Path) -> dict[str, str]:
 
 def shown(result: Result, folder: Path) -> str:
     """All that a job has printed and written."""
-    logs = [path.read_text() for path in (folder / "log").iterdir()]
+    logs = [path.read_text() for path in (folder / "log").rglob("*") if path.is_file()]
     return "\n".join([result.out, result.err, *logs])
 
 

@@ -131,7 +131,7 @@ def test_a_job_with_tls_leaves_no_key_behind(tmp_path: Path) -> None:
     found = re.search(r"^key (\S+) 0o600 0o700$", result.out, re.MULTILINE)
     assert found, result.out
     assert not Path(found[1]).parent.exists()
-    logs = "".join(path.read_text() for path in (tmp_path / "log").iterdir())
+    logs = "".join(path.read_text() for path in (tmp_path / "log").rglob("*") if path.is_file())
     assert "PRIVATE KEY" not in logs + result.out + result.err
 
 

@@ -17,6 +17,7 @@ from fleet.collective.model import DistributedModel
 from fleet.collective.step import StepState
 from fleet.collective.worlds import dtype_name
 from fleet.errors import NotReadyError, NotSupportedError, UsageTypeError
+from fleet.observe.metrics.steps import steps
 from fleet.optim.closure import loss_of
 from fleet.optim.paddle_methods import PaddleMethods
 from fleet.strategy import DistributedStrategy
@@ -94,6 +95,7 @@ class CollectiveOptimizer(PaddleMethods, Optimizer):
             raise NotReadyError("this optimizer has no model; call fleet.distributed_model() with the one it trains")
         if not state.merge.add():
             return loss
+        steps.begin_step()
         state.bring_together(self._gradients)
         if not self._finish(state):
             state.policy.before_step()
@@ -101,6 +103,7 @@ class CollectiveOptimizer(PaddleMethods, Optimizer):
             state.num_updates += 1
         state.policy.stepped(state.loss)
         state.loss = None
+        steps.end_step()
         self.users._opt_called = True  # type: ignore[attr-defined]  # what a schedule made of it looks for
         return loss
 

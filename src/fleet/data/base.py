@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from fleet.data.workers import Workers
 from fleet.errors import UsageError, UsageTypeError
+from fleet.observe.metrics.steps import steps
 
 Uneven = Literal["pad", "drop", "join"]
 
@@ -83,7 +84,7 @@ class Shard(ABC):
             trained, some_have_none = passing.trained(), self._some_have_none()
         # A loop that is left early closes this generator: the context sees GeneratorExit and waits for nobody.
         with self._workers.join() if needs_join and self._workers.is_collective else nullcontext():
-            yield from self._batches() if self._place is None else self._place.watched(self._batches())
+            yield from steps.data(self._batches() if self._place is None else self._place.watched(self._batches()))
         end = partial(self._end_epoch, self._epoch)
         if passing is None:
             end()

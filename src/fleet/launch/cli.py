@@ -19,6 +19,7 @@ from fleet.errors import CommunicationError, DeadlineError, FleetError, NotSuppo
 from fleet.launch.messages import JobOverError
 from fleet.launch.misplaced import refuse_misplaced
 from fleet.launch.numbers import Whole
+from fleet.launch.optional_value import with_optional_value
 from fleet.launch.options import MAX_LIVES, Nodes, Options
 from fleet.launch.output import EventFormatter, PatientHandler, say
 from fleet.observe.chaos_spec import Chaos
@@ -34,6 +35,8 @@ Examples:
   fleetrun --server_num 2 --worker_num 2 train.py                 parameter servers, all on this machine
   fleetrun --server_num 2 --worker_num 2 --durable kept train.py  a process that dies costs seconds, and nothing else
   fleetrun reshard 3 --durable kept                               that job goes on with three servers
+  fleetrun --server_num 2 --worker_num 2 --dashboard train.py     the same, with a page that shows it
+  fleetrun view log                                               that page for a job that has ended; top: as a table
   fleetrun --servers 10.0.0.1:6170 --workers 10.0.0.2,10.0.0.3 train.py    parameter servers, several machines
   fleetrun --nproc_per_node 2 --selfcheck                         does this machine work?
   fleetrun plan train.py                                          what fits where, and how to start it
@@ -104,6 +107,7 @@ _ELSEWHERE = {
 _POSITIVE = Whole(1)
 _INDEX = Whole(0)
 _PORT = Whole(1, 65535)
+_PORT_OR_FREE = Whole(0, 65535)
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110, "help_option_names": ["-h", "--help"]})
@@ -189,6 +193,19 @@ _PORT = Whole(1, 65535)
     help="Encrypt what workers and servers say to each other, with certificates minted for the job.  [default: if it "
     "spans machines]",
 )
+@click.option(
+    "--metrics_port",
+    "--metrics-port",
+    type=_PORT_OR_FREE,
+    metavar="PORT",
+    help="Figures for Prometheus at http://127.0.0.1:PORT/metrics; 0 takes a free port.  [default: none]",
+)
+@click.option(
+    "--dashboard",
+    type=_PORT_OR_FREE,
+    metavar="[PORT]",
+    help="A page that shows the job while it runs, at PORT or a free port.  [default: none]",
+)
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
 @click.option("--dry-run", "--dry_run", is_flag=True, help="Show what would start, start nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of a job that goes well; warnings and failures only.")
@@ -243,6 +260,12 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
             from fleet.launch import plan_command
 
             return plan_command.run(arguments[1:], f"{name} plan")
+        if arguments[:1] in (["view"], ["top"]):
+            from fleet.launch.watching import view_commands
+
+            found = view_commands.COMMANDS[arguments[0]]
+            return int(found.main(arguments[1:], prog_name=f"{name} {arguments[0]}", standalone_mode=False) or 0)
+        arguments = with_optional_value(parse, arguments, "--dashboard", "0")
         options = parse.main(arguments, prog_name=name, standalone_mode=False)
         if not isinstance(options, Options):  # --help or --version has been shown
             return int(options or 0)
@@ -316,7 +339,8 @@ def _leave_on_signals() -> None:
 def _set_up_logging(level: int) -> None:
     handler = PatientHandler(2)
     handler.setFormatter(EventFormatter())
+    handler.setLevel(level)
     log = logging.getLogger("fleetrun")
-    log.setLevel(level)
+    log.setLevel(logging.INFO)
     log.handlers[:] = [handler]
     log.propagate = False

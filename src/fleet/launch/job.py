@@ -27,6 +27,8 @@ from fleet.launch.plan import LaunchPlan, make_plan, sharing_note
 from fleet.launch.reshards import Reshards
 from fleet.launch.team import Team
 from fleet.launch.watch import Attempt
+from fleet.launch.watching.recorder import make_recorder
+from fleet.launch.watching.watch_ports import WatchPorts
 from fleet.observe.duration import in_words
 
 log = logging.getLogger("fleetrun")
@@ -49,6 +51,8 @@ class Job:
         """What strikes the processes of the round that runs, or ran last, where `--chaos` asks for it."""
         self._is_meeting = False
         self._signalled: int | None = None
+        self._recorder = make_recorder(options, job_id)
+        self._ports = WatchPorts(options)
 
     def run(self) -> int:
         """Start everything, wait for the end, report; returns the exit code of the job.
@@ -62,6 +66,8 @@ class Job:
         durable.make_folder(self._options)
         outcome: RoundOutcome | None = None
         with ExitStack() as resources:
+            resources.callback(self._ports.close)
+            resources.callback(self._end_record, 1)  # unless it was ended in order
             resources.callback(self._team.close, lambda: self._signalled is not None)
             resources.callback(tls.remove_private_folder, self._job_id)
             while outcome is None or (not outcome.is_final and self._team.goes_on):
@@ -71,8 +77,11 @@ class Job:
                     if outcome is None:
                         raise
                     log.error("%s", over)
-                    return (outcome.code or 1) if over.code is None else over.code
-        self._tell_the_end(outcome.code)
+                    code = (outcome.code or 1) if over.code is None else over.code
+                    self._end_record(code)
+                    return code
+            self._tell_the_end(outcome.code)
+            self._end_record(outcome.code)
         if self._agent is None or self._plan is None:
             return outcome.code
         return chaos_report.tell(self._agent, self._plan, outcome.code, is_quiet=self._options.quiet)
@@ -91,11 +100,13 @@ class Job:
             is_continued = plan.layout.round.restart > 0 and self._plan is not None
             logs = [open_log(process.log_path, holds, is_continued=is_continued) for process in plan.processes]
             locks = [durable.lock(self._options, process.folder, holds) for process in plan.processes]
+            if self._recorder is not None:
+                self._recorder.prepare(plan, is_continued=is_continued)
             self._tell_of(plan)
             plan = self._plan = self._with_chaos(plan)
             kept = [lock for lock in locks if lock is not None] or None
             reshards = None if kept is None else Reshards(self._options, plan, holds)
-            self._attempt = Attempt(plan, logs, self._job_id, self._guard, kept, self._agent, reshards)
+            self._attempt = Attempt(plan, logs, self._job_id, self._guard, kept, self._agent, reshards, self._show)
             if self._signalled is not None:
                 self._attempt.signalled(self._signalled)
             try:
@@ -108,6 +119,20 @@ class Job:
             self._team.failed(stopped_by(self._signalled, plan.layout.host))
             return RoundOutcome(outcome.code or 128 + self._signalled)
         return outcome
+
+    def _show(self, attempt: Attempt) -> None:
+        """Called when the processes of a round have started: from now on they can be watched."""
+        if self._recorder is None:
+            return
+        self._recorder.follow(attempt.children, lambda: attempt.lives.returns)
+        for line in self._ports.open():
+            log.info("%s", line)
+            if self._options.quiet:  # whoever asks for a port wants to know which
+                say(f"fleetrun: {line}")
+
+    def _end_record(self, code: int) -> None:
+        if self._recorder is not None:
+            self._recorder.end(code)
 
     def _with_chaos(self, plan: LaunchPlan) -> LaunchPlan:
         """The plan of a round with the faults that its processes do themselves; an agent does the others."""

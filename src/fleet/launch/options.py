@@ -72,6 +72,10 @@ class Options:
     seed: int | None = None
     dry_run: bool = False
     quiet: bool = False
+    metrics_port: int | None = None
+    """Where Prometheus finds the figures of this machine's processes; 0: at a free port."""
+    dashboard: int | None = None
+    """Where the page of the job is; 0: at a free port."""
     banner: bool = False
     selfcheck: bool = False
     tls: bool | None = None

@@ -78,6 +78,7 @@ class Attempt:
         locks: list[int] | None = None,
         chaos: Agent | Calm | None = None,
         reshards: Reshards | None = None,
+        show: Callable[[Attempt], None] = lambda _: None,
     ) -> None:
         self._plan = plan
         self._logs = logs
@@ -89,6 +90,8 @@ class Attempt:
         self._guard = watchman
         self._chaos = chaos or Calm()
         self._reshards = reshards
+        self._show = show
+        """Called once all processes have started."""
         self._events = plan.layout.round.news
         self._was_signalled = False
         self._children: list[Child] = []
@@ -124,7 +127,12 @@ class Attempt:
                 raise UsageError(f"cannot start {process.name}: {error.strerror or error}") from error
         for child in self._children:
             child.when_it_exits(self._events.put)
-        self._chaos.start(lambda: list(self._children), self.lives.excuse)
+        self._chaos.start(self.children, self.lives.excuse)
+        self._show(self)
+
+    def children(self) -> list[Child]:
+        """The processes of this machine now; may be asked by any thread."""
+        return list(self._children)
 
     def _start_one(self, place: int, life: int) -> Child:
         process = self._plan.processes[place]

@@ -2,5 +2,6 @@
 
 from fleet.observe.bar import progress
 from fleet.observe.ending import note_the_end
+from fleet.observe.metrics.reports import report
 
-__all__ = ["note_the_end", "progress"]
+__all__ = ["note_the_end", "progress", "report"]

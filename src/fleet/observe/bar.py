@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from fleet import env
 from fleet.errors import UsageError
+from fleet.observe.metrics.reports import reports
 from fleet.observe.tally import Tally, Value
 
 if TYPE_CHECKING:
@@ -53,8 +54,9 @@ class progress(Generic[T]):  # noqa: N801  used like range() or tqdm()
         self._range()
 
     def show(self, **values: Value) -> None:
-        """Set the values shown beside the bar."""
+        """Set the values shown beside the bar; numbers among them are also reported, as by `fleet.report`."""
         self._values.update(values)
+        reports.show(values)
 
     def __iter__(self) -> Iterator[T]:
         if not self._enabled:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from fleet import _native, env
 from fleet.errors import CheckpointError, UsageError
+from fleet.observe.metrics import events
 from fleet.ps import faults
 from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.snapshots import SnapshotWriter, clear, clear_unfinished
@@ -83,6 +84,8 @@ class Durability:
         self._is_due = threading.Event()
         self._is_closed = False
         self._num_snapshots = 0
+        self._snapshot_at = -found.num_bytes
+        """Where in the journal the last snapshot was taken, counted as its bytes are."""
         self._thread = threading.Thread(target=self._take_snapshots, name="fleet-snapshot", daemon=True)
         self._thread.start()
 
@@ -95,6 +98,11 @@ class Durability:
     def counts(self) -> dict[str, int]:
         """What was written in this life."""
         return {"bytes": self._journal.num_bytes, "record": self._journal.lsn, "snapshots": self._num_snapshots}
+
+    @property
+    def lag(self) -> tuple[int, int]:
+        """Bytes of the journal after the last snapshot; records that are to be on the disk and may not be."""
+        return self._journal.num_bytes - self._snapshot_at, self._journal.num_unsynced
 
     def load(self, load: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
         """Replace everything by a checkpoint, and keep that as a snapshot before anybody is told.
@@ -163,8 +171,10 @@ class Durability:
             writer.finish()
         self._journal.drop_before(lsn)
         self._num_snapshots += 1
+        self._snapshot_at = begin
         self._next_at = begin + max(SNAPSHOT_BYTES, writer.num_bytes)
         took_s = time.monotonic() - began_at
+        events.note("snapshot", f"{writer.num_bytes >> 20} MB at record {lsn}")
         _log.info("snapshot of %d MB at record %d in %.1f s", writer.num_bytes >> 20, lsn, took_s)
 
     def _rows(self, index: int, shards: tuple[int, int], writer: SnapshotWriter) -> Part:

@@ -7,8 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fleet.observe.metrics.registry import Sample
+
 _lock = threading.Lock()
+_main = threading.main_thread().ident
 _seconds: dict[str, float] = {}
+_beside: dict[str, float] = {}
+"""Of threads other than the one that trains; in `_seconds` too."""
 _counts: dict[str, int] = {}
 
 
@@ -22,12 +27,34 @@ def measured(name: str) -> Iterator[None]:
         elapsed = time.perf_counter() - started
         with _lock:
             _seconds[name] = _seconds.get(name, 0.0) + elapsed
+            if threading.get_ident() != _main:
+                _beside[name] = _beside.get(name, 0.0) + elapsed
 
 
 def snapshot() -> dict[str, float]:
     """Seconds so far, by name."""
     with _lock:
         return dict(_seconds)
+
+
+def training_s() -> float:
+    """Seconds so far, of all names together, of the thread that trains."""
+    with _lock:
+        return sum(_seconds.values()) - sum(_beside.values())
+
+
+def read() -> Iterator[Sample]:
+    """For `fleet.observe.metrics`."""
+    with _lock:
+        seconds, beside, counted = dict(_seconds), dict(_beside), dict(_counts)
+    for part, total in seconds.items():
+        other = beside.get(part, 0.0)
+        yield Sample("fleet_worker_part_seconds_total", max(0.0, total - other), {"part": part})
+        if other:
+            yield Sample("fleet_worker_beside_seconds_total", other, {"part": part})
+    for what in ("hits", "misses", "refreshed", "evicted"):
+        if (rows := counted.get(f"cache.{what}")) is not None:
+            yield Sample("fleet_worker_cache_rows_total", rows, {"what": what})
 
 
 def count(name: str, increment: int) -> None:

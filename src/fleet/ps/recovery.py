@@ -16,6 +16,7 @@ import numpy as np
 
 from fleet import _native
 from fleet.errors import UsageError
+from fleet.observe.metrics import events
 from fleet.ps.holdings import Holdings, Skip, make_holdings
 from fleet.ps.journal.files import runs_path
 from fleet.ps.journal.records import JournalError, Kind, Part, Record
@@ -58,6 +59,7 @@ def recover(state: State, folder: Path, device: str) -> Recovered:
             "recovered %d rows at version %d from %s in %.2f s: %d records after the snapshot",
             *(rows, state.rounds.version, folder, time.monotonic() - began_at, last - after),
         )
+        events.note("recovered", f"{rows} rows at version {state.rounds.version}, from its journal")
     return Recovered(last, num_bytes)
 
 

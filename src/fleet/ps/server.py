@@ -25,6 +25,7 @@ from fleet.observe import chaos_notes
 from fleet.observe.logs import show_logs
 from fleet.ps.own_token import check_exposure, token_for
 from fleet.ps.roots import set_roots
+from fleet.ps.server_figures import watch
 from fleet.ps.transport import Handler
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def serve(
     from fleet.ps.tls import Tls
 
     show_logs(logging.INFO)
+    watch(service)
     is_held = is_held or env.FLEET_JOB_ID.text() is not None
     tls = Tls.from_environment()
     if token and len(token) < SHORT_TOKEN and not is_loopback(endpoint.host):

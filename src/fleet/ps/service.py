@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fleet import env
 from fleet.errors import CommunicationError, NotReadyError, UsageError
 from fleet.observe.layouts import own_layouts
+from fleet.observe.metrics import events
 from fleet.ps import storage
 from fleet.ps.absence import Absence
 from fleet.ps.arriving import Arriving
@@ -338,6 +339,8 @@ class Service:
                 listing = Listing(header.keys_to, self.state.held.server) if header.keys_to else None
                 core.record(Kind.SHRINK, [Part(asked.SerializeToString())])
                 deleted, rows = self.state.shrink(asked, listing=listing)
+                self.state.stats.shrunk_rows += deleted
+                events.note("shrink", f"{deleted} rows deleted, {rows} left")
                 self._moving.spoil()
             return ps_pb2.ShrinkReply.Header(deleted=deleted, rows=rows), ()
 

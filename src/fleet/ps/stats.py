@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from fleet.observe.metrics.registry import Histogram
 
 if TYPE_CHECKING:
     from fleet.ps.holdings import Holdings
     from fleet.ps.update import PushedUpdate
+
+
+STALENESS_BOUNDS = (0, *(2**power for power in range(15)))
+"""In pushes."""
 
 
 class Stats:
@@ -24,6 +31,10 @@ class Stats:
         self._most_stale = 0
         self._steps = 0
         self._gathering_s = self._applying_s = 0.0
+        self.staleness = Histogram(STALENESS_BOUNDS)
+        self.last_push_at = 0.0
+        """In seconds since 1970."""
+        self.shrunk_rows = 0
         self.native: Callable[[], dict[str, int]] | None = None
         """What native code has counted by itself."""
 
@@ -39,6 +50,8 @@ class Stats:
         with self._lock:
             self._total_staleness += staleness
             self._most_stale = max(self._most_stale, staleness)
+            self.staleness.add(staleness)
+            self.last_push_at = time.time()
 
     def stepped(self, gathering_s: float, applying_s: float) -> None:
         """Count a synchronous step: from its first push to its last, and what applying them took."""

@@ -16,6 +16,9 @@ import torch
 
 from fleet import _native
 from fleet.errors import NotReadyError, UsageError
+from fleet.observe.metrics.registry import registry
+from fleet.observe.metrics.steps import steps
+from fleet.ps import meters
 from fleet.ps.ahead import Ahead, begun
 from fleet.ps.aside import Aside
 from fleet.ps.client import Client
@@ -83,6 +86,9 @@ class Worker:
     """Tables whose hot rows are trained where the model is; None: there are none."""
 
     def __post_init__(self) -> None:
+        steps.inside = meters.training_s
+        registry.remove(meters.read)
+        registry.add(meters.read)
         # Keys need their number of occurrences where the entry policy counts.
         self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in self.client.job.tables]
         self._clicks = [spec.entry.name == "show_click" for spec in self.client.job.tables]
@@ -144,6 +150,7 @@ class Worker:
 
         Of the dense groups those of `lrs`, ascending, and of the tables those of `table_lrs`.
         """
+        steps.begin_step()
         self._forget([one for one in self._ahead if one in self._last_ahead])  # this step makes their rows old
         # From a GPU all gradients are copied first, and waited for once.
         used = [lookup for lookup in self._used if lookup.table in table_lrs]
@@ -182,6 +189,7 @@ class Worker:
         if self.dense_ahead is not None:
             self.dense_ahead.end_step(lrs)
         self._last_ahead = list(self._ahead)
+        steps.end_step()
         self.client.check_rows()
 
     def _send(self, gradients: Gradients, waiting: Sequence[Lookup]) -> None:

@@ -17,7 +17,7 @@ from fleet.nn.sparse import SparseModule
 from fleet.ps.optimizer import ServerOptimizer
 from fleet.ps.resharding import Background, check_reshard, give_up_former, wish_taker
 from fleet.ps.worker import has_left
-from fleet.runtime import saving, unstopped
+from fleet.runtime import saving, step_parts, unstopped
 from fleet.runtime.join import start_worker
 from fleet.runtime.one_writer import OneWriter
 from fleet.strategy.mode import Mode
@@ -65,6 +65,7 @@ class ModuleJob:
         if self._model is not model:
             self._optimizers = [one for one in self._optimizers if not self._has_left]  # those of a job that is over
         self._model = model
+        step_parts.watch(model)
         if self._worker is None and any(is_lazy(parameter) for parameter in model.parameters()):
             for module in model.modules():
                 if isinstance(module, SparseModule):

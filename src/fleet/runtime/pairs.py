@@ -14,6 +14,7 @@ from fleet.collective.model import DistributedModel
 from fleet.collective.optimizer import CollectiveOptimizer
 from fleet.errors import NotReadyError, NotSupportedError, UsageError
 from fleet.roles import Identity
+from fleet.runtime import step_parts
 from fleet.strategy import DistributedStrategy
 
 
@@ -42,6 +43,7 @@ class Pairs:
         model = DistributedModel(module, self.strategy, self._num_workers, self._device)
         self._given.append(module)
         self.models.append(model)
+        step_parts.watch(model)
         for optimizer in self.optimizers:
             self._link(model, optimizer)
         return model

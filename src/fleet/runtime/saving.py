@@ -14,6 +14,7 @@ import torch
 
 from fleet import _native, checkpoint
 from fleet.errors import UsageError
+from fleet.observe.metrics import events
 from fleet.observe.waiting import waiting_in
 from fleet.ps.gathering import Gathering
 from fleet.ps.patience import step_timeout_s
@@ -51,7 +52,9 @@ def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[check
             steps=written.steps,
             versions=written.versions,
         )
-        return checkpoint.commit(writing, folder, manifest)
+        made = checkpoint.commit(writing, folder, manifest)
+    events.note("checkpoint", f"version {written.version}, in {folder}")
+    return made
 
 
 def warn_of_lost_state(worker: Worker, folder: Folder) -> None:

@@ -90,9 +90,12 @@ def transports(endpoints: Sequence[str], num_workers: int, model_dir: str | None
             f"this job has {num_workers} workers and no servers, so each would train parameters of its own; start it "
             "with servers: fleetrun --server_num 2 --worker_num 2 train.py"
         )
+    from fleet.ps.server_figures import watch
     from fleet.ps.service import Service
 
-    return [LocalTransport(Service(model_dir=model_dir))]
+    service = Service(model_dir=model_dir)
+    watch(service)
+    return [LocalTransport(service)]
 
 
 class Servers:

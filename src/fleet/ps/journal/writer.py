@@ -83,6 +83,11 @@ class Journal:
         """The number of the last record."""
         return self._lsn
 
+    @property
+    def num_unsynced(self) -> int:
+        """Records that the policy wants on the disk and that may not be there; 0 where it leaves that to the system."""
+        return 0 if self._policy == "OS" else self._lsn - self._synced
+
     def append(self, kind: Kind, parts: Sequence[Part]) -> int:
         """Write a record, and return its number when it is as safe as the policy says.
 

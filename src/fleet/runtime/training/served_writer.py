@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fleet.checkpoint import Account, Manifest, StepFolders, TrainingManifest, abort, pieces_from_text, write_spans
 from fleet.errors import CheckpointError, FleetError
+from fleet.observe.metrics import events
 from fleet.ps.gathering import Gathering
 from fleet.ps.worker import Worker
 from fleet.runtime.server_writes import WAS_STARTED_AGAIN, ServerWrites, Written
@@ -131,6 +132,7 @@ class ServedWriter(threading.Thread):
         whole = manifest.within(of_servers)
         target.steps.commit(self._writing, self._step, whole)
         size = sum(file.size_bytes for file in whole.files)
+        events.note("checkpoint", f"step {self._step}, {size / 1e6:.3g} MB")
         log.info("checkpoint step %d: %.3g MB in %.1f s", self._step, size / 1e6, time.monotonic() - self._started_at)
 
     def _say(self) -> str:

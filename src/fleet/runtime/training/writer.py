@@ -18,6 +18,7 @@ from typing import Any
 
 from fleet.checkpoint import Account, Best, SpanData, StepFolders, TrainingManifest, abort, write_spans
 from fleet.errors import CheckpointError, CommunicationError, FleetError
+from fleet.observe.metrics import events
 from fleet.runtime.training.save_store import POLL_S, SaveStore
 
 log = logging.getLogger(__name__)
@@ -178,6 +179,7 @@ class Writer(threading.Thread):
         manifest = TrainingManifest.of(accounts, self._metric)
         self._to.steps.commit(writing, self.step, manifest)
         took_s = time.monotonic() - self._started_at
+        events.note("checkpoint", f"step {self.step}, {manifest.size_bytes / 1e6:.3g} MB in {took_s:.1f} s")
         log.info("checkpoint step %d: %.3g MB in %.1f s", self.step, manifest.size_bytes / 1e6, took_s)
 
     def _collect(self, store: SaveStore) -> list[Account]:

@@ -1,0 +1,1 @@
+"""A job that can be watched: what the launcher writes down, and who may read it how."""

@@ -1,0 +1,73 @@
+"""What can be asked at the port of a job: the page, what it shows, and figures for Prometheus."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from fleet.errors import UsageError
+from fleet.launch.logs import tail
+from fleet.launch.watching.door import Answer, Query, Routes, as_json, page_file
+from fleet.observe.metrics import prometheus
+from fleet.observe.metrics.picture import Picture, read_events, read_history, read_picture, version_of
+
+LOOK_S = 0.1
+HOLD_S = 1.0
+"""How long the page's question for news is held back while there are none."""
+MOST_LINES = 2000
+
+
+def page_routes(log_dir: Path) -> Routes:
+    """Those of the page over a log folder."""
+
+    def job(query: Query) -> Answer:
+        deadline = time.monotonic() + HOLD_S
+        while (version := str(version_of(log_dir))) == query.get("seen") and time.monotonic() < deadline:
+            time.sleep(LOOK_S)
+        return as_json({"version": version, **job_to_json(read_picture(log_dir), read_events(log_dir))})
+
+    def log(query: Query) -> Answer:
+        picture = read_picture(log_dir)
+        name = query.get("name", "")
+        if name not in {str(seen.about.get("log")) for seen in picture.processes}:
+            raise UsageError(f"no process of this job has a log {name!r}")
+        count = query.get("lines", "200")
+        number = min(MOST_LINES, int(count)) if count.isascii() and count.isdigit() else 200
+        return as_json({"lines": tail(log_dir / name, number, max_bytes=1 << 18)})
+
+    kinds = {f"/{name}.js": "text/javascript" for name in ("page", "chart", "series")} | {"/page.css": "text/css"}
+    static: Routes = {path: _file(path[1:], f"{kind}; charset=utf-8") for path, kind in kinds.items()}
+    return {
+        "/": _file("index.html", "text/html; charset=utf-8"),
+        **static,
+        "/api/job": job,
+        "/api/history": lambda _: as_json(read_history(log_dir)),
+        "/api/log": log,
+    }
+
+
+def metrics_routes(log_dir: Path) -> Routes:
+    """Those of Prometheus."""
+    return {"/metrics": lambda _: Answer(prometheus.exposition(log_dir), prometheus.CONTENT_TYPE)}
+
+
+def job_to_json(picture: Picture, events: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the page shows of a job."""
+    processes = [
+        {**seen.about, "name": seen.name, "state": seen.state, "figures": seen.figures()}
+        | {"written": seen.written_at, "where": seen.where}
+        for seen in picture.processes
+    ]
+    return {
+        "now": time.time(),
+        "machines": picture.machines,
+        "is_over": picture.is_over,
+        "processes": processes,
+        "events": events,
+        "problems": picture.problems,
+    }
+
+
+def _file(name: str, kind: str) -> Any:
+    return lambda _: Answer(page_file(name), kind)

@@ -1,0 +1,194 @@
+"""A job as the files in its log folder show it: the one view that the page, the terminal and Prometheus share.
+
+It is read anew each time, so it is the same for a job that runs, has ended, or was killed. A file that is missing or
+half-written is left out, and named among the problems.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fleet.errors import UsageError
+from fleet.observe.metrics import files
+from fleet.observe.metrics.catalogue import FIGURES
+from fleet.observe.metrics.registry import Sample, Spread
+
+GONE_S = 6.0
+"""How old the word of a launcher may be that has not said how its job ended: then it is gone."""
+MOST_EVENTS = 200
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One process of a job, as its launcher saw it last, with its figures."""
+
+    name: str
+    role: str
+    index: str
+    state: str
+    is_up: bool
+    about: dict[str, Any]
+    samples: list[Sample] = field(default_factory=list)
+    written_at: float | None = None
+    where: str = ""
+    """Where a worker is in its script, if it has made no step for long."""
+
+    def figures(self) -> dict[str, float]:
+        """Its figures as plain numbers, by name or, where there are several, `name|label`."""
+        found: dict[str, float] = {}
+        for sample in self.samples:
+            found |= flat(sample)
+        return found
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A whole job, of all machines that write into this folder."""
+
+    machines: list[dict[str, Any]]
+    processes: list[Seen]
+    problems: list[str]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no launcher is left."""
+        return all(machine["is_over"] for machine in self.machines)
+
+
+def observed(log_dir: Path) -> Path:
+    """Where figures lie; UsageError if there are none."""
+    folder = log_dir / files.FOLDER
+    if not log_dir.is_dir():
+        raise UsageError(f"{log_dir}: there is no such folder; give the --log_dir of a job")
+    if not any(folder.glob("fleetrun.*.json")):
+        raise UsageError(
+            f"{log_dir}: no figures of a job are in it; was it written by an older fleetrun, or with FLEET_METRICS=0?"
+        )
+    return folder
+
+
+def read_picture(log_dir: Path) -> Picture:
+    """What is known of the job now; UsageError if nothing is."""
+    folder, now = observed(log_dir), time.time()
+    machines: list[dict[str, Any]] = []
+    processes: list[Seen] = []
+    problems: list[str] = []
+    for path in sorted(folder.glob("fleetrun.*.json")):
+        try:
+            machine, found, bad = _machine(folder, path, now)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            problems.append(f"{path.name} is damaged or half-written")
+            continue
+        machines.append(machine)
+        processes += found
+        problems += bad
+    return Picture(machines, processes, problems)
+
+
+def _machine(folder: Path, path: Path, now: float) -> tuple[dict[str, Any], list[Seen], list[str]]:
+    """What one launcher has written, its processes, and what is wrong with their files; any error if it is damaged."""
+    machine = files.read(path)
+    if machine is None:
+        raise ValueError(path)
+    age_s = now - float(machine["time"])
+    machine["is_gone"] = machine.get("ended") is None and age_s > GONE_S
+    machine["is_over"] = machine.get("ended") is not None or machine["is_gone"]
+    found = [_seen(folder, about, is_over=machine["is_over"]) for about in machine.pop("processes")]
+    return machine, [seen for seen, _ in found], [problem for _, problem in found if problem]
+
+
+def _seen(folder: Path, about: dict[str, Any], *, is_over: bool) -> tuple[Seen, str]:
+    state = str(about.get("state", ""))
+    if is_over and state in ("running", "waiting"):
+        state = "gone"
+    path = files.figures_file(folder, str(about.get("log", "")), int(about.get("pid", 0)))
+    figures, problem = files.read(path), ""
+    if figures is None and path.exists():
+        problem = f"{path.name} is damaged or half-written"
+    samples = [] if figures is None else files.samples_of(figures)
+    samples += [
+        Sample("fleet_process_resident_memory_bytes", float(about.get("rss") or 0)),
+        Sample("fleet_process_cpu_seconds_total", float(about.get("cpu") or 0)),
+    ]
+    layout = about.get("layout") or 0
+    index = f"{about.get('index', '')}" + (f" of layout {layout}" if layout else "")
+    written_at = None if figures is None else float(figures.get("time", 0.0))
+    is_up = state in ("running", "waiting")
+    where = str(figures.get("where", "")) if figures is not None and is_up else ""
+    name, role = str(about.get("name")), str(about.get("role"))
+    return Seen(name, role, index, state, is_up, about, samples, written_at, where), problem
+
+
+def flat(sample: Sample) -> dict[str, float]:
+    """A sample as plain numbers, by name and labels; of a histogram its sum, count and two quantiles."""
+    key = "|".join((sample.name, *sample.labels.values()))
+    if not isinstance(sample.value, Spread):
+        return {key: sample.value}
+    spread = sample.value
+    return {
+        f"{key}|sum": spread.total,
+        f"{key}|count": float(sum(spread.counts)),
+        f"{key}|p50": quantile(spread, 0.5),
+        f"{key}|p99": quantile(spread, 0.99),
+    }
+
+
+def quantile(spread: Spread, share: float) -> float:
+    """The value below which this share lies, as if values were even between two bounds; 0 if there are none."""
+    wanted, seen, below = share * sum(spread.counts), 0, 0.0
+    for bound, count in zip((*spread.bounds, spread.bounds[-1]), spread.counts, strict=True):
+        if count and seen + count >= wanted:
+            return below + (bound - below) * (wanted - seen) / count
+        seen, below = seen + count, bound
+    return 0.0
+
+
+def kept(samples: list[Sample]) -> dict[str, float]:
+    """Those numbers whose changes are kept."""
+    found: dict[str, float] = {}
+    for sample in samples:
+        if FIGURES[sample.name].is_kept:
+            found |= flat(sample)
+    return found
+
+
+def read_events(log_dir: Path, most: int = MOST_EVENTS) -> list[dict[str, Any]]:
+    """The last events of all processes and launchers, in the order of their time."""
+    found: list[dict[str, Any]] = []
+    for path in (log_dir / files.FOLDER).glob("*.events.jsonl"):
+        who = _who(path.name.removesuffix(".events.jsonl"))
+        found += [{"who": who, **event} for event in files.lines(path, 1 << 17) if _is_event(event)][-most:]
+    return sorted(found, key=lambda event: event["time"])[-most:]
+
+
+def _who(log: str) -> str:
+    """`worker 0`, of `workerlog.0`."""
+    role, _, index = log.partition("log.")
+    return f"{role} {index}" if index else log
+
+
+def _is_event(line: dict[str, Any]) -> bool:
+    return isinstance(line.get("time"), int | float) and isinstance(line.get("text"), str)
+
+
+def read_history(log_dir: Path) -> list[dict[str, Any]]:
+    """How figures changed: `t`, and for each process its figures; of all machines, in the order of their time."""
+    found: list[dict[str, Any]] = []
+    for path in (log_dir / files.FOLDER).glob("fleetrun.*.history.jsonl"):
+        found += [line for line in files.lines(path) if "t" in line and isinstance(line.get("p"), dict)]
+    return sorted(found, key=lambda line: float(line["t"]))
+
+
+def version_of(log_dir: Path) -> int:
+    """A number that changes whenever a launcher writes."""
+    total = 0
+    for path in (log_dir / files.FOLDER).glob("fleetrun.*.json"):
+        try:
+            total += os.stat(path).st_mtime_ns
+        except OSError:
+            continue
+    return total

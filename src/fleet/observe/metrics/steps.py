@@ -1,0 +1,114 @@
+"""A worker's steps: how many, on how many samples, and which part of a step takes how long.
+
+Called by the thread that trains, a few times a step, and by nobody else; no lock is needed. Times are those of that
+thread: on a GPU, `forward` and `backward` are what it takes to launch them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from fleet.observe.metrics.registry import Histogram, Sample
+
+T = TypeVar("T")
+
+STEP_BOUNDS = tuple(base * 10.0**power for power in range(-4, 3) for base in (1, 2, 5))
+"""From 0.1 ms to 500 s."""
+
+
+class Steps:
+    """The steps of one worker. `clock` in seconds from anywhere, `wall` in seconds since 1970."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, wall: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._wall = wall
+        self.num_steps = 0
+        self.num_samples = 0
+        self.inside: Callable[[], float] = lambda: 0.0
+        """Seconds so far of parts that lie inside others and are counted elsewhere: route, pull, push, wait, dense."""
+        self._says_samples = False
+        self._seconds = dict.fromkeys(("data", "forward", "backward", "optimizer"), 0.0)
+        self._lengths = Histogram(STEP_BOUNDS)
+        self._last_at: float | None = None
+        self._last_wall = 0.0
+        self._began: tuple[float, float] | None = None
+        self._forward_end: tuple[float, float] | None = None
+
+    def data(self, batches: Iterator[T]) -> Iterator[T]:
+        """The same batches; the time that each takes to come is counted."""
+        try:
+            while True:
+                began = self._clock()
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    return
+                finally:
+                    self._seconds["data"] += self._clock() - began
+                yield batch
+        finally:
+            if (close := getattr(batches, "close", None)) is not None:
+                close()
+
+    def begin_forward(self, num_samples: int) -> None:
+        """A batch of so many samples goes into the model, to be trained on."""
+        if not self._says_samples:
+            self.num_samples += num_samples
+        self._began = self._clock(), self.inside()
+
+    def end_forward(self) -> None:
+        """It has come out."""
+        if self._began is not None:
+            self._forward_end = self._clock(), self.inside()
+            self._add("forward", self._began, self._forward_end)
+            self._began = None
+
+    def begin_step(self) -> None:
+        """The optimizer steps."""
+        self._began = self._clock(), self.inside()
+        if self._forward_end is not None:
+            self._add("backward", self._forward_end, self._began)
+            self._forward_end = None
+
+    def end_step(self) -> None:
+        """It has."""
+        now = self._clock()
+        if self._began is not None:
+            self._add("optimizer", self._began, (now, self.inside()))
+            self._began = None
+        if self._last_at is not None:
+            self._lengths.add(now - self._last_at)
+        self._last_at, self._last_wall = now, self._wall()
+        self.num_steps += 1
+
+    def say_samples(self, number: int) -> None:
+        """The script itself counts samples; from now on it alone does."""
+        if not self._says_samples:
+            self._says_samples, self.num_samples = True, 0
+        self.num_samples += number
+
+    @property
+    def idle_s(self) -> float:
+        """How long ago the last step ended; 0 before the first."""
+        return self._wall() - self._last_wall if self._last_wall else 0.0
+
+    def read(self) -> Iterator[Sample]:
+        """What was counted."""
+        if not self.num_steps and not self.num_samples:
+            return
+        yield Sample("fleet_worker_steps_total", self.num_steps)
+        yield Sample("fleet_worker_samples_total", self.num_samples)
+        yield Sample("fleet_worker_step_seconds", self._lengths.read())
+        if self._last_wall:
+            yield Sample("fleet_worker_last_step_timestamp_seconds", self._last_wall)
+        for part, seconds in self._seconds.items():
+            yield Sample("fleet_worker_part_seconds_total", seconds, {"part": part})
+
+    def _add(self, part: str, begin: tuple[float, float], end: tuple[float, float]) -> None:
+        self._seconds[part] += max(0.0, (end[0] - begin[0]) - (end[1] - begin[1]))
+
+
+steps = Steps()
+"""Those of this process."""

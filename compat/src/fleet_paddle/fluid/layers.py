@@ -45,12 +45,14 @@ LISTS = frozenset({"axes", "ends", "expand_times", "offsets", "out_shape", "perm
 """Arguments that are numbers, or lists of them, whatever they are given as: a tensor among them is read."""
 
 _TENSOR = torch.Tensor
-_HOMES = (composed, layers, more, nets)
+_HOMES = (composed, nets, layers, more)
+"""Where a name is looked for: what PaddlePaddle means by one goes before what Fleet does."""
 
 
 def _listed() -> list[str]:
     own = {name for home in (composed, layers, more) for name in home.__all__}
-    return sorted(own | making.FUNCTIONS.keys())
+    of_nets = {name for name, value in vars(nets).items() if getattr(value, "__module__", None) == nets.__name__}
+    return sorted(own - of_nets | making.FUNCTIONS.keys())
 
 
 __all__ = _listed()

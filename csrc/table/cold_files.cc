@@ -84,7 +84,9 @@ void Table::dump_cold(Rows& out, const Shard& shard, std::size_t begin) const {
     }
     const std::byte* row = record + shape.row_at;
     std::memcpy(out.values.data() + at * value_bytes, row, value_bytes);
-    std::memcpy(out.state.data() + at * state_width, row + format_.state_at(), state_width * sizeof(float));
+    if (state_width != 0) {  // or there is nowhere to copy nothing to
+      std::memcpy(out.state.data() + at * state_width, row + format_.state_at(), state_width * sizeof(float));
+    }
     ++at;
   }
   if (at != end) throw disk::DiskError("table '" + options_.name + "': its files have fewer rows than it counted", 0);
@@ -170,7 +172,9 @@ std::size_t Table::restore_file(const std::string& path, std::uint32_t server, s
     const std::byte* row = record + shape.row_at;
     some.values.insert(some.values.end(), row, row + value_bytes);
     some.state.resize(some.state.size() + state_width);
-    std::memcpy(some.state.data() + some.state.size() - state_width, row + format_.state_at(), state_width * 4);
+    if (state_width != 0) {
+      std::memcpy(some.state.data() + some.state.size() - state_width, row + format_.state_at(), state_width * 4);
+    }
     if (some.marks.keys.size() == Block::kSize) put();
   }
   put();

@@ -6,9 +6,7 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "usageerror",
         "workers-without-servers",
-        (
-            "this job has … workers and no servers",
-        ),
+        ("this job has … workers and no servers",),
     ),
     (
         "usageerror",
@@ -31,9 +29,7 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "usageerror",
         "a-table-without-a-rule",
-        (
-            "table … has no rule",
-        ),
+        ("table … has no rule",),
     ),
     (
         "usageerror",
@@ -217,16 +213,12 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "usageerror",
         "a-pipe-command-that-fails",
-        (
-            "pipe_command … failed on",
-        ),
+        ("pipe_command … failed on",),
     ),
     (
         "usageerror",
         "an-option-behind-the-script",
-        (
-            "… after the script, which would get",
-        ),
+        ("… after the script, which would get",),
     ),
     (
         "usageerror",
@@ -418,9 +410,7 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "roleerror",
         "nothing-says-where-the-workers-meet",
-        (
-            "…: nothing says where the workers meet",
-        ),
+        ("…: nothing says where the workers meet",),
     ),
     (
         "roleerror",
@@ -490,9 +480,7 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "endpointerror",
         "something-else-listens-at-the-meeting-point",
-        (
-            "what listens at the meeting point",
-        ),
+        ("what listens at the meeting point",),
     ),
     (
         "endpointerror",
@@ -560,7 +548,7 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "strategy.… is not built for programs",
             "… is not supported with parameter servers",
             "… not supported in geo mode",
-            "uneven=\"join\" does not go with",
+            'uneven="join" does not go with',
             "… is for collective jobs; write",
             "… is for jobs with servers, and this one is collective",
             "operator … needs a kernel of its own",
@@ -628,9 +616,7 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "communicationerror",
         "a-worker-ended-without-stop_worker",
-        (
-            "… ended without fleet.stop_worker()",
-        ),
+        ("… ended without fleet.stop_worker()",),
     ),
     (
         "communicationerror",
@@ -752,16 +738,12 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "communicationerror",
         "faults-by---chaos",
-        (
-            "server …: … was … (by --chaos)",
-        ),
+        ("server …: … was … (by --chaos)",),
     ),
     (
         "movederror",
         "the-rows-have-moved",
-        (
-            "the rows have moved",
-        ),
+        ("the rows have moved",),
     ),
     (
         "checkpointerror",
@@ -935,9 +917,7 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "deadlineerror",
         "a-server-does-not-answer-in-time",
-        (
-            "server …: no answer to … within",
-        ),
+        ("server …: no answer to … within",),
     ),
     (
         "deadlineerror",

@@ -46,7 +46,7 @@ class FleetError(Exception):
         """One line that leads to the entry of this error; empty where the error says all that the page knows."""
         return f"see {self.page} (fleet {__version__})" if _entry(self) else ""
 
-    # Python and pytest print the notes of an error below it. Ours is made when somebody asks, for most errors are caught.
+    # Notes are printed below an error. Ours is made when somebody asks, for most errors are caught.
     @property
     def __notes__(self) -> list[str]:  # type: ignore[override]
         return [*self.__dict__.get("_notes", ()), *filter(None, [self.see])]

@@ -45,7 +45,9 @@ def entries() -> list[tuple[str, str, tuple[str, ...]]]:
 def families() -> list[str]:
     """The texts of the table of families, whose errors say themselves what to do."""
     rows = PAGE.read_text().partition("\n## Families")[2].partition("\n## ")[0]
-    return [text for row in re.findall(r"^\| (`.+?) \|", rows, flags=re.MULTILINE) for text in re.findall("`(.+?)`", row)]
+    return [
+        text for row in re.findall(r"^\| (`.+?) \|", rows, flags=re.MULTILINE) for text in re.findall("`(.+?)`", row)
+    ]
 
 
 def table() -> str:
@@ -53,8 +55,10 @@ def table() -> str:
     lines = []
     for kind, name, texts in entries():
         quoted = [json.dumps(text, ensure_ascii=False) for text in texts]
-        lines += ["    (", f"        {json.dumps(kind)},", f"        {json.dumps(name)},", "        (", *(f"            {one}," for one in quoted)]
-        lines += ["        ),", "    ),"]
+        several = ["        (", *(f"            {one}," for one in quoted), "        ),"]
+        lines += ["    (", f'        "{kind}",', f'        "{name}",']
+        lines += several if len(quoted) > 1 else [f"        ({quoted[0]},),"]
+        lines += ["    ),"]
     return HEAD + "".join(f"{line}\n" for line in lines) + TAIL
 
 

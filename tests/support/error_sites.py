@@ -170,4 +170,6 @@ def _from_elsewhere(node: ast.AST, module: _Module, scope: ast.AST, depth: int) 
 
 
 def _is_argument(name: str, scope: ast.AST) -> bool:
-    return isinstance(scope, ast.FunctionDef) and name in {one.arg for one in [*scope.args.args, *scope.args.kwonlyargs]}
+    return isinstance(scope, ast.FunctionDef) and name in {
+        one.arg for one in [*scope.args.args, *scope.args.kwonlyargs]
+    }

@@ -1,4 +1,4 @@
-"""docs/errors.md is true: it has every class, every text of its entries is raised, every error has a place or a remedy."""
+"""docs/errors.md is true: it has every class, its texts are raised, and every error has a place or a remedy."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def test_every_text_of_the_page_is_raised_somewhere() -> None:
         (errors.UsageError("server 10.0.0.1:80: worker 1 does not agree with the job: mode"), "workers-that-declare"),
         (errors.CheckpointError("c/a.json is damaged: it is not JSON (x)"), "a-checkpoint-that-is-damaged"),
         (errors.DeadlineError("server x: waited 9 s for step 3: no gradients from worker 1. Is"), "a-step-waits-for-a"),
-        (errors.CommunicationError("server x: this process has no token; set FLEET_JOB_TOKEN to"), "a-call-without-the"),
+        (
+            errors.CommunicationError("server x: this process has no token; set FLEET_JOB_TOKEN to"),
+            "a-call-without-the",
+        ),
         (errors.VariableError("SLURM_X", "cannot be read: [3"), "a-variable-that-is-not-set-or-malformed"),
     ],
 )

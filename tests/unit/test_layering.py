@@ -28,7 +28,8 @@ LAYERS = [
     {"__init__", "selfcheck"},
 ]
 WITHOUT_TORCH = {
-    *("checkpoint", "errors", "error_texts", "env", "net", "strategy", "observe", "planner", "roles", "launch", "api", "__init__")
+    *("checkpoint", "errors", "error_texts", "env", "net", "strategy", "observe", "planner", "roles", "launch"),
+    *("api", "__init__"),
 }
 ONLY_READER_OF_THE_ENVIRONMENT = "env"
 NAME_WHAT_IS_ABOVE = {"launch/plan.py"}  # it starts that as another process

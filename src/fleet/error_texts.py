@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# fmt: off
 ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (
         "usageerror",
@@ -548,7 +549,7 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "strategy.… is not built for programs",
             "… is not supported with parameter servers",
             "… not supported in geo mode",
-            'uneven="join" does not go with',
+            "uneven=\"join\" does not go with",
             "… is for collective jobs; write",
             "… is for jobs with servers, and this one is collective",
             "operator … needs a kernel of its own",

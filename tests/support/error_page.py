@@ -13,6 +13,7 @@ HEAD = '''"""Which texts of errors docs/errors.md has an entry for; `make docs` 
 
 from __future__ import annotations
 
+# fmt: off
 ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 '''
 TAIL = ''')

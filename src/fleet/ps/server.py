@@ -147,12 +147,8 @@ def make_service(name: str, **arguments: Any) -> Service:
     except FleetError as error:
         if journal is None:
             raise
-        _tell(error)
+        print(*filter(None, [f"server: {error}", error.see]), sep="\n", file=sys.stderr, flush=True)
         raise SystemExit(2) from None
-
-
-def _tell(error: FleetError) -> None:
-    print(*filter(None, [f"server: {error}", error.see]), sep="\n", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -237,7 +233,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except FleetError as error:
-        _tell(error)
+        print(f"server: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, UsageError) else 1)
     if is_clean is False:
         # A call that does not end keeps its thread, and Python would wait for it for ever.

@@ -17,14 +17,43 @@
     └── DeadlineError   TimeoutError            a wait that ran out; says what it waited for
 
 Each error is one line that names the thing, the value and the remedy. The built-in parent is there so that
-code which only knows Python catches it too.
+code which only knows Python catches it too. Where docs/errors.md knows more than the line says, a traceback ends with
+where that stands.
 """
 
 from __future__ import annotations
 
+import re
+from functools import cache
+
+from fleet._version import __version__
+from fleet.error_texts import ENTRIES
+
+PAGE = "docs/errors.md"
+"""The page that explains errors, in the documentation of this version."""
+
 
 class FleetError(Exception):
     """Everything Fleet raises on purpose."""
+
+    @property
+    def page(self) -> str:
+        """Where the documentation explains this error: at the entry of its text, else at its class."""
+        return f"{PAGE}#{_entry(self) or _section(type(self))}"
+
+    @property
+    def see(self) -> str:
+        """One line that leads to the entry of this error; empty where the error says all that the page knows."""
+        return f"see {self.page} (fleet {__version__})" if _entry(self) else ""
+
+    # Notes are printed below an error. Ours is made when somebody asks, for most errors are caught.
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override]
+        return [*self.__dict__.get("_notes", ()), *filter(None, [self.see])]
+
+    def add_note(self, note: str, /) -> None:
+        """Add a line of your own below the error, as Python does."""
+        self.__dict__.setdefault("_notes", []).append(note)
 
 
 class UsageError(FleetError, ValueError):
@@ -90,3 +119,46 @@ class DivergedError(FleetError, ArithmeticError):
 
 class DeadlineError(FleetError, TimeoutError):
     """A wait ran out of time."""
+
+
+def _section(kind: type[FleetError]) -> str:
+    """The anchor of the class as the tree above has it."""
+    return next(_anchor(one) for one in kind.__mro__ if one.__module__ == __name__)
+
+
+def _entry(error: FleetError) -> str | None:
+    """The anchor of the entry that has this text: those of its class first, then the one that says most of it."""
+    text, names = str(error), [_anchor(kind) for kind in type(error).__mro__]
+    found = [
+        (names.index(section) if section in names else len(names), -size, anchor)
+        for expression, size, section, anchor in _patterns()
+        if (section in names or size >= _ENOUGH) and expression.search(text)
+    ]
+    return min(found)[2] if found else None
+
+
+def _anchor(kind: type) -> str:
+    return kind.__name__.lower()
+
+
+_ENOUGH = 16
+"""How many letters of a text, at least, tell an error of another class than that whose section lists it."""
+
+
+@cache
+def _patterns() -> list[tuple[re.Pattern[str], int, str, str]]:
+    """Of each text its expression, how much it says, and where it stands: class and entry."""
+    return [
+        (pattern(text), len(text.replace("\N{HORIZONTAL ELLIPSIS}", "")), section, anchor)
+        for section, anchor, texts in ENTRIES
+        for text in texts
+    ]
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """A text of the page as an expression: `…` is anything; it begins an error, or what one quotes, and may go on.
+
+    >>> bool(pattern("cannot bind …: …").search("server 1: cannot bind 10.0.0.1:80: permission denied"))
+    True
+    """
+    return re.compile("(?:^|: )" + ".*?".join(re.escape(part) for part in text.split("…")), re.DOTALL)

@@ -108,9 +108,9 @@ def test_urls(memory: str) -> None:
         text.seek(1000)
         assert text.read(50) == TEXT[1000:1050]
     for wrong in (f"{memory}/gone", "memory://nothing"):
-        with pytest.raises(UsageError, match=f"there is no {wrong}"):
+        with pytest.raises(UsageError, match=f"there is no file {wrong}"):
             opening.list_files(wrong)
-        with pytest.raises(UsageError, match=f"there is no {wrong}"):
+        with pytest.raises(UsageError, match=f"there is no file {wrong}"):
             opening.open(wrong)
     with pytest.raises(UsageError, match="no file matches memory://clicks/x"):
         opening.list_files(f"{memory}/x*")

@@ -15,7 +15,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "fleet"
 
 # From the bottom up; packages of one layer do not know each other.
 LAYERS = [
-    {"_version", "_native", "_lazy", "errors"},
+    {"_version", "error_texts"},
+    {"_native", "_lazy", "errors"},
     {"env", "net"},
     {"strategy", "observe"},
     {"checkpoint", "metrics", "optim", "planner", "roles"},
@@ -27,7 +28,8 @@ LAYERS = [
     {"__init__", "selfcheck"},
 ]
 WITHOUT_TORCH = {
-    *("checkpoint", "errors", "env", "net", "strategy", "observe", "planner", "roles", "launch", "api", "__init__")
+    *("checkpoint", "errors", "error_texts", "env", "net", "strategy", "observe", "planner", "roles", "launch"),
+    *("api", "__init__"),
 }
 ONLY_READER_OF_THE_ENVIRONMENT = "env"
 NAME_WHAT_IS_ABOVE = {"launch/plan.py"}  # it starts that as another process

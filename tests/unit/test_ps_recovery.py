@@ -285,8 +285,9 @@ def test_a_journal_that_is_refused_is_one_line_and_exit_code_2(
     with pytest.raises(SystemExit) as ended:
         make_service("server-0", device="cpu")
     assert ended.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    line, see = capsys.readouterr().err.splitlines()
     assert line.startswith(f"server: {tmp_path}/server-0/journal-00000000000000000001.log is damaged at offset 0: ")
+    assert see.startswith("see docs/errors.md#a-checkpoint-that-is-damaged ")
 
 
 def test_a_server_that_comes_back_during_a_save_does_not_mix_two_moments(

@@ -281,8 +281,8 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
     except JobOverError as error:
         return _complain(str(error), code=1 if error.code is None else error.code)
     except (DeadlineError, CommunicationError) as error:
-        return _complain(str(error), code=1)
-    except FleetError as error:
+        return _complain("\n".join(filter(None, [str(error), error.see])), code=1)
+    except FleetError as error:  # one line: what is wrong with the arguments, and what to write instead
         return _complain(str(error))
     except (click.Abort, KeyboardInterrupt):
         return 130

@@ -147,7 +147,7 @@ def make_service(name: str, **arguments: Any) -> Service:
     except FleetError as error:
         if journal is None:
             raise
-        print(f"server: {error}", file=sys.stderr, flush=True)
+        print(*filter(None, [f"server: {error}", error.see]), sep="\n", file=sys.stderr, flush=True)
         raise SystemExit(2) from None
 
 

@@ -29,7 +29,7 @@ def _told(url: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise UsageError(f"there is no {url}") from error
+        raise UsageError(f"there is no file {url}") from error
     except ImportError as error:
         raise UsageError(f"{url} cannot be read without another package: {error}") from error
     except (OSError, ValueError) as error:

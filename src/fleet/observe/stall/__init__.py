@@ -1,1 +1,1 @@
-"""What jobs of every kind need when somebody waits too long: one calls, all say where they are, one reports, all end."""
+"""When somebody waits too long, in whatever kind of job: one calls, all say where they are, one reports, all end."""

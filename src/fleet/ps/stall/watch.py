@@ -99,11 +99,13 @@ class ServedWatch(Watch[Stall, State]):
             self._mailbox.close()
 
     def _watch(self) -> None:
-        while not self._stopping.wait(self._interval_s):
+        while True:
             self._ran.look()
             with contextlib.suppress(CommunicationError):
                 self._look_at_the_board()
             self._look_for_a_stall()
+            if self._stopping.wait(self._interval_s):
+                return
 
     def _look_at_the_board(self) -> None:
         """Answer a call, if there is one; begin anew with a board that does not know this process: server 0's next."""

@@ -2,9 +2,9 @@
 
 A process that a signal killed had bad luck, and is started again at once. One that ended with an exit code of its own
 has more often a mistake: a worker waits a moment before its next life, and the third end in a row within `EARLY_S` of
-the start is the end of the job. So is a worker that has ended with the report of a stall (124), a server that cannot read its journal (exit code 2), and a process that has died
-more than `--max_restart` times within `WINDOW_S`, or has ended with an error more often than that in a row, each time
-within `WINDOW_S` of its start.
+the start is the end of the job. So is a worker that has ended with the report of a stall (124), a server that cannot
+read its journal (exit code 2), and a process that has died more than `--max_restart` times within `WINDOW_S`, or has
+ended with an error more often than that in a row, each time within `WINDOW_S` of its start.
 """
 
 from __future__ import annotations

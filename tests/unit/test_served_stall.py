@@ -88,6 +88,7 @@ def test_a_server_that_does_not_answer() -> None:
     stall = replace(STALL, what="server left:6170 to answer Push", workers=(), server="left:6170")
     text = report(findings(WAITING, stall=stall), LIMITS)
     assert "worker 0 has waited 62 s for server left:6170 to answer Push\nserver left:6170 does not answer: " in text
+    assert "\nworker 0 is at train.py:12 in main: optimizer.step()\n" in text
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,8 @@ def report(findings: Findings, limits: Limits) -> str:
         lines += [silent_text(one, findings.addresses) for one in verdict.silent]
     if stall.server and not trouble:
         lines.append(f"server {stall.server} does not answer: {SILENCE}")
+    if not verdict.behind and (where := states[stall.worker].where):
+        lines.append(f"worker {stall.worker} is at {where}")
     lines += [f"worker {one} is at work" for one in verdict.excused]
     same = [one for one in waiting if states[one].waits_for == stall.what]
     if same:

@@ -105,6 +105,7 @@ class Fleet(ServerCalls):
         # Threads of a process group that is still there when the interpreter goes can abort the process.
         atexit.unregister(self._end)
         atexit.register(self._end)
+        self._watch_early()
         note_the_end()  # again: the last handler to be registered is the first to run
         return self
 
@@ -128,6 +129,7 @@ class Fleet(ServerCalls):
         for job in (self._programs, self._modules):
             if job is not None:
                 job.let_go()
+        self._watch_no_more()
         if self._util is not None:
             self._util.close()
         if self._is_collective:

@@ -275,10 +275,14 @@ FLEET_TABLE_DIR = _text(
     "folder of FLEET_DURABLE when unset.",
 )
 FLEET_STEP_TIMEOUT_S = _seconds(
-    "FLEET_STEP_TIMEOUT_S", "How long a synchronous step waits for the other workers; 600 when unset."
+    "FLEET_STEP_TIMEOUT_S",
+    "How long a synchronous step waits for the other workers before it raises an error; a minute more than "
+    "FLEET_STALL_TIMEOUT_S when unset.",
 )
 FLEET_STALL_TIMEOUT_S = _seconds(
-    "FLEET_STALL_TIMEOUT_S", "How long a collective may take before the job ends with a report; 600 when unset."
+    "FLEET_STALL_TIMEOUT_S",
+    "How long a collective, or with servers any wait for others, may take before the job ends with a report; 600 when "
+    "unset, with servers FLEET_STEP_TIMEOUT_S if that is more.",
 )
 FLEET_WAIT_NOTICE_S = _seconds(
     "FLEET_WAIT_NOTICE_S",

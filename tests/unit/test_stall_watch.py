@@ -18,12 +18,14 @@ from typing import Any, NoReturn
 import pytest
 import torch.distributed as dist
 
-from fleet.collective.stall import flight, leaving, state, watch
+from fleet.collective.stall import flight
 from fleet.collective.stall.mailbox import Mailbox
-from fleet.collective.stall.report import EXIT_CODE, Findings, StallOutcome, report
+from fleet.collective.stall.report import Findings, report
 from fleet.collective.stall.state import Stall, look_around
 from fleet.collective.stall.watch import StallWatch
 from fleet.errors import CommunicationError
+from fleet.observe.stall import leaving, watch, whereabouts
+from fleet.observe.stall.words import EXIT_CODE, StallOutcome
 
 STALL = Stall("gloo", "0", "the default group", (0, 1), 3, "all_reduce #3", worker=0, waited_s=2.0)
 
@@ -90,7 +92,7 @@ def test_a_process_that_hangs_while_it_reports_ends_all_the_same(
 
 def test_a_file_system_that_hangs_costs_the_code_and_not_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
-    monkeypatch.setattr(state, "CODE_LIMIT_S", 0.1)
+    monkeypatch.setattr(whereabouts, "CODE_LIMIT_S", 0.1)
     monkeypatch.setattr(linecache, "getline", lambda *_: "slow" if over.wait(60) else "")
     try:
         found = look_around(0, STALL, [], None, quiet_s=0.0)

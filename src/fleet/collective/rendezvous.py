@@ -73,7 +73,7 @@ def _is_there(who: Identity, endpoint: Endpoint, deadline: float, what: str) -> 
             else:
                 return True
             if wait.is_due:
-                wait.tell(Awaited(f"worker 0 to come to {what} and to listen at {endpoint}", (0,)))
+                wait.tell(Awaited(f"worker 0 to come to {what} and to listen at {endpoint}", (0,), is_limited=True))
     return False
 
 

@@ -2,9 +2,9 @@
 
 A process that a signal killed had bad luck, and is started again at once. One that ended with an exit code of its own
 has more often a mistake: a worker waits a moment before its next life, and the third end in a row within `EARLY_S` of
-the start is the end of the job. So is a server that cannot read its journal (exit code 2), and a process that has died
-more than `--max_restart` times within `WINDOW_S`, or has ended with an error more often than that in a row, each time
-within `WINDOW_S` of its start.
+the start is the end of the job. So is a worker that has ended with the report of a stall (124), a server that cannot
+read its journal (exit code 2), and a process that has died more than `--max_restart` times within `WINDOW_S`, or has
+ended with an error more often than that in a row, each time within `WINDOW_S` of its start.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fleet.launch.child import Child
 from fleet.launch.durable import has_journal
 from fleet.launch.report import signal_name
 from fleet.launch.unserved import LISTENS
+from fleet.observe.stall.words import EXIT_CODE as STALLED
 
 WINDOW_S = 600.0
 EARLY_S = 30.0
@@ -136,6 +137,8 @@ class Lives:
             return ""
         if child.plan.role == "server" and child.status == UNUSABLE:
             return f"{child.plan.name} is not started again: it would meet the same"
+        if child.plan.role == "worker" and child.status == STALLED:
+            return ""  # the report in its log says why, and the others have ended too
         if child.pid in self._excused:
             self._excused.discard(child.pid)
             return None

@@ -32,6 +32,7 @@ from fleet.launch.plan import LaunchPlan
 from fleet.launch.reshards import Reshards
 from fleet.launch.waits import Forsaken, Waits
 from fleet.observe.ending import unstopped_text
+from fleet.observe.stall.words import EXIT_CODE as STALLED
 from fleet.observe.waiting import workers_text
 
 log = logging.getLogger("fleetrun")
@@ -312,7 +313,7 @@ class Attempt:
         self._drain(lambda: not any(child.is_leaving for child in self._children), SETTLE_S, heard)
         failed = [child for child in self._children if child.has_failed]
         if self.lives.is_durable:  # the others would have been started again
-            failed = list(self.lives.given_up)
+            failed = [child for child in self._children if child in self.lives.given_up or child.status == STALLED]
         if not failed:
             self._stop(signal.SIGTERM)
             return failed_elsewhere(heard)

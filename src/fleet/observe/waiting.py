@@ -12,10 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from fleet import env
+from fleet.observe.stall.limits import served_timeout_s
 from fleet.observe.wait_notes import forget_wait, note_wait
 
 NOTICE_S: Final = 10.0
@@ -32,6 +33,10 @@ class Awaited:
 
     what: str
     workers: tuple[int, ...] = ()
+    server: str = ""
+    """The endpoint of the server that owes an answer, where it is one."""
+    is_limited: bool = False
+    """Whether whoever waits has signs of life to go by, or a limit of its own: then it is never a stall."""
 
 
 def notice_s() -> float:
@@ -80,8 +85,11 @@ class LongWait:
 
     def __init__(self, who: str) -> None:
         self._who = who
-        self._started = time.monotonic()
-        self._first_s = notice_s()
+        self._started = self.sign_at = time.monotonic()
+        """`sign_at`: when it began, or when those it waits for last gave a sign of being at work."""
+        self.awaited = Awaited("")
+        """What was told last."""
+        self._first_s = min(notice_s(), served_timeout_s() / 2)
         self._next_s = self._log_s = self._first_s
 
     def __enter__(self) -> Self:
@@ -109,16 +117,32 @@ class LongWait:
         """Say what is waited for."""
         waited_s = self.waited_s
         if call := _purpose.get():
-            awaited = Awaited(f"{awaited.what}, in {call}", awaited.workers)
+            awaited = replace(awaited, what=f"{awaited.what}, in {call}")
+        self.awaited = awaited
+        _present[id(self)] = self
         if waited_s >= self._log_s:
             _log.warning("%s", waiting_text(self._who, awaited.what, waited_s))
             self._log_s = 2 * waited_s
         self._next_s = waited_s + self._first_s
         note_wait(self, awaited.what, awaited.workers, waited_s)
 
+    def signed(self) -> None:
+        """Those it waits for are at work: how long they may take is counted from now on."""
+        self.sign_at = time.monotonic()
+
     def end(self) -> None:
         """It waits no more."""
+        _present.pop(id(self), None)
         forget_wait(self)
+
+
+_present: dict[int, LongWait] = {}
+"""Those of this process that were told, and are not over."""
+
+
+def present_waits() -> list[LongWait]:
+    """The long waits of this process, the oldest first."""
+    return sorted(_present.copy().values(), key=lambda wait: wait.sign_at)
 
 
 @contextlib.contextmanager

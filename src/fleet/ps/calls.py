@@ -134,7 +134,7 @@ class Call:
             )
         if self._voice is not None and wait.is_due:
             away = f"server {self._transport.endpoint}, which cannot be reached ({self._method})"
-            wait.tell(Awaited(str(refused) if refused.is_answer else away))
+            wait.tell(Awaited(str(refused) if refused.is_answer else away, is_limited=True))
         if self._server_ms:
             self._header.timeout_ms = max(1, self._server_ms - int(waited_s * 1000))  # type: ignore[attr-defined]
         self._answer = self._transport.call(
@@ -142,7 +142,8 @@ class Call:
         )
 
     def _being_saved(self) -> Awaited:
-        return Awaited(f"server {self._transport.endpoint}, which is being saved ({self._method})")
+        text = f"server {self._transport.endpoint}, which is being saved ({self._method})"
+        return Awaited(text, is_limited=True)
 
     def _losses(self, waited_s: float) -> str:
         times = "once" if self._num_lost == 1 else f"{self._num_lost} times"

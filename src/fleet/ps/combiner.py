@@ -66,7 +66,8 @@ class Combiner:
         def awaited() -> Awaited | None:
             if not (missing := tuple(lanes[-1].wait_until_left(self._worker, 0.0))):
                 return None
-            return Awaited(f"{workers_text(missing)} to call fleet.stop_worker(): it sends their gradients", missing)
+            text = f"{workers_text(missing)} to call fleet.stop_worker(): it sends their gradients"
+            return Awaited(text, missing, is_limited=True)
 
         with told_meanwhile(f"worker {self._worker}", awaited):
             for lane in lanes:

@@ -107,7 +107,7 @@ class _Cutting:
                 elif time.monotonic() - since > IDLE_S:
                     raise CheckpointError(f"waited {IDLE_S:g} s for {text}; is its disk in order?")
                 if wait.is_due:
-                    wait.tell(Awaited(text))
+                    wait.tell(Awaited(text, is_limited=True))
                 time.sleep(_PAUSE_S)
                 self._name += 1  # the former was dropped
 

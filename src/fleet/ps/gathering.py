@@ -130,6 +130,7 @@ class Gathering:
                     )
                 if reply.signs != signs:
                     signs, since = reply.signs, time.monotonic()
+                    wait.signed()
                 elif time.monotonic() - since >= self._timeout_s:
                     raise DeadlineError(
                         f"waited {self._timeout_s:g} s for {workers_text(reply.missing)} to come to {what}; every "

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from fleet import env
+from fleet.observe.stall.limits import served_timeout_s
 
 START_TIMEOUT_S: Final = 300.0
 RPC_TIMEOUT_S: Final = 60.0
-STEP_TIMEOUT_S: Final = 600.0
+STEP_GRACE_S: Final = 60.0
 LONGEST_WAIT_S: Final = 3600.0
 RECOVERY_TIMEOUT_S: Final = 300.0
 
@@ -39,8 +40,11 @@ def is_durable() -> bool:
 
 
 def step_timeout_s() -> float:
-    """Seconds a synchronous step waits for the other workers; VariableError when FLEET_STEP_TIMEOUT_S is malformed."""
-    return env.FLEET_STEP_TIMEOUT_S.get() or STEP_TIMEOUT_S
+    """Seconds a synchronous step waits for the other workers; VariableError when FLEET_STEP_TIMEOUT_S is malformed.
+
+    Unset, it leaves the word to the watch, whose report says more.
+    """
+    return env.FLEET_STEP_TIMEOUT_S.get() or served_timeout_s() + STEP_GRACE_S
 
 
 def longest_wait_s() -> float:

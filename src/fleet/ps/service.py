@@ -21,6 +21,7 @@ from fleet.ps import storage
 from fleet.ps.absence import Absence
 from fleet.ps.arriving import Arriving
 from fleet.ps.attendance import Attendance
+from fleet.ps.board import Notes
 from fleet.ps.core import EVERYBODY, Core
 from fleet.ps.cut import Cuts
 from fleet.ps.durability import Durability
@@ -80,6 +81,7 @@ class Service:
         """What the last worker declared that agreed with the job, and what was made of it."""
         self.pushes = Pushes(self.core)
         self.attendance = Attendance(self.core)
+        self._notes = Notes()
         self._absence = Absence(self.core, self.pushes.apply_if_complete)
         self._absence.begin()
         self._saves = Saves(self.core.gate.closed)
@@ -101,6 +103,7 @@ class Service:
             "Take": self._take,
             "Shrink": self._shrink,
             "Stats": self._report,
+            "Board": self._board,
         }
 
     def handle(self, method: str, header: Message, tensors: Tensors) -> Answered:
@@ -352,3 +355,7 @@ class Service:
         journal = {} if durability is None else {"journal": durability.counts()}
         stats = self.state.stats.to_json(holdings, self.state.rounds.version, **journal)
         return ps_pb2.StatsReply.Header(stats=stats, awaited=awaited.what, missing=awaited.workers), ()
+
+    def _board(self, header: ps_pb2.BoardRequest.Header, _: Tensors) -> Answered:
+        self.core.refuse_moved()
+        return self._notes.answer(header), ()

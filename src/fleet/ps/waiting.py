@@ -66,4 +66,4 @@ def _awaited_from(transport: Transport, caller: ps_pb2.Caller, method: str, wait
             reply: Any = transport.call("Stats", ps_pb2.StatsRequest.Header(caller=caller), (), ASK_S).result(2 * ASK_S)
             if reply[0].awaited:
                 return Awaited(reply[0].awaited, tuple(reply[0].missing))
-    return Awaited(f"server {transport.endpoint} to answer {method}")
+    return Awaited(f"server {transport.endpoint} to answer {method}", server=transport.endpoint)

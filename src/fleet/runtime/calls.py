@@ -155,6 +155,9 @@ class ServerCalls(Questions):
             )
         if self._is_collective:
             raise UsageError("fleet.init_worker() joins servers, and a collective job has none; leave it out")
+        from fleet.runtime import stalls
+
+        stalls.watch(self._server_side())
         self._server_job().init_worker(self._server_side(), self._strategy or DistributedStrategy(), dispatcher)
 
     def stop_worker(self) -> None:
@@ -162,6 +165,22 @@ class ServerCalls(Questions):
         for job in (self._programs, self._modules):
             if job is not None:
                 job.stop_worker()
+        self._watch_no_more()
+
+    def _watch_no_more(self) -> None:
+        """End the watch of this worker, if it was one of a job with servers."""
+        if self._servers is not None and not self._is_collective:
+            from fleet.runtime import stalls
+
+            stalls.stop()
+
+    def _watch_early(self) -> None:
+        """Watch a worker of a job with servers before it has joined them."""
+        who = self._identity()
+        if who.role is Role.WORKER and who.server_endpoints and not self._is_collective:
+            from fleet.runtime import stalls
+
+            stalls.watch_from_the_start(self._server_side())
 
     def save_persistables(
         self,

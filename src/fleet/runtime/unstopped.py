@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fleet.observe.ending import has_failed, note_joined, note_stopped, unstopped_text, watch_exit
 from fleet.ps.transport import LocalTransport
+from fleet.runtime import stalls
 
 if TYPE_CHECKING:
     from fleet.ps.worker import Worker
@@ -23,6 +24,7 @@ def joined(worker: Worker) -> None:
     if _has_servers(worker):
         watch_exit()
         note_joined()
+        stalls.joined(worker)
 
 
 def stopped(worker: Worker) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
 
 from fleet.collective.stall.state import Stall, State
+from fleet.observe.stall.words import StallOutcome, ending_text, left_text, silent_text, stack_lines
 from fleet.observe.waiting import Awaited, workers_text
 
-EXIT_CODE = 124
-"""How a worker ends after a stall: the code that `timeout` has for a command that took too long."""
-
-SILENCE = "its process is stopped or stuck outside Python, or its machine is gone"
-MAX_STACKS = 3
 # Their sizes must be equal on all workers; those of the others may differ.
 _SAME_SIZES = ("all_reduce", "broadcast", "reduce")
 
@@ -33,28 +28,9 @@ class Findings:
     trouble: str = ""
 
 
-@dataclass(frozen=True)
-class StallOutcome:
-    """What every worker needs to end: the report, who did not come, and how many write the report."""
-
-    text: str
-    behind: tuple[int, ...]
-    num_answers: int
-
-    @classmethod
-    def of(cls, findings: Findings, timeout_s: float) -> StallOutcome:
-        """The outcome of what the workers said; `timeout_s` is how long the collective was allowed to take."""
-        return cls(report(findings, timeout_s), judge(findings).behind, len(findings.states))
-
-    def to_json(self) -> str:
-        """One line of JSON, which `from_json` reads."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> StallOutcome:
-        """The outcome that `to_json` wrote."""
-        found = json.loads(text)
-        return cls(**{**found, "behind": tuple(found["behind"])})
+def outcome_of(findings: Findings, timeout_s: float) -> StallOutcome:
+    """The outcome of what the workers said; `timeout_s` is how long the collective was allowed to take."""
+    return StallOutcome(report(findings, timeout_s), judge(findings).behind, len(findings.states))
 
 
 @dataclass(frozen=True)
@@ -122,16 +98,16 @@ def report(findings: Findings, timeout_s: float) -> str:
     stall, states, trouble = findings.stall, findings.states, findings.trouble
     verdict = judge(findings)
     lines = ["a collective has stalled"]
-    lines += _stacks([states[one] for one in verdict.behind or verdict.waiting])
+    lines += stack_lines([states[one] for one in verdict.behind or verdict.waiting])
     lines.append(
         _has_waited(stall) + (f" for {workers_text(verdict.absent)}" if verdict.absent and not trouble else "")
     )
     lines += [_behind(states[one]) for one in verdict.behind]
-    lines += [f"worker {one} did not come: its script has ended or has called fleet.shutdown()" for one in verdict.left]
+    lines += [left_text(one) for one in verdict.left]
     if trouble:
         lines.append(trouble)
     else:
-        lines += [_silent(one, findings.addresses) for one in verdict.silent]
+        lines += [silent_text(one, findings.addresses) for one in verdict.silent]
     if verdict.differing:
         lines.append("the workers called different operations, or one with different sizes:")
         lines += [
@@ -144,10 +120,7 @@ def report(findings: Findings, timeout_s: float) -> str:
         lines.append("every worker of the group came: look at the network, and at devices that are stuck")
     elif others := [one for one in verdict.waiting if one != stall.worker]:
         lines.append(f"also waiting: {workers_text(others)}")
-    lines.append(
-        f"the job ends with exit code {EXIT_CODE}; "
-        f"FLEET_STALL_TIMEOUT_S says how long a collective may take (now {timeout_s:g})"
-    )
+    lines.append(ending_text("a collective", timeout_s))
     return "\n".join(lines)
 
 
@@ -164,28 +137,6 @@ def _behind(state: State) -> str:
         done = f"it finished {state.reached_title} {state.quiet_s:.0f} s ago"
         done += f", waits in {state.waits_in} of another group" if state.waits_in else ""
     return f"worker {state.worker} did not come: {done}" + (f" and is at {state.where}" if state.where else "")
-
-
-def _silent(worker: int, addresses: Mapping[int, str]) -> str:
-    at = f" ({addresses[worker]})" if worker in addresses else ""
-    return (
-        f"worker {worker}{at} does not answer: its process is stopped or stuck outside Python, or its machine is gone"
-    )
-
-
-def _stacks(states: Sequence[State]) -> list[str]:
-    """Each stack once, with those who share it."""
-    shared: dict[tuple[str, ...], list[State]] = {}
-    for state in states:
-        shared.setdefault(state.stack, []).append(state)
-    lines = []
-    for stack, owners in list(shared.items())[:MAX_STACKS]:
-        first = owners[0]
-        lines.append(f"stack of {workers_text([one.worker for one in owners])} (pid {first.pid} on {first.host}):")
-        lines += [f"  {line}" for line in stack]
-    if len(shared) > MAX_STACKS:
-        lines.append(f"and {len(shared) - MAX_STACKS} other stacks")
-    return lines
 
 
 def _essence(title: str) -> str:

@@ -750,3 +750,58 @@ class StatsReply(_message.Message):
     tensors: _containers.RepeatedScalarFieldContainer[bytes]
     padding: bytes
     def __init__(self, header: _Optional[_Union[StatsReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class BoardRequest(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Act(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        READ: _ClassVar[BoardRequest.Act]
+        PUT: _ClassVar[BoardRequest.Act]
+        PUT_FIRST: _ClassVar[BoardRequest.Act]
+        ADD: _ClassVar[BoardRequest.Act]
+    READ: BoardRequest.Act
+    PUT: BoardRequest.Act
+    PUT_FIRST: BoardRequest.Act
+    ADD: BoardRequest.Act
+    class Header(_message.Message):
+        __slots__ = ("caller", "act", "keys", "text", "number")
+        CALLER_FIELD_NUMBER: _ClassVar[int]
+        ACT_FIELD_NUMBER: _ClassVar[int]
+        KEYS_FIELD_NUMBER: _ClassVar[int]
+        TEXT_FIELD_NUMBER: _ClassVar[int]
+        NUMBER_FIELD_NUMBER: _ClassVar[int]
+        caller: Caller
+        act: BoardRequest.Act
+        keys: _containers.RepeatedScalarFieldContainer[str]
+        text: str
+        number: int
+        def __init__(self, caller: _Optional[_Union[Caller, _Mapping]] = ..., act: _Optional[_Union[BoardRequest.Act, str]] = ..., keys: _Optional[_Iterable[str]] = ..., text: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: BoardRequest.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[BoardRequest.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...
+
+class BoardReply(_message.Message):
+    __slots__ = ("header", "tensors", "padding")
+    class Header(_message.Message):
+        __slots__ = ("notes",)
+        class NotesEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: str
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+        NOTES_FIELD_NUMBER: _ClassVar[int]
+        notes: _containers.ScalarMap[str, str]
+        def __init__(self, notes: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: BoardReply.Header
+    tensors: _containers.RepeatedScalarFieldContainer[bytes]
+    padding: bytes
+    def __init__(self, header: _Optional[_Union[BoardReply.Header, _Mapping]] = ..., tensors: _Optional[_Iterable[bytes]] = ..., padding: _Optional[bytes] = ...) -> None: ...

@@ -19,6 +19,7 @@ from fleet.errors import NotReadyError, UsageError
 from fleet.ps.client import Client
 from fleet.ps.flat import FlatParameters
 from fleet.ps.lookup import Request
+from fleet.runtime import stalls
 from fleet.runtime.join import enter
 from fleet.runtime.programs import running
 from fleet.runtime.programs.lookups import Ids, Shared
@@ -133,6 +134,7 @@ class Trainer:
         progress = None if self.job is None else self.job.progress
         client = Client(connected, plan.trainer_id, plan.job)
         worker = enter(client, self._take, self._device, configs, progress=progress)
+        stalls.joined(worker)
         self._lookups.clear()
         try:
             if worker.client.model_dir:

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 
-from fleet.collective.stall.report import EXIT_CODE
+from fleet.observe.stall.words import EXIT_CODE
 
 FLUSH_LIMIT_S = 1.0
 

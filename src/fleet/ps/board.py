@@ -1,0 +1,58 @@
+"""Notes of the workers' watches for each other, on a server: in memory, few, and forgotten when it dies."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from fleet.errors import UsageError
+from fleet.observe.stall.words import StallOutcome
+from fleet.ps.proto import ps_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_TEXT = 64 << 10
+MAX_KEY = 200
+MAX_BYTES = 64 << 20
+"""Of all notes; beyond that the oldest are forgotten."""
+
+Act = ps_pb2.BoardRequest.Act
+_log = logging.getLogger(__name__)
+
+
+class Notes:
+    """The notes of one server, by name. Called from many threads; never waits."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._notes: dict[str, str] = {}
+        self._size = 0
+        self._acts: dict[int, Callable[[str, ps_pb2.BoardRequest.Header], None]] = {
+            Act.PUT: lambda key, header: self._put(key, header.text),
+            Act.PUT_FIRST: lambda key, header: None if key in self._notes else self._put(key, header.text),
+            Act.ADD: lambda key, header: self._put(key, str(int(self._notes.get(key, "0")) + header.number)),
+        }
+
+    def answer(self, header: ps_pb2.BoardRequest.Header) -> ps_pb2.BoardReply.Header:
+        """Do what a watch asks for."""
+        if len(header.text) > MAX_TEXT or any(len(key) > MAX_KEY for key in header.keys):
+            raise UsageError(f"a note has up to {MAX_TEXT} letters, and its name up to {MAX_KEY}")
+        act = self._acts.get(header.act)
+        with self._lock:
+            for key in header.keys if act is not None else ():
+                try:
+                    act(key, header)  # type: ignore[misc]
+                except ValueError:
+                    raise UsageError(f"{key} is no count: {self._notes[key]!r}") from None
+            found = {key: self._notes[key] for key in header.keys if key in self._notes}
+        if header.act == Act.PUT and header.text and header.keys and header.keys[0].startswith("outcome/"):
+            _log.error("%s", StallOutcome.from_json(header.text).text)
+        return ps_pb2.BoardReply.Header(notes=found)
+
+    def _put(self, key: str, text: str) -> None:
+        self._size += len(text) - len(self._notes.pop(key, ""))
+        self._notes[key] = text
+        while self._size > MAX_BYTES:
+            self._size -= len(self._notes.pop(next(iter(self._notes))))

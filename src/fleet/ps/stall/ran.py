@@ -1,0 +1,30 @@
+"""How long this process has run since a moment, without the time in which it was stopped or its machine suspended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+class RanTime:
+    """Looked at every `interval_s`; a look that comes much later than that was kept from running."""
+
+    def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._interval_s = interval_s
+        self._last = clock()
+        self._gaps: list[tuple[float, float]] = []
+        """When a gap ended, and how many seconds it took."""
+
+    def look(self) -> None:
+        """Called again and again."""
+        now = self._clock()
+        lost_s = now - self._last - 2 * self._interval_s
+        if lost_s > 0:
+            self._gaps.append((now, lost_s))
+        self._last = now
+
+    def since(self, moment: float) -> float:
+        """Seconds from a moment of the same clock until now."""
+        now = self._clock()
+        return max(0.0, now - moment - sum(lost_s for ended, lost_s in self._gaps if ended > moment))

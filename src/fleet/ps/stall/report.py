@@ -1,0 +1,123 @@
+"""Who keeps a job with servers waiting, and the text that says so; functions of data, without a process in sight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from fleet.observe.stall.words import (
+    SILENCE,
+    StallOutcome,
+    ending_text,
+    left_text,
+    silent_text,
+    stack_lines,
+)
+from fleet.observe.waiting import workers_text
+from fleet.ps.stall.state import Stall, State
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`timeout_s`: how long one may wait; `return_s`: how long a worker that is started again may be away, or 0."""
+
+    timeout_s: float
+    return_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the workers said of a stall.
+
+    `left` are the workers that have left the job, and `addresses` says where each one runs. `trouble` says why the
+    others could not be asked, if so; then the silence of a worker means nothing.
+    """
+
+    stall: Stall
+    states: Mapping[int, State]
+    left: Set[int]
+    addresses: Mapping[int, str]
+    trouble: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The workers that are waited for, by what they do."""
+
+    behind: tuple[int, ...]
+    """They answer, and are neither at work nor gone."""
+    silent: tuple[int, ...]
+    left: tuple[int, ...]
+    excused: tuple[int, ...]
+    """They are at work, or about to come back."""
+
+
+def judge(findings: Findings, limits: Limits) -> Verdict:
+    """Work out who keeps the others waiting."""
+    stall, states = findings.stall, findings.states
+    late = [one for one in stall.workers if one != stall.worker]
+    gone = {one for one in late if one in findings.left and one not in states}
+    silent = [one for one in late if one not in states and one not in gone]
+    away = silent if stall.waited_s < limits.return_s else []
+    at_work = [one for one in late if one in states and _is_at_work(states[one], limits)]
+    return Verdict(
+        behind=tuple(one for one in late if one in states and one not in at_work),
+        silent=tuple(one for one in silent if one not in away),
+        left=tuple(one for one in late if one in gone),
+        excused=tuple(sorted((*at_work, *away))),
+    )
+
+
+def _is_at_work(state: State, limits: Limits) -> bool:
+    """Whether it makes steps, has a server work for it, or was started again just now."""
+    has_stepped = bool(state.num_steps) and 0.0 < state.idle_s < limits.timeout_s and not state.waits_for
+    return state.is_served or has_stepped or (limits.return_s > 0 and state.age_s < limits.timeout_s)
+
+
+def outcome_of(findings: Findings, limits: Limits) -> StallOutcome | None:
+    """How the job ends; None if whoever is waited for is at work."""
+    verdict = judge(findings, limits)
+    if verdict.excused and not (verdict.behind or verdict.silent or verdict.left) and not findings.trouble:
+        return None
+    return StallOutcome(report(findings, limits), verdict.behind, len(findings.states))
+
+
+def report(findings: Findings, limits: Limits) -> str:
+    """The whole text: stacks first, then what happened, since the end of a log is what is shown of it."""
+    stall, states, trouble = findings.stall, findings.states, findings.trouble
+    verdict = judge(findings, limits)
+    waiting = [one for one in states if states[one].waits_for and one not in verdict.behind and one != stall.worker]
+    lines = ["a job with servers has stalled"]
+    lines += stack_lines([states[one] for one in verdict.behind or (stall.worker,) if one in states])
+    lines.append(f"worker {stall.worker} has waited {stall.waited_s:.0f} s for {stall.what}")
+    lines += [_behind(states[one]) for one in verdict.behind]
+    lines += [left_text(one) for one in verdict.left]
+    if trouble:
+        lines.append(trouble)
+    else:
+        lines += [silent_text(one, findings.addresses) for one in verdict.silent]
+    if stall.server and not trouble:
+        lines.append(f"server {stall.server} does not answer: {SILENCE}")
+    if not verdict.behind and (where := states[stall.worker].where):
+        lines.append(f"worker {stall.worker} is at {where}")
+    lines += [f"worker {one} is at work" for one in verdict.excused]
+    same = [one for one in waiting if states[one].waits_for == stall.what]
+    if same:
+        lines.append(f"also waiting: {workers_text(sorted(same))}")
+    others = [states[one] for one in waiting if one not in same]
+    lines += [f"worker {one.worker} has waited {one.waited_s:.0f} s for {one.waits_for}" for one in others[:3]]
+    lines.append(ending_text("a wait for others", limits.timeout_s))
+    return "\n".join(lines)
+
+
+def _behind(state: State) -> str:
+    if state.num_steps is None:
+        done = "it has not joined the servers"
+    elif state.num_steps and state.idle_s:
+        done = f"it finished step {state.num_steps - 1} {state.idle_s:.0f} s ago"
+    else:
+        done = "it has finished no step"
+    if state.waits_for:
+        silent = " (which does not answer)" if state.server and not state.is_served else ""
+        done += f", has waited {state.waited_s:.0f} s for {state.waits_for}{silent}"
+    return f"worker {state.worker} did not come: {done}" + (f" and is at {state.where}" if state.where else "")

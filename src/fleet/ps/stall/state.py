@@ -1,0 +1,58 @@
+"""What one worker knows of itself when somebody has waited too long, as data that travels to the others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A wait that has taken too long. `what` follows `waits for`; `server` is the one that owes an answer, if any."""
+
+    worker: int
+    what: str
+    workers: tuple[int, ...]
+    server: str
+    waited_s: float
+
+
+@dataclass(frozen=True)
+class State:
+    """Where one worker is.
+
+    `num_steps` counts those it has made, None before it has joined; the last ended `idle_s` ago, 0.0 if there was none.
+    `waits_for` is what it waits for itself, since `waited_s`, and `server` the server that it asked for an answer then.
+    `is_served`: that server is there, or has said that it is at work. `age_s`: how long this life of it has been
+    watched.
+    """
+
+    worker: int
+    host: str
+    pid: int
+    num_steps: int | None = None
+    idle_s: float = 0.0
+    waits_for: str = ""
+    waited_s: float = 0.0
+    server: str = ""
+    is_served: bool = False
+    age_s: float = 0.0
+    where: str = ""
+    stack: tuple[str, ...] = ()
+
+
+def to_json(value: Stall | State) -> str:
+    """One line of JSON, which `stall_from_json` or `state_from_json` reads."""
+    return json.dumps(asdict(value))
+
+
+def stall_from_json(text: str) -> Stall:
+    """The stall that `to_json` wrote."""
+    found = json.loads(text)
+    return Stall(**{**found, "workers": tuple(found["workers"])})
+
+
+def state_from_json(text: str) -> State:
+    """The state that `to_json` wrote."""
+    found = json.loads(text)
+    return State(**{**found, "stack": tuple(found["stack"])})

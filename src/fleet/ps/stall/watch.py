@@ -1,0 +1,197 @@
+"""The watch of one worker of a job with servers: sees that it waits too long; `fleet.observe.stall` does the rest.
+
+What a worker waits for it knows itself: its long waits are told (`fleet.observe.waiting`) with the workers that are
+missing, as server 0 knows them, or with the server that owes an answer. The watches talk through notes on server 0.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Set
+from typing import TYPE_CHECKING
+
+from fleet.errors import CommunicationError, FleetError
+from fleet.observe.ending import has_failed
+from fleet.observe.metrics.steps import steps
+from fleet.observe.stall.watch import Kind, Watch
+from fleet.observe.stall.whereabouts import whereabouts
+from fleet.observe.stall.words import SILENCE, StallOutcome
+from fleet.observe.waiting import LongWait, present_waits
+from fleet.ps.proto import ps_pb2
+from fleet.ps.stall.ran import RanTime
+from fleet.ps.stall.remote_board import RemoteBoard, asked
+from fleet.ps.stall.report import Findings, Limits, outcome_of
+from fleet.ps.stall.state import Stall, State, stall_from_json, state_from_json, to_json
+
+if TYPE_CHECKING:
+    from fleet.ps.transport import Transport
+
+# Beyond this many workers each looks less often, so that server 0 is asked no more than 40 times a second.
+NUM_OFTEN = 200
+# How long a server may take to show that it is there.
+PROBE_S = 1.5
+NEWEST = "newest"
+"""The note that has the number of the last call."""
+
+log = logging.getLogger(__name__)
+
+
+def interval_s(timeout_s: float, num_workers: int) -> float:
+    """How often a watch looks."""
+    return min(5.0, max(0.2, timeout_s / 30)) * max(1.0, num_workers / NUM_OFTEN)
+
+
+class ServedWatch(Watch[Stall, State]):
+    """One per process, from `start()` to `stop()`. `reach` makes a transport to a server, by its endpoint."""
+
+    def __init__(
+        self,
+        board: RemoteBoard,
+        worker: int,
+        num_workers: int,
+        limits: Limits,
+        reach: Callable[[str], Transport],
+    ) -> None:
+        super().__init__(board, worker, num_workers, interval_s(limits.timeout_s, num_workers))
+        self.host_is_silent = f"server 0, where all meet, does not answer, so nobody can be asked: {SILENCE}"
+        self._answer_s += 2 * PROBE_S
+        self._address = f"pid {os.getpid()} on {socket.gethostname()}"
+        self._limits = limits
+        self._reach = reach
+        self._ran = RanTime(self._interval_s)
+        self._began = self._quiet_since = time.monotonic()
+        self._is_quiet = False
+        """Whether a call was made a while ago, and nobody was to blame."""
+        self.num_steps: Callable[[], int] | None = None
+        """How many steps this worker has made; None before it has joined the servers."""
+
+    @staticmethod
+    def running() -> ServedWatch | None:
+        """The watch of this process, if there is one."""
+        return next((thread for thread in threading.enumerate() if isinstance(thread, ServedWatch)), None)
+
+    def start(self) -> None:
+        atexit.register(self.stop)
+        super().start()
+
+    def stop(self) -> None:
+        """End the watch, and let the others know that this worker left on purpose."""
+        atexit.unregister(self.stop)
+        self._stopping.set()
+        if threading.current_thread() is not self:
+            self.join(timeout=3 * self._answer_s)
+
+    def run(self) -> None:
+        try:
+            self._watch()
+            if not has_failed():
+                with contextlib.suppress(CommunicationError):
+                    self._mailbox.put(f"left/{self._worker}", "left")
+        except Exception as error:  # of whatever kind: the job can do without a watch, but should know
+            log.warning("a worker that waits too long will not be reported: %r", error)
+        finally:
+            self._mailbox.close()
+
+    def _watch(self) -> None:
+        while True:
+            self._ran.look()
+            with contextlib.suppress(CommunicationError):
+                self._look_at_the_board()
+            self._look_for_a_stall()
+            if self._stopping.wait(self._interval_s):
+                return
+
+    def _look_at_the_board(self) -> None:
+        """Answer a call, if there is one; begin anew with a board that does not know this process: server 0's next."""
+        own = f"address/{self._worker}"
+        found = self._mailbox.get_all([own, NEWEST])
+        newest = int(found.get(NEWEST, "-1"))
+        if found.get(own) != self._address:
+            self._next_call = newest + 1
+            self._mailbox.put(own, self._address)
+        elif newest >= self._next_call:
+            self._next_call = newest
+            self._answer_calls()
+
+    def _look_for_a_stall(self) -> None:
+        for wait in present_waits():
+            waited_s, awaited = self._ran.since(wait.sign_at), wait.awaited
+            if waited_s < self._limits.timeout_s or awaited.is_limited:
+                continue
+            if awaited.server and self._answers(awaited.server):
+                wait.signed()
+                continue
+            stall = Stall(self._worker, awaited.what, awaited.workers, awaited.server, waited_s)
+            if self._needs_call("alarm", stall):
+                self._call("alarm", stall)
+            return
+
+    def _answers(self, endpoint: str) -> bool:
+        """Whether a server is there; what it does for this worker has a limit of its own then."""
+        transport = self._reach(endpoint)
+        try:
+            asked(transport, ps_pb2.BoardRequest.Header(caller=ps_pb2.Caller(worker=self._worker)), PROBE_S)
+        except FleetError as error:
+            return isinstance(error, CommunicationError) and error.is_answer
+        else:
+            return True
+        finally:
+            transport.close()
+
+    def _needs_call(self, kind: Kind, stall: Stall) -> bool:  # noqa: ARG002 - there are alarms only
+        """Whether the last call was long enough ago, if it found nobody to blame."""
+        return not self._is_quiet or time.monotonic() - self._quiet_since > max(1.0, self._limits.timeout_s / 4)
+
+    def _heard(self, stall: Stall) -> None:  # noqa: ARG002
+        self._is_quiet, self._quiet_since = True, time.monotonic()
+        with contextlib.suppress(CommunicationError):
+            self._mailbox.put(NEWEST, str(self._next_call - 1))
+
+    def _state(self, stall: Stall) -> State:  # noqa: ARG002
+        waits = present_waits()
+        wait: LongWait | None = waits[0] if waits else None
+        server = "" if wait is None else wait.awaited.server
+        is_served = wait is not None and (wait.awaited.is_limited or (bool(server) and self._answers(server)))
+        stack, where = whereabouts()
+        return State(
+            worker=self._worker,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            num_steps=None if self.num_steps is None else self.num_steps(),
+            idle_s=steps.idle_s,
+            waits_for="" if wait is None else wait.awaited.what,
+            waited_s=0.0 if wait is None else self._ran.since(wait.sign_at),
+            server=server,
+            is_served=is_served,
+            age_s=self._ran.since(self._began),
+            where=where,
+            stack=stack,
+        )
+
+    def _read_stall(self, text: str) -> Stall:
+        return stall_from_json(text)
+
+    def _read_state(self, text: str) -> State:
+        return state_from_json(text)
+
+    def _to_json(self, value: Stall | State) -> str:
+        return to_json(value)
+
+    def _tell(self, stall: Stall, states: Mapping[int, State], left: Set[int], addresses: Mapping[int, str]) -> None:
+        raise NotImplementedError("a long wait is told by whoever waits")
+
+    def _outcome(
+        self,
+        stall: Stall,
+        states: Mapping[int, State],
+        left: Set[int],
+        addresses: Mapping[int, str],
+        trouble: str = "",
+    ) -> StallOutcome | None:
+        return outcome_of(Findings(stall, states, left, addresses, trouble), self._limits)

@@ -31,10 +31,19 @@ PAGES = {
     "gpu.md": ["rows 4", ", found in the cache "],
     "metrics.md": ["{'auc': 0.", "\nTrue\n{'gauc': 0.", "\nmean error 0.", "AUC 0.75\nof all workers 0.75\n"],
     "models.md": ["AUC 0.", "served (500,)\n", " parameters beside the rows\n"],
+    "migrate/ddp.md": ["loss 0.00"],
+    "migrate/paddle.md": ["loss 0."],
+    "migrate/tensorflow.md": ["AUC 1.00\n"],
+    "migrate/torchrec.md": ["rows of t_user and t_item: [2, 4]\n"],
     "plan.md": [
         "Clicks with Adam, batches of 256\n",
         'memory="',
         "starts with fleetrun --server_num 4 --worker_num 4 train.py\nbytes of a row with its state: 64\n",
+    ],
+    "serving.md": ["200 rows of 8\nknown 0.", "unknown 0.", "zeros 0.0\nexported True\nrefreshed (2,)\n"],
+    "sizing.md": [
+        "1 machines: rows on disks, servers, fits: False\n",
+        "16 machines: rows on host memory, servers, fits: True\n",
     ],
     "static.md": ["loss 0.0", "sgd(Param=", "# fused_fc", "AUC 1.00\n", "goes on at loss 0.0", "listen_and_serv"],
 }

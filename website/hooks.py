@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
+warnings.simplefilter("ignore", DeprecationWarning)  # those of torch, which mkdocs would count as its own
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, ForwardRef
 
 import fleet
 
@@ -92,55 +92,101 @@ def described(module: str, name: str) -> list[str]:
     """What the code says about a name, as Markdown."""
     value, text = value_of(module, name)
     lines = []
-    if callable(value) and not isinstance(value, ModuleType):
+    if inspect.isclass(value) and issubclass(value, BaseException):
+        bases = ", ".join(base.__name__ for base in value.__bases__)
+        lines += ["```{.python .signature}", f"class {name}({bases})", "```", ""]
+    elif callable(value):
         lines += ["```{.python .signature}", signature(name, value), "```", ""]
-    others = [one for one in names_of(find(module)) if one != name and getattr_or_none(module, one) is value]
-    if others and value is not None:
+    others = [one for one in names_of(find(module)) if one != name and same(module, one, value)]
+    if others:
         lines += [f'<p class="aliases">Also {", ".join(f"<code>{one}</code>" for one in others)}.</p>', ""]
-    lines += [*inspect.cleandoc(text or "").splitlines(), ""]
-    if inspect.isclass(value):
+    lines += [*prose(text or ""), ""]
+    if inspect.isclass(value) and not issubclass(value, BaseException):
         lines += members(value)
     return lines
 
 
+def prose(text: str) -> list[str]:
+    """A docstring as Markdown: what a doctest shows becomes a block of code."""
+    lines: list[str] = []
+    is_shown = False
+    for line in inspect.cleandoc(text).splitlines():
+        begins = line.startswith(">>>")
+        if begins and not is_shown:
+            lines += ["", "```pycon"]
+        if is_shown and not line:
+            lines += ["```"]
+        is_shown = begins or (is_shown and bool(line))
+        lines.append(line)
+    return [*lines, "```"] if is_shown else lines
+
+
 def value_of(module: str, name: str) -> tuple[Any, str | None]:
     """A public name's value and docstring; `fleet.util` and its like are read from their property."""
-    if module == "fleet" and isinstance(inspect.getattr_static(fleet.Fleet, name, None), property):
+    if module == "fleet" and name in fleet._LIVE:
         return None, getattr(fleet.Fleet, name).__doc__
     value = getattr(find(module), name)
+    if isinstance(value, ModuleType):
+        return None, (value.__doc__ or "").strip().partition("\n\n")[0]
     if isinstance(value, (str, tuple, list, dict, frozenset)):
         return None, ", ".join(f"`{one}`" for one in value)
     return value, value.__doc__
 
 
-def getattr_or_none(module: str, name: str) -> Any:
-    """A name's value; None for those that need a job."""
-    return None if module == "fleet" else getattr(find(module), name, None)
+def same(module: str, name: str, value: Any) -> bool:
+    """Whether another name of the module means the same thing."""
+    return module != "fleet" and callable(value) and getattr(find(module), name, None) is value
 
 
 def signature(name: str, value: Any) -> str:
     """`name(a, b=1) -> C`, on one line if it fits, otherwise an argument a line."""
     try:
-        parameters = inspect.signature(value)
+        found = inspect.signature(value)
     except (ValueError, TypeError):
         return f"{name}(...)"
-    flat = f"{name}{parameters}" if not inspect.isclass(value) else f"{name}{parameters}".partition(" -> ")[0]
-    flat = flat.replace("'", "") if "'" not in str(list(parameters.parameters.values())) else flat
-    if len(flat) <= WIDTH:
-        return flat
-    end = "" if inspect.isclass(value) else f"{parameters}".rpartition(")")[2]
-    return f"{name}(\n" + "".join(f"    {one},\n" for one in arguments(parameters)) + f"){end}"
+    given = list(arguments(found))
+    end = "" if inspect.isclass(value) or found.return_annotation is found.empty else f" -> {kind(found.return_annotation)}"
+    flat = f"{name}({', '.join(given)}){end}"
+    return flat if len(flat) <= WIDTH else f"{name}(\n" + "".join(f"    {one},\n" for one in given) + f"){end}"
 
 
-def arguments(parameters: inspect.Signature) -> Iterator[str]:
-    """Each argument as text, with the marks between kinds of them."""
-    seen_star = False
-    for one in parameters.parameters.values():
-        if one.kind is one.KEYWORD_ONLY and not seen_star:
-            seen_star = True
+def arguments(found: inspect.Signature) -> Iterator[str]:
+    """Each argument as text, with the marks between kinds of them; without self."""
+    has_star = is_positional = False
+    for one in found.parameters.values():
+        if one.name == "self":
+            continue
+        if is_positional and one.kind is not one.POSITIONAL_ONLY:
+            yield "/"
+        is_positional = one.kind is one.POSITIONAL_ONLY
+        if one.kind is one.KEYWORD_ONLY and not has_star:
+            has_star = True
             yield "*"
-        seen_star |= one.kind is one.VAR_POSITIONAL
-        yield str(one)
+        has_star |= one.kind is one.VAR_POSITIONAL
+        yield argument(one)
+    if is_positional:
+        yield "/"
+
+
+def argument(one: inspect.Parameter) -> str:
+    """`name: type = default`."""
+    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+    text = f"{stars}{one.name}"
+    if one.annotation is not one.empty:
+        text += f": {kind(one.annotation)}"
+    if one.default is one.empty:
+        return text
+    shown = str(one.default) if type(one.default).__module__.startswith("fleet") else repr(one.default)
+    return text + (f" = {shown}" if one.annotation is not one.empty else f"={shown}")
+
+
+def kind(annotation: Any) -> str:
+    """An annotation as it stands in the source."""
+    if isinstance(annotation, ForwardRef):
+        return annotation.__forward_arg__
+    if isinstance(annotation, str):
+        return annotation.strip("'")
+    return getattr(annotation, "__name__", str(annotation))
 
 
 def members(owner: type) -> list[str]:
@@ -155,11 +201,9 @@ def members(owner: type) -> list[str]:
         if isinstance(plain, (property, cached_property)):
             title = name
         elif inspect.isfunction(plain):
-            title = signature(name, plain).replace("(self, ", "(").replace("(self)", "()")
-            title = re.sub(r"\n    self,", "", title)
+            title = re.sub(r"\n\s*", " ", signature(name, plain)).replace("( ", "(").replace(" )", ")")
         else:
             continue
         text = inspect.cleandoc(plain.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
-        title = re.sub(r"\s*\n\s*", " ", title).replace("( ", "(").replace(", )", ")")
         lines += [f"- `{title}`<br>{text}" if text else f"- `{title}`"]
-    return ["", "Members:", "", *lines, ""] if lines else []
+    return ["", "**Members**", "", *lines, ""] if lines else []

@@ -124,7 +124,9 @@ def pages() -> dict[str, str]:
 def shown(path: str, where: Path) -> str:
     """A page with a file's text; search leaves it out."""
     language = LANGUAGES.get(where.suffix, "text")
-    return f"---\nsearch:\n  exclude: true\n---\n# {where.name}\n\n`{path}`\n\n````{language}\n{where.read_text()}````\n"
+    return (
+        f"---\nsearch:\n  exclude: true\n---\n# {where.name}\n\n`{path}`\n\n````{language}\n{where.read_text()}````\n"
+    )
 
 
 def listing(path: str, files: list[str], page: str) -> str:

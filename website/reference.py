@@ -145,7 +145,11 @@ def signature(name: str, value: Any) -> str:
     except (ValueError, TypeError):
         return f"{name}(...)"
     given = list(arguments(found))
-    end = "" if inspect.isclass(value) or found.return_annotation is found.empty else f" -> {kind(found.return_annotation)}"
+    end = (
+        ""
+        if inspect.isclass(value) or found.return_annotation is found.empty
+        else f" -> {kind(found.return_annotation)}"
+    )
     flat = f"{name}({', '.join(given)}){end}"
     return flat if len(flat) <= WIDTH else f"{name}(\n" + "".join(f"    {one},\n" for one in given) + f"){end}"
 

@@ -51,7 +51,10 @@ def svg(title: str, lines: list[tuple[float, str]]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">',
         f"  <style>{STYLE}  </style>",
         f'  <rect class="page" width="{width}" height="{height}" rx="9"/>',
-        *(f'  <circle cx="{22 + 18 * i}" cy="20" r="5.5" fill="{c}"/>' for i, c in enumerate(("#ff5f57", "#febc2e", "#28c840"))),
+        *(
+            f'  <circle cx="{22 + 18 * i}" cy="20" r="5.5" fill="{c}"/>'
+            for i, c in enumerate(("#ff5f57", "#febc2e", "#28c840"))
+        ),
         f'  <text class="prompt" x="{PAD}" y="{TOP + 8}">$ {escape(title)}</text>',
     ]
     for number, (at, text) in enumerate(shown, 1):

@@ -88,7 +88,7 @@ def test_links_are_led_to_the_sites_pages(text: str, path: str, page: str, wante
     assert outside.rewritten(text, path, page) == wanted
 
 
-@pytest.mark.parametrize("chart", plots.charts(), ids=lambda chart: chart.name)
+@pytest.mark.parametrize("chart", list(plots.charts()), ids=lambda chart: chart.name)
 def test_a_plot_shows_what_its_results_say(chart: charts.Chart) -> None:
     assert (plots.FOLDER / f"{chart.name}.svg").read_text() == charts.svg(chart), "run make docs"
     assert all((plots.RESULTS / source).exists() for source in chart.sources)

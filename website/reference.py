@@ -174,7 +174,7 @@ def arguments(found: inspect.Signature) -> Iterator[str]:
 
 def argument(one: inspect.Parameter) -> str:
     """`name: type = default`."""
-    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+    stars = "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
     text = f"{stars}{one.name}"
     if one.annotation is not one.empty:
         text += f": {kind(one.annotation)}"

@@ -14,7 +14,7 @@ import time
 from html import escape
 from pathlib import Path
 
-LINE, CHAR, PAD, TOP, COLUMNS, SECONDS = 19, 7.85, 18, 46, 112, 5.0
+LINE, CHAR, PAD, TOP, COLUMNS, SECONDS = 19, 7.85, 18, 46, 92, 5.0
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 STYLE = """
     .page { fill: #1b1e27; }

@@ -80,8 +80,10 @@ def rewritten(text: str, path: str, page: str) -> str:
         wanted = resolve(path, found[2])
         if not (ROOT / wanted).exists():
             return found[0]  # mkdocs says so
-        relative = posixpath.relpath(place(wanted), posixpath.dirname(page) or ".")
-        return f"{found[1]}{relative}{found[3] or ''}{found[4]}"
+        where, anchor = place(wanted), found[3] or ""
+        if wanted == "README.md" and anchor:  # its sections are pages of the site
+            where, anchor = ("install.md" if anchor == "#install" else where), ""
+        return f"{found[1]}{posixpath.relpath(where, posixpath.dirname(page) or '.')}{anchor}{found[4]}"
 
     lines = text.splitlines()
     for number, kept in enumerate(prose(text)):

@@ -77,6 +77,7 @@ def test_pages_outside_are_part_of_the_site() -> None:
     ("text", "path", "page", "wanted"),
     [
         ("[a](../README.md)", "docs/x.md", "x.md", "[a](index.md)\n"),
+        ("[a](../README.md#install)", "docs/x.md", "x.md", "[a](install.md)\n"),
         ("[a](gpu.md#how-fast)", "docs/x.md", "x.md", "[a](gpu.md#how-fast)\n"),
         ("[a](../proto/ps.proto)", "docs/x.md", "x.md", "[a](repository/proto/ps.proto.md)\n"),
         ("[a](docs/gpu.md)", "CHANGELOG.md", "repository/CHANGELOG.md", "[a](../gpu.md)\n"),

@@ -69,7 +69,10 @@ def gpus() -> Iterator[Chart]:
     """Tables in host memory and one GPU; dense models on one GPU."""
     found = []
     for case in cases("gpu_ctr"):
-        value, name = case["median_samples_per_s"], case["case"].replace("fleet", "Fleet")
+        value, name = (
+            case["median_samples_per_s"],
+            case["case"].replace("fleet", "Fleet").replace("dense here", "all-reduce"),
+        )
         label = f"{name.replace('torch', 'torch, all rows on the GPU')}, {case['batch_size']:,}"
         found.append(Bar(label, value, f"{value / 1000:,.0f}", name.startswith("Fleet")))
     unit = "thousands of samples/s, by size of batch"

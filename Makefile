@@ -12,7 +12,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup data demo demo-collective demo-static test test-all test-cpp test-seeds check format proto docs fuzz fuzz-journals chaos bench coverage sanitize pythons wheels clean
+.PHONY: FORCE help setup data demo demo-collective demo-static test test-all test-cpp test-seeds check format proto docs site site-serve fuzz fuzz-journals chaos bench coverage sanitize pythons wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,6 +124,7 @@ docs: setup  ## Rewrite the pages and stubs that are made from the code
 	$(BIN)/python -m fleet.strategy.reference > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
 	$(BIN)/python -m paddle._reference > docs/paddle.md.new && mv docs/paddle.md.new docs/paddle.md
 	$(BIN)/python tests/support/error_page.py  # src/fleet/error_texts.py, from docs/errors.md
+	$(BIN)/python website/plots.py
 	@write() { $(BIN)/python -W ignore -m $$2 > build/table.pyi && $(BIN)/ruff format -q build/table.pyi && \
 		mv build/table.pyi $$1/table.pyi; }; \
 	write src/fleet/static/layers fleet.static.layers.from_rows && \
@@ -131,6 +132,19 @@ docs: setup  ## Rewrite the pages and stubs that are made from the code
 	write compat/src/fleet_paddle/imperative/nn/functional "fleet_paddle.rows.stubs functional" && \
 	write compat/src/fleet_paddle/programs/layers "fleet_paddle.rows.stubs layers" && \
 	write compat/src/fleet_paddle/imperative/nn "fleet_paddle.rows.stubs classes"
+
+# mkdocs itself is not part of .venv until it is needed: neither training nor the tests take it.
+$(VENV)/.site: requirements/site.txt $(VENV)/.requirements
+	@$(BIN)/python -m pip install --quiet -r requirements/site.txt
+	@touch $@
+
+MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+site: setup $(VENV)/.site  ## Build the documentation as a site in build/site; a dead link fails
+	@$(MKDOCS) build --strict --quiet
+	@echo "open build/site/index.html"
+
+site-serve: setup $(VENV)/.site  ## Show the site on a port of this machine, and build it again when a page changes
+	@$(MKDOCS) serve
 
 fuzz: setup  ## Nonsense for FUZZ_S seconds (60), then FUZZ_MESSAGES mutated messages (10,000) and CHECKPOINTS damaged ones (1,000)
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/fuzz_service.py

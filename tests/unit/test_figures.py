@@ -36,10 +36,6 @@ def clicks() -> list[tuple[str, str]]:
     ours, exact, rec = speed["fleet async"], speed["fleet sync"], speed["TorchRec, sync, dim 12"]
     ddp, tensorflow, paddle = speed["DDP, sync"], speed["TensorFlow PS, async"], speed["Paddle 2.6, async"]
     return [
-        (
-            README,
-            f"| {ours} async, {exact} sync | {rec} sync | {ddp} sync | {tensorflow} async | {paddle} async (2.6) |",
-        ),
         (PAGE, f"the most that is possible | {speed['no server, 2 processes']} |"),
         (PAGE, f"**Fleet, async** | **{ours}** |"),
         (PAGE, f"since it refuses 10 | {rec} |"),
@@ -63,7 +59,8 @@ def data_plane() -> list[tuple[str, str]]:
         ),
         (PAGE, f"of a batch | {plane['ms a step of a worker, 100 servers']:.1f} ms |"),
         (PAGE, f"{plane['sync steps/s, 2000 workers']:.1f} synchronous steps a second"),
-        (README, f"Fleet {ours} async and {exact} sync, TorchRec {rec} "),
+        (README, f"| {ours} async, {exact} sync; TorchRec {rec} |"),
+        (README, f"| {scale['fleet async, 4 + 12']} async, {scale['fleet sync, 4 + 12']} sync |"),
         (PAGE, f"| **Fleet, geo** | **{speed['fleet geo']}** |"),
         (PAGE, f"share nothing | {speed['no server, 2 processes']} |"),
     ]
@@ -184,6 +181,7 @@ def journal() -> list[tuple[str, str]]:
         (PAGE, f"`os` {later['async os']} and `interval` {later['async interval']}, medians of 5"),
         (PAGE, f"a worker's step is {size / 1e6:.1f} MB in the journals"),
         (PAGE, took + away),
+        (README, f"| {recovery['median_away_s']:.1f} s, and nothing is lost |"),
         ("docs/guarantees.md", f"{recovery['median_recovery_s']:.1f} s"),
         ("docs/guarantees.md", f"{recovery['median_away_s']:.1f} s"),
     ]
@@ -196,6 +194,7 @@ def files() -> list[tuple[str, str]]:
     ways = ("pandas, object, hash_array", "pyarrow, dictionary, hash_array", "pyarrow, string, Fleet's hash")
     return [
         (PAGE, " | ".join(f"{rates[way]:,.0f}" for way in ("fleet", *ways))),
+        (README, f"| {times[ways[0]]:.1f} times pandas, {times[ways[1]]:.1f} times pyarrow |"),
         (PAGE, f"{times[ways[0]]:.1f} times pandas and {times[ways[1]]:.1f} times pyarrow"),
         (PAGE, f"in Parquet is read at {parquet['fleet, Parquet, snappy']:,.0f} rows/s"),
         (PAGE, f"from text files reaches {trained['fleet'] / trained['from memory']:.1%} of"),
@@ -210,6 +209,11 @@ def queue() -> list[tuple[str, str]]:
         (page, f"took {over['queue']} of the ideal time with a queue, {over['queue, shuffled']} if rows are shuffled"),
         (page, f"and {over['fixed parts']} with fixed parts"),
     ]
+
+
+def on_a_disk() -> list[tuple[str, str]]:
+    flat, skewed = (case["share_of_memory"] for case in cases("large_table_warm") if case["stage"] == "train")
+    return [(README, f"| {flat:.0%} of the speed; {skewed:.0%} where ids are more skewed |")]
 
 
 def wire() -> list[tuple[str, str]]:
@@ -250,6 +254,7 @@ def others() -> list[tuple[str, str]]:
         *journal(),
         *files(),
         *queue(),
+        *on_a_disk(),
         *wire(),
         *others(),
     ],

@@ -188,7 +188,7 @@ _ROLE_NAMES = (
         "MASTER_PORT",
     ),
     *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH"),
-    *("FLEET_JOB_TOKEN", "FLEET_METRICS_TOKEN", "FLEET_PLAN"),
+    *("FLEET_JOB_TOKEN", "FLEET_METRICS_TOKEN", "FLEET_PLAN", "FLEET_TRACE"),
     *("FLEET_CHAOS", "FLEET_CHAOS_SEED", "FLEET_CHAOS_BEGAN"),
     *("FLEET_DURABLE", "FLEET_JOURNAL", "FLEET_LIFE", "FLEET_LAYOUT"),
 )
@@ -212,6 +212,7 @@ FLEET_LAYOUT = _count(
 FLEET_NOTE_FILE = _text(
     "FLEET_NOTE_FILE", "Where a child notes the moment it begins to end, so that the report names the cause."
 )
+FLEET_TRACE = _text("FLEET_TRACE", "Which steps this process records for `fleetrun --trace`, for example 20:40.")
 FLEET_TERMINAL_WIDTH = _count(
     "FLEET_TERMINAL_WIDTH", "Columns of the terminal that follows this child; unset when nobody looks."
 )
@@ -286,6 +287,10 @@ FLEET_WAIT_NOTICE_S = _seconds(
 )
 FLEET_METRICS = _choice(
     "FLEET_METRICS", ("0", "1"), "0 lets no process of a job count what it does; `fleetrun` has nothing to show then."
+)
+OTEL_EXPORTER_OTLP_ENDPOINT = _text(
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "Where `fleetrun --trace` also sends its spans, if OpenTelemetry's exporter is installed; its other variables count, too.",
 )
 FLEET_METRICS_TOKEN = _secret(
     "FLEET_METRICS_TOKEN",

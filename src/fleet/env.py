@@ -288,10 +288,6 @@ FLEET_WAIT_NOTICE_S = _seconds(
 FLEET_METRICS = _choice(
     "FLEET_METRICS", ("0", "1"), "0 lets no process of a job count what it does; `fleetrun` has nothing to show then."
 )
-OTEL_EXPORTER_OTLP_ENDPOINT = _text(
-    "OTEL_EXPORTER_OTLP_ENDPOINT",
-    "Where `fleetrun --trace` also sends its spans, if OpenTelemetry's exporter is installed; its other variables count, too.",
-)
 FLEET_METRICS_TOKEN = _secret(
     "FLEET_METRICS_TOKEN",
     "Word by which others may read the figures and the page of `fleetrun`, from other machines too; without it, only "
@@ -384,6 +380,10 @@ GLOO_SOCKET_IFNAME = _text("GLOO_SOCKET_IFNAME", "Network interface of Gloo; cho
 NCCL_SOCKET_IFNAME = _text("NCCL_SOCKET_IFNAME", "Network interface of NCCL; chosen when unset, and told.")
 THP_MEM_ALLOC_ENABLE = _text(
     "THP_MEM_ALLOC_ENABLE", "1 keeps torch's large tensors in large pages; `fleetrun` sets it on CPUs when unset."
+)
+OTEL_EXPORTER_OTLP_ENDPOINT = _text(
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "Collector of OpenTelemetry to which `fleetrun --trace` also sends its spans, if the exporter is installed.",
 )
 OMP_NUM_THREADS = _count("OMP_NUM_THREADS", "Threads of each process; `fleetrun` divides the cores when unset.")
 FLEET_NATIVE_THREADS = _positive(

@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ def _rows(names: Sequence[str], batches: Any) -> list[dict[str, Any]]:
     for batch in batches:
         varints, floats = iter(batch.varint_cells), iter(batch.float64_cells)
         texts = iter(batch.string_cells.split("\0"))
-        take = {1: lambda: None, 2: lambda of=varints: next(of), 3: lambda of=floats: next(of), 4: lambda of=texts: next(of)}
-        values += [take[cell]() for cell in batch.cells]  # type: ignore[operator]
-    return [dict(zip(names, values[at : at + len(names)], strict=True)) for at in range(0, len(values), max(1, len(names)))]
+        of_kind: dict[int, Iterator[Any]] = {1: repeat(None), 2: varints, 3: floats, 4: texts}
+        values += [next(of_kind[cell]) for cell in batch.cells]
+    begins = range(0, len(values), max(1, len(names)))
+    return [dict(zip(names, values[at : at + len(names)], strict=True)) for at in begins]

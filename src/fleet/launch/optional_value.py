@@ -12,7 +12,8 @@ def with_optional_value(
 ) -> list[str]:
     """The same arguments, with `option=value` where `option` stands among fleetrun's own.
 
-    Its value is the next argument if that is a number, else the default; without `takes_next` it is given by `=` only. What follows the script is not looked at.
+    Its value is the next argument if that is a number, else the default; without `takes_next` it is given by `=` only.
+    What follows the script is not looked at.
     """
     flags = {name for one in command.params if isinstance(one, click.Option) and one.is_flag for name in _names(one)}
     found, rest = [], list(arguments)

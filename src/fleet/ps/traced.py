@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleet import _native
@@ -89,10 +90,20 @@ def applied(core: Core, updates: Sequence[PushedUpdate], began: float) -> None:
 def _native_events() -> list[Event]:
     tracer.num_lost += _native.lost_spans() - _num_lost[0]
     _num_lost[0] = _native.lost_spans()
-    return [_event(*span) for span in _native.take_spans()]
+    spans = _native.take_spans()
+    names = [["thread", thread, name] for thread in {span[1] for span in spans} if (name := _name_of(thread))]
+    return [*names, *(_event(*span) for span in spans)]
 
 
 _num_lost = [0]
+
+
+def _name_of(thread: int) -> str:
+    """Of a thread of this process; "" if it has ended."""
+    try:
+        return Path(f"/proc/self/task/{thread}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _event(what: str, thread: int, begin_ns: int, end_ns: int, about: list[int]) -> Event:

@@ -1,7 +1,7 @@
 """Curves and histograms for TensorBoard, written by the launcher from the figures that processes write anyway.
 
-Each worker and each server is a run: DIR/worker.0, DIR/server.0. The step of a point is the worker's number of steps, of
-a server its version. Only TensorBoard's messages and its record format are used: no torch, no TensorFlow.
+Each worker and each server is a run: DIR/worker.0, DIR/server.0. The step of a point is the worker's number of steps;
+of a server, its version. Only TensorBoard's messages and its record format are used: no torch, no TensorFlow.
 """
 
 from __future__ import annotations

@@ -26,15 +26,14 @@ def chrome_trace(processes: Sequence[Traced], window: str) -> Json:
     shown = [one for one in processes if not one.is_empty]
     clocks = offsets(shown)
     begins = [
-        span.begin_ns + clocks[one.boot].offset_ns
-        for one in shown
-        for span in (*one.spans, *one.wires, *one.requests)
+        span.begin_ns + clocks[one.boot].offset_ns for one in shown for span in (*one.spans, *one.wires, *one.requests)
     ]
     base = min(begins, default=0)
     names = {one.endpoint: one.name for one in shown if one.role == "server" and one.endpoint}
     events: list[Json] = []
+    are_alone = len({one.pid for one in shown}) == len(shown)  # of several machines two may have the same
     for order, one in enumerate(shown):
-        page = _Page(one, order + 1, base - clocks[one.boot].offset_ns, names)
+        page = _Page(one, one.pid if are_alone else order + 1, order, base - clocks[one.boot].offset_ns, names)
         events += page.events()
     return {
         "displayTimeUnit": "ms",
@@ -55,16 +54,17 @@ def _machine(boot: str, clock: Offset, processes: Sequence[Traced]) -> Json:
 
 
 class _Page:
-    """One process of the trace; `page` is its number there, for pids of several machines may be the same."""
+    """One process of the trace; `page` is its number there, `order` its place."""
 
-    def __init__(self, process: Traced, page: int, base_ns: int, servers: dict[str, str]) -> None:
-        self._process, self._page, self._base_ns, self._servers = process, page, base_ns, servers
+    def __init__(self, process: Traced, page: int, order: int, base_ns: int, servers: dict[str, str]) -> None:
+        self._process, self._page, self._order = process, page, order
+        self._base_ns, self._servers = base_ns, servers
 
     def events(self) -> Iterator[Json]:
         one = self._process
         yield self._meta("process_name", 0, {"name": one.name})
         yield self._meta("process_labels", 0, {"labels": f"{one.host}, pid {one.pid}"})
-        yield self._meta("process_sort_index", 0, {"sort_index": self._page})
+        yield self._meta("process_sort_index", 0, {"sort_index": self._order})
         for thread in sorted({span.thread for span in one.spans}):
             name = "training" if thread == one.pid and one.role == "worker" else one.threads.get(thread, "native")
             yield self._meta("thread_name", thread, {"name": name})
@@ -78,11 +78,11 @@ class _Page:
     def _calls(self) -> Iterator[Json]:
         groups: dict[str, list[Span]] = {}
         for call in self._process.wires:
-            groups.setdefault(str(call.about.get("endpoint")), []).append(call)
-        for number, (endpoint, calls) in enumerate(sorted(groups.items())):
-            server = self._servers.get(endpoint, endpoint)
-            for lane, call in self._lanes(f"wire to {server}", number, calls):
-                yield call if isinstance(call, dict) else self._complete(call, f"wire {call.name.lower()}", lane)
+            endpoint = str(call.about.get("endpoint"))
+            groups.setdefault(self._servers.get(endpoint, endpoint), []).append(call)
+        for number, (server, calls) in enumerate(sorted(groups.items())):
+            for lane, found in self._lanes(f"wire to {server}", number, calls):
+                yield found if isinstance(found, dict) else self._complete(found, f"wire {found.name.lower()}", lane)
         for call in self._process.wires:
             if call.name == "Push":
                 yield self._arrow("s", call.thread, call.begin_ns, call.about, str(call.about.get("endpoint")))
@@ -92,14 +92,14 @@ class _Page:
         for request in self._process.requests:
             groups.setdefault(int(request.about.get("worker", 0)), []).append(request)
         for number, (worker, requests) in enumerate(sorted(groups.items())):
-            for lane, one in self._lanes(f"requests of worker {worker}", number, requests):
-                if isinstance(one, dict):
-                    yield one
-                    continue
-                yield self._complete(one, f"request {one.name.lower()}", lane)
-                if (wait := one.about.get("wait")) is not None:
-                    begin, end = max(wait[0], one.begin_ns), min(wait[1], one.end_ns)
-                    yield self._complete(one._replace(begin_ns=begin, end_ns=end, about={}), "wait for the step", lane)
+            for lane, found in self._lanes(f"requests of worker {worker}", number, requests):
+                yield from [found] if isinstance(found, dict) else self._request(found, lane)
+
+    def _request(self, one: Span, lane: int) -> Iterator[Json]:
+        yield self._complete(one, f"request {one.name.lower()}", lane)
+        if (wait := one.about.get("wait")) is not None:
+            begin, end = max(wait[0], one.begin_ns), min(wait[1], one.end_ns)
+            yield self._complete(one._replace(begin_ns=begin, end_ns=end, about={}), "wait for the step", lane)
 
     def _lanes(self, name: str, number: int, spans: Sequence[Span]) -> Iterator[tuple[int, Json | Span]]:
         """The spans with rows in which they do not overlap; first what the rows are called."""

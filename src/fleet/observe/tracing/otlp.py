@@ -8,14 +8,15 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import logging
+import secrets
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from fleet import env
 from fleet.observe.tracing.clocks import offsets
 from fleet.observe.tracing.reading import Span, Traced
 
-NEEDED = "opentelemetry-exporter-otlp-proto-http"
 TIMEOUT_S = 10
 BATCH = 512
 
@@ -43,7 +44,7 @@ def send(processes: Sequence[Traced]) -> str | None:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import SpanExportResult
 
-    exporter = OTLPSpanExporter(timeout=TIMEOUT_S)
+    exporter: Any = OTLPSpanExporter(timeout=TIMEOUT_S)
     try:
         spans = otel_spans(processes)
         for begin in range(0, len(spans), BATCH):
@@ -77,8 +78,9 @@ def otel_spans(processes: Sequence[Traced]) -> list[Any]:
                 step = next((at.about["step"] for at in own if at.begin_ns <= span.begin_ns < at.end_ns), None)
                 parent = steps.get((one.index, step))
             else:
-                pushes = span.about.get("pushes") or [_push(span)]
-                parent = next((steps[p[0], step_of_push[tuple(p)]] for p in pushes if _is_known(p, step_of_push, steps)), None)
+                pushes = [tuple(push) for push in span.about.get("pushes") or [_push(span)]]
+                parents = [steps.get((push[0], step_of_push.get(push))) for push in pushes]
+                parent = next((found for found in parents if found is not None), None)
             found.append(_span(one, kind, span, shift, parent, f"{one.role}.{one.index}.{one.pid}.{number}"))
     return found
 
@@ -92,20 +94,19 @@ def _push(span: Span) -> tuple[int, ...]:
     return tuple(span.about.get(name, 0) for name in ("worker", "incarnation", "sequence"))
 
 
-def _is_known(push: Sequence[int], step_of_push: dict[tuple[int, ...], Any], steps: dict[Any, Any]) -> bool:
-    key = tuple(push)
-    return key in step_of_push and (push[0], step_of_push[key]) in steps
-
-
 def _context(of_trace: str, of_span: str) -> Any:
     from opentelemetry.trace import SpanContext, TraceFlags
 
-    trace_id = int.from_bytes(hashlib.blake2b(of_trace.encode(), digest_size=16, key=_JOB).digest())
-    span_id = int.from_bytes(hashlib.blake2b(f"{of_trace}/{of_span}".encode(), digest_size=8, key=_JOB).digest())
-    return SpanContext(trace_id, span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    trace_id = hashlib.blake2b(of_trace.encode(), digest_size=16, key=_key()).digest()
+    span_id = hashlib.blake2b(f"{of_trace}/{of_span}".encode(), digest_size=8, key=_key()).digest()
+    numbers = int.from_bytes(trace_id), int.from_bytes(span_id)
+    return SpanContext(*numbers, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
 
-_JOB = hashlib.blake2b(repr(id(object())).encode(), digest_size=16).digest()
+@cache
+def _key() -> bytes:
+    """Makes the numbers of one launcher's traces unlike those of others."""
+    return secrets.token_bytes(16)
 
 
 def _span(one: Traced, kind: str, span: Span, shift: int, parent: Any, unique: str) -> Any:
@@ -114,13 +115,14 @@ def _span(one: Traced, kind: str, span: Span, shift: int, parent: Any, unique: s
 
     is_step = span.name == "step" and parent is not None
     trace = _context(f"alone.{unique}", unique) if parent is None else parent
-    context = parent if is_step else type(trace)(trace.trace_id, _context(unique, unique).span_id, False, trace.trace_flags)
-    resource = Resource({"service.name": "fleet", "fleet.role": one.role, "fleet.index": one.index, "host.name": one.host})
+    own = type(trace)(trace.trace_id, _context(unique, unique).span_id, False, trace.trace_flags)
+    resource: dict[str, Any] = {"fleet.role": one.role, "fleet.index": one.index, "host.name": one.host}
+    resource["service.name"] = "fleet"
     return ReadableSpan(
         name=f"fleet.{kind}{span.name.lower()}",
-        context=context,
+        context=parent if is_step else own,
         parent=None if is_step else parent,
-        resource=resource,
+        resource=Resource(resource),
         attributes={f"fleet.{key}": value for key, value in span.about.items() if isinstance(value, int | str)},
         start_time=span.begin_ns + shift,
         end_time=span.end_ns + shift,

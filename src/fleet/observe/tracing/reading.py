@@ -102,7 +102,7 @@ def _take(found: Traced, line: list[Any]) -> None:
         span = Span(*rest)
         kept.append(span if span.end_ns >= span.begin_ns else span._replace(end_ns=span.begin_ns))
     elif kind == "thread" and len(rest) == 2:
-        found.threads[rest[0]] = str(rest[1])
+        found.threads.setdefault(rest[0], str(rest[1]))  # that of Python comes first
     elif kind == "over" and len(rest) == 2:
         found.is_over, found.num_steps, found.num_lost = True, rest[0], rest[1]
 

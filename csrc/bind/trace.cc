@@ -1,6 +1,5 @@
-#include "trace/ring.h"
-
 #include "bind/arrays.h"
+#include "trace/ring.h"
 
 namespace fleet::bind {
 
@@ -15,8 +14,8 @@ nb::list take_spans() {
   for (const trace::Span& one : spans) {
     nb::list about;
     for (const std::uint64_t number : one.about) about.append(number);
-    found.append(nb::make_tuple(trace::kNames[static_cast<std::size_t>(one.what)], one.thread, one.begin_ns, one.end_ns,
-                                about));
+    found.append(
+        nb::make_tuple(trace::kNames[static_cast<std::size_t>(one.what)], one.thread, one.begin_ns, one.end_ns, about));
   }
   return found;
 }

@@ -13,16 +13,22 @@ using fleet::trace::What;
 
 TEST(trace_rings) {
   fleet::trace::take();
-  { const Scope nothing(What::kTablePull); }
+  {
+    const Scope nothing(What::kTablePull);
+  }
   CHECK(fleet::trace::take().empty());  // it is off
 
   fleet::trace::switch_on(true);
-  { const Scope stranger(What::kTablePull); }
+  {
+    const Scope stranger(What::kTablePull);
+  }
   CHECK(fleet::trace::take().empty());  // no request that is traced
   {
     const Here here(true);
     const Scope outer(What::kAnswer);
-    { const Scope inner(What::kTablePull, 3, 7); }
+    {
+      const Scope inner(What::kTablePull, 3, 7);
+    }
     const Here not_here(false);
     const Scope other(What::kTablePush);
   }

@@ -12,9 +12,9 @@
 namespace fleet::trace {
 
 enum class What : std::uint32_t {
-  kRequest,    // from the arrival of a request to its answer: method, worker, incarnation, sequence, begin and end of its
-               // wait for the step, or 0
-  kAnswer,     // the answer is put together
+  kRequest,  // from the arrival of a request to its answer: method, worker, incarnation, sequence, begin and end of its
+             // wait for the step, or 0
+  kAnswer,   // the answer is put together
   kTablePull,  // rows are read: table, rows
   kTablePush,  // gradients are applied to rows: table, rows
   kDense,      // gradients are applied to dense parameters: groups

@@ -37,6 +37,7 @@ PAGES = {
         "starts with fleetrun --server_num 4 --worker_num 4 train.py\nbytes of a row with its state: 64\n",
     ],
     "static.md": ["loss 0.0", "sgd(Param=", "# fused_fc", "AUC 1.00\n", "goes on at loss 0.0", "listen_and_serv"],
+    "traces.md": ["aten::sum"],
 }
 
 

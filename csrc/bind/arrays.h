@@ -91,5 +91,6 @@ void add_pool(nb::module_& m);
 void add_rule(nb::module_& m);
 void add_table(nb::module_& m);
 void add_threads(nb::module_& m);
+void add_trace(nb::module_& m);
 
 }  // namespace fleet::bind

@@ -21,4 +21,5 @@ NB_MODULE(_native, m) {
   fleet::bind::add_rule(m);
   fleet::bind::add_table(m);
   fleet::bind::add_threads(m);
+  fleet::bind::add_trace(m);
 }

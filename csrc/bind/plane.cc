@@ -5,6 +5,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <limits>
 #include <system_error>
 #include <tuple>
@@ -304,6 +305,7 @@ std::size_t apply(const Holdings& holdings, const std::vector<std::shared_ptr<Ca
                   std::size_t num_pushes, const std::vector<std::uint64_t>& skip_shards) {
   if (!skip_shards.empty() && skip_shards.size() != holdings.num_tables()) value_error("skip_shards: one per table");
   nb::gil_scoped_release release;
+  const trace::Here here(std::any_of(calls.begin(), calls.end(), [](const auto& one) { return one->is_traced(); }));
   return holdings.apply(gradients_of(calls), time, num_pushes, skip_shards);
 }
 
@@ -316,6 +318,8 @@ void add_plane(nb::module_& m) {
       .def_prop_ro("header", [](const Answer& one) { return as_bytes(one.header()); })
       .def_prop_ro("tensors", &answer_tensors)
       .def_prop_ro("joined_bytes", &Answer::joined_bytes)
+      .def_prop_ro("sent_ns", &Answer::sent_ns)
+      .def_prop_ro("came_ns", &Answer::came_ns)
       .def_prop_ro("code", &Answer::code)
       .def_prop_ro("text", &Answer::text);
   nb::class_<Tls>(m, "PlaneTls", "What a process shows and asks for; see _native.pyi.")

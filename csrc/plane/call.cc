@@ -17,6 +17,7 @@ Call::Call(std::shared_ptr<Origin> origin, const Head& head, std::shared_ptr<Mem
     room_at_ = head.at;
     block_ = head.block;
   }
+  if (trace::is_on()) arrived_ns_ = trace::now_ns();
   is_message_ = read_message(memory_->data(), size_, message_);
   if (!is_message_) return;
   switch (method_) {
@@ -24,6 +25,7 @@ Call::Call(std::shared_ptr<Origin> origin, const Head& head, std::shared_ptr<Mem
     case Method::kPush: is_message_ = read_header(message_.header, push_); break;
     case Method::kMeet: is_message_ = read_header(message_.header, meet_); break;
   }
+  is_traced_ = arrived_ns_ != 0 && is_message_ && caller().is_traced;
 }
 
 bool Call::fit(std::shared_ptr<const Holdings> holdings) {
@@ -54,6 +56,8 @@ void Call::keep() {
 }
 
 void Call::answer(const std::string& header) {
+  const trace::Here here(is_traced_);
+  const trace::Scope span(trace::What::kAnswer);
   std::vector<Wanted> rows;
   if (push_.want_rows) {
     for (const Gradients::Part& part : gradients_.parts) {
@@ -71,6 +75,7 @@ void Call::answer(const std::string& header) {
   }
   send(header, sizes, [&](std::size_t i, std::byte* to) {
     if (i < rows.size()) {
+      const trace::Scope read(trace::What::kTablePull, rows[i].table, rows[i].n);
       holdings_->pull(rows[i], to);
     } else {
       const std::size_t group = i - rows.size();
@@ -118,6 +123,7 @@ void Call::send(const std::string& header, const std::vector<std::size_t>& sizes
     is_answered_ = false;  // who catches this still owes an answer
     throw;
   }
+  trace_answer();
   if (is_shared) {
     head.block = block_;
     head.at = room_at_;
@@ -129,6 +135,7 @@ void Call::send(const std::string& header, const std::vector<std::size_t>& sizes
 
 void Call::fail(std::uint16_t code, const std::string& text) {
   if (is_answered_.exchange(true) || origin_->is_gone()) return;
+  trace_answer();
   auto kept = std::make_shared<std::string>(text.substr(0, kMaxText));
   Head head;
   head.kind = Kind::kError;
@@ -136,6 +143,14 @@ void Call::fail(std::uint16_t code, const std::string& text) {
   head.call = number_;
   head.size = kept->size();
   origin_->send(head, reinterpret_cast<const std::byte*>(kept->data()), kept->size(), kept);
+}
+
+void Call::trace_answer() const {
+  if (!is_traced_) return;
+  trace::add(trace::What::kRequest, arrived_ns_, trace::now_ns(),
+             {static_cast<std::uint64_t>(method_), caller().worker, caller().incarnation,
+              method_ == Method::kPush ? push_.sequence : 0, static_cast<std::uint64_t>(waits_from_ns_),
+              static_cast<std::uint64_t>(waits_to_ns_)});
 }
 
 }  // namespace fleet::plane

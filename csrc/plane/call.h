@@ -12,6 +12,7 @@
 #include "plane/holdings.h"
 #include "plane/memory.h"
 #include "plane/message.h"
+#include "trace/ring.h"
 
 namespace fleet::plane {
 
@@ -73,6 +74,14 @@ class Call {
   }
   std::uint64_t awaited_version() const { return awaited_version_; }
   std::int64_t deadline_ms() const { return deadline_ms_; }
+  // Of a call that is traced: it begins to wait for the step, or has waited.
+  bool is_traced() const { return is_traced_; }
+  void begin_wait() {
+    if (is_traced_ && waits_from_ns_ == 0) waits_from_ns_ = trace::now_ns();
+  }
+  void end_wait() {
+    if (waits_from_ns_ != 0) waits_to_ns_ = trace::now_ns();
+  }
   bool wants_dense() const { return pull_.dense || push_.want_dense; }
 
   // How often calls had been looked at when this one was: see Server::publish.
@@ -84,6 +93,8 @@ class Call {
  private:
   void send(const std::string& header, const std::vector<std::size_t>& sizes,
             const std::function<void(std::size_t, std::byte*)>& fill);
+  // Keeps the span of a call that is traced: its answer is about to go.
+  void trace_answer() const;
 
   std::shared_ptr<Origin> origin_;
   std::uint64_t number_;
@@ -104,6 +115,8 @@ class Call {
   std::uint64_t awaited_version_ = 0;
   std::int64_t deadline_ms_ = 0;
   std::atomic<bool> is_answered_{false};
+  bool is_traced_ = false;
+  std::int64_t arrived_ns_ = 0, waits_from_ns_ = 0, waits_to_ns_ = 0;
 };
 
 }  // namespace fleet::plane

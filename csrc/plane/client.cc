@@ -64,11 +64,17 @@ Answer::State Answer::state() const {
   return state_;
 }
 
+std::int64_t Answer::came_ns() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return came_ns_;
+}
+
 void Answer::finish(State state) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (state_ != State::kWaiting) return;
     state_ = state;
+    if (sent_ns_ != 0) came_ns_ = trace::now_ns();
   }
   changed_.notify_all();
 }

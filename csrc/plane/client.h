@@ -22,6 +22,7 @@
 #include "plane/message.h"
 #include "plane/stream.h"
 #include "plane/tls.h"
+#include "trace/ring.h"
 
 namespace fleet::plane {
 
@@ -39,6 +40,9 @@ class Answer {
   const std::shared_ptr<Memory>& memory() const { return memory_; }
   // How much of its request had been sent ahead, and was not sent again.
   std::size_t joined_bytes() const { return joined_bytes_; }
+  // While a trace is recorded: when the call was made, and when it was answered, or lost; else 0.
+  std::int64_t sent_ns() const { return sent_ns_; }
+  std::int64_t came_ns() const;
   // Of an error: its code; and its text, or why the connection was lost.
   std::uint16_t code() const { return code_; }
   const std::string& text() const { return text_; }
@@ -55,6 +59,8 @@ class Answer {
   std::uint16_t code_ = 0;
   std::string text_;
   std::size_t joined_bytes_ = 0;
+  const std::int64_t sent_ns_ = trace::is_on() ? trace::now_ns() : 0;
+  std::int64_t came_ns_ = 0;
 };
 
 class Loop;

@@ -8,6 +8,7 @@
 #include "keys/scratch.h"
 #include "table/finite.h"
 #include "threads/team.h"
+#include "trace/ring.h"
 
 namespace fleet::plane {
 
@@ -188,7 +189,9 @@ std::size_t Holdings::apply(const std::vector<const Gradients*>& step, std::uint
     }
     if (!update.grads.empty()) updates.push_back(std::move(update));
   }
-  return updates.empty() ? skipped : skipped + dense_->apply(updates, num_pushes, skip_nonfinite_);
+  if (updates.empty()) return skipped;
+  const trace::Scope span(trace::What::kDense, updates.size());
+  return skipped + dense_->apply(updates, num_pushes, skip_nonfinite_);
 }
 
 std::size_t Holdings::apply_table(std::size_t table, const std::vector<const Gradients*>& step, std::uint32_t time,
@@ -212,6 +215,9 @@ std::size_t Holdings::apply_table(std::size_t table, const std::vector<const Gra
       pushes.push_back(push);
     }
   }
+  std::uint64_t num_rows = 0;
+  for (const Push& one : pushes) num_rows += one.n;
+  const trace::Scope span(trace::What::kTablePush, table, num_rows);
   return tables_[table]->push_all(pushes.data(), pushes.size()).skipped;
 }
 

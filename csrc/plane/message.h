@@ -32,6 +32,7 @@ struct Caller {
   std::uint32_t worker = 0;
   std::uint64_t incarnation = 0;
   std::uint64_t instance = 0;
+  bool is_traced = false;
 };
 
 struct PullHeader {

@@ -232,6 +232,7 @@ void Server::take_pull(const std::shared_ptr<Call>& call) {
 }
 
 void Server::answer(const std::shared_ptr<Call>& call) {
+  call->end_wait();
   std::string header;
   {
     const std::lock_guard<std::mutex> lock(state_mutex_);
@@ -279,6 +280,7 @@ void Server::park(std::shared_ptr<Call> call) {
     call->num_looks = state_.num_looks;
     is_there = may_wait && has_come(*call);
     if (may_wait && !is_there) {
+      call->begin_wait();
       parked_.push_back(std::move(call));
       return;
     }

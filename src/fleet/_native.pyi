@@ -849,6 +849,25 @@ class PlaneAnswer:
     def joined_bytes(self) -> int:
         """How much of the call had been sent ahead, and was not sent again."""
     @property
+    def sent_ns(self) -> int:
+        """While spans are recorded: when the call was made, on the clock of `time.monotonic_ns`; else 0."""
+    @property
+    def came_ns(self) -> int:
+        """While spans are recorded: when it was answered, or lost; 0 until then."""
+    @property
     def code(self) -> int: ...
     @property
     def text(self) -> str: ...
+
+def record_spans(on: bool) -> None:
+    """Whether requests that are traced leave spans; until it is called they leave none."""
+
+def take_spans() -> list[tuple[str, int, int, int, list[int]]]:
+    """The spans since the last call: what, thread, begin and end in ns of `time.monotonic_ns`, and six numbers.
+
+    Of a request these are method, worker, incarnation, sequence, begin and end of its wait; of `table pull` and
+    `table push` table and rows; of `dense` the number of groups. One thread at a time.
+    """
+
+def lost_spans() -> int:
+    """How many spans found no room so far."""

@@ -12,6 +12,7 @@ from fleet.errors import NotReadyError, NotSupportedError, RoleError, UsageError
 from fleet.observe.ending import note_the_end
 from fleet.observe.logs import show_logs
 from fleet.observe.metrics.writer import begin as begin_figures
+from fleet.observe.tracing.trace_files import begin as begin_trace
 from fleet.roles import Identity, Role, RoleMaker, discover
 from fleet.runtime.calls import ServerCalls
 from fleet.strategy import DistributedStrategy
@@ -92,6 +93,7 @@ class Fleet(ServerCalls):
         show_logs()
         note_the_end()
         begin_figures()
+        begin_trace()
         if is_collective:
             if maker.identity.role is Role.SERVER:
                 raise RoleError(

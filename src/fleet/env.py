@@ -188,7 +188,7 @@ _ROLE_NAMES = (
         "MASTER_PORT",
     ),
     *("FLEET_DEVICE", "FLEET_RESTART", "FLEET_NOTE_FILE", "FLEET_TERMINAL_WIDTH"),
-    *("FLEET_JOB_TOKEN", "FLEET_METRICS_TOKEN", "FLEET_PLAN"),
+    *("FLEET_JOB_TOKEN", "FLEET_METRICS_TOKEN", "FLEET_PLAN", "FLEET_TRACE"),
     *("FLEET_CHAOS", "FLEET_CHAOS_SEED", "FLEET_CHAOS_BEGAN"),
     *("FLEET_DURABLE", "FLEET_JOURNAL", "FLEET_LIFE", "FLEET_LAYOUT"),
 )
@@ -212,6 +212,7 @@ FLEET_LAYOUT = _count(
 FLEET_NOTE_FILE = _text(
     "FLEET_NOTE_FILE", "Where a child notes the moment it begins to end, so that the report names the cause."
 )
+FLEET_TRACE = _text("FLEET_TRACE", "Which steps this process records for `fleetrun --trace`, for example 20:40.")
 FLEET_TERMINAL_WIDTH = _count(
     "FLEET_TERMINAL_WIDTH", "Columns of the terminal that follows this child; unset when nobody looks."
 )
@@ -383,6 +384,10 @@ GLOO_SOCKET_IFNAME = _text("GLOO_SOCKET_IFNAME", "Network interface of Gloo; cho
 NCCL_SOCKET_IFNAME = _text("NCCL_SOCKET_IFNAME", "Network interface of NCCL; chosen when unset, and told.")
 THP_MEM_ALLOC_ENABLE = _text(
     "THP_MEM_ALLOC_ENABLE", "1 keeps torch's large tensors in large pages; `fleetrun` sets it on CPUs when unset."
+)
+OTEL_EXPORTER_OTLP_ENDPOINT = _text(
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "Collector of OpenTelemetry to which `fleetrun --trace` also sends its spans, if the exporter is installed.",
 )
 OMP_NUM_THREADS = _count("OMP_NUM_THREADS", "Threads of each process; `fleetrun` divides the cores when unset.")
 FLEET_NATIVE_THREADS = _positive(

@@ -149,16 +149,16 @@ _ENOUGH = 16
 def _patterns() -> list[tuple[re.Pattern[str], int, str, str]]:
     """Of each text its expression, how much it says, and where it stands: class and entry."""
     return [
-        (pattern(text), len(text.replace("\N{HORIZONTAL ELLIPSIS}", "")), section, anchor)
+        (_pattern(text), len(text.replace("\N{HORIZONTAL ELLIPSIS}", "")), section, anchor)
         for section, anchor, texts in ENTRIES
         for text in texts
     ]
 
 
-def pattern(text: str) -> re.Pattern[str]:
+def _pattern(text: str) -> re.Pattern[str]:
     """A text of the page as an expression: `…` is anything; it begins an error, or what one quotes, and may go on.
 
-    >>> bool(pattern("cannot bind …: …").search("server 1: cannot bind 10.0.0.1:80: permission denied"))
+    >>> bool(_pattern("cannot bind …: …").search("server 1: cannot bind 10.0.0.1:80: permission denied"))
     True
     """
     return re.compile("(?:^|: )" + ".*?".join(re.escape(part) for part in text.split("…")), re.DOTALL)

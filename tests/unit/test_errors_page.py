@@ -54,8 +54,8 @@ def test_the_package_knows_the_texts_of_the_page() -> None:
 
 
 def test_every_error_says_what_to_do_or_is_explained() -> None:
-    known = [errors.pattern(text) for _, _, texts in error_page.entries() for text in texts]
-    known += map(errors.pattern, error_page.families())
+    known = [errors._pattern(text) for _, _, texts in error_page.entries() for text in texts]
+    known += map(errors._pattern, error_page.families())
     lost = [
         str(site)
         for site in sites()
@@ -70,7 +70,7 @@ def test_every_error_says_what_to_do_or_is_explained() -> None:
 def test_every_text_of_the_page_is_raised_somewhere() -> None:
     said = [text for site in sites() for text in site.texts]
     texts = [text for _, _, texts in error_page.entries() for text in texts] + error_page.families()
-    dead = [text for text in texts if not any(errors.pattern(text).search(one) for one in said)]
+    dead = [text for text in texts if not any(errors._pattern(text).search(one) for one in said)]
     assert not dead, f"docs/errors.md explains what nothing says any more: {dead}"
 
 

@@ -8,7 +8,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from fleet.observe.tracing.part import part
 
+
+@part("all_reduce")
 def mean_(
     tensors: Sequence[torch.Tensor], bucket_bytes: int, dtype: torch.dtype | None = None, weight: float | None = None
 ) -> None:

@@ -23,6 +23,7 @@ from fleet.launch.optional_value import with_optional_value
 from fleet.launch.options import MAX_LIVES, Nodes, Options
 from fleet.launch.output import EventFormatter, PatientHandler, say
 from fleet.observe.chaos_spec import Chaos
+from fleet.observe.tracing.window import Window
 
 EPILOG = """
 \b
@@ -37,6 +38,7 @@ Examples:
   fleetrun reshard 3 --durable kept                               that job goes on with three servers
   fleetrun --server_num 2 --worker_num 2 --dashboard train.py     the same, with a page that shows it
   fleetrun view log                                               that page for a job that has ended; top: as a table
+  fleetrun --server_num 2 --worker_num 2 --trace 20:40 train.py   what every process did in steps 20 to 40
   fleetrun --servers 10.0.0.1:6170 --workers 10.0.0.2,10.0.0.3 train.py    parameter servers, several machines
   fleetrun --nproc_per_node 2 --selfcheck                         does this machine work?
   fleetrun plan train.py                                          what fits where, and how to start it
@@ -53,6 +55,10 @@ class Dialect(NamedTuple):
     name: str
     summary: str
     epilog: str
+
+
+def _trace(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Window | None:
+    return None if text is None else Window.parse(text)
 
 
 def _gpus(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[int, ...] | None:
@@ -206,6 +212,17 @@ _PORT_OR_FREE = Whole(0, 65535)
     metavar="[PORT]",
     help="A page that shows the job while it runs, at PORT or a free port.  [default: none]",
 )
+@click.option(
+    "--trace",
+    callback=_trace,
+    metavar="A:B",
+    help="Record steps A to B of every process into LOG_DIR/trace.json, for ui.perfetto.dev.  [default: none]",
+)
+@click.option(
+    "--tensorboard",
+    metavar="[=DIR]",
+    help="Write curves and histograms for TensorBoard, into DIR or LOG_DIR/tensorboard.  [default: none]",
+)
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module, as in python -m.")
 @click.option("--dry-run", "--dry_run", is_flag=True, help="Show what would start, start nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of a job that goes well; warnings and failures only.")
@@ -265,7 +282,12 @@ def run(arguments: list[str], dialect: Dialect | None = None) -> int:
 
             found = view_commands.COMMANDS[arguments[0]]
             return int(found.main(arguments[1:], prog_name=f"{name} {arguments[0]}", standalone_mode=False) or 0)
+        if arguments[:1] == ["trace"]:
+            from fleet.launch.watching.trace_command import command as join_traces
+
+            return int(join_traces.main(arguments[1:], prog_name=f"{name} trace", standalone_mode=False) or 0)
         arguments = with_optional_value(parse, arguments, "--dashboard", "0")
+        arguments = with_optional_value(parse, arguments, "--tensorboard", "", takes_next=False)
         options = parse.main(arguments, prog_name=name, standalone_mode=False)
         if not isinstance(options, Options):  # --help or --version has been shown
             return int(options or 0)

@@ -27,7 +27,9 @@ from fleet.launch.plan import LaunchPlan, make_plan, sharing_note
 from fleet.launch.reshards import Reshards
 from fleet.launch.team import Team
 from fleet.launch.watch import Attempt
+from fleet.launch.watching.board import make_board
 from fleet.launch.watching.recorder import make_recorder
+from fleet.launch.watching.traces import make_traces
 from fleet.launch.watching.watch_ports import WatchPorts
 from fleet.observe.duration import in_words
 
@@ -53,6 +55,9 @@ class Job:
         self._signalled: int | None = None
         self._recorder = make_recorder(options, job_id)
         self._ports = WatchPorts(options)
+        self._traces = make_traces(options)
+        self._board = make_board(options)
+        self._add_onlookers()
 
     def run(self) -> int:
         """Start everything, wait for the end, report; returns the exit code of the job.
@@ -103,6 +108,8 @@ class Job:
             if self._recorder is not None:
                 self._recorder.prepare(plan, is_continued=is_continued)
             self._tell_of(plan)
+            if self._traces is not None:
+                plan = self._traces.prepare(plan, is_continued=is_continued)
             plan = self._plan = self._with_chaos(plan)
             kept = [lock for lock in locks if lock is not None] or None
             reshards = None if kept is None else Reshards(self._options, plan, holds)
@@ -130,9 +137,21 @@ class Job:
             if self._options.quiet:  # whoever asks for a port wants to know which
                 say(f"fleetrun: {line}")
 
-    def _end_record(self, code: int) -> None:
+    def _add_onlookers(self) -> None:
+        """What else looks at the processes every second."""
         if self._recorder is not None:
+            if (traces := self._traces) is not None:
+                self._recorder.add(lambda _: traces.look())
+            if self._board is not None:
+                self._recorder.add(self._board.look)
+
+    def _end_record(self, code: int) -> None:
+        if self._recorder is not None and not self._recorder.is_over:
             self._recorder.end(code)
+            if self._traces is not None and self._plan is not None:
+                self._traces.end()
+            if self._board is not None:
+                self._board.close()
 
     def _with_chaos(self, plan: LaunchPlan) -> LaunchPlan:
         """The plan of a round with the faults that its processes do themselves; an agent does the others."""

@@ -7,6 +7,7 @@ from typing import Literal
 
 from fleet.errors import UsageError
 from fleet.observe.chaos_spec import Chaos
+from fleet.observe.tracing.window import Window
 
 Device = Literal["auto", "cpu", "cuda"]
 ServerDevice = Literal["cpu", "cuda"]
@@ -76,6 +77,10 @@ class Options:
     """Where Prometheus finds the figures of this machine's processes; 0: at a free port."""
     dashboard: int | None = None
     """Where the page of the job is; 0: at a free port."""
+    trace: Window | None = None
+    """Which steps every process records."""
+    tensorboard: str | None = None
+    """Where curves for TensorBoard are written; empty: in the log folder."""
     banner: bool = False
     selfcheck: bool = False
     tls: bool | None = None

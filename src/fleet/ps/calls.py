@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fleet.errors import CommunicationError, DeadlineError, FleetError, MovedError
+from fleet.observe.tracing.tracer import tracer
 from fleet.observe.waiting import Awaited, LongWait
 from fleet.ps.patience import rpc_timeout_name
+from fleet.ps.traced import WireSpan
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from fleet.ps.transport import Transport
+    from fleet.ps.transport import Answer, Transport
     from fleet.ps.wire import Tensors
 
 FIRST_PAUSE_S = 0.05
@@ -63,13 +65,15 @@ class Call:
         self._moved = moved
         self._num_lost = 0
         self._held_s = 0.0
-        self._answer = transport.call(method, header, tensors, timeout_s)
+        self._wire: WireSpan | None = None
+        self._answer = self._attempt(timeout_s)
 
     def result(self) -> tuple[Message, Tensors]:
         """The answer; an error names the endpoint."""
         if self._answer.done():  # then nobody waits
             with suppress(FleetError):
                 answer = self._answer.result()
+                self._end_span()
                 if not getattr(answer[0], "is_held", False):
                     return answer
         deadline: float | None = None
@@ -78,7 +82,10 @@ class Call:
             while True:
                 started = time.monotonic()
                 try:
-                    answer = self._answered(wait)
+                    try:
+                        answer = self._answered(wait)
+                    finally:
+                        self._end_span()
                     if not getattr(answer[0], "is_held", False):
                         return answer
                     self._come_again(wait)
@@ -102,6 +109,21 @@ class Call:
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 self._send_again(wait, refused)
 
+    def _attempt(self, timeout_s: float) -> Answer:
+        """Send it, and keep the span of what comes of it where a trace is recorded."""
+        transport = self._transport
+        if not tracer.is_on:
+            return transport.call(self._method, self._header, self._tensors, timeout_s)
+        self._wire = WireSpan(self._method, self._header, transport.endpoint)
+        answer = transport.call(self._method, self._header, self._tensors, timeout_s)
+        self._wire.sent(answer)
+        return answer
+
+    def _end_span(self) -> None:
+        if self._wire is not None:
+            self._wire.end(self._answer)
+            self._wire = None
+
     def _answered(self, wait: LongWait) -> tuple[Message, Tensors]:
         """Wait for the answer to this attempt."""
         while self._voice is not None:
@@ -121,7 +143,7 @@ class Call:
         self._held_s = wait.waited_s
         if self._voice is not None and wait.is_due:
             wait.tell(self._being_saved())
-        self._answer = self._transport.call(self._method, self._header, self._tensors, self._timeout_s)
+        self._answer = self._attempt(self._timeout_s)
 
     def _send_again(self, wait: LongWait, refused: CommunicationError) -> None:
         """Make another attempt, with what is left of the time, after one that came to nothing."""
@@ -137,9 +159,7 @@ class Call:
             wait.tell(Awaited(str(refused) if refused.is_answer else away, is_limited=True))
         if self._server_ms:
             self._header.timeout_ms = max(1, self._server_ms - int(waited_s * 1000))  # type: ignore[attr-defined]
-        self._answer = self._transport.call(
-            self._method, self._header, self._tensors, max(1.0, self._timeout_s - waited_s)
-        )
+        self._answer = self._attempt(max(1.0, self._timeout_s - waited_s))
 
     def _being_saved(self) -> Awaited:
         text = f"server {self._transport.endpoint}, which is being saved ({self._method})"

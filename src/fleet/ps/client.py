@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleet import env
 from fleet.errors import CommunicationError, MovedError, UsageError
+from fleet.observe.tracing.tracer import tracer
 from fleet.ps.calls import Call, Voice, results
 from fleet.ps.encoding import Encoder
 from fleet.ps.formats import number_of
@@ -444,7 +445,12 @@ class Client:
 
     def caller_at(self, place: Place, server: int) -> ps_pb2.Caller:
         """Who calls, for a request to a server of some place."""
-        return ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation, instance=place.instances[server])
+        return ps_pb2.Caller(
+            worker=self.worker,
+            incarnation=self._incarnation,
+            instance=place.instances[server],
+            is_traced=tracer.is_on,
+        )
 
     def close(self) -> None:
         """Let the connections go."""

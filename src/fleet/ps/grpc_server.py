@@ -24,6 +24,7 @@ from fleet.ps.roots import confine
 from fleet.ps.status import code_of
 from fleet.ps.strangers import Strangers
 from fleet.ps.tls import Tls
+from fleet.ps.traced import request_span
 from fleet.ps.transport import Handler
 from fleet.ps.wire import MAX_MESSAGE_BYTES, METHODS, SERVICE, decode, encode
 
@@ -186,7 +187,9 @@ def _answer(
                 if hasattr(header, "folder"):
                     confine(header.folder)
                 with answering(caller):
-                    return encode(f"{method}Reply", *service.handle(method, header, tensors))
+                    with request_span(method, header):
+                        reply = service.handle(method, header, tensors)
+                    return encode(f"{method}Reply", *reply)
             except OverBudgetError as error:
                 code, text = grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)
             except FleetError as error:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fleet.observe.metrics.registry import Sample
+from fleet.observe.tracing import profiler
+from fleet.observe.tracing.tracer import tracer
 
 _lock = threading.Lock()
 _main = threading.main_thread().ident
@@ -20,11 +22,16 @@ _counts: dict[str, int] = {}
 @contextmanager
 def measured(name: str) -> Iterator[None]:
     """Add the time of a block to a name: `route`, `pull`, `push`, `wait`, `dense`; of a cache `place`, `cache read`."""
+    mark = profiler.begin(name)
     started = time.perf_counter()
     try:
         yield
     finally:
-        elapsed = time.perf_counter() - started
+        ended = time.perf_counter()
+        elapsed = ended - started
+        profiler.end(mark)
+        if tracer.is_on:
+            tracer.add(name, started, ended)
         with _lock:
             _seconds[name] = _seconds.get(name, 0.0) + elapsed
             if threading.get_ident() != _main:

@@ -96,6 +96,16 @@ class PlaneAnswer:
             raise error_of_number(native.code, native.text, self._transport.endpoint)
         raise self._transport.lost(self._method, native.text)
 
+    @property
+    def sent_ns(self) -> int:
+        """While a trace is recorded: when the call was made."""
+        return self._native.sent_ns
+
+    @property
+    def came_ns(self) -> int:
+        """While a trace is recorded: when the answer came, 0 until then."""
+        return self._native.came_ns
+
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for it; the error that it is, if it is one."""
         try:

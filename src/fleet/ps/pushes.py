@@ -19,6 +19,7 @@ from fleet.ps.journal.records import Kind, Part
 from fleet.ps.journal.writer import JournalWriteError
 from fleet.ps.members import Claim, check_members, claims_of, shares_of
 from fleet.ps.proto import ps_pb2
+from fleet.ps.traced import applied
 from fleet.ps.update import CallUpdate, PushedUpdate, TablePull, Taken, pushed_tensors, read_pull, read_push
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ class Pushes:
                     rounds.drop()
                     core.failure = f"step {rounds.version} failed on this server: {error}; load a checkpoint"
                 raise
+            applied(core, updates, began)
             # Pushes are counted with what they change, or a snapshot would have one without the other.
             for update in updates:
                 core.state.stats.pushed(update, 0, skipped if update is updates[0] else 0)
@@ -217,13 +219,14 @@ class Pushes:
 
     def _apply(self, update: PushedUpdate) -> int:
         """Apply a push by itself."""
-        core = self._core
+        core, began = self._core, time.perf_counter()
         core.state.held.check([update])
         if update.record is not None:
             core.record(Kind.PUSH, [update.record])
         try:
             skipped = core.state.push(update)
             core.note([update])
+            applied(core, [update], began)
             return skipped
         except Exception as error:
             if update.record is not None:  # what the journal says has not happened here
@@ -291,6 +294,7 @@ def _recorded(header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Part:
     kept.CopyFrom(header)
     for name in ("pull_tables", "pull_only_read", "pull_formats", "want_dense", "want_rows", "timeout_ms"):
         kept.ClearField(name)
+    kept.caller.ClearField("is_traced")
     return Part(kept.SerializeToString(), tensors)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleet.observe.metrics.registry import Sample, registry
 from fleet.observe.metrics.writer import begin, is_on
+from fleet.ps.traced import prepare
 
 if TYPE_CHECKING:
     from fleet.ps.service import Service
@@ -77,3 +78,4 @@ def watch(service: Handler) -> None:
     if is_on() and isinstance(service, Service):
         registry.add(ServerFigures(service).read)
         begin()
+        prepare()

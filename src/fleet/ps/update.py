@@ -81,6 +81,8 @@ class PushedUpdate:
     """Whether its worker has no batch left: it has no gradients, and does not count in the mean of its step."""
     call: _native.PlaneCall | None = None
     """The request, where native code has read it."""
+    is_traced: bool = False
+    """Whether its worker records a trace."""
 
     @cached_property
     def groups(self) -> tuple[int, ...]:
@@ -111,6 +113,7 @@ class CallUpdate(PushedUpdate):
             position=header.position,
             is_pass=header.is_pass,
             call=call,
+            is_traced=header.caller.is_traced,
             groups=groups,
             has_gradients=bool(header.tables or groups),
             num_rows=call.num_rows,
@@ -247,6 +250,7 @@ def read_update(header: ps_pb2.PushRequest.Header, tensors: Tensors, job: JobSpe
         header.steps,
         header.position,
         is_pass=header.is_pass,
+        is_traced=header.caller.is_traced,
     )
 
 

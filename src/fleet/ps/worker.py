@@ -18,7 +18,7 @@ from fleet import _native
 from fleet.errors import NotReadyError, UsageError
 from fleet.observe.metrics.registry import registry
 from fleet.observe.metrics.steps import steps
-from fleet.ps import meters
+from fleet.ps import meters, traced
 from fleet.ps.ahead import Ahead, begun
 from fleet.ps.aside import Aside
 from fleet.ps.client import Client
@@ -89,6 +89,7 @@ class Worker:
         steps.inside = meters.training_s
         registry.remove(meters.read)
         registry.add(meters.read)
+        traced.prepare()
         # Keys need their number of occurrences where the entry policy counts.
         self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in self.client.job.tables]
         self._clicks = [spec.entry.name == "show_click" for spec in self.client.job.tables]

@@ -15,6 +15,7 @@ import torch
 from fleet import _native, checkpoint
 from fleet.errors import UsageError
 from fleet.observe.metrics import events
+from fleet.observe.tracing.part import part
 from fleet.observe.waiting import waiting_in
 from fleet.ps.gathering import Gathering
 from fleet.ps.patience import step_timeout_s
@@ -33,6 +34,7 @@ Folder = str | PathLike[str]
 _log = logging.getLogger(__name__)
 
 
+@part("checkpoint")
 def save(worker: Worker, folder: Folder, beside: Callable[[Path], Sequence[checkpoint.FileInfo]] | None = None) -> Path:
     """Write a checkpoint: tables, rule state, counters, dense parameters, all of one moment. Servers write at once.
 

@@ -29,6 +29,7 @@ EVERY_S = 1.0
 LOOK_S = 0.2
 """How soon a process that has ended is written down."""
 _log = logging.getLogger(__name__)
+Onlooker = Callable[[Sequence[Child]], None]
 NUM_FINE = 600
 """How many lines of the history are a second apart; later ones lie further apart, the longer the job runs."""
 
@@ -52,6 +53,7 @@ class Recorder:
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
         self._handler = _EventHandler(self._note)
+        self._onlookers: list[Onlooker] = []
 
     def prepare(self, plan: LaunchPlan, *, is_continued: bool) -> None:
         """Before processes start: forget what an earlier job has left, and say what this one is."""
@@ -86,15 +88,24 @@ class Recorder:
             self._thread = threading.Thread(target=self._run, name="fleet-recorder", daemon=True)
             self._thread.start()
 
+    def add(self, onlooker: Onlooker) -> None:
+        """Call this too, each time that something was written, with the processes; what it raises is lost."""
+        self._onlookers.append(onlooker)
+
     def end(self, code: int) -> None:
         """The job is over; a second time changes nothing."""
-        if not self._machine or self._machine["ended"] is not None:
+        if self.is_over:
             return
         self._machine |= {"ended": time.time(), "code": code}
         self._is_over.set()
         if self._thread is not None:
             self._thread.join(2 * EVERY_S)  # a disk that does not answer is not waited for
         logging.getLogger("fleetrun").removeHandler(self._handler)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to write any more, or never was."""
+        return not self._machine or self._machine["ended"] is not None
 
     def _forget(self, plan: LaunchPlan) -> None:
         """Remove what is ours, and on machine 0 also what belongs to machines and processes that the job has not."""
@@ -144,6 +155,8 @@ class Recorder:
                 child.plan.name: self._kept(child, about) for child, about in zip(children, processes, strict=True)
             }
             files.append(self._path("history.jsonl"), {"t": round(now, 2), "p": values})
+        for onlooker in self._onlookers:
+            onlooker(children)
 
     def _put(self, processes: Sequence[dict[str, Any]]) -> None:
         files.replace(self._path("json"), {**self._machine, "time": time.time(), "processes": processes})

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from fleet.observe.metrics.registry import Histogram, Sample
+from fleet.observe.tracing import profiler
+from fleet.observe.tracing.tracer import tracer
 
 T = TypeVar("T")
 
@@ -35,18 +37,24 @@ class Steps:
         self._last_wall = 0.0
         self._began: tuple[float, float] | None = None
         self._forward_end: tuple[float, float] | None = None
+        self._mark: profiler.Mark | None = None
+        """Of the part that torch.profiler sees now."""
 
     def data(self, batches: Iterator[T]) -> Iterator[T]:
         """The same batches; the time that each takes to come is counted."""
         try:
             while True:
-                began = self._clock()
+                began, mark = self._clock(), profiler.begin("data")
                 try:
                     batch = next(batches)
                 except StopIteration:
                     return
                 finally:
-                    self._seconds["data"] += self._clock() - began
+                    now = self._clock()
+                    self._seconds["data"] += now - began
+                    profiler.end(mark)
+                    if tracer.is_on:
+                        tracer.add("data", began, now)
                 yield batch
         finally:
             if (close := getattr(batches, "close", None)) is not None:
@@ -56,6 +64,7 @@ class Steps:
         """A batch of so many samples goes into the model, to be trained on."""
         if not self._says_samples:
             self.num_samples += num_samples
+        self._next_mark("forward")
         self._began = self._clock(), self.inside()
 
     def end_forward(self) -> None:
@@ -64,6 +73,7 @@ class Steps:
             self._forward_end = self._clock(), self.inside()
             self._add("forward", self._began, self._forward_end)
             self._began = None
+            self._next_mark("backward")
 
     def begin_step(self) -> None:
         """The optimizer steps."""
@@ -71,6 +81,7 @@ class Steps:
         if self._forward_end is not None:
             self._add("backward", self._forward_end, self._began)
             self._forward_end = None
+        self._next_mark("optimizer")
 
     def end_step(self) -> None:
         """It has."""
@@ -82,6 +93,9 @@ class Steps:
             self._lengths.add(now - self._last_at)
         self._last_at, self._last_wall = now, self._wall()
         self.num_steps += 1
+        self._next_mark(None)
+        if tracer.is_armed:
+            tracer.after_step(self.num_steps)
 
     def say_samples(self, number: int) -> None:
         """The script itself counts samples; from now on it alone does."""
@@ -108,6 +122,12 @@ class Steps:
 
     def _add(self, part: str, begin: tuple[float, float], end: tuple[float, float]) -> None:
         self._seconds[part] += max(0.0, (end[0] - begin[0]) - (end[1] - begin[1]))
+        if tracer.is_on:
+            tracer.add(part, begin[0], end[0])
+
+    def _next_mark(self, part: str | None) -> None:
+        profiler.end(self._mark)
+        self._mark = None if part is None else profiler.begin(part)
 
 
 steps = Steps()

@@ -19,14 +19,16 @@ FLOAT16: Format
 INT8: Format
 
 class Caller(_message.Message):
-    __slots__ = ("worker", "incarnation", "instance")
+    __slots__ = ("worker", "incarnation", "instance", "is_traced")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    IS_TRACED_FIELD_NUMBER: _ClassVar[int]
     worker: int
     incarnation: int
     instance: int
-    def __init__(self, worker: _Optional[int] = ..., incarnation: _Optional[int] = ..., instance: _Optional[int] = ...) -> None: ...
+    is_traced: bool
+    def __init__(self, worker: _Optional[int] = ..., incarnation: _Optional[int] = ..., instance: _Optional[int] = ..., is_traced: _Optional[bool] = ...) -> None: ...
 
 class DeclareRequest(_message.Message):
     __slots__ = ("header", "tensors", "padding")

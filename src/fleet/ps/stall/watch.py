@@ -77,6 +77,7 @@ class ServedWatch(Watch[Stall, State]):
         return next((thread for thread in threading.enumerate() if isinstance(thread, ServedWatch)), None)
 
     def start(self) -> None:
+        """Begin to watch; a script that ends without `stop_worker` ends the watch too."""
         atexit.register(self.stop)
         super().start()
 

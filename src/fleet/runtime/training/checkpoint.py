@@ -19,6 +19,7 @@ from fleet.checkpoint import Best, StepFolders
 from fleet.collective.model import DistributedModel
 from fleet.errors import CheckpointError, FleetError, UsageError, UsageTypeError
 from fleet.observe.ending import note_the_end
+from fleet.observe.tracing.part import part
 from fleet.runtime.training.objects import RunObjects, Stateful, together
 from fleet.runtime.training.reading import CheckpointSource
 from fleet.runtime.training.runs import CollectiveRun, Run, Saving
@@ -103,6 +104,7 @@ class Checkpoint:
             raise UsageError("which metric is the best? Give fleet.Checkpoint best='max' or best='min'")
         return self._steps.best(self._best)
 
+    @part("checkpoint")
     def save(self, step: int, metric: float | None = None) -> None:
         """Copy the state, then write it in the background; the save before it is waited for first.
 

@@ -1,0 +1,1 @@
+"""Traces: what every process of a job did in some steps, as spans on one clock (`fleetrun --trace`)."""

@@ -45,7 +45,7 @@ class Notes:
                 try:
                     act(key, header)  # type: ignore[misc]
                 except ValueError:
-                    raise UsageError(f"{key} is no count but {self._notes[key]!r}; only a count can be added to") from None
+                    raise UsageError(f"{key} is no count but {self._notes[key]!r}; add to a count") from None
             found = {key: self._notes[key] for key in header.keys if key in self._notes}
         if header.act == Act.PUT and header.text and header.keys and header.keys[0].startswith("outcome/"):
             _log.error("%s", StallOutcome.from_json(header.text).text)

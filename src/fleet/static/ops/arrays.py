@@ -177,3 +177,29 @@ def _join_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     if op.attr("use_stack"):
         return lambda array, grad: list(grad.unbind(axis))  # noqa: ARG005
     return lambda array, grad: list(grad.split([one.shape[axis] for one in array], axis))
+
+
+def _infer_taken_apart(infer: Infer) -> None:
+    x = infer.var("X")
+    if not x.shape:
+        raise infer.fail(f"X {x.name!r} has no dimension to be taken apart along")
+    infer.set("Out", x.shape[1:] or [1], x.dtype, kind=ARRAY)
+
+
+@register(
+    "tensor_to_array", inputs=("X",), infer=_infer_taken_apart, grad=Grad(needs=("X",), wrt=("X",)), takes_arrays=True
+)
+def _take_apart(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    return lambda x: list(x.unbind(0)) if x.ndim > 1 else list(x.split(1))
+
+
+@register_grad("tensor_to_array")
+def _take_apart_grad(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+    def put_together(x: torch.Tensor, grads: list[Any]) -> torch.Tensor:
+        whole = torch.zeros_like(x)
+        for place, grad in enumerate(grads):
+            if grad is not None:
+                whole[place] = grad.reshape(x.shape[1:])
+        return whole
+
+    return put_together

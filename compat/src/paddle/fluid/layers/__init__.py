@@ -1,7 +1,6 @@
 """Layers: functions that add operators to the default program, or compute if they are given tensors."""
 
 from paddle._alias import alias
-from paddle._loops import LOOPS
 
 alias(
     __name__,
@@ -11,12 +10,10 @@ alias(
     },
     parts="control_flow io learning_rate_scheduler loss metric_op nn ops sequence_lod tensor",
     refused={
-        **LOOPS,
         "dynamic_lstmp": "use dynamic_lstm",
         "lod_append": "there is one level of rows; use lod_reset",
         "lstm": "use dynamic_lstm over ragged input",
         "detection": "layers for pictures with boxes are not here; torchvision.ops has them for tensors",
         "open_files": "use fluid.DatasetFactory",
-        "py_func": "register an operator in Python: fleet.static.registry.register",
     },
 )

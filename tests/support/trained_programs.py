@@ -99,7 +99,10 @@ def looped() -> Pair:
 
     def minimize() -> None:
         x, y = layers.data("x", [4]), layers.data("y", [1])
-        turns, ids = layers.data("turns", [1], dtype="int64", append_batch_size=False), layers.data("ids", [1], dtype="int64")
+        turns, ids = (
+            layers.data("turns", [1], dtype="int64", append_batch_size=False),
+            layers.data("ids", [1], dtype="int64"),
+        )
         begin = layers.fill_constant([1], "int64", 0)
 
         def body(i: Variable, state: Variable) -> tuple[Variable, Variable]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -9,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-import paddle
 from fleet.errors import UsageError
-from paddle import fluid
 from support.programs import building
 
 RANDOM = np.random.default_rng(3)
 T, B, D, H = 4, 3, 2, 5
 X = RANDOM.standard_normal((T, B, D)).astype(np.float32)
 ROWS = [[1, 2, 3], [4], [5, 6, 7, 8, 9], [2, 2]]
+paddle: Any = importlib.import_module("paddle")
+fluid: Any = importlib.import_module("paddle.fluid")
 layers = fluid.layers
 
 
@@ -106,6 +107,7 @@ def test_dynamic_rnn_goes_along_ragged_rows() -> None:
     np.testing.assert_allclose(found[1].item(), expected.item(), rtol=1e-5)
     by_name = {parameter.name: value for (parameter, _), value in zip(pairs, found[2:], strict=True)}
     for name, one in (("table", table), ("w", w), ("u", u)):
+        assert one.grad is not None
         np.testing.assert_allclose(by_name[name], one.grad, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
@@ -213,14 +215,14 @@ def test_the_names_of_two_point_o_and_tensors() -> None:
         x = paddle.static.data("x", [None, D])
         out = paddle.static.nn.cond(paddle.mean(x) > 0, lambda: x * 2, lambda: x - 1)
         i = layers.fill_constant([1], "int64", 0)
-        n, _ = paddle.static.nn.while_loop(lambda i, y: i < 3, lambda i, y: [i + 1, y * 2], [i, x])
+        n, _ = paddle.static.nn.while_loop(lambda i, _: i < 3, lambda i, y: [i + 1, y * 2], [i, x])
     ones = np.ones((2, D), np.float32)
     assert built.run({"x": ones}, out, n)[0].tolist() == (ones * 2).tolist()
     with fluid.dygraph.guard():
         one = fluid.dygraph.to_variable(ones)
         assert float(layers.cond(layers.mean(one) > 0, lambda: one.sum(), lambda: one)) == 2 * D
         i = layers.fill_constant([1], "int64", 0)
-        n, y = layers.while_loop(lambda i, y: i < 3, lambda i, y: [i + 1, y * 2], [i, one])
+        n, y = layers.while_loop(lambda i, _: i < 3, lambda i, y: [i + 1, y * 2], [i, one])
         assert (int(n), float(y[0][0])) == (3, 8)
         array = layers.array_write(one, layers.fill_constant([1], "int64", 1))
         assert int(layers.array_length(array)) == 2

@@ -74,8 +74,9 @@ def check_bodies(program: Program) -> None:
     for index, block, op in owned(program):
         where = f"{site_of(op)}{op.type}: block {index}"
         if not block.index < index < len(program.blocks):
-            raise UsageError(f"{where} must be one after block {block.index}, which names it; there are "
-                             f"{len(program.blocks)} blocks")
+            raise UsageError(
+                f"{where} must be one after block {block.index}, which names it; there are {len(program.blocks)} blocks"
+            )
         if index in seen:
             raise UsageError(f"{where} is named by another operator as well; give each operator blocks of its own")
         seen.add(index)

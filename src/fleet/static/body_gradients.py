@@ -81,9 +81,7 @@ def _of_while(way: Way, op: Operator) -> tuple[dict[str, Any], list[_Gradient]] 
     outs = [name for name in op.output("Out") if name in live]
     side = _gradient_of(way, body, live, outs)
     given = [name for name in outs if name in way.parts]
-    wrt = [
-        name for name in dict.fromkeys(op.input("X")) if name in way.live and (name in side.found or name in outs)
-    ]
+    wrt = [name for name in dict.fromkeys(op.input("X")) if name in way.live and (name in side.found or name in outs)]
     if not wrt or not given:
         return None
     attrs = {

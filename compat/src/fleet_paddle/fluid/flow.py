@@ -27,7 +27,9 @@ def case(pred_fn_pairs: Sequence[Any], default: Function | None = None, name: st
 def switch_case(branch_index: Any, branch_fns: Any, default: Function | None = None, name: str | None = None) -> Any:  # noqa: ARG001
     """What the function of a number returns."""
     given = list(branch_fns.items()) if isinstance(branch_fns, Mapping) else list(branch_fns)
-    numbered = dict(one if isinstance(one, tuple) else (place, one) for place, one in enumerate(given))
+    numbered: dict[int, Function] = dict(
+        one if isinstance(one, tuple) else (place, one) for place, one in enumerate(given)
+    )
     return numbered.get(int(branch_index), default or numbered[max(numbered)])()
 
 

@@ -94,7 +94,10 @@ class Emitter:
     def function_of_tensors(self, ops: Sequence[Operator]) -> Step:
         """The program as a function of tensors alone, persistable ones first: for a CUDA graph."""
         reads = self._reads(ops)
-        lines = [f"def step({self._names([*reads, *self._feeds])}):", *self._lines(ops, range(len(ops)), lasting=REFUSED)]
+        lines = [
+            f"def step({self._names([*reads, *self._feeds])}):",
+            *self._lines(ops, range(len(ops)), lasting=REFUSED),
+        ]
         lines.append(f"{INDENT}return ({''.join(self._local[name] + ', ' for name in self._fetches)})")
         return self._made("step", lines, reads, ops)
 

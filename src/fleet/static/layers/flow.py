@@ -174,9 +174,7 @@ def _joined(layer: LayerBuilder, left: Any, right: Any) -> Variable:
             )
     same = left.dtype == right.dtype and left.ndim == right.ndim and left.kind == right.kind
     if not same or (left.lod is None) != (right.lod is None):
-        raise layer.error(
-            f"true_fn returns {_nature(left)} and false_fn {_nature(right)}; cast or reshape one of them"
-        )
+        raise layer.error(f"true_fn returns {_nature(left)} and false_fn {_nature(right)}; cast or reshape one of them")
     sizes = [a if a == b else -1 for a, b in zip(left.shape, right.shape, strict=True)]
     out = layer.temporary(left.dtype, stop_gradient=left.stop_gradient and right.stop_gradient)
     out.shape, out.kind = tuple(sizes), left.kind

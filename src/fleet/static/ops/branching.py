@@ -84,7 +84,7 @@ def _branch(op: Operator, lowering: Lowering, which: str, given: list[str]) -> A
     inputs=("StepScopes", "Out@GRAD*"),
     outputs=("X@GRAD*",),
     attrs={
-        **{name: -1 for name in BLOCKS},
+        **dict.fromkeys(BLOCKS, -1),
         **{f"{which}_{part}": [] for which in ("true", "false") for part in ("saved", "out_grads", "inner", "grads")},
         **GRADIENT_ATTRS,
     },

@@ -10,7 +10,7 @@ from fleet.static.kinds import ARRAY
 from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.ragged import new_offsets, offsets_of
 from fleet.static.variable import Variable
-from fleet_paddle.programs.layers.rnn import Steps
+from fleet_paddle.programs.layers.steps import Steps
 
 __all__ = [
     "DynamicRNN",

@@ -133,7 +133,8 @@ def py_func(
     returns the gradients of `x`. Functions stay in this process: a program that is saved does not bring them along.
     """
     layer = LayerBuilder("py_func")
-    if not callable(func) or not (backward_func is None or callable(backward_func)):
+    given: list[Any] = [func, *([] if backward_func is None else [backward_func])]
+    if not all(callable(one) for one in given):
         raise layer.error("func and backward_func must be functions")
     inputs, outs, skipped = (_several(layer, one) for one in (x, out, skip_vars_in_backward_input))
     for one in outs:

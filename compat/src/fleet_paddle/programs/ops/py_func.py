@@ -26,7 +26,7 @@ def number_of(function: Callable[..., Any]) -> int:
 
 
 def _function(op: Operator, attr: str) -> Callable[..., Any]:
-    number = op.attr(attr)
+    number = int(op.attr(attr))
     if not 0 <= number < len(_functions):
         raise UsageError(
             "py_func: this process does not know the function: a program that was read from a file cannot bring it; "
@@ -47,7 +47,9 @@ def _made(values: Any, names: list[str], lowering: Lowering, what: str) -> Any:
     found = [
         None
         if value is None
-        else torch.as_tensor(np.ascontiguousarray(np.asarray(value))).to(lowering.device, torch_dtype(lowering.dtype(name)))
+        else torch.as_tensor(np.ascontiguousarray(np.asarray(value))).to(
+            lowering.device, torch_dtype(lowering.dtype(name))
+        )
         for value, name in zip(several, names, strict=True)
     ]
     return found[0] if len(found) == 1 else tuple(found) if found else None
@@ -75,7 +77,9 @@ def _py_func(op: Operator, lowering: Lowering) -> Kernel:
 def _py_func_grad(op: Operator, lowering: Lowering) -> Kernel:
     wanted = op.output("X@GRAD")
     if op.attr("backward_callable_id") < 0:
-        raise UsageError("py_func: its gradient is needed, and it was given none; give backward_func=, or stop_gradient")
+        raise UsageError(
+            "py_func: its gradient is needed, and it was given none; give backward_func=, or stop_gradient"
+        )
     function = _function(op, "backward_callable_id")
     skipped = set(op.attr("backward_skip_vars"))
     read = [*op.input("X"), *op.input("Out")]
@@ -86,7 +90,10 @@ def _py_func_grad(op: Operator, lowering: Lowering) -> Kernel:
         grads = function(*[LoDTensor(one.detach().cpu()) for one in (*given, *tensors[len(read) :])])
         made = _made(grads, wanted, lowering, "backward_func")
         several = [made] if len(wanted) == 1 else list(made)
-        filled = [torch.zeros_like(x) if g is None else g.reshape(x.shape) for g, x in zip(several, tensors[:num_x], strict=True)]
+        filled = [
+            torch.zeros_like(x) if g is None else g.reshape(x.shape)
+            for g, x in zip(several, tensors[:num_x], strict=True)
+        ]
         return filled[0] if len(filled) == 1 else tuple(filled)
 
     return call

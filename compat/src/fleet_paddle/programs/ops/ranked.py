@@ -105,7 +105,9 @@ def _to_rows(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
         offsets = _offsets(table)
         columns = _columns(table, offsets)
         if len(array) != len(columns) or not array:
-            raise UsageError(f"array_to_lod_tensor: the longest row has {len(columns)} values, and the array {len(array)}")
+            raise UsageError(
+                f"array_to_lod_tensor: the longest row has {len(columns)} values, and the array {len(array)}"
+            )
         whole = array[0].new_empty((int(offsets[-1]), *array[0].shape[1:]))
         for rows, values in zip(columns, array, strict=True):
             whole[rows] = values

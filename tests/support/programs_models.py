@@ -173,9 +173,22 @@ def conv(minimize: Minimize | None = None) -> Model:
     return make(build, minimize or by(DEFAULTS["conv"]), batch)
 
 
+def _by_a_rate_of_branches(loss: Variable) -> object:
+    """Adagrad at a rate that a branch writes, as schedules by hand do."""
+    step = layers.autoincreased_step_counter("steps", begin=0)
+    rate = layers.create_global_var([1], 0.0, "float32", persistable=True, name="rate")
+    small, large = (layers.fill_constant([1], "float32", value) for value in (0.02, 0.1))
+    layers.cond(
+        step < layers.fill_constant([1], "int64", 6),
+        lambda: [layers.assign(large, output=rate)][:0] or None,
+        lambda: [layers.assign(small, output=rate)][:0] or None,
+    )
+    return optimizer.Adagrad(rate).minimize(loss)
+
+
 def looped(minimize: Minimize | None = None) -> Model:
     """A recurrent layer over a number of words that each batch decides, in a loop; rows are looked up before it."""
-    minimize = minimize or by(optimizer.Adagrad, 0.1)
+    minimize = minimize or _by_a_rate_of_branches
 
     def build() -> Variable:
         words, y = layers.data("words", [5], dtype="int64"), layers.data("y", [1])

@@ -253,3 +253,68 @@ def test_mistakes_are_one_line_each() -> None:
             layers.IfElse(p)()
         with pytest.raises(UsageError, match="func and backward_func must be functions"):
             layers.py_func(3, x, x)
+
+
+def searched(chain: Any, first: int, beam_size: int, steps: int, end: int) -> list[list[int]]:
+    """The best ways through a table of log-probabilities, by trying all of them beam by beam."""
+    beams = [(0.0, [first])]
+    for _ in range(steps):
+        grown = []
+        for score, way in beams:
+            if way[-1] == end and len(way) > 1:
+                grown.append((score, [*way, end]))
+            else:
+                grown += [(score + float(chain[way[-1], word]), [*way, word]) for word in range(len(chain))]
+        beams = sorted(grown, key=lambda one: -one[0])[:beam_size]
+        if all(way[-1] == end for _, way in beams):
+            break
+    return [way[1:] for _, way in beams]
+
+
+@pytest.mark.parametrize("is_static", [True, False])
+def test_beam_search_finds_the_best_ways(is_static: bool) -> None:
+    words, beam_size, end, limit = 6, 3, 1, 4
+    chain = RANDOM.standard_normal((words, words)).astype(np.float32) * 2
+    chain -= np.log(np.exp(chain).sum(1, keepdims=True))
+    begin = np.array([[2.0], [4.0]], np.float32)
+
+    def decoded(states: Any, table: Any) -> Any:
+        def cell(ids: Any, states: Any) -> Any:
+            """Scores after the word that the state is; the next state is what was chosen, which `step` knows."""
+            return layers.gather(table, layers.reshape(layers.cast(states, "int64"), [-1])), states
+
+        class Decoder(paddle.nn.BeamSearchDecoder):  # type: ignore[misc]
+            def step(self, time: Any, inputs: Any, states: Any, **more: Any) -> Any:
+                outputs, new, following, finished = super().step(time, inputs, states, **more)
+                words = layers.unsqueeze(layers.cast(following, "float32"), [2])
+                return outputs, new._replace(cell_states=words), following, finished
+
+        decoder = Decoder(cell, start_token=0, end_token=end, beam_size=beam_size)
+        return layers.dynamic_decode(decoder, inits=states, max_step_num=limit - 1, return_length=True)
+
+    if is_static:
+        with building() as built:
+            states, table = fluid.data("states", [None, 1]), fluid.data("table", [words, words])
+            ids, _, lengths = decoded(states, table)
+        found, sizes = built.run({"states": begin, "table": chain}, ids, lengths)
+    else:
+        with fluid.dygraph.guard():
+            ids, _, lengths = decoded(fluid.dygraph.to_variable(begin), fluid.dygraph.to_variable(chain))
+            found, sizes = ids.numpy(), lengths.numpy()
+    assert found.shape[0] == 2
+    for row, first in enumerate((2, 4)):
+        for beam, way in enumerate(searched(chain, first, beam_size, limit, end)):
+            size = way.index(end) + 1 if end in way else len(way)
+            assert found[row, :size, beam].tolist() == way[:size], (row, beam)
+            assert sizes[row, beam] == size
+
+
+def test_a_decoder_of_paddle_nn_over_a_cell() -> None:
+    """The example of the documents: a GRU, an embedding and a linear layer; it ends at the limit."""
+    with fluid.dygraph.guard():
+        paddle.seed(3)
+        embed, out = paddle.nn.Embedding(20, 8), paddle.nn.Linear(8, 20)
+        decoder = paddle.nn.BeamSearchDecoder(paddle.nn.GRUCell(8, 8), 0, 1, 4, embed, out)
+        ids, states = paddle.nn.dynamic_decode(decoder, inits=paddle.zeros([3, 8]), max_step_num=5)
+        assert (ids.shape[0], ids.shape[2], list(states.cell_states.shape)) == (3, 4, [3, 4, 8])
+        assert ids.shape[1] <= 6

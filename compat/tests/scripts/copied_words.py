@@ -1,4 +1,4 @@
-"""Sentences copied word by word: an encoder and a decoder of DynamicRNN, a schedule by Switch, greedy decoding by While."""
+"""Sentences copied word by word: encoder and decoder by DynamicRNN, a schedule by Switch, greedy decoding by While."""
 
 import numpy as np
 

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from fleet.static.program import Program
 
 
+MAX_DEPTH = 32
+"""Blocks within each other."""
+
+NAMING = (
+    *("saved", "out_grads", "inner", "grads", "outs", "given", "wrt", "by_rows"),
+    *(f"{side}_{part}" for side in ("true", "false") for part in ("outs", "saved", "out_grads", "inner", "grads")),
+)
+"""Attributes that name variables of blocks, or such as are seen from there."""
+
+
 def blocks_of(op: Operator) -> list[int]:
     """The blocks that an operator runs, by their numbers."""
     return [int(op.attr(name)) for name in definition(op.type).blocks if op.attr(name) >= 0]
@@ -71,6 +81,7 @@ def must_run(op: Operator, program: Program) -> bool:
 def check_bodies(program: Program) -> None:
     """UsageError unless each block that an operator names is there, is its own, and takes and writes what it says."""
     seen: set[int] = set()
+    depth = dict.fromkeys(range(len(program.blocks)), 0)
     for index, block, op in owned(program):
         where = f"{site_of(op)}{op.type}: block {index}"
         if not block.index < index < len(program.blocks):
@@ -80,6 +91,12 @@ def check_bodies(program: Program) -> None:
         if index in seen:
             raise UsageError(f"{where} is named by another operator as well; give each operator blocks of its own")
         seen.add(index)
+        depth[index] = depth[block.index] + 1
+        if depth[index] > MAX_DEPTH:
+            raise UsageError(f"{where} is inside more than {MAX_DEPTH} others")
+        for name in _named(op):
+            if not program.blocks[index].has_var(name) and not _is_elsewhere(op, name, program):
+                raise UsageError(f"{where} has no variable {name!r}, which {op.type} asks it for")
         if is_gradient(op):
             continue
         body = program.blocks[index]
@@ -91,6 +108,22 @@ def check_bodies(program: Program) -> None:
         for name in written(body):
             if name not in op.output_names:
                 raise UsageError(f"{where} writes {name!r} around it, which is no output of {op.type}")
+
+
+def _named(op: Operator) -> list[str]:
+    """The variables of its blocks that an operator names in its attributes."""
+    return [
+        name
+        for attr in NAMING
+        if attr in definition(op.type).attrs
+        for name in op.attr(attr)
+        if isinstance(name, str) and name
+    ]
+
+
+def _is_elsewhere(op: Operator, name: str, program: Program) -> bool:
+    """Whether another of an operator's blocks has a variable, or the one outside of them."""
+    return any(program.blocks[index].has_var(name) for index in blocks_of(op) if index < len(program.blocks))
 
 
 def is_gradient(op: Operator) -> bool:

@@ -399,6 +399,18 @@ def test_forms_whose_blocks_do_not_fit() -> None:
         assert change[0] in line
         with pytest.raises(UsageError, match=message):
             Program.parse_from_string(text.replace(line, line.replace(*change)))
+    with pytest.raises(UsageError, match="block 1 has no variable 'nowhere', which while asks it for"):
+        Program.parse_from_string(text.replace(line, f'{line} saved=["nowhere"]'))
     twice = text.replace(line, f"{line}\n{line}")
     with pytest.raises(UsageError, match="block 1 is named by another operator as well"):
         Program.parse_from_string(twice)
+
+
+def test_a_cuda_graph_of_a_loop_is_refused() -> None:
+    with building() as built:
+        n = number(3)
+        (i,) = static.while_loop(lambda i: i < n, lambda i: i + 1, [number(0)])
+    build = static.BuildStrategy()
+    build.cuda_graph = True
+    with pytest.raises(UsageError, match=r"test_flow.py:\d+: while: what runs depends on values"):
+        static.Executor().run(static.CompiledProgram(built.main, build), fetch_list=[i], scope=built.scope)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet.static import ops
 from fleet.static.registry import defined
 from fleet_paddle.programs.ops import (
+    beams,
     belonging,
     chunks,
     clicks,
@@ -30,6 +31,7 @@ from fleet_paddle.programs.ops import (
 
 __all__ = [
     "OWN",
+    "beams",
     "belonging",
     "chunks",
     "clicks",

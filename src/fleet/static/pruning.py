@@ -64,7 +64,7 @@ def leading_to(program: Program, targets: Sequence[str], feeds: Iterable[str]) -
         if op.role not in (OPTIMIZE, REMOTE, SCHEDULE)
         or not any(block.var(name).persistable for name in op.output_names)
     ]
-    for op in block.ops:
+    for op in (op for one in other.blocks for op in one.ops):
         _keep_state(op)
     keep_needed(block, targets, given)
     compact(other)

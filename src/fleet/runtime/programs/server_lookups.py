@@ -26,7 +26,7 @@ def with_server_lookups(ops: Sequence[Operator], block: Block, tables: Container
             )
         if blocks_of(op) and (inside := [name for name in op.input_names if name in tables]):
             raise UsageError(
-                f"{op.type} of this program looks {inside[0]!r} up inside a branch or loop, and its rows are on servers; "
+                f"{op.type} of this program looks up {inside[0]!r} in a branch or loop, and its rows are on servers; "
                 "look it up before, or run the program in a Scope of its own"
             )
     lookups = [op for op in ops if op.type in LOOKUPS and op.input("W")[0] in tables]

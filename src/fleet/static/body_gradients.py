@@ -26,9 +26,14 @@ class Way(Protocol):
     parts: Parts
     live: set[str]
 
-    def live_in(self, body: Block, also: Collection[str]) -> set[str]: ...
-    def inside(self, body: Block, parts: Parts, live: set[str]) -> Any: ...
-    def finish(self, index: int) -> None: ...
+    def live_in(self, body: Block, also: Collection[str]) -> set[str]:
+        """What needs a gradient in a block, if the variables `also` do."""
+
+    def inside(self, body: Block, parts: Parts, live: set[str]) -> Any:
+        """The way back through a block, as `back()` goes it."""
+
+    def finish(self, index: int) -> None:
+        """End the gradients of what an operator writes over."""
 
 
 @dataclass

@@ -308,3 +308,20 @@ def test_memory_is_let_go_around_blocks() -> None:
         built.run({"x": X}, loss)
         results.append(built["w"])
     np.testing.assert_array_equal(*results)
+
+
+def test_an_array_is_fetched_as_a_list() -> None:
+    """Its tensors may have different shapes."""
+    with building() as built:
+        x, n = fed("x", [-1, 3]), number(2)
+        begin = [number(0), x, layers.create_array("float32")]
+
+        def body(i: Variable, rows: Variable, array: Variable) -> Any:
+            return i + 1, layers.concat([rows, x]), layers.array_write(rows, i, array)
+
+        _, grown, array = static.while_loop(lambda i, *_: i < n, body, begin)
+        other = layers.array_write(x, number(1))
+    feed = {"x": X.astype(np.float32)}
+    found = static.Executor().run(built.main, feed, [array, grown, other], scope=built.scope)
+    assert [one.shape for one in found[0]] == [(4, 3), (8, 3)]
+    assert (found[1].shape, found[2][0]) == ((12, 3), None)

@@ -104,6 +104,8 @@ def test_other_mistakes_are_one_line_each() -> None:
         built.run(feed, empty)
     with pytest.raises(UsageError, match="scale: a variable that it reads has no value, for no branch"):
         built.run(feed, later)
+    with pytest.raises(UsageError, match="'create_tensor_0' has no value, for no branch that was taken wrote it"):
+        built.run(feed, unset)
     np.testing.assert_array_equal(built.run(feed, out)[0], feed["x"])
 
 

@@ -318,3 +318,62 @@ def test_a_decoder_of_paddle_nn_over_a_cell() -> None:
         ids, states = paddle.nn.dynamic_decode(decoder, inits=paddle.zeros([3, 8]), max_step_num=5)
         assert (ids.shape[0], ids.shape[2], list(states.cell_states.shape)) == (3, 4, [3, 4, 8])
         assert ids.shape[1] <= 6
+
+
+@pytest.mark.parametrize(("kind", "is_reverse"), [("GRUCell", False), ("LSTMCell", True)])
+def test_cells_along_sequences(kind: str, is_reverse: bool) -> None:
+    """Against the same cell unrolled by Python, row by row: rows of fewer steps keep their states."""
+    sizes = [4, 2, 3]
+
+    def looped() -> Any:
+        x, count = fluid.data("x", [None, T, D]), fluid.data("count", [None], "int64")
+        out, state = layers.rnn(
+            getattr(layers, kind)(H, param_attr="w"), x, sequence_length=count, is_reverse=is_reverse
+        )
+        last = state[0] if isinstance(state, list) else state
+        return layers.mean(layers.square(last)) + 0.0 * layers.mean(out)
+
+    def plain() -> Any:
+        x, cell = fluid.data("x", [None, T, D]), getattr(layers, kind)(H, param_attr="w")
+        fluid.data("count", [None], "int64")
+        lasts = []
+        for row, size in enumerate(sizes):
+            state = cell.get_initial_states(x[row : row + 1])
+            for step in reversed(range(size)) if is_reverse else range(size):
+                _, state = cell(layers.reshape(x[row : row + 1, step], [1, D]), state)
+            lasts.append(state[0] if isinstance(state, list) else state)
+        return layers.mean(layers.square(layers.concat(lasts)))
+
+    feed = {"x": X.transpose(1, 0, 2).copy(), "count": np.array(sizes)}
+    same(trained(looped, feed), trained(plain, feed))
+
+
+def test_a_decoder_in_a_program_over_a_cell_of_its_own() -> None:
+    """As the books build one: an attention over what was encoded, given to the cell by name."""
+
+    class Attending(fluid.layers.RNNCell):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.gru = layers.GRUCell(H)
+
+        def call(self, inputs: Any, states: Any, encoded: Any) -> Any:
+            weights = layers.softmax(layers.matmul(layers.unsqueeze(states, [1]), encoded, transpose_y=True))
+            context = layers.reshape(layers.matmul(weights, encoded), [-1, H])
+            return self.gru(layers.concat([inputs, context], axis=1), states)
+
+    with building() as built:
+        encoded, first = fluid.data("encoded", [None, T, H]), fluid.data("first", [None, H])
+        decoder = layers.BeamSearchDecoder(
+            Attending(),
+            start_token=0,
+            end_token=1,
+            beam_size=2,
+            embedding_fn=lambda ids: fluid.embedding(ids, [7, D], param_attr="words"),
+            output_fn=lambda out: layers.fc(out, 7, param_attr="out", bias_attr=False),
+        )
+        tiled = layers.BeamSearchDecoder.tile_beam_merge_with_batch(encoded, 2)
+        ids, _ = layers.dynamic_decode(decoder, inits=first, max_step_num=4, encoded=tiled)
+    built.start()
+    found = built.run({"encoded": np.ones((3, T, H), np.float32), "first": np.ones((3, H), np.float32)}, ids)[0]
+    assert (found.shape[0], found.shape[2], found.dtype) == (3, 2, np.int64)
+    assert (found[0] == found[1]).all()
+    assert found.shape[1] <= 5

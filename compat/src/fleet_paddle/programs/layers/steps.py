@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fleet.static import layers
+from fleet.static.kinds import ARRAY
 from fleet.static.layers.helper import LayerBuilder
 from fleet.static.layers.inside import loop
 from fleet.static.variable import Variable
@@ -73,6 +74,13 @@ class Steps:
             with self.outside():
                 layers.less_than(self._index, count, cond=self._more)
         return layers.array_read(array, self._index)
+
+    def taken_apart(self, x: Variable) -> tuple[Variable, Variable]:
+        """(the tensors of `x` along its first dimension as an array, how many there are), both before the loop."""
+        with self.outside():
+            array = self.around.create_var(dtype=x.dtype, kind=ARRAY)
+            self.layer.op("tensor_to_array", {"X": x}, {"Out": array})
+            return array, layers.array_length(array)
 
     def remember(self, first: Variable) -> Variable:
         """A memory that begins as `first`, which is of the block around."""

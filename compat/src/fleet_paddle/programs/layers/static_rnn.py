@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.static import layers
-from fleet.static.kinds import ARRAY
 from fleet.static.variable import Variable
 from fleet_paddle.programs.layers.steps import Steps
 
@@ -29,10 +28,7 @@ class StaticRNN:
         steps = self._steps
         steps.inside("step_input()")
         source = steps.layer.variable(x, "x")
-        with steps.outside():
-            array = steps.layer.block.create_var(f"{steps.layer.name}.{source.name}@STEPS", kind=ARRAY)
-            steps.layer.op("tensor_to_array", {"X": source}, {"Out": array})
-            count = layers.array_length(array)
+        array, count = steps.taken_apart(source)
         found = steps.over(array, count)
         self._sources[found.name] = source
         return found

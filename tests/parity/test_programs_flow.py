@@ -7,9 +7,11 @@ import pytest
 
 from fleet import static
 from fleet.errors import UsageError
+from fleet.runtime.programs.server_lookups import with_server_lookups
 from fleet.static import layers, optimizer
 from fleet.static.variable import Variable
 from fleet.transpiler.tables import find_tables
+from support import trained_programs
 from support.programs_cluster import Cluster
 from support.programs_models import join, looped
 from support.trained_programs import built
@@ -54,3 +56,10 @@ def test_a_distributed_table_inside_a_loop_is_refused() -> None:
 
     with pytest.raises(UsageError, match="'far' is distributed, and a branch or loop looks it up"):
         find_tables(built(minimize)[0])
+
+
+def test_an_evaluation_that_looks_rows_of_servers_up_inside_a_loop_is_refused() -> None:
+    block = trained_programs.looped()[0].clone(for_test=True).global_block()
+    assert with_server_lookups(block.ops, block, {"before"})[0].type == "fill_constant"
+    with pytest.raises(UsageError, match="while of this program looks up 'inside' in a branch or loop"):
+        with_server_lookups(block.ops, block, {"inside"})

@@ -75,6 +75,7 @@ def finished(process: Process) -> str:
         ("clicks_by_reader", r"loss ([0-9.]+)"),
         ("layers_alone", r"loss \[([0-9.]+)\]"),
         ("shapes_by_hand", r"loss ([0-9.]+)"),
+        ("copied_words", r"loss ([0-9.]+)"),
     ],
 )
 def test_a_script_of_one_process(name: str, pattern: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -90,9 +91,9 @@ def test_a_script_of_one_process(name: str, pattern: str, capfd: pytest.CaptureF
 @pytest.mark.timeout(LIMIT_S + 60)
 @pytest.mark.usefixtures("alone")
 def test_two_workers_and_two_servers_are_one_process_with_the_whole_batch(tmp_path: Path) -> None:
-    command = ["-m", "paddle.distributed.launch_ps", "--worker_num", 2, "--server_num", 2, SCRIPTS / "three_models.py"]
+    command = ["-m", "paddle.distributed.launch_ps", "--worker_num", 2, "--server_num", 2, SCRIPTS / "four_models.py"]
     with started([sys.executable, *command, tmp_path], tmp_path, warm=True) as job:
-        script: Any = runpy.run_path(str(SCRIPTS / "three_models.py"))
+        script: Any = runpy.run_path(str(SCRIPTS / "four_models.py"))
         named, total = script["build"]()
         static.optimizer.SGD(0.05).minimize(total)
         # Rows that only servers have are in this process here.

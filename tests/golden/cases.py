@@ -159,11 +159,22 @@ def _trainer() -> Iterator[Part]:
         yield from changed(f"{make.__name__}, {mode}", pair[0], for_trainer(*pair, planned(pair, mode))[0])
 
 
+def _flow() -> Iterator[Part]:
+    """Blocks of branches and loops: with their gradients, as a trainer has them, and in evaluation."""
+    pair = programs.looped()
+    trainer = for_trainer(*pair, planned(pair))[0]
+    yield "looped, tables", f"{find_tables(pair[0])}\n"
+    yield from changed("looped", pair[0], trainer)
+    yield "looped, a trainer's evaluation", text(trainer.clone(for_test=True))
+    yield "looped, all-reduce", text(grad_allreduce(pair[0], 2))
+
+
 CASES: dict[str, Callable[[], Iterator[Part]]] = {
     "plan": _plan,
     "find_tables": _find_tables,
     "dense_gradients": _dense_gradients,
     "prefetch": _prefetch,
+    "flow": _flow,
     "local_lookups": _local_lookups,
     "check_finite": _check_finite,
     "send": _send,

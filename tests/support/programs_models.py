@@ -173,6 +173,54 @@ def conv(minimize: Minimize | None = None) -> Model:
     return make(build, minimize or by(DEFAULTS["conv"]), batch)
 
 
+def _by_a_rate_of_branches(loss: Variable) -> object:
+    """Adagrad at a rate that a branch writes, as schedules by hand do."""
+    step = layers.autoincreased_step_counter("steps", begin=0)
+    rate = layers.create_global_var([1], 0.0, "float32", persistable=True, name="rate")
+    small, large = (layers.fill_constant([1], "float32", value) for value in (0.02, 0.1))
+    layers.cond(
+        step < layers.fill_constant([1], "int64", 6),
+        lambda: [layers.assign(large, output=rate)][:0] or None,
+        lambda: [layers.assign(small, output=rate)][:0] or None,
+    )
+    return optimizer.Adagrad(rate).minimize(loss)
+
+
+def looped(minimize: Minimize | None = None) -> Model:
+    """A recurrent layer over a number of words that each batch decides, in a loop; rows are looked up before it."""
+    minimize = minimize or _by_a_rate_of_branches
+
+    def build() -> Variable:
+        words, y = layers.data("words", [5], dtype="int64"), layers.data("y", [1])
+        turns = layers.data("turns", [1], dtype="int64", append_batch_size=False)
+        rows = layers.transpose(layers.embedding_v2(words, [IDS, 8], is_sparse=True, param_attr="rows"), [1, 0, 2])
+        begin = layers.fill_constant([1], "int64", 0)
+        states = layers.create_array("float32")
+
+        def body(i: Variable, state: Variable, states: Variable) -> tuple[Variable, ...]:
+            word = layers.squeeze(layers.gather(rows, i), [0])
+            state = layers.cond(
+                layers.reduce_sum(state) > 100.0,
+                lambda: state,
+                lambda: layers.fc([state, word], 8, act="tanh", param_attr=["u", "w"], bias_attr="b"),
+            )
+            return i + 1, state, layers.array_write(state, i, states)
+
+        first = layers.fc(layers.squeeze(layers.slice(rows, [0], [0], [1]), [0]), 8)
+        _, state, states = layers.while_loop(lambda i, *_: i < turns, body, [begin, first, states])
+        joined, _ = layers.tensor_array_to_tensor(states, axis=0, use_stack=True)
+        out = layers.fc(layers.concat([state, layers.reduce_max(joined, dim=0)], axis=1), 1)
+        return layers.mean(layers.square_error_cost(out, y))
+
+    def batch(step: int, worker: int) -> Feed:
+        random = _random(step, worker)
+        words = random.integers(0, IDS, (BATCH, 5))
+        y = (words[:, :2].sum(1, keepdims=True) % 7 / 7.0).astype(np.float32)
+        return {"words": words, "y": y, "turns": np.array([1 + step % 5])}
+
+    return make(build, minimize, batch)
+
+
 MODELS: dict[str, Callable[..., Model]] = {
     "fit_a_line": fit_a_line,
     "mlp": mlp,

@@ -92,3 +92,26 @@ def tied() -> Pair:
         optimizer.SGD(0.1).minimize(loss)
 
     return built(minimize)
+
+
+def looped() -> Pair:
+    """A state that goes through one layer as often as a batch says, a branch, and rows looked up before and inside."""
+
+    def minimize() -> None:
+        x, y = layers.data("x", [4]), layers.data("y", [1])
+        turns, ids = (
+            layers.data("turns", [1], dtype="int64", append_batch_size=False),
+            layers.data("ids", [1], dtype="int64"),
+        )
+        begin = layers.fill_constant([1], "int64", 0)
+
+        def body(i: Variable, state: Variable) -> tuple[Variable, Variable]:
+            found = layers.embedding(ids, [50, 4], is_sparse=True, param_attr="inside")
+            return i + 1, layers.fc(state + found, 4, act="tanh", param_attr="again.w", bias_attr="again.b")
+
+        first = x + layers.embedding(ids, [100, 4], is_sparse=True, param_attr="before")
+        _, state = layers.while_loop(lambda i, _: i < turns, body, [begin, first])
+        state = layers.cond(layers.mean(x) > 0.0, lambda: layers.fc(state, 4, param_attr="side"), lambda: state)
+        optimizer.SGD(0.1).minimize(layers.mean(layers.square_error_cost(layers.fc(state, 1), y)))
+
+    return built(minimize)

@@ -35,7 +35,16 @@ if TYPE_CHECKING:
     from fleet.static.executor.scope import Scope, global_scope, scope_guard
     from fleet.static.feeding import DataFeeder
     from fleet.static.io import load, load_inference_model, save, save_inference_model
-    from fleet.static.layers import accuracy, auc, create_global_var, create_parameter
+    from fleet.static.layers import (
+        accuracy,
+        auc,
+        case,
+        cond,
+        create_global_var,
+        create_parameter,
+        switch_case,
+        while_loop,
+    )
     from fleet.static.layers.io import fed as data
     from fleet.static.moving_average import ExponentialMovingAverage
     from fleet.static.names import name_scope
@@ -73,6 +82,8 @@ _HOMES = {
     "accuracy": "layers",
     "append_backward": "backward",
     "auc": "layers",
+    "case": "layers",
+    "cond": "layers",
     "cpu_places": "places",
     "create_global_var": "layers",
     "create_lod_tensor": "executor.lod",
@@ -93,6 +104,8 @@ _HOMES = {
     "save": "io",
     "save_inference_model": "io",
     "scope_guard": "executor.scope",
+    "switch_case": "layers",
+    "while_loop": "layers",
 }
 
 _MODULES = {
@@ -132,7 +145,9 @@ __all__ = [
     "accuracy",
     "append_backward",
     "auc",
+    "case",
     "clip",
+    "cond",
     "cpu_places",
     "create_global_var",
     "create_lod_tensor",
@@ -158,7 +173,9 @@ __all__ = [
     "save",
     "save_inference_model",
     "scope_guard",
+    "switch_case",
     "unique_name",
+    "while_loop",
 ]
 
 __getattr__, __dir__ = lazily(__name__, __all__, _HOMES, modules=_MODULES)

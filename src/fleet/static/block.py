@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static import names
 from fleet.static.callsite import callsite, prefix
-from fleet.static.fitting import complete
+from fleet.static.fitting import complete, outside
 from fleet.static.operator import Operator
 from fleet.static.refused import Refused
 from fleet.static.variable import Parameter, Variable
@@ -48,6 +48,9 @@ class Block:
         """A variable of this block or of one around it; UsageError if there is none."""
         found = self._find(name)
         if found is None:
+            inner = self.program.owner_of(name)
+            if inner:
+                raise UsageError(outside(name, inner))
             near = difflib.get_close_matches(name, self.vars, 1)
             hint = f"did you mean {near[0]!r}?" if near else "print(program) shows those it has"
             raise UsageError(f"the program has no variable {name!r}; {hint}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
 
 _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
-_nobodys: tuple[str, ...] = (_PACKAGE, "<frozen ", "<program ", "<row ")
-"""Code that is nobody's script: Fleet, Python's import machinery, what the Executor and rows are made into."""
+_nobodys: tuple[str, ...] = (_PACKAGE, contextlib.__file__, "<frozen ", "<program ", "<row ")
+"""Code that is nobody's script: Fleet, Python's import machinery, what the Executor and rows are made into, and `with`
+statements."""
 
 
 def leave_out(package: str) -> None:

@@ -15,7 +15,7 @@ from fleet.static.block import Block
 from fleet.static.declared import check_declared
 from fleet.static.dtypes import DTYPES
 from fleet.static.fitting import fit
-from fleet.static.kinds import ROWS, TENSOR
+from fleet.static.kinds import KINDS
 from fleet.static.operator import Operator
 from fleet.static.variable import PARAMETER_SETTINGS, SETTINGS, Parameter, Penalty, Variable
 
@@ -91,7 +91,7 @@ def add_variable(
 
 def _setting(name: str, key: str, value: Any) -> Any:
     if key == "kind":
-        right, wanted = value in (TENSOR, ROWS), f"{TENSOR} or {ROWS}"
+        right, wanted = value in KINDS, f"one of {', '.join(KINDS)}"
     elif key == "lod":
         right, wanted = value is None or isinstance(value, str), "the name of a variable"
     elif key == "learning_rate":

@@ -6,7 +6,7 @@ from fleet.errors import UsageError
 from fleet.static.block import Block
 from fleet.static.fitting import check_in_place, find_shapes
 from fleet.static.infer import Infer, may_equal, site_of
-from fleet.static.kinds import TENSOR, Shape
+from fleet.static.kinds import ARRAY, TENSOR, Shape
 from fleet.static.operator import ROLES, Operator
 from fleet.static.variable import Variable
 
@@ -41,6 +41,8 @@ class _Declared(Infer):
         """UsageError that names the first output that is another."""
         for name, made in self._made.items():
             stated = _nature(self.block.var(name))
+            if made[2:] == stated[2:] == (ARRAY, None) and not made[0]:
+                continue  # what is written to an array later says what it holds
             if not may_equal(stated[0], made[0]) or stated[1:] != made[1:]:
                 raise self.fail(f"{name!r} is declared as {_described(*stated)}, and would be {_described(*made)}")
 

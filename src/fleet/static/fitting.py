@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fleet.errors import FleetError, UsageError
 from fleet.static.attr_types import why_not
 from fleet.static.infer import Infer, site_of
-from fleet.static.kinds import ROWS
+from fleet.static.kinds import ARRAY, ROWS
 from fleet.static.operator import Operator
 from fleet.static.ops import definition
 
@@ -16,12 +16,22 @@ if TYPE_CHECKING:
     from fleet.static.block import Block
 
 
+def outside(name: str, index: int) -> str:
+    """What to say of a variable that is used outside of its block."""
+    return (
+        f"variable {name!r} is of block {index} and has no value outside of it; return it from the function of the "
+        "branch or loop, or assign it to a variable that was made before"
+    )
+
+
 def complete(op: Operator, block: Block) -> None:
     """Check an operator against its definition, order its slots, and find the shapes of its outputs."""
     fit(op)
     for name in op.input_names:
         if not block.has_var(name):
-            raise UsageError(f"{site_of(op)}{op.type}: the program has no variable {name!r}")
+            inner = block.program.owner_of(name)
+            reason = outside(name, inner) if inner else f"the program has no variable {name!r}"
+            raise UsageError(f"{site_of(op)}{op.type}: {reason}")
     for name in op.output_names:
         if not block.has_var(name):
             block.create_var(name)
@@ -48,6 +58,8 @@ def find_shapes(infer: Infer) -> None:
     known_op = definition(infer.op.type)
     if not known_op.takes_rows:
         _refuse_rows(infer)
+    if not known_op.takes_arrays:
+        _refuse_arrays(infer)
     if known_op.infer is None:
         return
     try:
@@ -66,6 +78,16 @@ def _refuse_rows(infer: Infer) -> None:
                 raise infer.fail(
                     f"{slot} {name!r} has some rows only, as the gradient of a sparse lookup does; scale, sum, clips "
                     "and optimizers take that: use is_sparse=False for others"
+                )
+
+
+def _refuse_arrays(infer: Infer) -> None:
+    for slot, names in infer.op.inputs.items():
+        for name in names:
+            if infer.block.var(name).kind == ARRAY:
+                raise infer.fail(
+                    f"{slot} {name!r} is an array of tensors; take one with array_read(), or join them with "
+                    "tensor_array_to_tensor()"
                 )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageError
 from fleet.static.dtypes import DTYPES
+from fleet.static.kinds import ARRAY
 
 if TYPE_CHECKING:
     from fleet.static.block import Block
@@ -83,8 +84,19 @@ class Infer:
                     f"{dtype or var.dtype} of shape {list(shape)}; write to another variable"
                 )
             return
+        if var.shape and var.block is not self.block:
+            shape = self._joined(var, shape, dtype)
         var.shape, var.dtype = shape, dtype or var.dtype
         var.kind, var.lod = kind or var.kind, lod or var.lod
+
+    def _joined(self, var: Variable, shape: Shape, dtype: str | None) -> Shape:
+        """The shape of a variable from around a block that the block writes: sizes that differ are left open."""
+        if dtype not in (None, var.dtype) or len(shape) != len(var.shape):
+            raise self.fail(
+                f"{var.name!r} is {var.dtype} of shape {list(var.shape)} where the block begins, and cannot become "
+                f"{dtype or var.dtype} of shape {list(shape)} inside; cast or reshape what is written to it"
+            )
+        return tuple(a if a == b else -1 for a, b in zip(var.shape, shape, strict=True))
 
     def like(self, slot: str, other: str) -> None:
         """An output is shaped as an input, ragged as it is."""
@@ -129,4 +141,5 @@ def as_variables(infer: Infer) -> None:
             own = name.split("@GRAD")[0]
             if infer.block.has_var(own):
                 source = infer.block.var(own)
-                infer.set(slot, source.shape, source.dtype, index=index, lod=source.lod)
+                kind = ARRAY if source.kind == ARRAY else None
+                infer.set(slot, source.shape, source.dtype, index=index, lod=source.lod, kind=kind)

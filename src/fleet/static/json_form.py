@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static.block import Block
+from fleet.static.bodies import check_bodies
 from fleet.static.checked import add_block, add_note, add_operator, add_variable
 from fleet.static.literals import MAX_DEPTH, load_json, plain, shorten
 from fleet.static.operator import FORWARD, Operator
@@ -95,6 +96,7 @@ def _program(value: Any, program: Program) -> Program:
             _placed(f"{where}.ops[{number}]", _read_operator, block, op)
     if not program.blocks:
         raise UsageError("blocks must have at least one block")
+    check_bodies(program)
     return program
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from fleet.errors import NotReadyError, UsageError, UsageTypeError
 from fleet.static.block import Block
+from fleet.static.bodies import compact
 from fleet.static.json_form import from_json, to_json
 from fleet.static.notes import OF_EVALUATION
 from fleet.static.operator import FORWARD, OPTIMIZE, SCHEDULE
@@ -133,10 +134,23 @@ class Program:
         self.changed()
         return block
 
+    @contextmanager
+    def inside(self, block: Block) -> Iterator[None]:
+        """Inside, layers add to this block; afterwards to the one before."""
+        before, self._current = self._current, block.index
+        try:
+            yield
+        finally:
+            self._current = before
+
     def list_vars(self) -> Iterator[Variable]:
         """The variables of all blocks."""
         for block in self.blocks:
             yield from block.vars.values()
+
+    def owner_of(self, name: str) -> int:
+        """The number of an inner block that has a variable; 0 if none has."""
+        return next((block.index for block in self.blocks[1:] if name in block.vars), 0)
 
     def all_parameters(self) -> list[Parameter]:
         """The parameters of all blocks."""
@@ -161,7 +175,9 @@ class Program:
             twin.ops = [op.copy() for op in block.ops if not (for_test and op.role != FORWARD)]
             other.blocks.append(twin)
         if for_test:
-            settle(other.global_block())
+            for block in other.blocks:
+                settle(block)
+            compact(other)
         return other
 
     def prune(self, targets: Sequence[Variable | str], feeds: Iterable[str] = ()) -> Program:
@@ -169,6 +185,7 @@ class Program:
         other = self.clone(for_test=True)
         other._readers = []
         keep_needed(other.global_block(), targets, feeds)
+        compact(other)
         return other
 
     def become(self, other: Program) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import UsageError
 from fleet.static.block import Block
+from fleet.static.bodies import compact
 from fleet.static.operator import OPTIMIZE, REMOTE, SCHEDULE, Operator
 from fleet.static.registry import definition
 from fleet.static.variable import Variable
@@ -22,7 +23,15 @@ def settle(block: Block) -> None:
         if "is_test" in known.attrs:
             op.attrs["is_test"] = True
             _keep_state(op)
+        if known.blocks:
+            forget_runs(op)
     block.drop_unused([name for name, var in block.vars.items() if var.is_data])
+
+
+def forget_runs(op: Operator) -> None:
+    """Let an operator keep nothing of the runs of its blocks: nobody asks for its gradient."""
+    if op.outputs.pop("StepScopes", None):
+        op.attrs["saved"] = []
 
 
 def _keep_state(op: Operator) -> None:
@@ -55,9 +64,10 @@ def leading_to(program: Program, targets: Sequence[str], feeds: Iterable[str]) -
         if op.role not in (OPTIMIZE, REMOTE, SCHEDULE)
         or not any(block.var(name).persistable for name in op.output_names)
     ]
-    for op in block.ops:
+    for op in (op for one in other.blocks for op in one.ops):
         _keep_state(op)
     keep_needed(block, targets, given)
+    compact(other)
     return other
 
 

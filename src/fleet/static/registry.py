@@ -110,6 +110,10 @@ class Definition:
     """Whether what it keeps only counts: a program that trains nothing runs it only for what is fetched."""
     takes_rows: bool = False
     """Whether its kernel takes the gradient of a sparse lookup, which is no tensor."""
+    takes_arrays: bool = False
+    """Whether it takes variables of kind "array"."""
+    blocks: tuple[str, ...] = ()
+    """The attributes that name blocks of the program, which it runs; -1 is none. See `bodies`."""
     calls: tuple[Calls, ...] = ()
     """How scripts call it; most in one way, and none if only passes make it."""
     as_autograd: bool = False
@@ -139,6 +143,8 @@ class Flags(TypedDict, total=False):
     rebinds: bool
     is_metric: bool
     takes_rows: bool
+    takes_arrays: bool
+    blocks: tuple[str, ...]
 
 
 _definitions: dict[str, Definition] = {}
@@ -221,4 +227,5 @@ def _gradient_of(forward: Definition, grad: Grad) -> Definition:
     outs = grad.outs if grad.outs is not None else tuple(forward.output_slots)
     inputs = tuple(slot + marks[slot] for slot in grad.needs) + tuple(f"{slot}@GRAD{marks[slot]}" for slot in outs)
     outputs = tuple(f"{slot}@GRAD" + ("*" if marks[slot] == "*" else "?") for slot in grad.wrt)
-    return Definition(f"{forward.type}_grad", inputs, outputs, forward.attrs, as_variables, None, None, forward.type)
+    made = Definition(f"{forward.type}_grad", inputs, outputs, forward.attrs, as_variables, None, None, forward.type)
+    return replace(made, takes_arrays=forward.takes_arrays)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import UsageError, UsageTypeError
 from fleet.static.block import Block
+from fleet.static.bodies import check_bodies
 from fleet.static.checked import add_block, add_note, add_operator, add_variable
 from fleet.static.literals import Cursor, load_json, shorten
 from fleet.static.operator import FORWARD, Operator
@@ -49,6 +50,7 @@ def read(text: str, program: Program) -> Program:
         raise UsageError(f"line {number}: expected '}}', got the end of the text")
     if not program.blocks:
         raise UsageError(f"line {number}: expected 'block 0 {{', got the end of the text")
+    check_bodies(program)
     return program
 
 

@@ -98,7 +98,7 @@ class Variable(Signs):
     def __bool__(self) -> bool:
         raise UsageTypeError(
             f"variable {self.name!r} has no value while a program is built, so Python cannot branch on it; branch on "
-            "what is fetched, or compute both sides and multiply each by its condition"
+            "what is fetched, or in the program: static.cond() and static.while_loop()"
         )
 
     def __iter__(self) -> Iterator[Variable]:

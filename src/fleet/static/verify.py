@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 
 from fleet.errors import UsageError
 from fleet.static.block import Block
+from fleet.static.bodies import check_bodies, is_gradient, owned
 from fleet.static.declared import check_declared
 from fleet.static.fitting import fit
 from fleet.static.infer import site_of
@@ -22,9 +23,11 @@ def verify(program: Program, fed: Collection[str] = ()) -> None:
 
     `fed` are variables that a run is given although they are not declared as data.
     """
+    check_bodies(program)
+    owners = {index: op for index, _, op in owned(program)}
     for block in program.blocks:
         _check_variables(block)
-        have = {*fed, *_received(program, block.index)}
+        have = {*fed, *_received(program, block.index), *_given(owners.get(block.index), block)}
         for index, op in enumerate(block.ops):
             try:
                 _check(op, block, have)
@@ -76,6 +79,19 @@ def _check_variables(block: Block) -> None:
             raise UsageError(f"block {block.index}: variable {var.name!r} stands under the name {name!r}")
         if var.lod is not None and not block.has_var(var.lod):
             raise UsageError(f"block {block.index}: variable {name!r} is ragged by {var.lod!r}, which is not declared")
+
+
+def _given(owner: Operator | None, block: Block) -> Iterable[str]:
+    """What a block has from the operator that runs it: its inputs, or what was kept of the block it differentiates."""
+    if owner is None:
+        return
+    yield from owner.input_names
+    if is_gradient(owner):
+        around = block.parent
+        while around >= 0:
+            yield from block.program.blocks[around].vars
+            around = block.program.blocks[around].parent
+        yield from (name for name in block.vars if not any(name in op.output_names for op in block.ops))
 
 
 def _received(program: Program, index: int) -> Iterable[str]:

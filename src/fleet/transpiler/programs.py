@@ -43,7 +43,7 @@ def for_collective(
     main: Program, startup: Program, endpoints: Sequence[str], trainer_id: int, mode: str = "grad_allreduce"
 ) -> Pair:
     """Main and startup program of a trainer without servers; `mode` is grad_allreduce or local_sgd."""
-    for op in main.global_block().ops:
+    for op in (op for block in main.blocks for op in block.ops):
         if op.type in LOOKUPS and op.attr("is_distributed"):
             raise UsageError(
                 f"parameter {op.input('W')[0]!r} is distributed and needs servers; use mode pserver, or "

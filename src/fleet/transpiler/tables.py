@@ -32,7 +32,13 @@ def find_tables(program: Program) -> list[str]:
             for name in op.input_names:
                 if isinstance(block.var(name), Parameter):
                     other.setdefault(name, op)
+    inside = {op.input("W")[0] for inner in program.blocks[1:] for op in inner.ops if op.type in LOOKUPS}
     for name in sorted(distributed):
+        if name in inside:
+            raise UsageError(
+                f"parameter {name!r} is distributed, and a branch or loop looks it up, where its rows cannot be asked "
+                "for ahead; look them up before it, or use is_distributed=False"
+            )
         if name in other:
             raise UsageError(
                 f"parameter {name!r} is distributed, so only lookups can read it, but {other[name].type} does too; use "
@@ -73,9 +79,9 @@ def table_of(update: ParameterUpdate, program: Program, startup: Program) -> Tab
 
 
 def _distributed(program: Program) -> set[str]:
-    block = program.global_block()
-    lookups = {op.input("W")[0] for op in block.ops if op.type in LOOKUPS and op.attr("is_distributed")}
-    return lookups | {var.name for var in block.parameters if var.is_distributed}
+    ops = [op for block in program.blocks for op in block.ops]
+    lookups = {op.input("W")[0] for op in ops if op.type in LOOKUPS and op.attr("is_distributed")}
+    return lookups | {var.name for var in program.global_block().parameters if var.is_distributed}
 
 
 def _refuse_other_readers(update: ParameterUpdate, program: Program) -> None:

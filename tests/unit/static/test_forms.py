@@ -254,7 +254,7 @@ BAD_TEXTS = {
     HEAD + " var y : float32[2": "line 4: expected ',', got the end of the line",
     HEAD + " var y : float32[2] trainable": "line 4: variable 'y' has no setting 'trainable'",
     HEAD + " var y : float32[2] persistable=1": "line 4: persistable of 'y' must be true or false, got 1",
-    HEAD + " var y : float32[2] kind=map": "line 4: kind of 'y' must be tensor or rows, got 'map'",
+    HEAD + " var y : float32[2] kind=map": "line 4: kind of 'y' must be one of tensor, rows, array, scopes, got 'map'",
     HEAD + ' param y : float32[2] regularizer=["l3", 1]': "line 4: regularizer of 'y' must be a pair",
     HEAD + " {Out=x} = __import__()": "line 4: there is no operator '__import__'",
     HEAD + " {Out=y} = assign(X=x)": "line 4: assign: the program has no variable 'y'",

@@ -9,7 +9,7 @@ import pkgutil
 from fleet.static import layers
 
 INSIDE = {"fed", "target"}  # what layers call
-HELPERS = {"alike", "from_rows", "helper", "ragged", "sizes", "windows"}
+HELPERS = {"alike", "from_rows", "helper", "inside", "nested", "ragged", "sizes", "windows"}
 
 
 def test_every_layer_is_exported_and_documented() -> None:

@@ -17,7 +17,7 @@ import torch
 from fleet.errors import NotSupportedError
 from fleet.static import layers
 from fleet_paddle import mode
-from fleet_paddle.fluid import rates
+from fleet_paddle.fluid import flow, rates
 from fleet_paddle.fluid.traced import Traced, write
 from fleet_paddle.imperative import creation
 from fleet_paddle.imperative.tensor import Parameter, Tensor, as_paddle
@@ -151,6 +151,7 @@ _OWN: tuple[Callable[..., Any], ...] = (
 )
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {function.__name__: function for function in _OWN} | {
+    **flow.FUNCTIONS,
     "cosine_decay": rates.CosineDecay,
     "exponential_decay": rates.ExponentialDecay,
     "inverse_time_decay": rates.InverseTimeDecay,

@@ -12,7 +12,8 @@ from fleet.static import layers
 from fleet.static.variable import Variable
 from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.programs import composed
-from fleet_paddle.programs.layers.table import sequence_mask
+from fleet_paddle.programs.layers.table import gather_tree, sequence_mask
+from fleet_paddle.programs.ops.beams import whole_ways
 from fleet_paddle.rows.function import function
 from fleet_paddle.rows.window import plain
 
@@ -45,14 +46,6 @@ def _mask(x: T, maxlen: Any, dtype: Any) -> T:
     longest = int(torch.amax(x)) if maxlen is None else int(maxlen)
     places = torch.arange(longest, device=x.device)
     return (places < torch.unsqueeze(x, -1)).to(dtype_of(dtype))
-
-
-def _ways(ids: T, parents: T) -> T:
-    made, beams = [ids[-1]], parents[-1].long()
-    for step in range(ids.shape[0] - 2, -1, -1):
-        made.append(torch.gather(ids[step], -1, beams))
-        beams = torch.gather(parents[step].long(), -1, beams)
-    return torch.stack(made[::-1])
 
 
 FUNCTIONS = [
@@ -91,8 +84,8 @@ FUNCTIONS = [
     function(
         "F.gather_tree(ids, parents)",
         "Whole ways of a beam search, [time, batch, beam], from each step's ids and the beams that they came from.",
-        _ways,
-        None,
+        whole_ways,
+        gather_tree,
         num_operands=2,
     ),
 ]

@@ -4,11 +4,9 @@ from paddle._alias import alias
 
 alias(
     __name__,
-    {"fleet_paddle.imperative.nn": "*"},
+    {"fleet_paddle.imperative.nn": "*", "fleet_paddle.fluid.decoding": "BeamSearchDecoder dynamic_decode"},
     parts="functional initializer",
     refused={
-        "BeamSearchDecoder": "write the loop over a cell, such as paddle.nn.LSTMCell, and paddle.topk",
-        "dynamic_decode": "write the loop over a cell, such as paddle.nn.LSTMCell, and paddle.topk",
         "utils": "layers are torch modules: torch.nn.utils takes them",
     },
 )

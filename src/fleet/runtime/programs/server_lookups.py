@@ -6,6 +6,7 @@ from collections.abc import Container, Sequence
 
 from fleet.errors import UsageError
 from fleet.static.block import Block
+from fleet.static.bodies import blocks_of
 from fleet.static.operator import Operator
 from fleet.transpiler.passes.prefetch import lookup_attrs
 from fleet.transpiler.updates import LOOKUPS, is_update
@@ -22,6 +23,11 @@ def with_server_lookups(ops: Sequence[Operator], block: Block, tables: Container
             raise UsageError(
                 f"this program trains {op.input('Param')[0]!r} by itself, and in this scope its rows are on servers; "
                 "run it in a Scope of its own"
+            )
+        if blocks_of(op) and (inside := [name for name in op.input_names if name in tables]):
+            raise UsageError(
+                f"{op.type} of this program looks up {inside[0]!r} in a branch or loop, and its rows are on servers; "
+                "look it up before, or run the program in a Scope of its own"
             )
     lookups = [op for op in ops if op.type in LOOKUPS and op.input("W")[0] in tables]
     if not lookups:

@@ -12,13 +12,16 @@ import torch
 
 from fleet.errors import UsageError
 from fleet.static.block import Block
+from fleet.static.executor.bodies import body_of
 from fleet.static.executor.emit import Emitter, Step, last_uses
 from fleet.static.executor.fuse import fuse
 from fleet.static.executor.lowering import Lowering
+from fleet.static.executor.needing import needed as needed
 from fleet.static.executor.replay import Replayed
 from fleet.static.executor.scope import Scope
+from fleet.static.infer import site_of
 from fleet.static.notes import MEMORY_NOTE
-from fleet.static.operator import REMOTE, Operator
+from fleet.static.operator import Operator
 from fleet.static.registry import definition
 from fleet.strategy import BuildStrategy
 
@@ -40,10 +43,12 @@ def compile_block(
         ops = scope.trainer.with_server_lookups(ops, block)
     _check_sources(block, ops, feeds, fetches)
     ops = fuse(ops, block, fetches, on_host=device.type == "cpu" and not is_handed_on)
+    if build is not None and build.cuda_graph:
+        _refuse_blocks(ops)
     plan = block.program.notes.get(MEMORY_NOTE)
     if plan is None and build is not None and build.memory_optimize:
         plan = {"skip_grads": False}
-    lowering = Lowering(block, device, scope, is_handed_on=is_handed_on)
+    lowering = Lowering(block, device, scope, is_handed_on=is_handed_on, compile_body=body_of)
     emitter = Emitter(lowering, feeds, fetches, last_uses(ops, block, fetches, plan) if plan is not None else {})
     if build is not None and build.cuda_graph:
         step = emitter.function_of_tensors(ops)
@@ -52,19 +57,13 @@ def compile_block(
     return emitter.step(ops, with_regions=build is not None and build.torch_compile)
 
 
-def needed(block: Block, fetches: Sequence[str]) -> list[Operator]:
-    """The operators that change something persistable, talk to others, or lead to a fetch."""
-    wanted = set(fetches)
-    kept: list[Operator] = []
-    is_trained = block.program.is_trained
-    for op in reversed(block.ops):
-        known = definition(op.type)
-        counts = is_trained or not known.is_metric  # evaluation counts what it is asked for
-        lasting = counts and any(block.var(name).persistable for name in op.output_names)
-        if lasting or op.role == REMOTE or known.has_effect or wanted & set(op.output_names):
-            kept.append(op)
-            wanted |= set(op.input_names)
-    return kept[::-1]
+def _refuse_blocks(ops: Sequence[Operator]) -> None:
+    for op in ops:
+        if definition(op.type).blocks:
+            raise UsageError(
+                f"{site_of(op)}{op.type}: what runs depends on values, and a CUDA graph would replay one way; leave "
+                "cuda_graph out for this program"
+            )
 
 
 def _check_sources(block: Block, ops: Sequence[Operator], feeds: Sequence[str], fetches: Sequence[str]) -> None:

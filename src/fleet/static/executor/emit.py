@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from fleet.static.executor.lowering import Lowering
 
 INDENT = "    "
+STORED, REFUSED, RETURNED = "stored", "refused", "returned"
+"""What becomes of a new tensor for a variable that lasts."""
 
 _KERNEL = re.compile(r"^ +(?:.* = )?k(\d+)\(")
 
@@ -52,6 +54,8 @@ class Step:
     """The operator of each line of the function."""
     kernels: tuple[Kernel, ...]
     """What carries out each of `ops`."""
+    bodies: tuple[Step, ...] = ()
+    """The blocks that its operators run, each compiled once."""
 
 
 class Emitter:
@@ -83,25 +87,36 @@ class Emitter:
                 self._region(name, ops, indexes)
                 lines.append(f"{INDENT}{self._call(name, ops, indexes)}")
             else:
-                lines += self._lines(ops, indexes, stores=True)
+                lines += self._lines(ops, indexes, lasting=STORED)
         lines.append(f"{INDENT}return ({''.join(self._local[name] + ', ' for name in self._fetches)})")
         return self._made("step", lines, reads, ops)
 
     def function_of_tensors(self, ops: Sequence[Operator]) -> Step:
         """The program as a function of tensors alone, persistable ones first: for a CUDA graph."""
         reads = self._reads(ops)
-        lines = [f"def step({self._names([*reads, *self._feeds])}):", *self._lines(ops, range(len(ops)), stores=False)]
+        lines = [
+            f"def step({self._names([*reads, *self._feeds])}):",
+            *self._lines(ops, range(len(ops)), lasting=REFUSED),
+        ]
         lines.append(f"{INDENT}return ({''.join(self._local[name] + ', ' for name in self._fetches)})")
         return self._made("step", lines, reads, ops)
+
+    def body(self, ops: Sequence[Operator]) -> Step:
+        """A block as a function of what it takes from around it; whoever runs the block stores what lasts."""
+        lines = [f"def body({self._names(self._feeds)}):", *self._lines(ops, range(len(ops)), lasting=RETURNED)]
+        lines.append(f"{INDENT}return ({''.join(self._local[name] + ', ' for name in self._fetches)})")
+        return self._made("body", lines, (), ops)
 
     def _made(self, name: str, lines: Sequence[str], reads: Sequence[str], ops: Sequence[Operator]) -> Step:
         source = "\n".join(lines) + "\n"
         by_line = {n: ops[int(found[1])] for n, line in enumerate(lines, 1) if (found := _KERNEL.search(line))}
-        exec(compile(source, f"<program {self._block.program.serial}>", "exec"), self._globals)  # our own text
-        kernels = tuple(self._kernels)
-        return Step(self._globals[name], source, self._feeds, self._fetches, tuple(reads), tuple(ops), by_line, kernels)
+        where = f"<program {self._block.program.serial}{f' block {self._block.index}' if self._block.index else ''}>"
+        exec(compile(source, where, "exec"), self._globals)  # our own text
+        kernels, bodies = tuple(self._kernels), tuple(self._lowering.bodies)
+        made = self._globals[name]
+        return Step(made, source, self._feeds, self._fetches, tuple(reads), tuple(ops), by_line, kernels, bodies)
 
-    def _lines(self, ops: Sequence[Operator], indexes: Sequence[int], *, stores: bool) -> Iterator[str]:
+    def _lines(self, ops: Sequence[Operator], indexes: Sequence[int], *, lasting: str) -> Iterator[str]:
         for index in indexes:
             op = ops[index]
             kernel = self._globals[f"k{index}"] = self._lowering.kernel(op)
@@ -113,13 +128,13 @@ class Emitter:
                     yield f"{INDENT}{self._local[name]} = {self._local[name]}.clone()"
             targets = self._names(results) + " = " if results else ""
             yield f"{INDENT}{targets}k{index}({self._names(op.input_names)})  # {op.type}"
-            lasting = [name for name in results if self._block.var(name).persistable]
-            if lasting and not stores:
+            stored = [name for name in results if self._block.var(name).persistable]
+            if stored and lasting == REFUSED:
                 raise UsageError(
-                    f"{op.type} gives {lasting[0]!r} a new tensor; cuda_graph and torch_compile need programs that "
+                    f"{op.type} gives {stored[0]!r} a new tensor; cuda_graph and torch_compile need programs that "
                     "change persistable variables in place: leave them out for this one"
                 )
-            for name in lasting:
+            for name in stored if lasting == STORED else ():
                 # Its kernel may have made a view of a feed.
                 own = ".clone()" if self._feeds and not op.in_place and set(op.input_names) & set(self._feeds) else ""
                 yield f"{INDENT}S[{name!r}] = {self._local[name]}{own}"
@@ -130,7 +145,7 @@ class Emitter:
     def _region(self, name: str, ops: Sequence[Operator], indexes: Sequence[int]) -> None:
         """A function of some operators, for torch.compile."""
         given, wanted = self._ends(ops, indexes)
-        lines = [f"def {name}({self._names(given)}):", *self._lines(ops, indexes, stores=False)]
+        lines = [f"def {name}({self._names(given)}):", *self._lines(ops, indexes, lasting=REFUSED)]
         lines.append(f"{INDENT}return {self._names(wanted) or None}")
         self._made(name, lines, (), ops)
         self._globals[name] = torch.compile(self._globals[name])
@@ -176,7 +191,7 @@ def _runs(ops: Sequence[Operator]) -> Iterator[tuple[Sequence[int], bool]]:
     def is_pure(index: int) -> bool:
         op = ops[index]
         known = definition(op.type)
-        return op.role in (FORWARD, BACKWARD) and not known.has_effect and not known.is_random
+        return op.role in (FORWARD, BACKWARD) and not (known.has_effect or known.is_random or known.blocks)
 
     for pure, indexes in groupby(range(len(ops)), is_pure):
         several = list(indexes)
@@ -212,7 +227,7 @@ class _Locals:
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
-        self._taken: set[str] = {"S", "F", "step", "__debug__"}
+        self._taken: set[str] = {"S", "F", "step", "body", "__debug__"}
 
     def __getitem__(self, name: str) -> str:
         if name not in self._names:

@@ -143,7 +143,8 @@ class Executor:
     def source(self, program: Any = None, feed: Mapping[str, Any] | None = None, fetch_list: Any = None) -> str:
         """The Python function that a program becomes, as text."""
         program = default_main_program() if program is None else program
-        return self._steps.get(program, feed or {}, fetch_list, global_scope()).step.source
+        step = self._steps.get(program, feed or {}, fetch_list, global_scope()).step
+        return "\n".join([step.source, *(f"# block {n}\n{one.source}" for n, one in enumerate(step.bodies, 1))])
 
     def close(self) -> None:
         """Let compiled programs go, and take leave of the servers of those that had some."""

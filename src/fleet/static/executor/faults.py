@@ -53,14 +53,18 @@ def explained(error: Exception, step: Step) -> Exception:
         return UsageError(f"{site}{kind}: {error}")
     if not isinstance(error, FleetError) and type(error) in _FAULTS:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if "Unset" in first:
+            first = "a variable that it reads has no value, for no branch that was taken wrote it; assign one before"
         return UsageError(f"{site}{kind}: {first}")
     return error
 
 
 def _operator(traceback: TracebackType | None, step: Step) -> Operator | None:
-    """The operator at whose line of the compiled program an error passed."""
+    """The operator at whose line of the compiled program an error passed; in a block that it runs, the inner one."""
+    codes = {getattr(one.function, "__code__", None): one.lines for one in (step, *step.bodies)}
+    found = None
     while traceback is not None:
-        if traceback.tb_frame.f_code is getattr(step.function, "__code__", None):
-            return step.lines.get(traceback.tb_lineno)
+        if (lines := codes.get(traceback.tb_frame.f_code)) is not None:
+            found = lines.get(traceback.tb_lineno, found)
         traceback = traceback.tb_next
-    return None
+    return found

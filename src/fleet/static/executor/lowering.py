@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -13,21 +13,37 @@ from fleet.static.registry import Kernel, definition
 
 if TYPE_CHECKING:
     from fleet.static.block import Block
+    from fleet.static.executor.emit import Step
     from fleet.static.executor.scope import Scope
     from fleet.static.kinds import Shape
     from fleet.static.variable import Variable
 
 
+Body = Callable[..., tuple[Any, ...]]
+CompileBody = Callable[["Lowering", int, Sequence[str], Sequence[str]], Body]
+
+
 class Lowering:
     """One program on its way to a function of torch."""
 
-    def __init__(self, block: Block, device: torch.device, scope: Scope, *, is_handed_on: bool = False) -> None:
+    def __init__(
+        self,
+        block: Block,
+        device: torch.device,
+        scope: Scope,
+        *,
+        is_handed_on: bool = False,
+        compile_body: CompileBody | None = None,
+    ) -> None:
         self.block = block
         self.program = block.program
         self.device = device
         self.scope = scope
         self.is_handed_on = is_handed_on
         """Whether torch.compile or a CUDA graph gets the kernels, which then may keep nothing between runs."""
+        self._compile_body = compile_body
+        self.bodies: list[Step] = []
+        """The blocks that were compiled for operators of this one, and for operators of theirs."""
 
     def var(self, name: str) -> Variable:
         """A variable by its name."""
@@ -40,6 +56,12 @@ class Lowering:
     def dtype(self, name: str) -> str:
         """The declared type of a variable's values."""
         return self.block.var(name).dtype
+
+    def body(self, index: int, given: Sequence[str], wanted: Sequence[str]) -> Body:
+        """A block that an operator runs, as a function of the variables `given`, that gives those `wanted`."""
+        if self._compile_body is None:
+            raise NotSupportedError("loops and branches are for programs; with tensors use those of Python")
+        return self._compile_body(self, index, given, wanted)
 
     @property
     def generator(self) -> torch.Generator | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fleet.errors import UsageTypeError
+from fleet.errors import UsageError, UsageTypeError
 from fleet.static.executor.compile import compile_block
 from fleet.static.executor.emit import Step
 from fleet.static.executor.feed import Feeder
@@ -17,6 +17,7 @@ from fleet.static.executor.lod import Fetched, LoDTensor
 from fleet.static.executor.rows import Rows
 from fleet.static.executor.scope import Scope
 from fleet.static.executor.single import as_single
+from fleet.static.executor.unset import Unset
 from fleet.static.program import Program
 from fleet.static.pruning import leading_to
 from fleet.static.variable import Variable
@@ -69,6 +70,10 @@ def _apart(value: Any, fed: Container[int]) -> Any:
         return value.clone() if value.untyped_storage().data_ptr() in fed else value
     if isinstance(value, Rows):
         return Rows(_apart(value.index, fed), _apart(value.values, fed), value.height)
+    if isinstance(value, list):
+        return [_apart(one, fed) for one in value]
+    if isinstance(value, Unset):
+        raise UsageError(f"{value.name!r} has no value, for no branch that was taken wrote it; assign one before")
     return value
 
 
@@ -187,6 +192,8 @@ def _wrong_arguments(program: Any, feed: Any, fetch_list: Any, scope: Any) -> Us
 
 
 def _array(value: Any) -> Any:
+    if isinstance(value, list):  # an array of tensors
+        return [None if one is None else _array(one) for one in value]
     if isinstance(value, Rows):
         value = value.to_dense()
     if isinstance(value, torch.Tensor):

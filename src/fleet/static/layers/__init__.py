@@ -6,10 +6,12 @@ from __future__ import annotations
 from fleet.static.layers import (
     activation,
     arithmetic,
+    arrays,
     attention,
     choosing,
     conv,
     conv_transpose,
+    flow,
     io,
     learning_rate,
     lookup,
@@ -27,10 +29,12 @@ from fleet.static.layers import (
 )
 from fleet.static.layers.activation import *
 from fleet.static.layers.arithmetic import *
+from fleet.static.layers.arrays import *
 from fleet.static.layers.attention import *
 from fleet.static.layers.choosing import *
 from fleet.static.layers.conv import *
 from fleet.static.layers.conv_transpose import *
+from fleet.static.layers.flow import *
 from fleet.static.layers.io import *
 from fleet.static.layers.learning_rate import *
 from fleet.static.layers.lookup import *
@@ -49,11 +53,13 @@ from fleet.static.layers.tensor import *
 __all__: list[str] = []
 __all__ += activation.__all__
 __all__ += arithmetic.__all__
+__all__ += arrays.__all__
 __all__ += attention.__all__
 __all__ += choosing.__all__
 __all__ += conv.__all__
 __all__ += conv_transpose.__all__
 __all__ += lookup.__all__
+__all__ += flow.__all__
 __all__ += io.__all__
 __all__ += learning_rate.__all__
 __all__ += loss.__all__

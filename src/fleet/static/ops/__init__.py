@@ -9,6 +9,9 @@ from fleet.static.ops import (
     arithmetic as arithmetic,
 )
 from fleet.static.ops import (
+    arrays as arrays,
+)
+from fleet.static.ops import (
     attention as attention,
 )
 from fleet.static.ops import (
@@ -16,6 +19,9 @@ from fleet.static.ops import (
 )
 from fleet.static.ops import (
     batch_norm as batch_norm,
+)
+from fleet.static.ops import (
+    branching as branching,
 )
 from fleet.static.ops import (
     choosing as choosing,
@@ -61,6 +67,9 @@ from fleet.static.ops import (
 )
 from fleet.static.ops import (
     linear as linear,
+)
+from fleet.static.ops import (
+    looping as looping,
 )
 from fleet.static.ops import (
     loss as loss,

@@ -142,7 +142,7 @@ def _infer_increment(infer: Infer) -> None:
     infer.like("Out", "X")
 
 
-@register("increment", inputs=("X",), attrs={"step": 1.0}, infer=_infer_increment, in_place=True)
+@register("increment", inputs=("X",), attrs={"step": 1.0}, infer=_infer_increment, in_place=True, grad=Grad())
 def _increment(op: Operator, lowering: Lowering) -> Kernel:
     step = op.attr("step") if lowering.dtype(op.input("X")[0]) in FLOATS else int(op.attr("step"))
     if not op.in_place:
@@ -152,3 +152,6 @@ def _increment(op: Operator, lowering: Lowering) -> Kernel:
         x.add_(step)
 
     return grow
+
+
+register_grad("increment")(always(lambda grad: grad))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import torch
 from fleet.static.dtypes import torch_dtype
 from fleet.static.executor.lowering import Lowering
 from fleet.static.executor.rows import Rows
-from fleet.static.kinds import ROWS
+from fleet.static.executor.runs import added
+from fleet.static.kinds import ARRAY, ROWS
 from fleet.static.operator import Operator
 from fleet.static.ops.making import compared
 from fleet.static.ops.sizes import infer_sizes, sizes_of
@@ -53,15 +55,21 @@ def _fill_zeros_like(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG00
     return torch.zeros_like
 
 
+def _infer_assign(infer: Infer) -> None:
+    x = infer.var("X")
+    infer.set("Out", x.shape, x.dtype, lod=x.lod, kind=ARRAY if x.kind == ARRAY else None)
+
+
 @register(
     "assign",
     inputs=("X",),
-    infer=same_as("X"),
+    infer=_infer_assign,
     grad=Grad(),
+    takes_arrays=True,
     calls=Calls("A copy, through which gradients flow.", v2="clone(x, name)", torch=torch.clone),
 )
-def _assign(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    return torch.clone
+def _assign(op: Operator, lowering: Lowering) -> Kernel:
+    return list if lowering.var(op.input("X")[0]).kind == ARRAY else torch.clone
 
 
 @register_grad("assign", as_autograd=True)
@@ -85,7 +93,8 @@ def _infer_sum(infer: Infer) -> None:
                 f"{first.name!r} of shape {list(first.shape)} and {other.name!r} of {list(other.shape)} do not add"
             )
     kinds = {var.kind for var in infer.vars("X")}
-    infer.set("Out", first.shape, first.dtype, lod=first.lod, kind=ROWS if kinds == {ROWS} else None)
+    kind = ROWS if kinds == {ROWS} else ARRAY if ARRAY in kinds else None
+    infer.set("Out", first.shape, first.dtype, lod=first.lod, kind=kind)
 
 
 @register(
@@ -95,6 +104,7 @@ def _infer_sum(infer: Infer) -> None:
     grad=Grad(wrt=("X",)),
     rebinds=True,
     takes_rows=True,
+    takes_arrays=True,
     calls=[
         Calls("The sum of several variables of one shape, as `out` if given.", "sums(input, out=None)"),
         Calls("The sum of several variables of one shape.", "sum(x)", "add_n(inputs, name)", _added_up),
@@ -104,6 +114,8 @@ def _sum(op: Operator, lowering: Lowering) -> Kernel:
     kinds = [lowering.var(name).kind for name in op.input("X")]
     if ROWS in kinds:
         return lambda *parts: Rows.added(parts)
+    if ARRAY in kinds:
+        return lambda *parts: reduce(added, parts)
     if len(kinds) == 2:
         return compared(torch.add, op, lowering)
 

@@ -16,13 +16,14 @@ def dense_gradients(program: Program, plan: Plan) -> Program:
     Such a parameter has a use besides lookups, or one lookup of it is dense; its rows cannot be on servers only.
     """
     other = program.clone()
-    block = other.global_block()
     dense = set(plan.dense)
-    for op in block.ops:
+    for op in (op for block in other.blocks for op in block.ops):
+        if op.attrs.get("by_rows"):
+            op.attrs["by_rows"] = [name for name in op.attrs["by_rows"] if name not in dense]
         trained = op.input("W") if op.type in LOOKUPS else [name.split("@GRAD")[0] for name in op.output_names]
         if op.attrs.get("is_sparse") and dense.intersection(trained):
             op.attrs["is_sparse"] = False
-    for name, var in block.vars.items():
+    for name, var in ((name, var) for block in other.blocks for name, var in block.vars.items()):
         if var.kind == ROWS and "@GRAD" in name and name.split("@GRAD")[0] in dense:
             var.kind = TENSOR
     other.changed()

@@ -4,31 +4,43 @@
 from __future__ import annotations
 
 from fleet_paddle.programs.layers import (
+    cells,
     clicks,
+    dynamic_rnn,
+    flow,
     image,
     pairing,
     recurrent,
     sampled,
     sequence,
     sequence_rows,
+    static_rnn,
     table,
     tagging,
 )
+from fleet_paddle.programs.layers.cells import *
 from fleet_paddle.programs.layers.clicks import *
+from fleet_paddle.programs.layers.dynamic_rnn import *
+from fleet_paddle.programs.layers.flow import *
 from fleet_paddle.programs.layers.image import *
 from fleet_paddle.programs.layers.pairing import *
 from fleet_paddle.programs.layers.recurrent import *
 from fleet_paddle.programs.layers.sampled import *
 from fleet_paddle.programs.layers.sequence import *
 from fleet_paddle.programs.layers.sequence_rows import *
+from fleet_paddle.programs.layers.static_rnn import *
 from fleet_paddle.programs.layers.table import *
 from fleet_paddle.programs.layers.tagging import *
 
 __all__: list[str] = []
+__all__ += cells.__all__
 __all__ += clicks.__all__
+__all__ += dynamic_rnn.__all__
+__all__ += flow.__all__
 __all__ += image.__all__
 __all__ += pairing.__all__
 __all__ += recurrent.__all__
+__all__ += static_rnn.__all__
 __all__ += sampled.__all__
 __all__ += sequence.__all__
 __all__ += sequence_rows.__all__

@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.static.variable import Variable
 
-__all__ = ['continuous_value_model', 'hash', 'pad2d', 'pad_constant_like', 'pixel_shuffle', 'resize_bilinear', 'resize_linear', 'resize_nearest', 'resize_trilinear', 'scatter_nd_add', 'sequence_enumerate', 'sequence_erase', 'sequence_mask', 'sequence_reshape', 'sequence_reverse', 'sequence_slice', 'sequence_softmax', 'sequence_unpad', 'shuffle_channel', 'space_to_depth', 'teacher_student_sigmoid_loss']
+__all__ = ['continuous_value_model', 'gather_tree', 'hash', 'pad2d', 'pad_constant_like', 'pixel_shuffle', 'resize_bilinear', 'resize_linear', 'resize_nearest', 'resize_trilinear', 'scatter_nd_add', 'sequence_enumerate', 'sequence_erase', 'sequence_mask', 'sequence_reshape', 'sequence_reverse', 'sequence_slice', 'sequence_softmax', 'sequence_unpad', 'shuffle_channel', 'space_to_depth', 'teacher_student_sigmoid_loss']
 
 def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True) -> Variable:
     """Embeddings [rows, 2 + width] that begin with counts: log(shows + 1) and log of the ratio of clicks to shows.
@@ -14,6 +14,9 @@ def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True)
     Without `use_cvm` the counts are left out. `cvm` is [rows, 2], the shows and clicks of this batch, which the first
     two columns get as their gradient; of a ragged `input` it has one row for each row.
     """
+
+def gather_tree(ids: Variable, parents: Variable) -> Variable:
+    """Whole ways of a beam search, [time, batch, beam], from each step's ids and the beams that they came from."""
 
 def hash(input: Variable, hash_size: Any, num_hash: int = 1, name: str | None = None) -> Variable:
     """For each row of ids its xxHash with seeds 0, 1, ..., modulo `hash_size`: [rows, num_hash, 1]."""

@@ -41,6 +41,8 @@ _SAME = [
     "auc",
     "batch_norm",
     "bilinear_tensor_product",
+    "case",
+    "cond",
     "continuous_value_model",
     "conv2d",
     "conv2d_transpose",
@@ -55,6 +57,7 @@ _SAME = [
     "layer_norm",
     "nce",
     "pool2d",
+    "py_func",
     "relu",
     "row_conv",
     "sequence_concat",
@@ -77,7 +80,9 @@ _SAME = [
     "softmax_with_cross_entropy",
     "sparse_embedding",
     "square_error_cost",
+    "switch_case",
     "tanh",
+    "while_loop",
 ]
 """Layers that have the name they have there."""
 
@@ -89,15 +94,10 @@ embedding = both_spellings(layers.embedding_v2)
 mean = both_spellings(table.mean)
 
 _CLOSEST = {
-    "case": "two programs",
-    "cond": "two programs",
     "conv3d_transpose": "conv2d_transpose()",
     "deform_conv2d": "conv2d()",
     "multi_box_head": "conv2d()",
-    "py_func": "an operator of your own: fleet.static.registry.register",
     "spectral_norm": "layer_norm()",
-    "switch_case": "two programs",
-    "while_loop": "a loop of runs",
 }
 """What is known elsewhere and not built here, and what comes closest."""
 

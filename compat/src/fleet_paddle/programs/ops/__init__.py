@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet.static import ops
 from fleet.static.registry import defined
 from fleet_paddle.programs.ops import (
+    beams,
     belonging,
     chunks,
     clicks,
@@ -18,6 +19,8 @@ from fleet_paddle.programs.ops import (
     packing,
     pairing,
     probability_loss,
+    py_func,
+    ranked,
     recurrent_units,
     sampled,
     sequence,
@@ -28,6 +31,7 @@ from fleet_paddle.programs.ops import (
 
 __all__ = [
     "OWN",
+    "beams",
     "belonging",
     "chunks",
     "clicks",
@@ -41,6 +45,8 @@ __all__ = [
     "packing",
     "pairing",
     "probability_loss",
+    "py_func",
+    "ranked",
     "recurrent_units",
     "sampled",
     "sequence",

@@ -1,22 +1,22 @@
 """Layers: functions that add operators to the default program, or compute if they are given tensors."""
 
 from paddle._alias import alias
-from paddle._loops import LOOPS
 
 alias(
     __name__,
     {
         "fleet_paddle.fluid.layers": "*",
+        "fleet_paddle.fluid.decoding": "BeamSearchDecoder Decoder dynamic_decode",
         "fleet_paddle.programs.py_reader": "create_py_reader_by_data double_buffer py_reader read_file",
     },
     parts="control_flow io learning_rate_scheduler loss metric_op nn ops sequence_lod tensor",
     refused={
-        **LOOPS,
+        "beam_search": "there is one level of rows; use BeamSearchDecoder and dynamic_decode",
+        "beam_search_decode": "there is one level of rows; use BeamSearchDecoder and dynamic_decode",
         "dynamic_lstmp": "use dynamic_lstm",
         "lod_append": "there is one level of rows; use lod_reset",
         "lstm": "use dynamic_lstm over ragged input",
         "detection": "layers for pictures with boxes are not here; torchvision.ops has them for tensors",
         "open_files": "use fluid.DatasetFactory",
-        "py_func": "register an operator in Python: fleet.static.registry.register",
     },
 )

@@ -1,4 +1,4 @@
-"""Three models in one program: a line, a network, and a table of which each batch trains some rows.
+"""Four models in one program: a line, a network, a table of which each batch trains some rows, and a loop over words.
 
 Alone it trains on both halves of each batch; with two workers each takes one half. The losses go to a JSON file.
 """
@@ -18,7 +18,7 @@ STEPS, HALF, WORDS = 12, 8, 40
 
 
 def build():
-    """The three losses; what is trained is their sum."""
+    """The losses; what is trained is their sum."""
     x = fluid.layers.data(name="x", shape=[13], dtype="float32")
     y = fluid.layers.data(name="y", shape=[1], dtype="float32")
     kind = fluid.layers.data(name="kind", shape=[1], dtype="int64")
@@ -31,7 +31,23 @@ def build():
     table = fluid.layers.mean(
         fluid.layers.cross_entropy(input=fluid.layers.fc(input=row, size=2, act="softmax"), label=kind)
     )
-    return [line, network, table], line + network + table
+    loop = over_words(word)
+    return [line, network, table, loop], line + network + table + loop
+
+
+def over_words(word):
+    """A recurrent layer over the steps of a StaticRNN, whose rows are looked up before it."""
+    words = fluid.layers.concat([(word + shift) % WORDS for shift in (0, 1, 5)], axis=1)
+    rows = fluid.layers.transpose(fluid.embedding(words, size=[WORDS, 6], is_sparse=True), [1, 0, 2])
+    rnn = fluid.layers.StaticRNN()
+    with rnn.step():
+        row = rnn.step_input(rows)
+        state = rnn.memory(shape=[-1, 6], batch_ref=row)
+        new = fluid.layers.fc(input=[row, state], size=6, act="tanh")
+        rnn.update_memory(state, new)
+        rnn.step_output(new)
+    wanted = fluid.layers.cast(word % 2, "float32")
+    return fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(rnn()[-1], size=1), wanted))
 
 
 def batch(step):

@@ -78,6 +78,11 @@ class HotRows:
         self._live: dict[int, None] = {}  # the calls of placements that somebody has
         self._is_changed = False
 
+    @property
+    def nbytes(self) -> int:
+        """Of the device's memory, with what finds the rows."""
+        return self._records.nbytes + self._sets.nbytes
+
     def expect(self) -> Placement:
         """What `place` will fill. Now, not then: rows of who is alive now may be trained by what nobody waits for."""
         self._num_calls += 1

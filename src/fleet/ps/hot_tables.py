@@ -33,6 +33,7 @@ class HotTables:
 
     def __init__(self, client: Client, sizes: Mapping[int, int], device: torch.device, aside: Aside) -> None:
         """`sizes`: how many rows of each table."""
+        self.sizes = dict(sizes)
         job, transport = client.job, client.transports[0]
         assert isinstance(transport, LocalTransport)
         assert isinstance(transport.service, Service)
@@ -44,6 +45,11 @@ class HotTables:
             for table, size in sizes.items()
         }
         client.place.transports[0] = _HotTransport(transport, self)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the device's memory."""
+        return sum(rows.nbytes for rows in self._rows.values())
 
     def __contains__(self, table: int) -> bool:
         return table in self._rows

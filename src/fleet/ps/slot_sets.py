@@ -54,6 +54,10 @@ class SlotSets:
         """Slots are below it."""
         return self._slots.numel()
 
+    @property
+    def nbytes(self) -> int:
+        return sum(one.nbytes for one in (self._keys, self._slots, self._calls, self._uses))
+
     def plan(self, keys: torch.Tensor, now: int, oldest: int) -> Plan:
         """Find distinct keys, and ways for those that are not there; keys whose last call was `oldest` or later stay.
 

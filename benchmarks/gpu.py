@@ -13,6 +13,7 @@ has every process write what its kernels take.
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -38,6 +39,7 @@ SIDES: dict[str, Command] = {
     "fleet, long, graphs": [SCRIPTS / "gpu_fleet.py", "--kernel-search", "long", "--mode", "reduce-overhead"],
     "fleet, max-autotune": [SCRIPTS / "gpu_fleet.py", "--mode", "max-autotune-no-cudagraphs"],
     BY_HAND: [SCRIPTS / "gpu_torch.py"],
+    "by hand, TF32": [SCRIPTS / "gpu_torch.py", "--tf32"],
 }
 USUAL = (OURS, "fleet, long", BY_HAND)
 """The sides that are compared unless it is said otherwise."""
@@ -119,9 +121,11 @@ def show(cases: Sequence[Mapping[str, Any]]) -> None:
 
 @click.command()
 @click.option("--rounds", default=7, show_default=True, help="How often each contestant is measured.")
+@click.option("--limit", default=math.inf, help="Seconds after which no round begins.")
 @click.option("--quick", is_flag=True, help="Two rounds: does it work at all?")
 @click.option("--model", "models", type=click.Choice(MODELS), multiple=True, default=MODELS, help="May be repeated.")
 @click.option("--side", "sides", type=click.Choice(list(SIDES)), multiple=True, default=USUAL, help="May be repeated.")
+@click.option("--only", multiple=True, help="'MODEL, SIDE'; may be repeated. Default: every side of every model.")
 @click.option("--batch-size", type=int, help="Another batch size, to try this where there is little memory.")
 @click.option("--kernels", type=click.Path(path_type=Path, file_okay=False), help="Write the time of kernels there.")
 @click.option("--baseline", type=click.Path(path_type=Path, exists=True), help="A script to run beside; see above.")
@@ -129,9 +133,11 @@ def show(cases: Sequence[Mapping[str, Any]]) -> None:
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
 def main(
     rounds: int,
+    limit: float,
     quick: bool,
     models: tuple[str, ...],
     sides: tuple[str, ...],
+    only: tuple[str, ...],
     batch_size: int | None,
     kernels: Path | None,
     baseline: Path | None,
@@ -148,9 +154,10 @@ def main(
         commands: dict[str, Command] = {
             f"{model}, {side}": [sys.executable, *SIDES[side], "--model", model, *size, *profile]
             for model in models
-            for side in sides
+            for side in (SIDES if only else sides)
+            if not only or f"{model}, {side}" in only
         }
-        found, failures = take_turns(commands, rounds, Path(folder))
+        found, failures = take_turns(commands, rounds, Path(folder), limit)
         reference = {} if baseline is None else run_baseline(baseline, Path(folder))
     cases = [case for model in models for case in cases_of(model, found, reference)]
     show(cases)

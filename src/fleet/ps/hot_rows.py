@@ -45,6 +45,7 @@ class Placement:
 
     @property
     def slots(self) -> torch.Tensor:
+        """One for each key."""
         assert self._slots is not None
         return self._slots
 

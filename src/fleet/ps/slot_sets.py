@@ -56,6 +56,7 @@ class SlotSets:
 
     @property
     def nbytes(self) -> int:
+        """Of the device's memory."""
         return sum(one.nbytes for one in (self._keys, self._slots, self._calls, self._uses))
 
     def plan(self, keys: torch.Tensor, now: int, oldest: int) -> Plan:

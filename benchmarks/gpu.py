@@ -84,7 +84,7 @@ def two_ranks(folder: Path) -> dict[str, Any]:
 def cases_of(model: str, found: Mapping[str, list[Figures]], baseline: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One record for each side that got through every round, then the baseline script's."""
     runs = {side: found[name] for side in SIDES if (name := f"{model}, {side}") in found}
-    rounds = max(map(len, runs.values()))
+    rounds = max(map(len, runs.values()), default=0)
     rates = {side: [run["items_per_s"] for run in mine] for side, mine in runs.items() if mine and len(mine) == rounds}
     hand = rates.get(BY_HAND, [])
     cases: list[dict[str, Any]] = []

@@ -139,6 +139,14 @@ def collective() -> list[tuple[str, str]]:
     for model in ("resnet50", "bert"):
         row = " | ".join(f"{gpu[f'{model}, {way}']:,.0f}" for way in ways)
         found += [(PAGE, row), (GUIDE, row)]
+    sides = {(one["case"], one["call"]): f"{one['over_by_hand_by_round']:.2f}" for one in cases("gpu_sides")}
+    image, text = "resnet50, fleet", "bert, fleet"
+    long = [sides[f"{image}, long", call] for call in ("first", "second")]
+    found += [
+        (GUIDE, f"was {long[0]} and {long[1]} times as fast as by hand for ResNet-50"),
+        (GUIDE, f"and {sides[f'{text}, long', 'first']} for BERT, `strategy.auto` by itself"),
+        (GUIDE, f"by itself {sides[image, 'first']} and {sides[text, 'first']}; CUDA"),
+    ]
     for case in cases("gpu_warm_up"):
         found.append((GUIDE, f"| {case['warm_up_s']:.0f} | {case['median_items_per_s']:,.0f} |"))
     for case in link:

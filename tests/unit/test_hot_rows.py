@@ -258,16 +258,19 @@ def test_rows_of_who_lived_when_a_place_was_asked_for_stay() -> None:
     with joined(model=Model(cache="gpu", cache_rows=WAYS)) as one:
         assert one.worker.hot is not None
         (rows,) = one.worker.hot._rows.values()
+        evicted = meters.counts().get("cache.evicted", 0)
         first = rows.expect()
         rows.place(torch.arange(WAYS), first)
         second = rows.expect()
         del first  # its step may still be under way on the device
         rows.place(torch.arange(WAYS) + 1000, second)
-        assert not rows._writing
+        assert meters.counts().get("cache.evicted", 0) == evicted
         assert len(set(second.slots.tolist())) == WAYS
-        third = rows.expect()  # now they may go
-        rows.place(torch.arange(WAYS) + 2000, third)
-        assert rows._writing
+        del second
+        before = meters.counts().get("cache.evicted", 0)
+        for number in range(2, 20):  # now they may go
+            rows.place(torch.arange(WAYS) + 1000 * number, rows.expect())
+        assert meters.counts()["cache.evicted"] > before
 
 
 def test_a_plan_says_what_a_cache_takes() -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fleet.ps.slot_sets import FREE, FULL, MOST, TAKEN, WAYS, SlotSets
+from fleet.ps.slot_sets import FREE, FULL, MOST, TAKEN, WAYS, Plan, SlotSets, kinds_of
 
 CPU = torch.device("cpu")
+
+
+def kinds(plan: Plan) -> torch.Tensor:
+    return torch.from_numpy(kinds_of(plan.values.numpy()))
 
 
 def place(
@@ -15,11 +19,11 @@ def place(
 ) -> tuple[list[int], list[int], list[tuple[int, int]]]:
     """Slots of the keys, the new keys, and who went, with its slot; grows as need be."""
     plan = sets.plan(keys, now, oldest)
-    while (plan.kinds == FULL).any():
+    while (kinds(plan) == FULL).any():
         sets.grow()
         plan = sets.plan(keys, now, oldest)
-    gone = plan.kinds == TAKEN
-    slots = sets.take(keys, plan, now)
+    gone = kinds(plan) == TAKEN
+    slots = sets.take(plan, now)
     assert slots[plan.new].tolist() == plan.gone_slots.tolist()
     went = list(zip(plan.gone_keys[gone].tolist(), plan.gone_slots[gone].tolist(), strict=True))
     return slots.tolist(), keys[plan.new].tolist(), went
@@ -69,12 +73,12 @@ def test_what_is_used_often_stays_and_goes_when_it_no_longer_is() -> None:
 def test_a_set_is_full_only_of_keys_that_are_needed() -> None:
     sets = SlotSets(WAYS, CPU)  # one set
     first, second = torch.arange(WAYS), torch.arange(WAYS) + 1000
-    assert sets.plan(first, 1, 1).kinds.tolist() == [FREE] * WAYS
+    assert kinds(sets.plan(first, 1, 1)).tolist() == [FREE] * WAYS
     place(sets, first, 1, 1)
-    assert sets.plan(second, 2, 2).kinds.tolist() == [TAKEN] * WAYS
-    assert sets.plan(second, 2, 1).kinds.tolist() == [FULL] * WAYS
+    assert kinds(sets.plan(second, 2, 2)).tolist() == [TAKEN] * WAYS
+    assert kinds(sets.plan(second, 2, 1)).tolist() == [FULL] * WAYS
     both = torch.cat([first[:5], second[:28]])  # five stay though nobody else needs them: they are of this call
-    assert sets.plan(both, 3, 3).kinds.tolist().count(FULL) == 1
+    assert kinds(sets.plan(both, 3, 3)).tolist().count(FULL) == 1
 
 
 def test_keys_may_be_any_number() -> None:

@@ -25,7 +25,7 @@ from fleet import _native
 from fleet.ps import meters
 from fleet.ps.aside import used_here
 from fleet.ps.row_rules import ROW_RULES
-from fleet.ps.slot_sets import FULL, TAKEN, Plan, SlotSets
+from fleet.ps.slot_sets import FULL, TAKEN, Plan, SlotSets, kinds_of
 from fleet.ps.spec import TableSpec
 from fleet.ps.staging import download, host_buffer, upload, wait_for
 
@@ -101,7 +101,7 @@ class HotRows:
             meters.count("cache.hits", len(keys) - len(new_keys))
             meters.count("cache.misses", len(new_keys))
             meters.count("cache.evicted", num_gone := int(is_gone.sum()))
-            placement.slots = self._sets.take(keys, plan, placement.call)
+            placement.slots = self._sets.take(plan, placement.call)
             self._settle()  # a new key may have lost its slot in the call before
             if num_gone:
                 gone = download(self._records.index_select(0, plan.gone_slots))
@@ -116,10 +116,12 @@ class HotRows:
         """Where keys go; of the new ones, in host memory, the keys, those that they drive out, and the kinds [3, M]."""
         while True:
             plan = self._sets.plan(keys, placement.call, placement.oldest)
-            found = download(torch.stack([keys[plan.new], plan.gone_keys, plan.kinds]))
+            copied = download(torch.stack([plan.new_keys, plan.gone_keys, plan.values]))
             wait_for(self._device)
+            found: NDArray[np.int64] = copied.numpy()
+            found[2] = kinds_of(found[2])
             if not (found[2] == FULL).any():
-                return plan, found.numpy()
+                return plan, found
             self._sets.grow()
             self._grow(self._sets.num_slots)
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 WAYS = 32
 MOST = 8
@@ -29,14 +31,24 @@ _LAST = torch.iinfo(torch.int64).max
 class Plan(NamedTuple):
     """Where the keys of a batch are or will be."""
 
+    keys: torch.Tensor
+    sets: torch.Tensor
     ways: torch.Tensor
     """Of each key, counted through all sets [U]."""
     new: torch.Tensor
     """Which keys are not there [M]; the rest has one entry for each of these."""
+    new_keys: torch.Tensor
+    new_ways: torch.Tensor
     gone_keys: torch.Tensor
     gone_slots: torch.Tensor
-    kinds: torch.Tensor
-    """FREE, TAKEN or FULL."""
+    values: torch.Tensor
+    """What the way was worth: `kinds_of` tells."""
+
+
+def kinds_of(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """FREE, TAKEN or FULL, from the values of a plan, in host memory."""
+    kinds = np.where((values & 0xFFFFFFFF) == 0xFFFFFFFF, FREE, TAKEN)  # EMPTY has all of these bits
+    return np.where(values == _LAST, FULL, kinds)
 
 
 class SlotSets:
@@ -66,33 +78,34 @@ class SlotSets:
         """
         sets = _sets_of(keys, len(self._keys))
         is_here = (self._keys.index_select(0, sets) == keys.unsqueeze(1)) & (self._calls.index_select(0, sets) != EMPTY)
-        is_found, way = is_here.byte().max(dim=1)
-        ways = sets * WAYS + way
+        is_found, way = is_here.max(dim=1)
+        ways = torch.add(way, sets, alpha=WAYS)
         # At once, so that no key of this call goes for another; one that was not found changes nothing.
-        self._calls.view(-1).scatter_reduce_(0, ways, torch.where(is_found.bool(), now, EMPTY).int(), "amax")
-        new = (is_found == 0).nonzero().squeeze(1)
-        new_sets, order = sets[new].sort(stable=True)
-        new = new[order]
+        self._calls.view(-1).scatter_reduce_(0, ways, torch.where(is_found, now, EMPTY).int(), "amax")
+        new = (~is_found).nonzero().squeeze(1)
+        new_sets, order = sets.index_select(0, new).sort(stable=True)
+        new = new.index_select(0, order)
         # The first new key of a set gets its least way, the second the next one, and so on.
         rank = torch.arange(len(new), device=new.device) - torch.searchsorted(new_sets, new_sets)
         nth = rank.clamp(max=WAYS - 1).unsqueeze(1)
         calls = self._calls.index_select(0, new_sets)
-        value = (self._uses.index_select(0, new_sets).long() << 32) + calls
+        value = torch.add(calls, self._uses.index_select(0, new_sets).long(), alpha=1 << 32)
         least, order = value.masked_fill_(calls >= oldest, _LAST).sort(dim=1)
-        taken = new_sets * WAYS + order.gather(1, nth).squeeze(1)
-        is_full = (least.gather(1, nth).squeeze(1) == _LAST) | (rank >= WAYS)
-        kinds = torch.where(is_full, FULL, (self._calls.view(-1)[taken] != EMPTY).long())
-        ways[new] = taken
-        return Plan(ways, new, self._keys.view(-1)[taken], self._slots.view(-1)[taken].long(), kinds)
+        values = least.gather(1, nth).squeeze(1).masked_fill_(rank >= WAYS, _LAST)
+        new_ways = torch.add(order.gather(1, nth).squeeze(1), new_sets, alpha=WAYS)
+        ways.scatter_(0, new, new_ways)
+        gone_keys = self._keys.view(-1).index_select(0, new_ways)
+        gone_slots = self._slots.view(-1).index_select(0, new_ways).long()
+        return Plan(keys, sets, ways, new, keys.index_select(0, new), new_ways, gone_keys, gone_slots, values)
 
-    def take(self, keys: torch.Tensor, plan: Plan, now: int) -> torch.Tensor:
+    def take(self, plan: Plan, now: int) -> torch.Tensor:
         """Do as planned in the same call, none being FULL; the slots of all keys."""
-        self._keys.view(-1)[plan.ways[plan.new]] = keys[plan.new]
+        self._keys.view(-1).scatter_(0, plan.new_ways, plan.new_keys)
         uses = self._uses.view(-1)
-        least = self._uses.index_select(0, plan.ways // WAYS).amin(dim=1)
-        uses[plan.ways] = torch.minimum(uses[plan.ways] + 1, least + MOST)
-        self._calls.view(-1)[plan.ways] = now
-        return self._slots.view(-1)[plan.ways].long()
+        most = self._uses.index_select(0, plan.sets).amin(dim=1) + MOST
+        uses.scatter_(0, plan.ways, torch.minimum(uses.index_select(0, plan.ways) + 1, most))
+        self._calls.view(-1).index_fill_(0, plan.ways, now)
+        return self._slots.view(-1).index_select(0, plan.ways).long()
 
     def grow(self) -> None:
         """Twice as many sets: of each, some keys go to a new one, with their slots."""
@@ -112,8 +125,8 @@ class SlotSets:
 
 
 def _sets_of(keys: torch.Tensor, num_sets: int) -> torch.Tensor:
-    """By the upper bits of a product with an odd number, twice: ids often come in steps."""
+    """By a product with an odd number, its upper bits brought down, twice: ids often come in steps."""
     for factor in _FACTORS:
         keys = keys * factor
-        keys = keys ^ ((keys >> 32) & 0xFFFFFFFF)
-    return (keys & 0x7FFFFFFF) % num_sets
+        keys = keys ^ (keys >> 32)
+    return keys % num_sets

@@ -2,15 +2,18 @@
 
     python benchmarks/gpu.py --json benchmarks/results/gpu.json --baseline PEERS/gpu/baseline.py --two-ranks
 
-Four processes (two models, by Fleet over NCCL with one worker and by hand) are started and compiled side by side, then
-take turns on the GPU in another order each round. A round's figure is batch size / median step between CUDA events, the
-batch staying on the GPU. `--baseline` also runs a script that measures hand-written PyTorch its own way, once all this
-is over. `--two-ranks` checks that two workers on this GPU, over Gloo, train the same weights as one process.
+A process for each of two models and each side (by hand; by Fleet over NCCL with one worker, as `strategy.auto` has it
+and with more time to search for kernels) is started and compiled side by side with the others; then they take turns on
+the GPU in another order each round. A round's figure is batch size / median step between CUDA events, the batch staying
+on the GPU. `--baseline` also runs a script that measures hand-written PyTorch its own way, once all this is over.
+`--two-ranks` checks that two workers on this GPU, over Gloo, train the same weights as one process. `--kernels FOLDER`
+has every process write what its kernels take.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -30,7 +33,16 @@ from rich.table import Table
 
 SCRIPTS = Path(__file__).parent / "scripts"
 OURS, BY_HAND = "fleet", "by hand"
-SIDES = {OURS: SCRIPTS / "gpu_fleet.py", BY_HAND: SCRIPTS / "gpu_torch.py"}
+SIDES: dict[str, Command] = {
+    OURS: [SCRIPTS / "gpu_fleet.py"],
+    "fleet, long": [SCRIPTS / "gpu_fleet.py", "--kernel-search", "long"],
+    "fleet, long, graphs": [SCRIPTS / "gpu_fleet.py", "--kernel-search", "long", "--mode", "reduce-overhead"],
+    "fleet, max-autotune": [SCRIPTS / "gpu_fleet.py", "--mode", "max-autotune-no-cudagraphs"],
+    BY_HAND: [SCRIPTS / "gpu_torch.py"],
+    "by hand, TF32": [SCRIPTS / "gpu_torch.py", "--tf32"],
+}
+USUAL = (OURS, "fleet, long", BY_HAND)
+"""The sides that are compared unless it is said otherwise."""
 MODELS = ("resnet50", "bert")
 IN_BASELINE = {
     "resnet50": {"eager": "resnet50 eager fp32", "tuned": "resnet50 bf16 channels_last compiled"},
@@ -71,75 +83,81 @@ def two_ranks(folder: Path) -> dict[str, Any]:
 
 def cases_of(model: str, found: Mapping[str, list[Figures]], baseline: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One record for each side that got through every round, then the baseline script's."""
-    runs = {side: found[f"{model}, {side}"] for side in SIDES}
-    rounds = max(map(len, runs.values()))
+    runs = {side: found[name] for side in SIDES if (name := f"{model}, {side}") in found}
+    rounds = max(map(len, runs.values()), default=0)
     rates = {side: [run["items_per_s"] for run in mine] for side, mine in runs.items() if mine and len(mine) == rounds}
-    if OURS not in rates:
-        return []
-    ours = statistics.median(rates[OURS])
-    cases: list[dict[str, Any]] = [
-        {
+    hand = rates.get(BY_HAND, [])
+    cases: list[dict[str, Any]] = []
+    for side, raw in rates.items():
+        case = {
             "case": f"{model}, {side}",
             "raw_items_per_s": raw,
             "median_items_per_s": statistics.median(raw),
             "memory_bytes": runs[side][-1]["memory_bytes"],
-            "ours_over_this": ours / statistics.median(raw),
-            "ours_over_this_by_round": statistics.median(a / b for a, b in zip(rates[OURS], raw, strict=True)),
         }
-        for side, raw in rates.items()
-    ]
+        if hand:
+            case["over_by_hand"] = statistics.median(raw) / statistics.median(hand)
+            case["over_by_hand_by_round"] = statistics.median(a / b for a, b in zip(raw, hand, strict=True))
+        cases.append(case)
     for skill, name in IN_BASELINE[model].items():
         if isinstance(baseline.get(name), int | float):  # the script puts the error there when one fails
-            rate = baseline[name]
-            cases.append(
-                {"case": f"{model}, baseline, {skill}", "median_items_per_s": rate, "ours_over_this": ours / rate}
-            )
+            cases.append({"case": f"{model}, baseline, {skill}", "median_items_per_s": baseline[name]})
     return cases
 
 
 def show(cases: Sequence[Mapping[str, Any]]) -> None:
     table = Table(title=torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU: this measures nothing")
     table.add_column("contestant")
-    for header in ("items/s", "least", "most", "fleet / it", "by round", "GB"):
+    for header in ("items/s", "least", "most", "it / by hand", "by round", "GB"):
         table.add_column(header, justify="right")
     for case in cases:
         raw = case.get("raw_items_per_s", [case["median_items_per_s"]])
         rates = [f"{value:,.1f}" for value in (case["median_items_per_s"], min(raw), max(raw))]
-        by_round = f"{case['ours_over_this_by_round']:.3f}" if "ours_over_this_by_round" in case else ""
+        ratios = [f"{case[name]:.3f}" if name in case else "" for name in ("over_by_hand", "over_by_hand_by_round")]
         memory = f"{case['memory_bytes'] / 1e9:.1f}" if "memory_bytes" in case else ""
-        table.add_row(case["case"], *rates, f"{case['ours_over_this']:.3f}", by_round, memory)
+        table.add_row(case["case"], *rates, *ratios, memory)
     Console().print(table)
 
 
 @click.command()
 @click.option("--rounds", default=7, show_default=True, help="How often each contestant is measured.")
+@click.option("--limit", default=math.inf, help="Seconds after which no round begins.")
 @click.option("--quick", is_flag=True, help="Two rounds: does it work at all?")
 @click.option("--model", "models", type=click.Choice(MODELS), multiple=True, default=MODELS, help="May be repeated.")
+@click.option("--side", "sides", type=click.Choice(list(SIDES)), multiple=True, default=USUAL, help="May be repeated.")
+@click.option("--only", multiple=True, help="'MODEL, SIDE'; may be repeated. Default: every side of every model.")
 @click.option("--batch-size", type=int, help="Another batch size, to try this where there is little memory.")
+@click.option("--kernels", type=click.Path(path_type=Path, file_okay=False), help="Write the time of kernels there.")
 @click.option("--baseline", type=click.Path(path_type=Path, exists=True), help="A script to run beside; see above.")
 @click.option("--two-ranks", "with_two_ranks", is_flag=True, help="Also check two workers on this GPU.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
 def main(
     rounds: int,
+    limit: float,
     quick: bool,
     models: tuple[str, ...],
+    sides: tuple[str, ...],
+    only: tuple[str, ...],
     batch_size: int | None,
+    kernels: Path | None,
     baseline: Path | None,
     with_two_ranks: bool,
     path: Path | None,
 ) -> None:
     rounds = 2 if quick else rounds
     size = [] if batch_size is None else ["--batch-size", str(batch_size)]
+    profile: Command = [] if kernels is None else ["--kernels", kernels.absolute()]
     with TemporaryDirectory() as folder:
         checked = [two_ranks(Path(folder))] if with_two_ranks else []
         for case in checked:
             Console().print(f"{case['case']}: {case['largest_relative_difference']:.1e}, at most {case['goal']:.0e}")
         commands: dict[str, Command] = {
-            f"{model}, {side}": [sys.executable, script, "--model", model, *size]
+            f"{model}, {side}": [sys.executable, *SIDES[side], "--model", model, *size, *profile]
             for model in models
-            for side, script in SIDES.items()
+            for side in (SIDES if only else sides)
+            if not only or f"{model}, {side}" in only
         }
-        found, failures = take_turns(commands, rounds, Path(folder))
+        found, failures = take_turns(commands, rounds, Path(folder), limit)
         reference = {} if baseline is None else run_baseline(baseline, Path(folder))
     cases = [case for model in models for case in cases_of(model, found, reference)]
     show(cases)

@@ -51,10 +51,10 @@ def contestants(models: Sequence[str], searches: Sequence[str], with_hand: bool,
     found: dict[str, Command] = {}
     for model in models:
         for search in searches:
-            command: Command = [sys.executable, SIDES[OURS], "--model", model, *size, "--kernel-search", search]
+            command: Command = [sys.executable, *SIDES[OURS], "--model", model, *size, "--kernel-search", search]
             found[f"{model}, {OURS}, {search}"] = command
         if with_hand:
-            found[f"{model}, {BY_HAND}"] = [sys.executable, SIDES[BY_HAND], "--model", model, *size]
+            found[f"{model}, {BY_HAND}"] = [sys.executable, *SIDES[BY_HAND], "--model", model, *size]
     return found
 
 

@@ -6,9 +6,11 @@ A contestant is a script that prints `ANSWER` and a JSON object once it is warm,
 from __future__ import annotations
 
 import json
+import math
 import random
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -75,10 +77,14 @@ class Contestant:
 
 
 def take_turns(
-    commands: Mapping[str, Command], rounds: int, folder: Path
+    commands: Mapping[str, Command], rounds: int, folder: Path, limit_s: float = math.inf
 ) -> tuple[dict[str, list[Figures]], dict[str, str]]:
-    """Figures by contestant and round, and why those failed that did; they all get warm at the same time."""
+    """Figures by contestant and round, and why those failed that did; they all get warm at the same time.
+
+    No round begins after `limit_s`.
+    """
     console = Console(stderr=True)
+    begun = time.monotonic()
     found: dict[str, list[Figures]] = {name: [] for name in commands}
     failures: dict[str, str] = {}
 
@@ -98,6 +104,9 @@ def take_turns(
             if warm := ask(contestant, contestant.answer):
                 console.print(f"{contestant.name}: warm after {warm['warm_up_s']:.0f} s")
         for turn in range(rounds):
+            if time.monotonic() - begun > limit_s:
+                console.print(f"{turn} of {rounds} rounds within {limit_s:.0f} s")
+                break
             for contestant in random.Random(turn).sample(contestants, len(contestants)):
                 if figures := ask(contestant, contestant.measure):
                     found[contestant.name].append(figures)

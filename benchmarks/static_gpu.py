@@ -156,22 +156,22 @@ def main(
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
+    gpu = torch.cuda.get_device_name() if device.type == "cuda" else None
     cases: list[dict[str, Any]] = []
     for model in models:
         case = Case(model, batch_size or (8 if tiny else BATCHES[model]), dtype, device, tiny)
         cases += measure(case, runs, rounds, steps, warm_up=3)
+        if path is not None:
+            write_results(path, cases, gpu=gpu, dtype=dtype, rounds=rounds, steps=steps)
         if device.type == "cuda":
             torch.cuda.empty_cache()
-    table = Table(title=f"{torch.cuda.get_device_name() if device.type == 'cuda' else 'CPU'}, {dtype}")
+    table = Table(title=f"{gpu or 'CPU'}, {dtype}")
     for header in ("case", "program ms", "torch ms", "program / torch", "goal"):
         table.add_column(header, justify="left" if header == "case" else "right")
     for one in cases:
         times = [f"{1000 * one[name]:,.2f}" for name in ("median_s", "median_torch_s")]
         table.add_row(one["case"], *times, f"{one['ours_over_torch']:.3f}", f"{GOAL}")
     Console().print(table)
-    if path is not None:
-        gpu = torch.cuda.get_device_name() if device.type == "cuda" else None
-        write_results(path, cases, gpu=gpu, dtype=dtype, rounds=rounds, steps=steps)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,14 @@ import fleet
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--kernel-search", help="Another strategy.compile_configs.kernel_search.")
+    parser.add_argument("--mode", default="default", help="Another strategy.compile_configs.mode.")
     options = parser.parse_args()
     task, batch_size = task_of(options)
     strategy = fleet.DistributedStrategy()
     strategy.auto = True
     if options.kernel_search is not None:
         strategy.compile_configs.kernel_search = options.kernel_search
+    strategy.compile_configs.mode = options.mode
     fleet.init(is_collective=True, strategy=strategy)
     torch.manual_seed(0)
     model = task.model()
@@ -34,7 +36,7 @@ def main() -> None:
         optimizer.zero_grad()
         return loss
 
-    serve(task, step, batch_size, fleet.device)
+    serve(task, step, batch_size, fleet.device, options)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,12 @@ from gpu_workload import parser_of, serve, task_of
 
 
 def main() -> None:
-    task, batch_size = task_of(parser_of(__doc__).parse_args())
+    parser = parser_of(__doc__)
+    parser.add_argument("--tf32", action="store_true", help="Products that stay float32 in TF32.")
+    options = parser.parse_args()
+    if options.tf32:
+        torch.set_float32_matmul_precision("high")
+    task, batch_size = task_of(options)
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = task.model().to(device).train()
@@ -32,7 +37,7 @@ def main() -> None:
         optimizer.zero_grad(set_to_none=True)
         return loss
 
-    serve(task, step, batch_size, device)
+    serve(task, step, batch_size, device, options)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
+from torch.profiler import ProfilerActivity, profile
 
 VOCABULARY = 30522
 
@@ -85,6 +88,7 @@ def parser_of(description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=TASKS, required=True)
     parser.add_argument("--batch-size", type=int, help="Default: what the task says.")
+    parser.add_argument("--kernels", type=Path, help="A folder: write there what each kernel of a step takes.")
     return parser
 
 
@@ -108,8 +112,13 @@ def seconds_of(step: Callable[[], Tensor], device: torch.device) -> float:
     return float(begun.elapsed_time(ended)) / 1000
 
 
-def serve(task: Task, step: Callable[[], Tensor], batch_size: int, device: torch.device) -> None:
-    """Warm up, say so, then answer every line on stdin with the items per second of the median step."""
+def serve(
+    task: Task, step: Callable[[], Tensor], batch_size: int, device: torch.device, options: argparse.Namespace
+) -> None:
+    """Warm up, say so, then answer every line on stdin with the items per second of the median step.
+
+    The kernels are written down after the first measurement.
+    """
     begin = time.perf_counter()
     for _ in range(task.warm_up):
         loss = step()
@@ -120,6 +129,20 @@ def serve(task: Task, step: Callable[[], Tensor], batch_size: int, device: torch
         seconds = [seconds_of(step, device) for _ in range(task.steps)]
         memory = torch.cuda.max_memory_allocated() if device.type == "cuda" else 0
         answer(items_per_s=batch_size / statistics.median(seconds), raw_s=seconds, memory_bytes=memory)
+        if options.kernels is not None and device.type == "cuda":
+            write_kernels(step, options.kernels / f"{options.model}-{os.getpid()}.txt")
+            options.kernels = None
+
+
+def write_kernels(step: Callable[[], Tensor], path: Path) -> None:
+    """What the kernels of 5 steps take, most first."""
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        for _ in range(5):
+            step()
+        torch.cuda.synchronize()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = seen.key_averages().table(sort_by="self_device_time_total", row_limit=60, max_name_column_width=100)
+    path.write_text(f"{' '.join(sys.argv)}\n{table}\n")
 
 
 def answer(**figures: object) -> None:

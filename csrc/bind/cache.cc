@@ -4,7 +4,6 @@
 
 #include "bind/arrays.h"
 #include "cache/row_cache.h"
-#include "cache/slot_index.h"
 
 namespace fleet::bind {
 
@@ -64,37 +63,6 @@ nb::dict counts(const RowCache& cache) {
   return result;
 }
 
-fleet::Array<std::int64_t> copied(const std::vector<std::int64_t>& values) {
-  fleet::Array<std::int64_t> out(values.size());
-  std::copy(values.begin(), values.end(), out.data());
-  return out;
-}
-
-nb::tuple place(SlotIndex& index, nb::handle keys, nb::handle now, nb::handle oldest, nb::handle slots) {
-  const AnyArray array = as_int64(keys, "keys"), slot_array = as_array(slots, "slots");
-  const std::size_t n = array.size();
-  items<std::int64_t>(slot_array, slots, "slots", {3, n});
-  auto* data = static_cast<std::int64_t*>(writable(slots, "slots", slot_array));
-  const std::uint64_t stamp = as_integer(now, "now", 1, std::numeric_limits<std::uint64_t>::max());
-  const std::uint64_t kept = as_integer(oldest, "oldest", 0, std::numeric_limits<std::uint64_t>::max());
-  fleet::Array<std::int64_t> new_keys, gone_keys;
-  {
-    nb::gil_scoped_release release;
-    const auto placed = index.place(int64s(array), n, stamp, kept, data);
-    std::copy(placed.new_slots.begin(), placed.new_slots.end(), data + n);
-    std::copy(placed.gone_slots.begin(), placed.gone_slots.end(), data + 2 * n);
-    new_keys = copied(placed.new_keys);
-    gone_keys = copied(placed.gone_keys);
-  }
-  return nb::make_tuple(to_numpy(std::move(new_keys)), to_numpy(std::move(gone_keys)));
-}
-
-nb::tuple all(const SlotIndex& index) {
-  fleet::Array<std::int64_t> keys(index.size()), slots(index.size());
-  index.all(keys.data(), slots.data());
-  return nb::make_tuple(to_numpy(std::move(keys)), to_numpy(std::move(slots)));
-}
-
 }  // namespace
 
 void add_cache(nb::module_& m) {
@@ -112,14 +80,6 @@ void add_cache(nb::module_& m) {
       .def("counts", &counts)
       .def("clear", &RowCache::clear)
       .def("__len__", &RowCache::size);
-  nb::class_<SlotIndex>(m, "SlotIndex", "Which keys have a place in a cache that lies elsewhere; see _native.pyi.")
-      .def(nb::new_([](nb::handle capacity) { return new SlotIndex(as_integer(capacity, "capacity", 1, kMost / 2)); }),
-           nb::arg("capacity").none())
-      .def("place", &place, nb::arg("keys").none(), nb::arg("now").none(), nb::arg("oldest").none(),
-           nb::arg("slots").none())
-      .def("all", &all)
-      .def_prop_ro("num_slots", &SlotIndex::num_slots)
-      .def("__len__", &SlotIndex::size);
 }
 
 }  // namespace fleet::bind

@@ -54,10 +54,11 @@ class Images(Dataset[Batch]):
         ]
         if not self.files:
             raise UsageError(f"{folder} has no class folders with .jpg files in them")
-        self._size, self._augments, self._seed, self._epoch = size, augments, seed, 0
+        self._size, self._augments, self._seed = size, augments, seed
+        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # processes that stay hear of the next one
 
     def set_epoch(self, epoch: int) -> None:
-        self._epoch = epoch
+        self._epoch.fill_(epoch)
 
     def __len__(self) -> int:
         return len(self.files)
@@ -77,7 +78,7 @@ class Images(Dataset[Batch]):
         file, size = self.files[number][0], (self._size, self._size)
         try:
             with _pillow().open(file) as image:
-                random = np.random.default_rng([self._seed, self._epoch, number]) if self._augments else None
+                random = np.random.default_rng([self._seed, int(self._epoch), number]) if self._augments else None
                 before = image.size
                 box = middle(*before) if random is None else part_of(before[0], before[1], random)
                 scale = min(box[2] - box[0], box[3] - box[1]) / self._size
@@ -130,7 +131,8 @@ def loader_of(images: Images, batch_size: int, processes: int, shuffle: bool) ->
     """Batches by `processes` processes, in pinned memory where there is a GPU.
 
     They are forked from a process of their own that has no threads: a thread of this one, of Gloo or of the GPU, may
-    hold a lock while it is forked, and then the fork waits for ever.
+    hold a lock while it is forked, and then the fork waits for ever. They stay from epoch to epoch: each imports torch
+    and Fleet when it begins, which takes longer than a short epoch.
     """
     forkserver = multiprocessing.get_context("forkserver")
     forkserver.set_forkserver_preload(["torch", "PIL.Image"])
@@ -144,6 +146,7 @@ def loader_of(images: Images, batch_size: int, processes: int, shuffle: bool) ->
         collate_fn=_as_it_is,  # a whole batch already
         pin_memory=fleet.device.type == "cuda",
         prefetch_factor=4 if processes else None,
+        persistent_workers=processes > 0,
     )
 
 

@@ -602,30 +602,6 @@ class RowCache:
     def clear(self) -> None:
         """Drop every row."""
 
-class SlotIndex:
-    """Which keys have a place in a cache of rows that lies elsewhere (csrc/cache/slot_index.h). One call at a time."""
-
-    def __init__(self, capacity: int) -> None: ...
-    def __len__(self) -> int:
-        """Return how many keys have a slot."""
-
-    def place(
-        self, keys: _Keys, now: int, oldest: int, slots: _Keys
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Give each of n distinct keys a slot; return the keys that are new here, and those that went for them.
-
-        `slots` is int64[3, n]: written are the slot of each key, in the second row those of the new keys, and in the
-        third what was the slot of those that went.
-        `now` is larger than in any call before. Keys whose last call was `oldest` or later stay, if need be by growing.
-        """
-
-    def all(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return every key, and its slot."""
-
-    @property
-    def num_slots(self) -> int:
-        """Slots are below it."""
-
 class Clicks:
     """Click logs that are made up; sample i is a function of the settings and i (csrc/data/clicks.h).
 

@@ -231,7 +231,10 @@ def test_auto_chooses_what_suits_the_model(monkeypatch: pytest.MonkeyPatch) -> N
     images = tuning.choose(auto, nn.Conv2d(3, 3, 1), gpu)
     assert (images.channels_last, images.benchmark_kernels, images.amp, images.compile) == (True, True, True, True)
     assert not tuning.choose(auto, nn.Linear(3, 3), gpu).channels_last
+    assert images.tensor_floats
+    assert not tuning.choose(strategy_of(auto=True, amp=False), nn.Linear(3, 3), gpu).tensor_floats
     there = tuning.choose(auto, nn.Conv2d(3, 3, 1), cpu)
+    assert not there.tensor_floats
     assert there.fused_optimizer
     assert not any((there.channels_last, there.benchmark_kernels, there.amp, there.compile)), "these are for GPUs"
     assert tuning.choose(strategy_of(auto=True, channels_last=True), nn.Conv2d(3, 3, 1), cpu).channels_last
@@ -252,7 +255,7 @@ def test_auto_says_what_it_chose(monkeypatch: pytest.MonkeyPatch, caplog: pytest
         tuning.choose(strategy_of(), images, torch.device("cpu"), speaks=True)
     assert [record.getMessage() for record in caplog.records] == [
         "strategy.auto on cuda:0: bfloat16, torch.compile (the first batch takes a minute), channels-last, measured "
-        "kernels for convolutions",
+        "kernels for convolutions, TF32 for what stays float32",
         "strategy.auto on cpu: fused optimizer",
         "strategy.auto on cpu: nothing to switch on",
     ]

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 README, PAGE, GUIDE = "README.md", "docs/benchmarks.md", "docs/collective.md"
-GPU, EXAMPLES = "docs/gpu.md", "docs/examples.md"
+GPU, EXAMPLES, STATIC = "docs/gpu.md", "docs/examples.md", "docs/static.md"
 RECOMMENDERS = "examples/recommenders/README.md"
 MODES = ("local", "sync", "async", "half_async", "geo")
 
@@ -86,11 +86,26 @@ def newest() -> list[tuple[str, str]]:
 
 def on_a_gpu() -> list[tuple[str, str]]:
     clicks = {(case["case"], case["batch_size"]): case["median_samples_per_s"] / 1000 for case in cases("gpu_ctr")}
-    rows = {"no cache": "fleet", "no cache, async": "fleet, async", "cache of 10% of the rows": "fleet, cache"}
+    rows = {
+        "no cache": "fleet",
+        'no cache, `dense = "allreduce"`': "fleet, dense here",
+        "cache of 10% of the rows": "fleet, cache",
+        'cache of 10% of the rows, `dense = "allreduce"`': "fleet, cache, dense here",
+        "torch, all rows in GPU memory: the most that is possible": "torch",
+    }
+    before = [clicks[f"before, {rows[row]}", size] for size in (1000, 16384) for row in list(rows)[2:4]]
+    earlier = {(case["case"], case["batch_size"]): case["median_samples_per_s"] for case in cases("gpu_ctr_second")}
     examples = [case["raw"][0] for case in cases("dense_examples")]
+    images, (messages,), (encoder,) = cases("images"), cases("transformer_messages"), cases("static_gpu")
     return [
-        (GPU, f"| {row} | {clicks[name, 1000]:,.0f} | {clicks[name, 16384]:,.0f} |") for row, name in rows.items()
-    ] + [(EXAMPLES, f"{100 * one['mfu']:.0f}% | {one['memory_bytes'] / 1e9:.1f} GB |") for one in examples]
+        *((GPU, f"| {row} | {clicks[one, 1000]:,.0f} | {clicks[one, 16384]:,.0f} |") for row, one in rows.items()),
+        (GPU, "before | {:,.0f}, {:,.0f} | {:,.0f}, {:,.0f} |".format(*before)),
+        (GPU, " and ".join(f"{earlier['fleet, async', size] / 1000:,.0f}" for size in (1000, 16384))),
+        *((EXAMPLES, f"{100 * one['mfu']:.0f}% | {one['memory_bytes'] / 1e9:.1f} GB |") for one in examples),
+        (EXAMPLES, f"{images[0]['images_per_s']:,.0f} in 8 processes and {images[1]['images_per_s']:,.0f} in 16"),
+        (EXAMPLES, f"BLEU {messages['bleu']:.1f} on"),
+        (STATIC, f"takes {1000 * encoder['median_s']:.1f} ms as it is and {1000 * encoder['median_torch_s']:.1f} in"),
+    ]
 
 
 def recommenders() -> list[tuple[str, str]]:
@@ -121,6 +136,14 @@ def collective() -> list[tuple[str, str]]:
     for model in ("resnet50", "bert"):
         row = " | ".join(f"{gpu[f'{model}, {way}']:,.0f}" for way in ways)
         found += [(PAGE, row), (GUIDE, row)]
+    sides = {(one["case"], one["call"]): f"{one['over_by_hand_by_round']:.2f}" for one in cases("gpu_sides")}
+    image, text = "resnet50, fleet", "bert, fleet"
+    long = [sides[f"{image}, long", call] for call in ("first", "second")]
+    found += [
+        (GUIDE, f"was {long[0]} and {long[1]} times as fast as by hand for ResNet-50"),
+        (GUIDE, f"and {sides[f'{text}, long', 'first']} for BERT, `strategy.auto` by itself"),
+        (GUIDE, f"by itself {sides[image, 'first']} and {sides[text, 'first']}; CUDA"),
+    ]
     for case in cases("gpu_warm_up"):
         found.append((GUIDE, f"| {case['warm_up_s']:.0f} | {case['median_items_per_s']:,.0f} |"))
     for case in link:

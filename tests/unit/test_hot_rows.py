@@ -18,9 +18,12 @@ import fleet
 from fleet import _native
 from fleet.errors import UsageError
 from fleet.net import Endpoint
+from fleet.planner.memory import cache_bytes
 from fleet.ps import meters
 from fleet.ps.row_rules import ROW_RULES, corrections
+from fleet.ps.slot_sets import WAYS
 from fleet.ps.spec import RuleSpec
+from fleet.runtime.planning.look import table_facts
 from support.training import Trainer, joined, strategy, trainer
 
 NUM_IDS, STEPS = 400, 30
@@ -249,6 +252,32 @@ def test_a_cache_grows_to_what_a_step_needs() -> None:
     plain, cached = run({}, accumulate=STEPS), run({"cache": "gpu", "cache_rows": 1}, accumulate=STEPS)
     assert plain[0] == cached[0]
     assert same(plain[1], cached[1])
+
+
+def test_rows_of_who_lived_when_a_place_was_asked_for_stay() -> None:
+    with joined(model=Model(cache="gpu", cache_rows=WAYS)) as one:
+        assert one.worker.hot is not None
+        (rows,) = one.worker.hot._rows.values()
+        evicted = meters.counts().get("cache.evicted", 0)
+        first = rows.expect()
+        rows.place(torch.arange(WAYS), first)
+        second = rows.expect()
+        del first  # its step may still be under way on the device
+        rows.place(torch.arange(WAYS) + 1000, second)
+        assert meters.counts().get("cache.evicted", 0) == evicted
+        assert len(set(second.slots.tolist())) == WAYS
+        del second
+        before = meters.counts().get("cache.evicted", 0)
+        for number in range(2, 20):  # now they may go
+            rows.place(torch.arange(WAYS) + 1000 * number, rows.expect())
+        assert meters.counts()["cache.evicted"] > before
+
+
+def test_a_plan_says_what_a_cache_takes() -> None:
+    with joined(model=Model(**CACHE)) as one:
+        (table,) = table_facts(one.worker.client.job, [], {0: CACHE["cache_rows"]})
+        assert one.worker.hot is not None
+        assert cache_bytes(table) == one.worker.hot.nbytes == 64 * (2 * 4 * 6 + 32)
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,40 @@ def test_the_mode_follows_the_network(gbit: float, mode: str) -> None:
     assert plan(replace(CLICKS, mode="half_async"), machines, {"ads": 1000}).choice.mode == "servers, half_async"
 
 
+HOT = replace(CLICKS, tables=(replace(ADS, cache_rows=1_000_000),))
+
+
+def test_a_cache_takes_memory_of_the_gpu_and_leaves_one_worker() -> None:
+    found = plan(HOT, gpus(1, 80), {"ads": 10_000_000}).choice
+    assert found.fits
+    assert (found.command, found.num_workers, found.num_servers) == ("python train.py --lr 0.1", 1, 0)
+    (part,) = [part for part in found.parts if part.what == "cache of hot rows"]
+    assert (part.where, part.estimate) == ("GPU memory", 1_000_000 * (32 + 32 + 12 + 20))
+    assert "idle" not in " ".join(found.reasons)
+    for machines in (gpus(8, 80), gpus(1, 80, hosts=4)):
+        many = plan(HOT, machines, {"ads": 10_000_000}).choice
+        assert (many.command, many.num_workers) == (found.command, 1)
+        assert any("leaves all but one GPU idle; leave the cache out" in reason for reason in many.reasons)
+
+
+def test_a_cache_grows_to_what_batches_need() -> None:
+    table = replace(ADS, cache_rows=1, num_distinct=100)
+    assert memory.cache_bytes(table) == 512 * 96  # of 32, doubled until there are 300
+    assert memory.cache_bytes(ADS) == 0
+
+
+def test_what_a_cache_does_not_go_with() -> None:
+    large = plan(HOT, gpus(1, 80), {"ads": 20_000_000_000}).choice
+    assert not large.fits
+    assert any("rows on disks do not go with cache='gpu'" in reason for reason in large.reasons)
+    small = plan(HOT, replace(gpus(1, 80), gpu_memory=GIB // 2), {"ads": 1000}).choice
+    assert not small.fits
+    assert any("take a smaller cache" in reason for reason in small.reasons)
+    host = plan(HOT, HOST, {"ads": 10_000_000}).choice
+    assert host.fits
+    assert any("saves nothing; leave it out" in reason for reason in host.reasons)
+
+
 def test_a_table_of_unknown_size_is_asked_about() -> None:
     (text,) = plan(CLICKS, HOST).choice.assumed
     assert text.startswith("table ads: 10,000,000 rows")

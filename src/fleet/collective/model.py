@@ -77,6 +77,8 @@ class DistributedModel(nn.Module):
             tuning.put_channels_last(module)
         if chosen.benchmark_kernels:
             torch.backends.cudnn.benchmark = True
+        if chosen.tensor_floats and torch.get_float32_matmul_precision() == "highest":
+            torch.set_float32_matmul_precision("high")
         if strategy.sync_batch_norm and num_workers > 1:
             module = synchronise(module, device)
         configs = strategy.amp_configs

@@ -33,13 +33,16 @@ class Tuning:
     channels_last: bool
     fused_optimizer: bool
     benchmark_kernels: bool
+    tensor_floats: bool
+    """Whether products that stay float32 round their factors to TF32: beside bfloat16 nobody sees it."""
 
 
 def choose(strategy: DistributedStrategy, module: nn.Module, device: torch.device, speaks: bool = False) -> Tuning:
     """What the strategy says; with `strategy.auto` also what suits the model and the device.
 
-    On a GPU: bfloat16, torch.compile, channels-last for convolutions, measured convolution kernels. Everywhere: the
-    optimizer in one kernel. What the user has set stays; NotSupportedError if it is to compile what cannot be compiled.
+    On a GPU: bfloat16, TF32 for what stays float32, torch.compile, channels-last for convolutions, measured convolution
+    kernels. Everywhere: the optimizer in one kernel. What the user has set stays; NotSupportedError if it is to compile
+    what cannot be compiled.
     `speaks`: whether to say on one line what `auto` chose.
     """
     auto, on_gpu = strategy.auto, device.type == "cuda"
@@ -64,6 +67,7 @@ def choose(strategy: DistributedStrategy, module: nn.Module, device: torch.devic
         channels_last=is_wanted("channels_last", on_gpu and has_images),
         fused_optimizer=is_wanted("fused_optimizer", True) and not has_sparse_gradients(module),
         benchmark_kernels=is_wanted("cudnn_exhaustive_search", on_gpu and has_images),
+        tensor_floats=auto_half,
     )
     if auto and speaks:
         _say(strategy, tuning, device)
@@ -80,6 +84,7 @@ def _say(strategy: DistributedStrategy, tuning: Tuning, device: torch.device) ->
         "fused_optimizer": (tuning.fused_optimizer, "fused optimizer"),
     }
     named = [text for name, (is_on, text) in chosen.items() if is_on and not strategy.is_set(name)]
+    named += ["TF32 for what stays float32"] if tuning.tensor_floats else []
     if log.level == logging.NOTSET:
         log.setLevel(logging.INFO)  # whoever lets it choose wants to know, and there is nothing to warn of
     log.info("strategy.auto on %s: %s", device, ", ".join(named) or "nothing to switch on")

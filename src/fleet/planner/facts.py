@@ -25,6 +25,8 @@ class TableFacts:
     """Of one server; 0: no ceiling."""
     memory: int = 0
     """Of one server, beyond which rows lie on its disk; 0: all are in memory."""
+    cache_rows: int = 0
+    """Of a cache of hot rows where the model is; 0: there is none."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,11 @@ class Workload:
     mode: str = "off"
     """sync, async, half_async or geo where the script has chosen; else off."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def cached(self) -> tuple[TableFacts, ...]:
+        """Tables whose hot rows are trained where the model is."""
+        return tuple(table for table in self.tables if table.cache_rows)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

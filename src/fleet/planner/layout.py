@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from fleet.planner.facts import Machines, Workload
@@ -44,7 +44,7 @@ class Layout:
     memory: Mapping[str, int]
     """`memory=` of each table, where rows must lie on disks; empty: all fit."""
     finds: bool
-    """Whether the rows on the disks can be found with the memory there is."""
+    """Whether the rows on the disks can be found with the memory there is, and may lie there."""
 
     @property
     def fits(self) -> bool:
@@ -55,6 +55,8 @@ class Layout:
 def lay_out(workload: Workload, machines: Machines, rows: Mapping[str, int]) -> Layout:
     """Divide the machines among workers and servers, and the tables between memory and disks."""
     workers = max(machines.num_gpus, min(machines.num_cores // CORES_OF_PAIR, MOST_WORKERS), 1)
+    if workload.cached:  # one worker, its tables in its process
+        machines, workers = replace(machines, num_hosts=1, num_gpus=min(machines.num_gpus, 1)), 1
     is_alone = machines.num_hosts == 1 and workers == 1
     servers = 0 if is_alone else workers
     one = worker_memory(workload, Setting(num_workers=workers * machines.num_hosts))
@@ -88,5 +90,5 @@ def lay_out(workload: Workload, machines: Machines, rows: Mapping[str, int]) -> 
         of_host,
         room,
         memory,
-        finds=not memory or finding <= FINDING_PART * room,
+        finds=not memory or (finding <= FINDING_PART * room and not workload.cached),
     )

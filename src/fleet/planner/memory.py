@@ -20,6 +20,10 @@ GPU_PART, CUDA_BYTES = 0.9, 512 << 20
 """Of a GPU's memory: what fragments leave usable, and what CUDA and its libraries take of that."""
 SEGMENT_BYTES = 2 * (32 << 20)
 """Of sharding stage 3: the segment in use and the one that is being gathered."""
+CACHE_MARKS_BYTES, CACHE_INDEX_BYTES, CACHE_WAYS = 12, 20, 32
+"""Of a row in a cache beside its values and state: its marks, and what finds it; rows come in sets of so many."""
+BATCHES_AT_ONCE = 3
+"""Whose rows a cache has to hold: the one that is trained, the one ahead, and one that is just over."""
 BATCHES_ASSUMED = 1000
 """A table of unknown size is taken to have the rows that so many batches of new ids would make."""
 
@@ -47,6 +51,21 @@ class Tables:
 def row_bytes(table: TableFacts) -> int:
     """Of one row in memory."""
     return table.value_bytes + table.state_bytes + INDEX_BYTES
+
+
+def cache_row_bytes(table: TableFacts) -> int:
+    """Of one row of a cache of hot rows."""
+    return table.value_bytes + table.state_bytes + CACHE_MARKS_BYTES + CACHE_INDEX_BYTES
+
+
+def cache_bytes(table: TableFacts) -> int:
+    """Of a table's cache of hot rows: whole sets, and twice as many while the batches at once need more."""
+    if not table.cache_rows:
+        return 0
+    rows = ceil(table.cache_rows / CACHE_WAYS) * CACHE_WAYS
+    while rows < BATCHES_AT_ONCE * table.num_distinct:
+        rows *= 2
+    return rows * cache_row_bytes(table)
 
 
 def measure_tables(workload: Workload, rows: Mapping[str, int]) -> Tables:
@@ -97,11 +116,13 @@ class WorkerMemory:
     state: int
     activations: int
     others: int
+    cache: int = 0
+    """Of hot rows."""
 
     @property
     def total(self) -> int:
         """All of it."""
-        return self.parameters + self.gradients + self.state + self.activations + self.others
+        return self.parameters + self.gradients + self.state + self.activations + self.others + self.cache
 
 
 def activation_bytes(workload: Workload, setting: Setting) -> int:
@@ -128,7 +149,8 @@ def worker_memory(workload: Workload, setting: Setting) -> WorkerMemory:
     if setting.offloads:
         gradients = state = 0
         parameters = min(SEGMENT_BYTES, 2 * dense.parameter_bytes)
-    return WorkerMemory(parameters, gradients, state, activation_bytes(workload, setting), dense.other_bytes)
+    cache = sum(map(cache_bytes, workload.tables))
+    return WorkerMemory(parameters, gradients, state, activation_bytes(workload, setting), dense.other_bytes, cache)
 
 
 def process_bytes(workload: Workload) -> int:
@@ -137,7 +159,7 @@ def process_bytes(workload: Workload) -> int:
     on_host = seen.table_bytes
     if seen.device == "cpu":
         on_host += seen.parameter_bytes + seen.gradient_bytes + seen.state_bytes + seen.activation_bytes
-        on_host += workload.dense.other_bytes
+        on_host += workload.dense.other_bytes + sum(map(cache_bytes, workload.tables))
     return max(0, seen.process_bytes - on_host)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from math import ceil
 
 from fleet.planner.exchange import compute_s, served_s
@@ -21,6 +22,8 @@ GEO_STEPS = 100
 def choose(workload: Workload, question: Question) -> Choice:
     """Workers and servers by the cores and GPUs, rows in memory or on disks by what fits, the mode by the network."""
     machines = question.machines
+    if workload.cached:  # all others stand idle
+        machines = replace(machines, num_hosts=1, num_gpus=min(machines.num_gpus, 1))
     tables = measure_tables(workload, question.rows)
     layout = lay_out(workload, machines, question.rows)
     num_workers, num_servers = (
@@ -29,7 +32,8 @@ def choose(workload: Workload, question: Question) -> Choice:
     own = compute_s(workload, machines, layout.workers_of_host)
     exchange = served_s(workload, machines, num_workers, num_servers) if num_servers else 0.0
     mode, why = _mode(workload, own, exchange, num_servers, has_disk=bool(layout.memory))
-    reasons = [_count_reason(machines, layout), *why, *_room_reasons(workload, machines, layout, tables)]
+    counted = _cache_reasons(workload, question.machines) or [_count_reason(machines, layout)]
+    reasons = [*counted, *why, *_room_reasons(workload, machines, layout, tables)]
     return Choice(
         mode=f"servers, {mode}" if num_servers else "one process",
         num_workers=num_workers,
@@ -78,6 +82,22 @@ def _count_reason(machines: Machines, layout: Layout) -> str:
     )
 
 
+def _cache_reasons(workload: Workload, machines: Machines) -> list[str]:
+    """What a cache of hot rows means for the machines; empty if there is none."""
+    if not workload.cached:
+        return []
+    name = workload.cached[0].name
+    found = [
+        f"cache='gpu' of table {name}: one worker trains the hot rows where the model is, the tables are beside it"
+    ]
+    if machines.num_hosts > 1 or machines.num_gpus > 1:
+        idle = "GPU" if machines.num_gpus else "machine"
+        found.append(f"which leaves all but one {idle} idle; leave the cache out to use them")
+    if not machines.num_gpus:
+        found.append("without a GPU the cache is in host memory beside the table, and saves nothing; leave it out")
+    return found
+
+
 def _room_reasons(workload: Workload, machines: Machines, layout: Layout, tables: Tables) -> list[str]:
     """Where the rows lie, and what does not fit."""
     found = []
@@ -86,6 +106,11 @@ def _room_reasons(workload: Workload, machines: Machines, layout: Layout, tables
         found.append("it does not fit: workers alone take more host memory than a machine has; take fewer or larger")
     elif not layout.memory:
         found.append(f"rows are in host memory: {needed} on a machine, which has {room} for them")
+    elif workload.cached:
+        found.append(
+            f"it does not fit: rows take {needed} on a machine, which has {room} for them, and rows on disks do not go "
+            "with cache='gpu'; take a larger machine, or leave the cache out"
+        )
     elif layout.finds:
         found.append(f"rows are on disks, the hot ones in memory: {needed} on a machine, which has {room} for them")
         if not _has_disk(machines, layout, tables):
@@ -101,7 +126,7 @@ def _room_reasons(workload: Workload, machines: Machines, layout: Layout, tables
     if layout.worker.total > layout.device_limit:
         found.append(
             f"a worker needs {in_units(layout.worker.total)} on its device and may use "
-            f"{in_units(layout.device_limit)}; take a smaller batch"
+            f"{in_units(layout.device_limit)}; take a smaller {'cache' if workload.cached else 'batch'}"
         )
     if machines.num_gpus and not tables.assumed:
         whole = 2 * sum(tables.rows[one.name] * one.value_bytes for one in workload.tables)

@@ -13,6 +13,9 @@ def worker_parts(workload: Workload, one: WorkerMemory, device: str) -> list[Par
     peak = f"at its peak {seen.peak_bytes:,} bytes more than before the step" if seen.peak_bytes else ""
     elsewhere = "on the servers" if workload.dense.server_bytes else ""
     others = [Part("buffers, frozen", device, one.others, workload.dense.other_bytes)] if one.others else []
+    if one.cache:
+        rows = ", ".join(f"{table.cache_rows:,} rows of {table.name}" for table in workload.cached)
+        others.append(Part("cache of hot rows", device, one.cache, None, rows))
     return [
         Part("dense parameters", device, one.parameters, seen.parameter_bytes),
         Part("gradients", device, one.gradients, seen.gradient_bytes),

@@ -1,4 +1,4 @@
-"""Rows that are trained where the model is, as in GPU memory, and not in the table they belong to (ADR 35).
+"""Rows that are trained where the model is, as in GPU memory, and not in the table they belong to (ADR 35, 40).
 
 The truth of a row is in one place: here while its key has a slot, else in the table. Every key of a batch that is
 trained has one, with the rule's state and the row's marks, and keeps it until its step is over; so what a batch lacks
@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from fleet import _native
 from fleet.ps import meters
 from fleet.ps.aside import used_here
 from fleet.ps.row_rules import ROW_RULES
+from fleet.ps.slot_sets import FULL, TAKEN, Plan, SlotSets, kinds_of
 from fleet.ps.spec import TableSpec
 from fleet.ps.staging import download, host_buffer, upload, wait_for
 
@@ -35,10 +36,22 @@ CHUNK = 1 << 18
 
 
 class Placement:
-    """The slots of a lookup's keys. While it lives, they are theirs."""
+    """The slots of a lookup's keys, once they have some. While it lives, they are theirs."""
 
-    def __init__(self, slots: torch.Tensor) -> None:
-        self.slots = slots
+    def __init__(self, call: int, oldest: int) -> None:
+        """`call` numbers placements; none since `oldest` may lose a slot to it."""
+        self.call, self.oldest = call, oldest
+        self._slots: torch.Tensor | None = None
+
+    @property
+    def slots(self) -> torch.Tensor:
+        """One for each key."""
+        assert self._slots is not None
+        return self._slots
+
+    @slots.setter
+    def slots(self, slots: torch.Tensor) -> None:
+        self._slots = slots
 
 
 class Part(NamedTuple):
@@ -59,48 +72,71 @@ class HotRows:
         self._writer = writer
         self._writing: Future[None] | None = None
         self._rule = ROW_RULES[spec.rule.name](dict(spec.rule.args))
-        self._index = _native.SlotIndex(num_rows)
-        self._records = self._room(self._index.num_slots)
+        self._sets = SlotSets(num_rows, device)
+        self._records = self._room(self._sets.num_slots)
         self._lock = threading.Lock()  # around whatever takes `_records`, which grows in the thread aside
-        self._stamp = 0
-        self._live: dict[int, None] = {}  # the stamps of placements that somebody has
+        self._num_calls = 0
+        self._live: dict[int, None] = {}  # the calls of placements that somebody has
         self._is_changed = False
 
-    def place(self, keys: torch.Tensor) -> Placement:
-        """Give the distinct keys, in host memory, slots with their rows in them."""
+    @property
+    def nbytes(self) -> int:
+        """Of the device's memory, with what finds the rows."""
+        return self._records.nbytes + self._sets.nbytes
+
+    def expect(self) -> Placement:
+        """What `place` will fill. Now, not then: rows of who is alive now may be trained by what nobody waits for."""
+        self._num_calls += 1
+        placement = Placement(self._num_calls, min(list(self._live), default=self._num_calls))
+        self._live[self._num_calls] = None
+        weakref.finalize(placement, self._live.pop, self._num_calls, None)
+        return placement
+
+    def place(self, keys: torch.Tensor, placement: Placement) -> None:
+        """Give distinct keys, which may lie anywhere, slots with their rows in them."""
         with meters.measured("place"):
-            self._stamp += 1
-            oldest = min(list(self._live), default=self._stamp)
-            found = host_buffer((3, len(keys)), self._device, torch.int64)
-            new_keys, gone_keys = self._index.place(keys, self._stamp, oldest, found)
+            keys = upload(keys, self._device)
+            plan, (new_keys, gone_keys, kinds) = self._planned(keys, placement)
+            is_gone = kinds == TAKEN
             meters.count("cache.hits", len(keys) - len(new_keys))
             meters.count("cache.misses", len(new_keys))
-            meters.count("cache.evicted", len(gone_keys))
-            self._grow(self._index.num_slots)
-            slots, new_slots, gone_slots = upload(found, self._device).unbind()
-            placement = Placement(slots)
-            self._live[self._stamp] = None
-            weakref.finalize(placement, self._live.pop, self._stamp, None)
+            meters.count("cache.evicted", num_gone := int(is_gone.sum()))
+            placement.slots = self._sets.take(plan, placement.call)
             self._settle()  # a new key may have lost its slot in the call before
-            if len(gone_keys):
-                gone = self._records.index_select(0, gone_slots[: len(gone_keys)])
-                self._begin_write(gone_keys, download(gone))
+            if num_gone:
+                gone = download(self._records.index_select(0, plan.gone_slots))
+                self._begin_write(gone_keys, gone, is_gone)
             if len(new_keys):
                 records = self._host_room(len(new_keys))
                 with meters.measured("cache read"):
                     self._table.read(new_keys, records)
-                self._records.index_copy_(0, new_slots[: len(new_keys)], upload(records, self._device))
-            return placement
+                self._records.index_copy_(0, plan.gone_slots, upload(records, self._device))
 
-    def _begin_write(self, keys: NDArray[np.int64], records: torch.Tensor) -> None:
-        """Write records that are on their way to host memory into the table, in the writer's thread."""
+    def _planned(self, keys: torch.Tensor, placement: Placement) -> tuple[Plan, NDArray[np.int64]]:
+        """Where keys go; of the new ones, in host memory, the keys, those that they drive out, and the kinds [3, M]."""
+        while True:
+            plan = self._sets.plan(keys, placement.call, placement.oldest)
+            copied = download(torch.stack([plan.new_keys, plan.gone_keys, plan.values]))
+            wait_for(self._device)
+            found: NDArray[np.int64] = copied.numpy()
+            found[2] = kinds_of(found[2])
+            if not (found[2] == FULL).any():
+                return plan, found
+            self._sets.grow()
+            self._grow(self._sets.num_slots)
+
+    def _begin_write(self, keys: NDArray[np.int64], records: torch.Tensor, chosen: NDArray[np.bool_]) -> None:
+        """Write those chosen of records on their way to host memory into the table, in the writer's thread."""
         copied = None if records.device == self._device else torch.cuda.current_stream(self._device).record_event()
 
         def write() -> None:
             if copied is not None:
                 copied.synchronize()
             with meters.measured("cache write"):
-                self._table.write(keys, records)
+                if chosen.all():
+                    self._table.write(keys, records)
+                else:
+                    self._table.write(keys[chosen], records.numpy()[chosen])
 
         self._writing = self._writer.submit(write)
 
@@ -143,23 +179,26 @@ class HotRows:
         if not self._is_changed:
             return
         self._is_changed = False
-        keys, slots = self._index.all()
-        for begin in range(0, len(keys), CHUNK):
-            of = upload(torch.from_numpy(slots[begin : begin + CHUNK]), self._device)
-            records = download(self._records.index_select(0, of))
+        for keys, slots in self._chunks():
+            records = download(self._records.index_select(0, slots))
             wait_for(self._device)
-            self._table.write(keys[begin : begin + CHUNK], records)
+            self._table.write(keys, records)
 
     def reload(self) -> None:
         """Take every row from the table again, which was given another state."""
         self._settle()
-        keys, slots = self._index.all()
-        for begin in range(0, len(keys), CHUNK):
-            records = self._host_room(len(keys[begin : begin + CHUNK]))
-            self._table.read(keys[begin : begin + CHUNK], records)
-            to = upload(torch.from_numpy(slots[begin : begin + CHUNK]), self._device)
-            self._records.index_copy_(0, to, upload(records, self._device))
+        for keys, slots in self._chunks():
+            records = self._host_room(len(keys))
+            self._table.read(keys, records)
+            self._records.index_copy_(0, slots, upload(records, self._device))
         self._is_changed = False
+
+    def _chunks(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """All keys, in host memory, and their slots, some at a time."""
+        there, slots = self._sets.all()
+        keys = download(there)
+        wait_for(self._device)
+        yield from zip(keys.split(CHUNK), slots.split(CHUNK), strict=True)
 
     def _floats(self, records: torch.Tensor) -> torch.Tensor:
         return records[:, : self._spec.width].view(torch.float32)
@@ -171,13 +210,11 @@ class HotRows:
         return host_buffer((num_records, self._table.record_words), self._device, torch.int32)
 
     def _grow(self, num_slots: int) -> None:
-        """Make room for what batches need at once: more than `cache_rows`, or more in one shard of the index."""
-        if num_slots <= len(self._records):
-            return
+        """Make room for what batches need at once: more than `cache_rows`, or more in one set of keys."""
         with self._lock:  # nobody hands out work on the old ones meanwhile, and what was handed out is over
             if self._device.type == "cuda":
                 torch.cuda.synchronize(self._device)
-            records = self._room(num_slots + num_slots // 8)
+            records = self._room(num_slots)
             records[: len(self._records)] = self._records
             log.info("the cache of table %r grows to %d rows: batches need them", self._spec.name, len(records))
             self._records = records

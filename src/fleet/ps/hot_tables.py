@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fleet.errors import UsageError
-from fleet.ps.hot_rows import HotRows, Part
+from fleet.ps.hot_rows import HotRows, Part, Placement
 from fleet.ps.row_rules import ROW_RULES
 from fleet.ps.service import Service
 from fleet.ps.transport import Answer, LocalTransport, Transport
@@ -33,6 +33,7 @@ class HotTables:
 
     def __init__(self, client: Client, sizes: Mapping[int, int], device: torch.device, aside: Aside) -> None:
         """`sizes`: how many rows of each table."""
+        self.sizes = dict(sizes)
         job, transport = client.job, client.transports[0]
         assert isinstance(transport, LocalTransport)
         assert isinstance(transport.service, Service)
@@ -45,12 +46,22 @@ class HotTables:
         }
         client.place.transports[0] = _HotTransport(transport, self)
 
+    @property
+    def nbytes(self) -> int:
+        """Of the device's memory."""
+        return sum(rows.nbytes for rows in self._rows.values())
+
     def __contains__(self, table: int) -> bool:
         return table in self._rows
 
-    def place(self, lookup: Lookup) -> None:
+    def expect(self, table: int) -> Placement:
+        """What a lookup of a table will be placed by, aside."""
+        return self._rows[table].expect()
+
+    def place(self, lookup: Lookup, placement: Placement) -> None:
         """Aside: have the rows of a lookup here until it is gone."""
-        lookup.placement = self._rows[lookup.table].place(lookup.route.grouped)
+        self._rows[lookup.table].place(lookup.route.grouped, placement)
+        lookup.placement = placement
 
     def fill(self, lookup: Lookup) -> None:
         """Give a lookup that was placed the rows as they are now."""

@@ -113,14 +113,23 @@ class Lookup:
         return grad[: self.num_rows] if self.has_padding else grad
 
 
-def make_lookup(request: Request, width: int, num_servers: int, *, counts: bool, device: torch.device = CPU) -> Lookup:
+def make_lookup(
+    request: Request,
+    width: int,
+    num_servers: int,
+    *,
+    counts: bool,
+    device: torch.device = CPU,
+    keys_stay: bool = False,
+) -> Lookup:
     """Find the distinct keys of a batch and their servers; shows and clicks are summed per key.
 
-    Ids may lie anywhere. `device` is where the rows will be: a GPU finds the keys for one server by itself.
+    Ids may lie anywhere. `device` is where the rows will be: a GPU finds the keys for one server by itself, and with
+    `keys_stay` they may stay there.
     """
     with measured("route"):
         if device.type == "cuda" and num_servers == 1 and not request.paddings and request.shows is None:
-            there, inverse = route_there(request.sources, device, counts=counts)
+            there, inverse = route_there(request.sources, device, counts=counts, keys_stay=keys_stay)
             return Lookup(request, width, there, inverse)
         parts = _flat(request.sources)
         kept = _kept(parts, request.paddings)

@@ -310,15 +310,16 @@ class Worker:
         """Begin a lookup."""
         complete, width = self._complete(request), self.client.job.tables[request.table].width
         counts, num_servers, hot = self._counts[request.table], self.client.num_servers, self.hot
-        is_hot = self._is_hot(request)
+        placement = hot.expect(request.table) if hot is not None and self._is_hot(request) else None
 
         def make(after: After) -> Lookup:
             if any(source.device.type != "cpu" for source in complete.sources):
                 after()
-            lookup = make_lookup(complete, width, num_servers, counts=counts, device=self.device)
-            if is_hot and hot is not None:
+            stays = placement is not None
+            lookup = make_lookup(complete, width, num_servers, counts=counts, device=self.device, keys_stay=stays)
+            if hot is not None and placement is not None:
                 after()  # rows that lose their place must have been trained
-                hot.place(lookup)
+                hot.place(lookup, placement)
             return lookup
 
         return begun(complete, make, self.aside)

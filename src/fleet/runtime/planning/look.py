@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -93,8 +93,8 @@ def measured_gradients(model: nn.Module) -> int:
     return _nbytes(one.grad for one in trained(model) if one.grad is not None)
 
 
-def table_facts(job: JobSpec, lookups: Sequence[Lookup]) -> tuple[TableFacts, ...]:
-    """Each table of a job, with what a batch has looked up."""
+def table_facts(job: JobSpec, lookups: Sequence[Lookup], caches: Mapping[int, int]) -> tuple[TableFacts, ...]:
+    """Each table of a job, with what a batch has looked up; `caches`: how many rows each keeps where the model is."""
     found = []
     for index, spec in enumerate(job.tables):
         own = [lookup for lookup in lookups if lookup.table == index]
@@ -110,6 +110,7 @@ def table_facts(job: JobSpec, lookups: Sequence[Lookup]) -> tuple[TableFacts, ..
                 max_rows=spec.max_rows,
                 max_bytes=spec.max_bytes,
                 memory=spec.memory,
+                cache_rows=caches.get(index, 0),
             )
         )
     return tuple(found)

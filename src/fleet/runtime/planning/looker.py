@@ -61,12 +61,13 @@ class Looker:
         if seen.peak_bytes:
             activations = max(activations, seen.peak_bytes - seen.gradient_bytes)
         stats = [] if worker is None else saving.stats(worker)
+        caches = {} if worker is None or worker.hot is None else worker.hot.sizes
         return Workload(
             model=type(self._module).__name__,
             optimizer=type(inner).__name__,
             batch_size=self._calls.batch_size or 1,
             is_collective=worker is None,
-            tables=() if job is None else look.table_facts(job, seen.lookups),
+            tables=() if job is None else look.table_facts(job, seen.lookups, caches),
             dense=dense,
             measured=Measured(
                 device=self._device.type,

@@ -12,8 +12,21 @@ from fleet.static.ops.loss import bound, with_classes
 from fleet.static.registry import Kernel, register
 
 
-@register("fused_fc", inputs=("X", "Y", "Bias"), attrs={"act": "", "is_native": False})
-def _fused_fc(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
+@register("fused_fc", inputs=("X", "Y", "Bias"), attrs={"act": "", "is_native": False, "x_num_col_dims": 1})
+def _fused_fc(op: Operator, lowering: Lowering) -> Kernel:
+    """The first `x_num_col_dims` dimensions of X are rows, those after them columns."""
+    kernel, cut = _fc_of_matrices(op), op.attr("x_num_col_dims")
+    if len(lowering.shape(op.input("X")[0])) == 2:
+        return kernel
+
+    def run(x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = kernel(x.flatten(0, cut - 1).flatten(1), y, bias)
+        return out.view(*x.shape[:cut], y.shape[1])
+
+    return run
+
+
+def _fc_of_matrices(op: Operator) -> Kernel:
     addmm, act = torch.addmm, op.attr("act")
     if act == "tanh" and op.attr("is_native"):
         return _fc_tanh

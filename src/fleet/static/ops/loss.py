@@ -186,10 +186,11 @@ def _softmax_with_cross_entropy_grad(op: Operator, lowering: Lowering) -> Kernel
     def hard(softmax: torch.Tensor, label: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
         rows = softmax.movedim(axis, -1)
         flat = rows.reshape(-1, rows.shape[-1])
-        at_labels = _picked_grad(
-            grad.movedim(axis, -1).reshape(-1), flat, label.movedim(axis, -1).reshape(-1).long(), ignore
-        )
-        found = torch.addcmul(at_labels, flat, at_labels.sum(1, keepdim=True), value=-1)
+        own, index = grad.movedim(axis, -1).reshape(-1, 1), label.movedim(axis, -1).reshape(-1, 1).long()
+        is_ignored = index == ignore
+        own, index = own.masked_fill(is_ignored, 0), index.masked_fill(is_ignored, 0)
+        found = flat * own  # written once: the classes of a language model take gigabytes
+        found.scatter_(1, index, torch.addcmul(-own, flat.gather(1, index), own))
         return found.view(rows.shape).movedim(-1, axis)
 
     return soft if op.attr("soft_label") else hard

@@ -27,18 +27,22 @@ def fuse_fc(ops: Ops) -> list[Operator]:
             "fused_fc",
             {"X": mul.input("X"), "Y": mul.input("Y"), "Bias": add.input("Y")},
             {"Out": last.output("Out")},
-            {"act": act, "is_native": ops.on_host and ops.var(last.output("Out")[0]).dtype == "float32"},
+            {
+                "act": act,
+                "is_native": ops.on_host and ops.var(last.output("Out")[0]).dtype == "float32",
+                "x_num_col_dims": mul.attr("x_num_col_dims"),
+            },
             callsite=mul.callsite,
         )
     return ops.replaced(gone, made)
 
 
 def _bias_of(ops: Ops, mul: Operator) -> Operator | None:
-    """The addition of a bias to a product of two matrices."""
-    if mul.type != "mul" or any(len(ops.var(mul.input(slot)[0]).shape) != 2 for slot in ("X", "Y")):
+    """The addition of a bias to a product with a matrix."""
+    if mul.type != "mul" or len(ops.var(mul.input("Y")[0]).shape) != 2 or mul.attr("y_num_col_dims") != 1:
         return None
     add = ops.only_reader(mul.output("Out")[0])
     if add is None or add.type != "elementwise_add" or add.input("X") != mul.output("Out"):
         return None
-    is_bias = ops.var(add.input("Y")[0]).shape == ops.var(mul.input("Y")[0]).shape[1:] and add.attr("axis") in (-1, 1)
-    return add if is_bias else None
+    has_width = ops.var(add.input("Y")[0]).shape == ops.var(mul.input("Y")[0]).shape[1:]
+    return add if has_width and add.attr("axis") in (-1, mul.attr("x_num_col_dims")) else None

@@ -27,6 +27,7 @@ from turns import take_turns
 
 SCRIPT = Path(__file__).parent / "scripts" / "bound_fleet.py"
 BATCH = 1000
+BETWEEN = ("next", "forward", "backward")
 Block = dict[str, Any]
 Variables = Mapping[str, str]
 THREADS = {"as fleetrun says": {}, "1": {"FLEET_NATIVE_THREADS": "1"}}
@@ -53,6 +54,16 @@ def ms(block: Sequence[Block]) -> dict[str, float]:
     for kind, prefix in (("parts_s", ""), ("meters_s", "ps.")):
         for part in first[kind]:
             found[prefix + part] = 1000 * statistics.mean(one[kind].get(part, 0.0) for one in block) / batches
+    if first["raw_s"]:
+        # What a worker does between two steps: of all of them, of the slowest in each step, of the slowest throughout.
+        own = [
+            [1000 * sum(parts) for parts in zip(*(one["raw_s"][part] for part in BETWEEN), strict=True)]
+            for one in block
+        ]
+        found["between"] = statistics.mean(statistics.mean(each) for each in own)
+        found["slowest in a step"] = statistics.mean(max(each) for each in zip(*own, strict=True))
+        found["slowest worker"] = max(statistics.mean(each) for each in own)
+    found["stolen"] = 1000 * first["stolen_s"] / batches / len(block)
     for who, seconds in first["cpu_s"].items():
         found[f"cpu.{who}"] = 1000 * seconds / batches / len(block)
     return found
@@ -65,6 +76,8 @@ def ms(block: Sequence[Block]) -> dict[str, float]:
 @click.option("--job", "jobs", multiple=True, default=("1+1", "8+8"), callback=parse_jobs, show_default=True)
 @click.option("--mode", "modes", multiple=True, default=("async", "sync"), show_default=True)
 @click.option("--way", "chosen", multiple=True, type=click.Choice(list(ways())), help="May be repeated.")
+@click.option("--compute", is_flag=True, help="Beside each block, the dense layers alone in all workers at once.")
+@click.option("--one-thread", is_flag=True, help="Also 1 + 1 with FLEET_NATIVE_THREADS=1.")
 @click.option("--within-s", type=float, default=float("inf"))
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
 def main(
@@ -74,15 +87,18 @@ def main(
     jobs: Sequence[tuple[int, int]],
     modes: Sequence[str],
     chosen: Sequence[str],
+    compute: bool,
+    one_thread: bool,
     within_s: float,
     path: Path | None,
 ) -> None:
     contestants = {}
     options = ["--steps", str(steps), "--rounds", str(blocks), *(w for way in chosen for w in ("--way", way))]
+    options += ["--compute"] if compute else []
     for mode in modes:
         for servers, workers in jobs:
             for threads, variables in THREADS.items():
-                if threads == "1" and (workers > 1 or mode == "sync"):
+                if threads == "1" and (workers > 1 or not one_thread):
                     continue
                 key = (mode, servers, workers, threads)
                 contestants[key] = partial(job, mode, servers, workers, variables, options)
@@ -114,11 +130,11 @@ def main(
 
 
 def show(cases: Sequence[Mapping[str, Any]]) -> None:
-    console = Console(width=200)
+    console = Console(width=240)
     console.print(json.dumps(topology()), soft_wrap=True)
     table = Table(title="ms a batch, medians")
     parts = ["batch", "own", "next", "forward", "backward", "step", "ps.pull", "ps.wait", "ps.dense", "ps.route"]
-    parts += ["ps.push", "cpu.workers", "cpu.servers"]
+    parts += ["ps.push", "between", "slowest in a step", "slowest worker", "stolen", "cpu.workers", "cpu.servers"]
     for header in ("case", "way", "samples/s", "least ms", *parts):
         table.add_column(header, no_wrap=True)
     for case in cases:
@@ -126,7 +142,7 @@ def show(cases: Sequence[Mapping[str, Any]]) -> None:
         values = case["ms_per_batch"]
         table.add_row(
             f"{name} {case['kind'][0]}",
-            case["way"],
+            case["way"][:40],
             f"{case['samples_per_s']:,.0f}",
             f"{min(case['raw_ms_a_batch']):.1f}",
             *(f"{values[part]:.1f}" if part in values else "" for part in parts),

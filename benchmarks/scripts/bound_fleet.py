@@ -8,25 +8,29 @@ Worker 0 moves all processes between two blocks of batches. Each worker leaves i
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import psutil
 import torch
+from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 import fleet
 
 sys.path.insert(0, str(Path(__file__).parent))
-from ctr_fleet import CTR, DENSE, SLOTS, WIDTH, batches, difference, job_cpu_s, strategy_of, train
+from ctr_fleet import CTR, DENSE, PARTS, SLOTS, WIDTH, Batch, batches, difference, job_cpu_s, strategy_of
 
 CPUS = Path("/sys/devices/system/cpu")
+NO_GC = "free, without garbage collection"
 Places = dict[str, Callable[[int], set[int]]]
 """By role: the CPUs of the process with an index."""
 
@@ -68,6 +72,7 @@ def ways() -> dict[str, Places]:
         "a pair for a worker and a server": {"TRAINER": pair, "PSERVER": pair},
         "a CPU each": {"TRAINER": first, "PSERVER": second},
         "a pair for a worker": {"TRAINER": pair, "PSERVER": lambda _: every},
+        NO_GC: {"TRAINER": lambda _: every, "PSERVER": lambda _: every},
         "a CPU for a worker": {"TRAINER": first, "PSERVER": lambda _: every},
     }
 
@@ -86,6 +91,32 @@ def bind(way: Places) -> None:
             os.sched_setaffinity(thread.id, way[role](index))
 
 
+def stolen_s() -> float:
+    """Seconds so far that the machine under this one took from its CPUs, all together."""
+    words = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return float(words[8]) / os.sysconf("SC_CLK_TCK")
+
+
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, data: Sequence[Batch]) -> dict[str, list[float]]:
+    """One pass; for each batch the seconds spent in each of PARTS."""
+    spent: dict[str, list[float]] = {part: [] for part in PARTS}
+    now = time.perf_counter
+    end = now()
+    for ids, dense, label in fleet.prefetch(data, model, keys=lambda batch: batch[0]):
+        moments = [end, now()]
+        loss = F.cross_entropy(model(ids, dense), label)
+        moments.append(now())
+        loss.backward()
+        moments.append(now())
+        optimizer.step()
+        optimizer.zero_grad()
+        end = now()
+        for part, (begin, finish) in zip(PARTS, pairwise([*moments, end]), strict=True):
+            spent[part].append(finish - begin)
+    fleet.flush()
+    return spent
+
+
 def compute(steps: int) -> None:
     """The same layers without rows: what the machine lets so many processes compute."""
     layers = COMPUTED
@@ -98,7 +129,7 @@ def compute(steps: int) -> None:
 COMPUTED = CTR().layers
 
 
-def work(mode: str, steps: int, rounds: int, chosen: Sequence[str]) -> list[dict[str, Any]]:
+def work(steps: int, rounds: int, chosen: Sequence[str], kinds: Sequence[str]) -> list[dict[str, Any]]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = fleet.distributed_model(CTR())
@@ -110,7 +141,7 @@ def work(mode: str, steps: int, rounds: int, chosen: Sequence[str]) -> list[dict
     compute(2)
     for turn in range(rounds):
         for name in random.Random(turn).sample(chosen, len(chosen)):
-            for kind in ("train", "compute"):
+            for kind in kinds:
                 fleet.barrier_worker()
                 if first:
                     bind(known[name])
@@ -118,16 +149,19 @@ def work(mode: str, steps: int, rounds: int, chosen: Sequence[str]) -> list[dict
                 if kind == "train":
                     train(model, optimizer, data[:4])
                 fleet.barrier_worker()
-                meters, cpu = fleet.ps.meters.snapshot(), job_cpu_s() if first else {}
+                if name == NO_GC:
+                    gc.disable()
+                meters, cpu, stolen = fleet.ps.meters.snapshot(), job_cpu_s() if first else {}, stolen_s()
                 fleet.barrier_worker()
-                begin, spent = time.time(), {}
+                begin, raw = time.time(), {}
                 if kind == "train":
-                    spent = train(model, optimizer, data)
+                    raw = train(model, optimizer, data)
                 else:
                     compute(steps)
                 own = time.time()
                 fleet.barrier_worker()
                 end = time.time()
+                gc.enable()
                 found.append(
                     {
                         "way": name,
@@ -136,7 +170,9 @@ def work(mode: str, steps: int, rounds: int, chosen: Sequence[str]) -> list[dict
                         "own_end": own,
                         "end": end,
                         "batches": steps,
-                        "parts_s": spent,
+                        "parts_s": {part: sum(each) for part, each in raw.items()},
+                        "raw_s": raw,
+                        "stolen_s": stolen_s() - stolen,
                         "meters_s": difference(fleet.ps.meters.snapshot(), meters),
                         "cpu_s": difference(job_cpu_s(), cpu) if first else {},
                     }
@@ -152,13 +188,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40, help="Batches of a block.")
     parser.add_argument("--rounds", type=int, default=2, help="Blocks of each way.")
     parser.add_argument("--way", action="append", default=[])
+    parser.add_argument("--compute", action="store_true", help="Beside each block, the dense layers alone.")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     fleet.init(strategy=strategy_of(args.mode, {}, (0, 4)))
     if fleet.is_server():
         fleet.run_server()
         return
-    found = work(args.mode, args.steps, args.rounds, args.way or list(ways()))
+    found = work(
+        args.steps, args.rounds, args.way or list(ways()), ("train", "compute") if args.compute else ("train",)
+    )
     (args.out / f"worker{fleet.worker_index()}.json").write_text(json.dumps(found))
 
 

@@ -207,7 +207,7 @@ std::unique_ptr<Serving> serve(const std::vector<std::string>& names, const std:
   ServerOptions options{names, address, std::move(tls), as_string(token), max_connections, max_bytes};
   options.max_wait_ms = static_cast<std::uint64_t>(max_wait_s * 1000);
   options.hello_ms = static_cast<std::int64_t>(hello_s * 1000);
-  options.silence_ms = static_cast<std::int64_t>(silence_s * 1000);
+  options.silence_ms = options.ahead_ms = static_cast<std::int64_t>(silence_s * 1000);
   try {
     return std::make_unique<Serving>(std::move(options), std::move(decide), std::move(refused));
   } catch (const std::system_error& error) {

@@ -29,7 +29,7 @@ nb::tuple take(RowCache& cache, nb::handle keys, nb::handle offsets, nb::handle 
   fleet::Array<std::int64_t> found, positions, found_ends(end_array.size());
   RowCache::Taken taken;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     taken = cache.take(all, array.size(), step, data);
     const auto& at = taken.missing;
     found = fleet::Array<std::int64_t>(at.size());
@@ -48,7 +48,7 @@ void put(RowCache& cache, nb::handle keys, nb::handle rows, nb::handle now, nb::
   const float* data = items<float>(row_array, rows, "rows", {array.size(), cache.width()});
   const std::uint64_t number = as_integer(version, "version", 0, std::numeric_limits<std::uint64_t>::max());
   const std::uint32_t step = as_now(now);
-  nb::gil_scoped_release release;
+  WithoutGil release;
   cache.put(int64s(array), array.size(), data, step, number);
 }
 
@@ -79,7 +79,7 @@ nb::tuple place(SlotIndex& index, nb::handle keys, nb::handle now, nb::handle ol
   const std::uint64_t kept = as_integer(oldest, "oldest", 0, std::numeric_limits<std::uint64_t>::max());
   fleet::Array<std::int64_t> new_keys, gone_keys;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     const auto placed = index.place(int64s(array), n, stamp, kept, data);
     std::copy(placed.new_slots.begin(), placed.new_slots.end(), data + n);
     std::copy(placed.gone_slots.begin(), placed.gone_slots.end(), data + 2 * n);

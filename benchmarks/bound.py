@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,8 +23,10 @@ from peers import BIN, Command, run
 from rich.console import Console
 from rich.table import Table
 from scale import parse_jobs
-from scripts.bound_fleet import topology, ways
 from turns import take_turns
+
+sys.path.insert(0, str(Path(__file__).parent / "scripts"))
+from bound_fleet import topology, ways
 
 SCRIPT = Path(__file__).parent / "scripts" / "bound_fleet.py"
 BATCH = 1000

@@ -26,8 +26,9 @@ from torch.nn import functional as F  # noqa: N812
 
 import fleet
 
-sys.path.insert(0, str(Path(__file__).parent))
-from ctr_fleet import CTR, DENSE, PARTS, SLOTS, WIDTH, Batch, batches, difference, job_cpu_s, strategy_of
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from ctr_fleet import CTR, PARTS, WIDTH, difference, job_cpu_s, strategy_of
+from examples.ctr.data import DENSE, SLOTS, Batch, batches
 
 CPUS = Path("/sys/devices/system/cpu")
 NO_GC = "free, without garbage collection"

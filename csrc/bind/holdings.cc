@@ -1,4 +1,6 @@
 // What a server holds and requests are about: dense parameters, and the tables beside them.
+#include "plane/holdings.h"
+
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -9,7 +11,6 @@
 
 #include "bind/arrays.h"
 #include "plane/call.h"
-#include "plane/holdings.h"
 
 namespace fleet::bind {
 

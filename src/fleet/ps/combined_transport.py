@@ -46,7 +46,9 @@ class CombinedTransport(Transport):
         if method != "Push":
             return self._inner.call(method, header, tensors, timeout_s)
         try:
-            sent = self._connected().call(METHODS[method], header.SerializeToString(), tensors, self.rooms[method].size_bytes)
+            sent = self._connected().call(
+                METHODS[method], header.SerializeToString(), tensors, self.rooms[method].size_bytes
+            )
         except CommunicationError as error:
             return failed(error)
         except (ValueError, IndexError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fleet import _native, env
@@ -49,7 +49,7 @@ class Line(Protocol):
     """Who has made a call."""
 
     endpoint: str
-    rooms: Mapping[str, AnswerRoom]
+    rooms: dict[str, AnswerRoom]
     """By method: for the answers to come."""
 
     def note_lost(self, joined_bytes: int) -> None:

@@ -2,8 +2,8 @@
 
     python benchmarks/bound.py --json benchmarks/results/bound.json
 
-The ways take turns inside each job, jobs take turns too; quoted are medians. Beside each way: the model's dense layers
-alone, in all workers at once, which shows what the machine itself allows.
+The ways take turns inside each job, jobs take turns too; quoted are medians. With `--compute`, beside each way: the
+model's dense layers alone, in all workers at once, which shows what the machine itself allows.
 """
 
 from __future__ import annotations
@@ -129,7 +129,12 @@ def main(
             )
     show(cases)
     if path is not None:
-        write_results(path, cases, topology=topology(), failures=failures)
+        words = [f"--rounds {rounds}", f"--blocks {blocks}", f"--steps {steps}", f"--within-s {within_s:g}"]
+        words += [f"--job {servers}+{workers}" for servers, workers in jobs] + [f"--mode {mode}" for mode in modes]
+        words += [f'--way "{way}"' for way in chosen]
+        words += [name for name, given in (("--compute", compute), ("--one-thread", one_thread)) if given]
+        command = " ".join(["python benchmarks/bound.py", *words])
+        write_results(path, cases, command=command, topology=topology(), failures=failures)
 
 
 def show(cases: Sequence[Mapping[str, Any]]) -> None:

@@ -261,12 +261,12 @@ class Worker:
 
     def takes(self, gradients: Sequence[torch.Tensor]) -> bool:
         """Whether dense gradients may be applied here: UsageError, or False, if they hold a NaN or an Inf."""
-        is_finite = all(is_finite(part) for part in gradients)
-        if not is_finite:
+        are_finite = all(is_finite(part) for part in gradients)
+        if not are_finite:
             if self.client.job.nonfinite != "skip":
                 raise UsageError(self._nonfinite("dense parameters"))
             log.warning("step %d of worker %d: dense parameters skip a NaN", self.num_steps, self.client.worker)
-        return is_finite
+        return are_finite
 
     def restart_at(self, version: int) -> None:
         """Start over: the servers were given another state, so this worker's rows and parameters are out of date."""

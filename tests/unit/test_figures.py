@@ -244,7 +244,23 @@ def bound() -> list[tuple[str, str]]:
         raw = [found[mode, workers, way, kind]["raw_ms_a_batch"] for mode in ("async", "sync")]
         return " | ".join(f"{statistics.median(one):.1f} ({min(one):.1f} to {max(one):.1f})" for one in raw)
 
+    steps = {(case["mode"], case["way"]): case for case in cases("bound_steps") if case["workers"] == 8}
+
+    def row(mode: str, way: str) -> str:
+        case = steps[mode, way]
+        parts = [case["ms_per_batch"][part] for part in ("between", "slowest worker", "slowest in a step")]
+        return f"| {hundreds(case['samples_per_s'])} | " + " | ".join(f"{part:.1f}" for part in parts) + " |"
+
+    free = steps["sync", "free"]["ms_per_batch"]
+    names = {
+        "free": "free",
+        "two CPUs for a worker and a server": "a pair for a worker and a server",
+        "free, Python's garbage collector off": "free, without garbage collection",
+    }
     return [
+        *((record, f"| {mode}, {name} {row(mode, way)}") for mode in ("async", "sync") for name, way in names.items()),
+        (PAGE, f"takes {free['between']:.1f} ms on average, and {free['slowest in a step']:.1f} in the slowest"),
+        (record, f"a step of {free['batch']:.1f} ms"),
         (PAGE, f"| free | {speed(8, 'free')} |"),
         (PAGE, f"a worker and a server | {speed(8, 'a pair for a worker and a server')} |"),
         (PAGE, f"a CPU each | {speed(8, 'a CPU each')} |"),

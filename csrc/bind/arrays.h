@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bind/gil.h"
 #include "keys/array.h"
 
 namespace fleet::bind {
@@ -87,6 +88,7 @@ void add_format(nb::module_& m);
 void add_keys(nb::module_& m);
 void add_math(nb::module_& m);
 void add_plane(nb::module_& m);
+void add_holdings(nb::module_& m);
 void add_pool(nb::module_& m);
 void add_rule(nb::module_& m);
 void add_table(nb::module_& m);

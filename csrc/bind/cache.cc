@@ -28,7 +28,7 @@ nb::tuple take(RowCache& cache, nb::handle keys, nb::handle offsets, nb::handle 
   fleet::Array<std::int64_t> found, positions, found_ends(end_array.size());
   RowCache::Taken taken;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     taken = cache.take(all, array.size(), step, data);
     const auto& at = taken.missing;
     found = fleet::Array<std::int64_t>(at.size());
@@ -47,7 +47,7 @@ void put(RowCache& cache, nb::handle keys, nb::handle rows, nb::handle now, nb::
   const float* data = items<float>(row_array, rows, "rows", {array.size(), cache.width()});
   const std::uint64_t number = as_integer(version, "version", 0, std::numeric_limits<std::uint64_t>::max());
   const std::uint32_t step = as_now(now);
-  nb::gil_scoped_release release;
+  WithoutGil release;
   cache.put(int64s(array), array.size(), data, step, number);
 }
 

@@ -26,7 +26,7 @@ struct Memory {
 std::uint32_t crc32c(nb::handle data, nb::handle start) {
   const auto before = static_cast<std::uint32_t>(as_integer(start, "start", 0, 0xffffffffu));
   const Memory memory(data);
-  nb::gil_scoped_release release;
+  WithoutGil release;
   return fleet::crc32c(memory.view.buf, static_cast<std::size_t>(memory.view.len), before);
 }
 

@@ -40,7 +40,7 @@ void make(Clicks* self, nb::handle seed, const nb::sequence& vocabularies, const
   settings.exponent = between(exponent, "exponent", 0, 4, false);
   settings.click_rate = between(click_rate, "click_rate", 0, 1, false);
   settings.signal = between(signal, "signal", 0, 10, true);
-  nb::gil_scoped_release release;
+  WithoutGil release;
   new (self) Clicks(settings);
 }
 
@@ -60,7 +60,7 @@ nb::tuple batch_of(const Clicks& clicks, nb::handle first, nb::handle last) {
   Array<float> label(range.count), dense(range.count * kClickNumbers);
   Array<std::int64_t> ids(range.count * kClickSlots);
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     clicks.batch(range.first, range.count, label.data(), dense.data(), ids.data());
   }
   return nb::make_tuple(bind::to_numpy(std::move(label)), bind::to_numpy(std::move(dense), range.count, kClickNumbers),
@@ -72,7 +72,7 @@ nb::tuple probabilities(const Clicks& clicks, nb::handle first, nb::handle last)
   Array<double> probability(range.count);
   Array<float> label(range.count);
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     clicks.probabilities(range.first, range.count, probability.data(), label.data());
   }
   return nb::make_tuple(bind::to_numpy(std::move(probability)), bind::to_numpy(std::move(label)));
@@ -98,7 +98,7 @@ nb::object lines(const Clicks& clicks, nb::handle first, nb::handle last) {
   const Range range = range_of(first, last);
   auto made = std::make_unique<std::string>();
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     *made = clicks.text(range.first, range.count);
   }
   auto* const data = reinterpret_cast<std::uint8_t*>(made->data());
@@ -110,7 +110,7 @@ nb::tuple columns(const Clicks& clicks, nb::handle first, nb::handle last) {
   const Range range = range_of(first, last);
   ClickColumns made;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     made = clicks.columns(range.first, range.count);
   }
   nb::list numbers, categories;

@@ -38,7 +38,7 @@ std::size_t compress(nb::handle grad, nb::handle weight, nb::handle momentum, nb
                       static_cast<float*>(writable(sum, "sum", sums)), n};
   auto* const index_data = static_cast<std::int32_t*>(writable(index, "index", indices));
   auto* const value_data = static_cast<float*>(writable(value, "value", values));
-  nb::gil_scoped_release release;
+  WithoutGil release;
   return fleet::compress(unsent, correction, indices.size(), seed, index_data, value_data);
 }
 

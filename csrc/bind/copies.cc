@@ -51,7 +51,7 @@ nb::tuple missing(const Copies& copies, nb::handle keys, nb::handle offsets) {
   fleet::Array<std::int64_t> found, positions, found_ends(end_array.size());
   Located located;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     located = copies.locate(all, array.size());
     const std::vector<std::int64_t> at = copies.missing(located);
     found = fleet::Array<std::int64_t>(at.size());
@@ -73,7 +73,7 @@ void pull(Copies& copies, nb::handle keys, nb::handle out, nb::handle positions,
   Located own, *found = located_of(located);
   if (found == nullptr) found = &own;
   if (positions.is_none()) {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     copies.locate_again(int64s(array), array.size(), *found);
     copies.pull(*found, data);
     return;
@@ -86,7 +86,7 @@ void pull(Copies& copies, nb::handle keys, nb::handle out, nb::handle positions,
       value_error("positions must ascend, and name keys");
     }
   }
-  nb::gil_scoped_release release;
+  WithoutGil release;
   copies.locate_again(int64s(array), array.size(), *found);
   copies.pull(int64s(array), *found, at, position_array.size(), rows, data);
 }
@@ -99,7 +99,7 @@ std::size_t push(Copies& copies, nb::handle keys, nb::handle grads, nb::handle l
   if (rate < 0) value_error("lr must be >= 0, got " + text(nb::str(lr)));
   Located own, *found = located_of(located);
   if (found == nullptr) found = &own;
-  nb::gil_scoped_release release;
+  WithoutGil release;
   copies.locate_again(int64s(array), array.size(), *found);
   return copies.push(int64s(array), *found, data, rate, skip_nonfinite);
 }
@@ -109,7 +109,7 @@ nb::tuple difference(Copies& copies, nb::handle num_workers, nb::handle num_serv
   const auto servers = static_cast<std::uint32_t>(as_integer(num_servers, "num_servers", 1, fleet::kMaxServers));
   std::shared_ptr<Copies::Difference> found;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     found = copies.difference(workers, servers);
   }
   using Held = std::shared_ptr<Copies::Difference>;
@@ -134,7 +134,7 @@ void merge(Copies& copies, nb::handle keys, nb::handle sent, nb::handle touches,
   const auto* touch_data = items<std::uint32_t>(touch_array, touches, "touches", {n});
   const std::uint32_t workers = as_workers(num_workers);
   const double part = as_number(awaited, "awaited");
-  nb::gil_scoped_release release;
+  WithoutGil release;
   copies.merge(int64s(array), n, sent_data, touch_data, row_data, workers, part);
 }
 
@@ -154,7 +154,7 @@ void add_copies(nb::module_& m) {
       .def("difference", &difference, nb::arg("num_workers").none(), nb::arg("num_servers").none())
       .def("merge", &merge, nb::arg("keys").none(), nb::arg("sent").none(), nb::arg("touches").none(),
            nb::arg("rows").none(), nb::arg("num_workers").none(), nb::arg("awaited").none())
-      .def("age", &Copies::age, nb::call_guard<nb::gil_scoped_release>())
+      .def("age", &Copies::age, nb::call_guard<WithoutGil>())
       .def("clear", &Copies::clear)
       .def("__len__", &Copies::size)
       .def_prop_ro("memory_bytes", &Copies::bytes);

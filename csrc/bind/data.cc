@@ -52,7 +52,7 @@ nb::tuple parse_multislot(nb::handle text, bool is_last, const nb::sequence& slo
   if (declared.empty()) value_error("slots must name at least one");
   Parsed parsed;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     parsed = fleet::data::parse_multislot(static_cast<const char*>(array.data()), array.size(), is_last, declared,
                                           {has_id, has_content});
   }
@@ -79,7 +79,7 @@ nb::tuple take_ragged(nb::handle values, nb::handle offsets, nb::handle index) {
   Taken taken;
   bool is_complete = false;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     is_complete = fleet::data::take_ragged(static_cast<const std::byte*>(items.data()), items.size(), items.itemsize(),
                                            int64s(ends), ends.size() - 1, int64s(rows), rows.size(), taken);
   }

@@ -79,7 +79,7 @@ class DelimitedText {
     const AnyArray array = as_text(text);
     Delimited made;
     {
-      nb::gil_scoped_release release;
+      WithoutGil release;
       made = parse_delimited(chars(array), array.size(), plan_);
     }
     const std::size_t rows = made.num_records;
@@ -143,7 +143,7 @@ nb::object hash_text(std::uint64_t seed, nb::handle text, nb::handle offsets) {
   Array<std::int64_t> ids(n);
   bool is_complete = false;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     is_complete = is_wide ? hash_texts(seed, chars(array), array.size(), int64s(ends), n, ids.data())
                           : hash_texts(seed, chars(array), array.size(), static_cast<const std::int32_t*>(ends.data()),
                                        n, ids.data());
@@ -161,7 +161,7 @@ nb::object hash_numbers(std::uint64_t seed, nb::handle numbers) {
   }
   Array<std::int64_t> ids(array.size());
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     if (is_signed) {
       fleet::data::hash_numbers(seed, int64s(array), array.size(), ids.data());
     } else {
@@ -185,7 +185,7 @@ void add_delimited(nb::module_& m) {
       "count_lines",
       [](nb::handle text) {
         const AnyArray array = as_text(text);
-        nb::gil_scoped_release release;
+        WithoutGil release;
         return count_lines(chars(array), array.size());
       },
       nb::arg("text").none(), "How many lines a text has; the last one needs no newline.");

@@ -14,7 +14,7 @@ nb::object signed_log(nb::handle values) {
   const auto* const numbers = static_cast<const double*>(array.data());
   Array<float> made(array.size());
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     for (std::size_t i = 0; i < array.size(); ++i) made.data()[i] = Logarithm::shared().of_number(numbers[i]);
   }
   return to_numpy(std::move(made));

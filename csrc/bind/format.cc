@@ -47,7 +47,7 @@ nb::object encode_rows(nb::handle rows, nb::handle format, nb::handle keys, std:
   }
   Array<std::uint8_t> out(n * stride);
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     if (chances == nullptr) {
       fleet::encode_rows(as, values, n, width, out.data());
     } else {
@@ -64,7 +64,7 @@ nb::object decode_rows(nb::handle data, nb::handle format, nb::handle num_rows, 
   const std::uint8_t* const bytes = as_bytes(array, n * row_bytes(as, width));
   Array<float> out(n * width);
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     fleet::decode_rows(as, bytes, n, width, out.data());
   }
   return to_numpy(std::move(out), n, width);
@@ -82,7 +82,7 @@ nb::object encode_vector(nb::handle values, nb::handle residual, nb::handle form
   }
   Array<std::uint8_t> out(vector_bytes(as, n));
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     fleet::encode_vector(as, static_cast<const float*>(array.data()), left, n, out.data());
   }
   return to_numpy(std::move(out));
@@ -95,7 +95,7 @@ nb::object decode_vector(nb::handle data, nb::handle format, nb::handle size) {
   const std::uint8_t* const bytes = as_bytes(array, vector_bytes(as, n));
   Array<float> out(n);
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     fleet::decode_vector(as, bytes, n, out.data());
   }
   return to_numpy(std::move(out));
@@ -127,7 +127,7 @@ nb::tuple take_largest(nb::handle grad, nb::handle sum, nb::handle most, std::ui
   Array<float> value(k);
   std::size_t count = 0;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     count =
         fleet::take_largest(static_cast<const float*>(grads.data()), sum_data, n, k, seed, index.data(), value.data());
   }
@@ -140,7 +140,7 @@ nb::object spread(nb::handle index, nb::handle value, nb::handle size) {
   Array<float> out(as_size(size, "size"));
   bool is_right = false;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     is_right = fleet::spread(static_cast<const std::int32_t*>(places.data()), static_cast<const float*>(values.data()),
                              places.size(), out.data(), out.size());
   }

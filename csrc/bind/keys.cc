@@ -31,7 +31,7 @@ nb::tuple unique(nb::handle keys) {
   if (array.size() > fleet::kMaxUnique) value_error("keys has more than 2^32 - 2 entries; split the batch");
   fleet::Unique result;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     result = fleet::unique(int64s(array), array.size());
   }
   return nb::make_tuple(to_numpy(std::move(result.keys)), to_numpy(std::move(result.inverse)));
@@ -42,7 +42,7 @@ nb::tuple split(nb::handle keys, nb::handle num_servers) {
   const std::uint32_t servers = checked_servers(num_servers);
   fleet::Split result;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     result = fleet::split(int64s(array), array.size(), servers);
   }
   return nb::make_tuple(to_numpy(std::move(result.grouped)), to_numpy(std::move(result.order)),
@@ -55,7 +55,7 @@ nb::tuple route(nb::handle keys, nb::handle num_servers, bool counts) {
   if (array.size() > fleet::kMaxUnique) value_error("keys has more than 2^32 - 2 entries; split the batch");
   fleet::Route result;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     result = fleet::route(int64s(array), array.size(), servers, counts);
   }
   return nb::make_tuple(to_numpy(std::move(result.grouped)), to_numpy(std::move(result.inverse)),
@@ -68,7 +68,7 @@ nb::object server_of(nb::handle keys, nb::handle num_servers) {
   const std::uint32_t servers = checked_servers(num_servers);
   fleet::Array<std::int64_t> result;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     result = fleet::Array<std::int64_t>(array.size());
     fleet::servers_of(int64s(array), array.size(), servers, result.data());
   }
@@ -112,7 +112,7 @@ nb::object merge(nb::handle pieces, nb::handle order) {
   fleet::Array<std::byte> out;
   bool complete = false;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     out = fleet::Array<std::byte>(total * row_bytes);
     complete = fleet::merge(rows.data(), rows.size(), row_bytes, int64s(order_array), out.data());
   }

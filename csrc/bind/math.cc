@@ -14,7 +14,7 @@ void add_bias_and_tanh(nb::handle values, nb::handle bias) {
   if (overlap(array, biases)) value_error("values and bias must not share memory");
   auto* const data = static_cast<float*>(writable(values, "values", array));
   const auto* const bias_data = static_cast<const float*>(biases.data());
-  nb::gil_scoped_release release;
+  WithoutGil release;
   fleet::add_bias_and_tanh(data, bias_data, rows, columns);
 }
 

@@ -17,6 +17,7 @@ NB_MODULE(_native, m) {
   fleet::bind::add_keys(m);
   fleet::bind::add_math(m);
   fleet::bind::add_plane(m);
+  fleet::bind::add_holdings(m);
   fleet::bind::add_pool(m);
   fleet::bind::add_rule(m);
   fleet::bind::add_table(m);

@@ -1,4 +1,3 @@
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -63,7 +62,7 @@ nb::object view_of(const Extent& extent, const std::shared_ptr<Memory>& memory) 
 template <class Connect>
 std::shared_ptr<Client> connect(Connect&& make) {
   try {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     return make();
   } catch (const std::system_error& error) {
     os_error(error);
@@ -111,7 +110,7 @@ std::shared_ptr<Answer> call(Client& client, int method, const nb::bytes& header
   for (const auto& [tensor, begin, number] : ahead) claims.push_back({tensor, begin, number});
   std::shared_ptr<Answer> answer;
   try {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     answer = client.call(static_cast<Method>(method), text, extents, room, claims);
   } catch (const std::system_error& error) {
     os_error(error);
@@ -123,13 +122,13 @@ std::uint64_t send_ahead(Client& client, nb::sequence pieces) {
   Buffers buffers;
   std::vector<Extent> extents;
   for (nb::handle piece : pieces) extents.push_back(buffers.of(piece));
-  nb::gil_scoped_release release;
+  WithoutGil release;
   return client.ahead(extents);
 }
 
 bool wait(const Answer& answer, double timeout_s) {
   const double most = 1e9;
-  nb::gil_scoped_release release;
+  WithoutGil release;
   return answer.wait(static_cast<std::int64_t>(std::min(timeout_s, most) * 1000));
 }
 
@@ -159,7 +158,7 @@ void reply(Call& call, const nb::bytes& header, nb::sequence tensors) {
   std::vector<Extent> extents;
   for (nb::handle tensor : tensors) extents.push_back(buffers.of(tensor));
   const std::string text = as_string(header);
-  nb::gil_scoped_release release;
+  WithoutGil release;
   call.reply(text, extents);
 }
 
@@ -179,7 +178,7 @@ class Serving {
 
   void stop() {
     {
-      nb::gil_scoped_release release;
+      WithoutGil release;
       server_->stop();
     }
     decide_ = refused_ = nb::none();  // which hold this in turn, where no garbage collector sees it
@@ -189,7 +188,7 @@ class Serving {
  private:
   template <class... Args>
   static void ask(const nb::object& whom, Args&&... args) {
-    nb::gil_scoped_acquire acquire;
+    WithGil acquire;
     try {
       whom(std::forward<Args>(args)...);
     } catch (nb::python_error& error) {
@@ -208,105 +207,12 @@ std::unique_ptr<Serving> serve(const std::vector<std::string>& names, const std:
   ServerOptions options{names, address, std::move(tls), as_string(token), max_connections, max_bytes};
   options.max_wait_ms = static_cast<std::uint64_t>(max_wait_s * 1000);
   options.hello_ms = static_cast<std::int64_t>(hello_s * 1000);
-  options.silence_ms = static_cast<std::int64_t>(silence_s * 1000);
+  options.silence_ms = options.ahead_ms = static_cast<std::int64_t>(silence_s * 1000);
   try {
     return std::make_unique<Serving>(std::move(options), std::move(decide), std::move(refused));
   } catch (const std::system_error& error) {
     os_error(error);
   }
-}
-
-// Holdings.
-
-using Groups = std::vector<std::tuple<std::string, std::map<std::string, double>, std::size_t>>;
-
-std::shared_ptr<Dense> make_dense(const Groups& groups) {
-  std::vector<std::unique_ptr<Rule>> rules;
-  std::vector<std::size_t> sizes;
-  for (const auto& [name, args, size] : groups) {
-    rules.push_back(make_rule(name, args));
-    sizes.push_back(size);
-  }
-  return std::make_shared<Dense>(std::move(rules), sizes);
-}
-
-std::size_t checked(const Dense& dense, std::size_t group) {
-  if (group >= dense.num_groups()) value_error("there is no dense group " + std::to_string(group));
-  return group;
-}
-
-const float* floats(const AnyArray& array) { return static_cast<const float*>(array.data()); }
-
-void start(Dense& dense, std::size_t group, nb::handle values) {
-  const AnyArray array = as_floats(values, "values", dense.size(checked(dense, group)));
-  nb::gil_scoped_release release;
-  dense.start(group, floats(array));
-}
-
-void restore_dense(Dense& dense, std::size_t group, nb::handle values, nb::handle state) {
-  const std::size_t size = dense.size(checked(dense, group));
-  const AnyArray array = as_floats(values, "values", size);
-  const AnyArray states = as_floats(state, "state", dense.rule(group).state_width(size));
-  nb::gil_scoped_release release;
-  dense.restore(group, floats(array), floats(states));
-}
-
-nb::object view_of(const Dense::Values& values) {
-  auto* kept = new Dense::Values(values);
-  const nb::capsule owner(kept, [](void* data) noexcept { delete static_cast<Dense::Values*>(data); });
-  return nb::cast(nb::ndarray<nb::numpy, const float, nb::ndim<1>>(values->data(), {values->size()}, owner));
-}
-
-nb::list read_dense(const Dense& dense) {
-  nb::list found;
-  for (const Dense::Values& values : dense.read()) found.append(view_of(values));
-  return found;
-}
-
-nb::list dense_snapshot(const Dense& dense) {
-  auto all = [&] {
-    nb::gil_scoped_release release;
-    return dense.snapshot();
-  }();
-  nb::list found;
-  for (auto& [values, state] : all) found.append(nb::make_tuple(view_of(values), to_numpy(std::move(state))));
-  return found;
-}
-
-std::size_t apply_dense(Dense& dense, nb::sequence updates, std::size_t num_pushes, bool skip_nonfinite) {
-  std::vector<Dense::Update> found;
-  std::vector<AnyArray> kept;
-  for (nb::handle one : updates) {
-    const auto [group, lr, grads] = nb::cast<std::tuple<std::size_t, double, nb::object>>(one);
-    Dense::Update update{checked(dense, group), lr, {}};
-    for (nb::handle each : grads) {
-      kept.push_back(as_floats(each, "grads", dense.size(group)));
-      update.grads.push_back(floats(kept.back()));
-    }
-    if (update.grads.empty()) value_error("dense group " + std::to_string(group) + " has no gradients");
-    found.push_back(std::move(update));
-  }
-  nb::gil_scoped_release release;
-  return dense.apply(found, num_pushes, skip_nonfinite);
-}
-
-std::vector<const Gradients*> gradients_of(const std::vector<std::shared_ptr<Call>>& calls) {
-  std::vector<const Gradients*> found;
-  for (const auto& one : calls) found.push_back(&one->gradients());
-  return found;
-}
-
-bool is_safe(const Holdings& holdings, const std::vector<std::shared_ptr<Call>>& calls) {
-  nb::gil_scoped_release release;
-  return holdings.is_safe(gradients_of(calls));
-}
-
-std::size_t apply(const Holdings& holdings, const std::vector<std::shared_ptr<Call>>& calls, std::uint32_t time,
-                  std::size_t num_pushes, const std::vector<std::uint64_t>& skip_shards) {
-  if (!skip_shards.empty() && skip_shards.size() != holdings.num_tables()) value_error("skip_shards: one per table");
-  nb::gil_scoped_release release;
-  const trace::Here here(std::any_of(calls.begin(), calls.end(), [](const auto& one) { return one->is_traced(); }));
-  return holdings.apply(gradients_of(calls), time, num_pushes, skip_shards);
 }
 
 }  // namespace
@@ -333,18 +239,11 @@ void add_plane(nb::module_& m) {
       .def("call", &call, nb::arg("method"), nb::arg("header"), nb::arg("tensors"), nb::arg("room"),
            nb::arg("ahead") = Claims{})
       .def("send_ahead", &send_ahead, nb::arg("pieces"))
-      .def("forget_ahead", &Client::forget, nb::arg("number"), nb::call_guard<nb::gil_scoped_release>())
+      .def("forget_ahead", &Client::forget, nb::arg("number"), nb::call_guard<WithoutGil>())
       .def(
-          "close", [](Client& client) { client.close(); }, nb::call_guard<nb::gil_scoped_release>())
+          "close", [](Client& client) { client.close(); }, nb::call_guard<WithoutGil>())
       .def_prop_ro("is_open", &Client::is_open);
 
-  nb::class_<Dense>(m, "Dense", "Dense parameters of one server; see _native.pyi.")
-      .def(nb::new_(&make_dense), nb::arg("groups"))
-      .def("start", &start, nb::arg("group"), nb::arg("values").none())
-      .def("restore", &restore_dense, nb::arg("group"), nb::arg("values").none(), nb::arg("state").none())
-      .def("read", &read_dense)
-      .def("snapshot", &dense_snapshot)
-      .def("apply", &apply_dense, nb::arg("updates"), nb::arg("num_pushes"), nb::arg("skip_nonfinite"));
   nb::class_<Call>(m, "PlaneCall", "A request to a server; see _native.pyi.")
       .def_prop_ro("method", [](const Call& one) { return kNames[static_cast<std::size_t>(one.method()) - 1]; })
       .def_prop_ro("is_gone", &Call::is_gone)
@@ -354,30 +253,16 @@ void add_plane(nb::module_& m) {
       .def_prop_ro("awaited_version", &Call::awaited_version)
       .def_prop_ro("note", [](const Call& one) { return one.note; })
       .def_prop_ro("num_rows", [](const Call& one) { return one.gradients().num_rows; })
-      .def("keep", &Call::keep, nb::call_guard<nb::gil_scoped_release>())
+      .def("keep", &Call::keep, nb::call_guard<WithoutGil>())
       .def("reply", &reply, nb::arg("header"), nb::arg("tensors"))
       .def("fail", &Call::fail, nb::arg("code"), nb::arg("text"));
-  nb::class_<Holdings>(m, "PlaneHoldings", "What requests are about; see _native.pyi.")
-      .def(nb::new_([](const std::vector<std::shared_ptr<Table>>& tables, const std::vector<bool>& zeros,
-                       nb::object dense, const std::vector<bool>& exact_groups, bool skip_nonfinite) {
-             auto shared = dense.is_none() ? nullptr : nb::cast<std::shared_ptr<Dense>>(dense);
-             if (shared != nullptr && exact_groups.size() != shared->num_groups()) {
-               value_error("exact_groups: one per dense group");
-             }
-             return std::make_shared<Holdings>(tables, zeros, std::move(shared), exact_groups, skip_nonfinite);
-           }),
-           nb::arg("tables"), nb::arg("reads_zeros"), nb::arg("dense").none(), nb::arg("exact_groups"),
-           nb::arg("skip_nonfinite"))
-      .def("is_safe", &is_safe, nb::arg("calls"))
-      .def("apply", &apply, nb::arg("calls"), nb::arg("time"), nb::arg("num_pushes"),
-           nb::arg("skip_shards") = std::vector<std::uint64_t>{});
   nb::class_<Serving>(m, "PlaneServer", "A server's side of the data plane; see _native.pyi.")
       .def(nb::new_(&serve), nb::arg("names"), nb::arg("address"), nb::arg("token"), nb::arg("max_connections"),
            nb::arg("max_bytes"), nb::arg("max_wait_s"), nb::arg("decide"), nb::arg("refused"),
            nb::arg("hello_s") = 10.0, nb::arg("silence_s") = 60.0, nb::arg("tls").none() = nb::none())
       .def(
           "run", [](Serving& one, std::size_t thread) { (*one).run(thread); }, nb::arg("thread"),
-          nb::call_guard<nb::gil_scoped_release>())
+          nb::call_guard<WithoutGil>())
       .def("stop", &Serving::stop)
       .def_prop_ro("port", [](const Serving& one) { return (*one).port(); })
       .def(
@@ -404,7 +289,7 @@ void add_plane(nb::module_& m) {
              const nb::bytes& prefix, std::uint64_t note) {
             call->prefix = as_string(prefix);
             call->note = note;
-            nb::gil_scoped_release release;
+            WithoutGil release;
             (*one).park(std::move(call), version, timeout_ms);
           },
           nb::arg("call"), nb::arg("version"), nb::arg("timeout_ms"), nb::arg("prefix"), nb::arg("note"))
@@ -412,7 +297,7 @@ void add_plane(nb::module_& m) {
           "park_until_told",
           [](Serving& one, std::shared_ptr<Call> call, std::uint64_t timeout_ms, std::uint64_t note) {
             call->note = note;
-            nb::gil_scoped_release release;
+            WithoutGil release;
             (*one).park(std::move(call), timeout_ms);
           },
           nb::arg("call"), nb::arg("timeout_ms"), nb::arg("note"))
@@ -420,14 +305,14 @@ void add_plane(nb::module_& m) {
           "answer",
           [](Serving& one, std::shared_ptr<Call> call, const nb::bytes& header) {
             const std::string text = as_string(header);
-            nb::gil_scoped_release release;
+            WithoutGil release;
             (*one).answer(call, text);
           },
           nb::arg("call"), nb::arg("header"))
       .def(
           "park_again",
           [](Serving& one, std::shared_ptr<Call> call) {
-            nb::gil_scoped_release release;
+            WithoutGil release;
             (*one).park(std::move(call));
           },
           nb::arg("call"))

@@ -110,7 +110,7 @@ void gather(nb::handle rows_object, nb::handle inverse_object, nb::handle out_ob
   const Places places = places_in(out, "out", inverse, rows.width);
   bool valid = false;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     valid = fleet::all_below(int64s(inverse), inverse.size(), rows.num_rows);
     if (valid) fleet::gather(rows, places, out.data);
   }
@@ -125,7 +125,7 @@ void scatter(nb::handle grad_out_object, nb::handle inverse_object, nb::handle g
   const Places places = places_in(grad_out, "grad_out", inverse, grad_rows.width);
   bool valid = false;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     valid = fleet::all_below(int64s(inverse), inverse.size(), grad_rows.num_rows);
     if (valid) fleet::scatter(grad_out.data, places, grad_rows);
   }
@@ -152,7 +152,7 @@ template <class Work>
 void if_valid(const AnyArray& inverse, const Bags& bags, std::size_t num_rows, const Work& work) {
   bool valid = false;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     valid = fleet::all_below(bags.inverse, bags.n, num_rows);
     if (valid) work();
   }

@@ -96,7 +96,7 @@ nb::dict dump(const Table& table, nb::handle first_shard, nb::handle last_shard)
   const Shards shards(first_shard, last_shard);
   Rows rows;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     rows = table.dump(shards.first, shards.last);
   }
   return to_dict(table, std::move(rows));
@@ -108,7 +108,7 @@ nb::tuple seal(const Table& table, nb::handle first_shard, nb::handle last_shard
   std::vector<ShardFiles> all;
   Rows rows;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     rows = table.seal(shards.first, shards.last, folder, prefix, all);
   }
   nb::list files;
@@ -125,14 +125,14 @@ void attach(Table& table, nb::handle shard, nb::handle num_keys, const std::vect
   files.shard = as_integer(shard, "shard", 0, Table::kShards - 1);
   files.num_keys = as_integer(num_keys, "num_keys", 0, std::numeric_limits<std::uint64_t>::max());
   files.names = names;
-  nb::gil_scoped_release release;
+  WithoutGil release;
   table.attach(files, folder);
 }
 
 std::size_t restore_file(Table& table, const std::string& path, nb::handle server, nb::handle num_servers) {
   const auto servers = static_cast<std::uint32_t>(as_integer(num_servers, "num_servers", 1, kMaxServers));
   const auto own = static_cast<std::uint32_t>(as_integer(server, "server", 0, servers - 1));
-  nb::gil_scoped_release release;
+  WithoutGil release;
   return table.restore_file(path, own, servers);
 }
 
@@ -157,7 +157,7 @@ std::size_t restore(Table& table, nb::handle given, nb::handle server, nb::handl
     if (!table.has_disk()) value_error("rows of files are for a table that has some");
     view.on_disk = kept.get<std::uint8_t>(rows, "on_disk", {n});
   }
-  nb::gil_scoped_release release;
+  WithoutGil release;
   return table.restore(view, own, servers);
 }
 

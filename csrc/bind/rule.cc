@@ -24,7 +24,7 @@ void apply(const Rule& rule, nb::handle values, nb::handle state, nb::handle gra
     value_error("values, state and grads must not share memory");
   }
   if (!(lr >= 0) || std::isinf(lr)) value_error("lr must be >= 0 and finite, got " + fleet::plain(lr));
-  nb::gil_scoped_release release;
+  WithoutGil release;
   rule.apply(value_data, state_data, static_cast<const float*>(grad_array.data()), n, lr);
 }
 
@@ -40,7 +40,7 @@ nb::object initialize(const std::string& name, const fleet::Args& args, std::uin
   const AnyArray array = as_int64(keys, "keys");
   fleet::Array<float> rows;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     rows = fleet::Array<float>(array.size() * width);
     const std::uint64_t mixed = fleet::table_seed(seed, table);
     for (std::size_t i = 0; i < array.size(); ++i) {

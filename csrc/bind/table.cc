@@ -70,7 +70,7 @@ nb::object pull(const Table& table, nb::handle keys, bool zeros) {
   const std::size_t width = table.format().width;
   fleet::Array<float> out;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     out = fleet::Array<float>(array.size() * width);
     table.pull(int64s(array), array.size(), out.data(), zeros ? Table::Missing::kZeros : Table::Missing::kFirst);
   }
@@ -81,7 +81,7 @@ void pull_to(const Table& table, nb::handle keys, nb::handle rows, bool zeros) {
   const AnyArray array = as_int64(keys, "keys"), row_array = as_array(rows, "rows");
   items<float>(row_array, rows, "rows", {array.size(), table.format().width});
   auto* data = static_cast<float*>(writable(rows, "rows", row_array));
-  nb::gil_scoped_release release;
+  WithoutGil release;
   table.pull(int64s(array), array.size(), data, zeros ? Table::Missing::kZeros : Table::Missing::kFirst);
 }
 
@@ -89,7 +89,7 @@ nb::object find(const Table& table, nb::handle keys) {
   const AnyArray array = as_int64(keys, "keys");
   fleet::Array<std::uint8_t> out(array.size());
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     table.find(int64s(array), array.size(), out.data());
   }
   return to_numpy(std::move(out));
@@ -99,7 +99,7 @@ void assign(Table& table, nb::handle keys, nb::handle values) {
   const AnyArray array = as_int64(keys, "keys");
   const AnyArray value_array = as_array(values, "values");
   const float* data = items<float>(value_array, values, "values", {array.size(), table.format().width});
-  nb::gil_scoped_release release;
+  WithoutGil release;
   table.assign(int64s(array), array.size(), data);
 }
 
@@ -115,14 +115,14 @@ void read(const Table& table, nb::handle keys, nb::handle records) {
   const AnyArray array = as_int64(keys, "keys"), record_array = as_array(records, "records");
   record_items(table, record_array, records, array.size());
   auto* data = static_cast<std::uint32_t*>(writable(records, "records", record_array));
-  nb::gil_scoped_release release;
+  WithoutGil release;
   table.read(int64s(array), array.size(), data);
 }
 
 void write(Table& table, nb::handle keys, nb::handle records) {
   const AnyArray array = as_int64(keys, "keys"), record_array = as_array(records, "records");
   const std::int32_t* data = record_items(table, record_array, records, array.size());
-  nb::gil_scoped_release release;
+  WithoutGil release;
   table.write(int64s(array), array.size(), reinterpret_cast<const std::uint32_t*>(data));
 }
 
@@ -184,7 +184,7 @@ nb::dict push_all(Table& table, nb::handle pushes, nb::handle step, nb::handle l
   for (Push& one : all.list) one.skip_shards = as_integer(skip_shards, "skip_shards", 0, kAny);
   Pushed done;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     done = table.push_all(all.list.data(), all.list.size());
   }
   return counts_of(done);
@@ -193,7 +193,7 @@ nb::dict push_all(Table& table, nb::handle pushes, nb::handle step, nb::handle l
 void check_all(const Table& table, nb::handle pushes, nb::handle step, nb::handle lr, nb::handle scale,
                bool skip_nonfinite) {
   const GivenAll all(table.format().width, pushes, step, lr, scale, skip_nonfinite);
-  nb::gil_scoped_release release;
+  WithoutGil release;
   table.check_all(all.list.data(), all.list.size());
 }
 
@@ -211,7 +211,7 @@ nb::tuple sum_pushes(nb::handle pushes, std::size_t width) {
   if (all.list.empty()) value_error("pushes must not be empty");
   std::unique_ptr<Summed> summed;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     summed = std::make_unique<Summed>(all.list.data(), all.list.size(), width, false);
   }
   const Push& one = summed->push();
@@ -226,7 +226,7 @@ nb::dict push(Table& table, nb::handle keys, nb::handle grads, nb::handle step, 
   given.push.skip_shards = as_integer(skip_shards, "skip_shards", 0, kAny);
   Pushed done;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     done = table.push(given.push);
   }
   return counts_of(done);
@@ -235,7 +235,7 @@ nb::dict push(Table& table, nb::handle keys, nb::handle grads, nb::handle step, 
 void check(const Table& table, nb::handle keys, nb::handle grads, nb::handle step, nb::handle lr, nb::handle counts,
            nb::handle shows, nb::handle clicks, nb::handle scale, bool skip_nonfinite) {
   const Given given(table.format().width, keys, grads, step, lr, counts, shows, clicks, scale, skip_nonfinite);
-  nb::gil_scoped_release release;
+  WithoutGil release;
   table.check(given.push);
 }
 
@@ -259,7 +259,7 @@ ShrinkRule shrink_rule(const Table& table, nb::handle now, nb::handle unseen_ste
 std::size_t shrink(Table& table, nb::handle now, nb::handle unseen_steps, nb::handle score_below, nb::handle decay,
                    nb::handle skip_shards) {
   const ShrinkRule rule = shrink_rule(table, now, unseen_steps, score_below, decay, skip_shards);
-  nb::gil_scoped_release release;
+  WithoutGil release;
   return table.shrink(rule);
 }
 
@@ -268,7 +268,7 @@ nb::object shrink_keys(Table& table, nb::handle now, nb::handle unseen_steps, nb
   ShrinkRule rule = shrink_rule(table, now, unseen_steps, score_below, decay, skip_shards);
   fleet::Array<std::int64_t> out;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     std::vector<std::int64_t> keys;
     rule.keys = &keys;
     table.shrink(rule);
@@ -281,7 +281,7 @@ nb::object shrink_keys(Table& table, nb::handle now, nb::handle unseen_steps, nb
 nb::dict tier_counts(const Table& table) {
   TierCounts counts;
   {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     counts = table.tier_counts();
   }
   nb::dict result;
@@ -307,13 +307,13 @@ AnyArray as_values(nb::handle values) {
 
 bool finite(nb::handle values) {
   const AnyArray array = as_values(values);
-  nb::gil_scoped_release release;
+  WithoutGil release;
   return all_finite(static_cast<const float*>(array.data()), array.size());
 }
 
 float largest_of(nb::handle values) {
   const AnyArray array = as_values(values);
-  nb::gil_scoped_release release;
+  WithoutGil release;
   return largest(static_cast<const float*>(array.data()), array.size());
 }
 
@@ -364,15 +364,15 @@ void add_table(nb::module_& m) {
       .def("seal", &seal, nb::arg("first_shard").none(), nb::arg("last_shard").none(), nb::arg("folder"),
            nb::arg("prefix") = "")
       .def("import_file", &restore_file, nb::arg("path"), nb::arg("server").none(), nb::arg("num_servers").none())
-      .def("refuse_if_full", &Table::refuse_if_full, nb::call_guard<nb::gil_scoped_release>())
+      .def("refuse_if_full", &Table::refuse_if_full, nb::call_guard<WithoutGil>())
       .def("attach", &attach, nb::arg("shard").none(), nb::arg("num_keys").none(), nb::arg("names"), nb::arg("folder"))
       .def("tier_counts", &tier_counts)
-      .def("clear", &Table::clear, nb::call_guard<nb::gil_scoped_release>())
-      .def("__len__", &Table::size, nb::call_guard<nb::gil_scoped_release>())
-      .def_prop_ro("num_waiting", &Table::num_waiting, nb::call_guard<nb::gil_scoped_release>())
-      .def_prop_ro("newest_step", &Table::newest_step, nb::call_guard<nb::gil_scoped_release>())
-      .def_prop_ro("memory_bytes", &Table::bytes, nb::call_guard<nb::gil_scoped_release>())
-      .def_prop_ro("all_bytes", &Table::all_bytes, nb::call_guard<nb::gil_scoped_release>())
+      .def("clear", &Table::clear, nb::call_guard<WithoutGil>())
+      .def("__len__", &Table::size, nb::call_guard<WithoutGil>())
+      .def_prop_ro("num_waiting", &Table::num_waiting, nb::call_guard<WithoutGil>())
+      .def_prop_ro("newest_step", &Table::newest_step, nb::call_guard<WithoutGil>())
+      .def_prop_ro("memory_bytes", &Table::bytes, nb::call_guard<WithoutGil>())
+      .def_prop_ro("all_bytes", &Table::all_bytes, nb::call_guard<WithoutGil>())
       .def_prop_ro("has_disk", &Table::has_disk)
       .def_prop_ro("name", [](const Table& table) { return table.options().name; })
       .def_prop_ro("width", [](const Table& table) { return table.format().width; })

@@ -7,7 +7,7 @@ namespace {
 
 nb::list take_spans() {
   const auto spans = [] {
-    nb::gil_scoped_release release;
+    WithoutGil release;
     return trace::take();
   }();
   nb::list found;

@@ -63,6 +63,12 @@ class Answer {
   std::int64_t came_ns_ = 0;
 };
 
+// A head, as the first piece of what follows it.
+inline Piece piece_of(const Head& head, int file = -1) {
+  auto kept = std::make_shared<Head>(head);
+  return {reinterpret_cast<const std::byte*>(kept.get()), sizeof head, kept, file};
+}
+
 class Loop;
 
 // One connection. Safe to use from many threads.

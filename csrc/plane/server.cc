@@ -393,7 +393,7 @@ void Server::look_for_late() {
       const std::int64_t since = connection->waits_since_ms();
       if (is_stranger || (since < now && now - since > options_.silence_ms)) strangers.push_back(connection);
       const std::int64_t ahead = connection->ahead_since_ms();
-      if (ahead < now && now - ahead > options_.silence_ms) connection->drop_ahead();
+      if (ahead < now && now - ahead > options_.ahead_ms) connection->drop_ahead();
     }
   }
   for (const std::shared_ptr<Connection>& one : strangers) drop(one);

@@ -46,6 +46,7 @@ struct ServerOptions {
   std::uint64_t max_wait_ms = 3'600'000;         // of a pull, whatever it asks for
   std::int64_t hello_ms = 10'000;                // for a client to say who it is
   std::int64_t silence_ms = 60'000;              // for the rest of a message, and for an answer to be read
+  std::int64_t ahead_ms = 60'000;                // for the call that what was sent ahead belongs to
 };
 
 class Server {

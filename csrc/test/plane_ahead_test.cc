@@ -17,9 +17,9 @@ using namespace fleet::plane;
 // Every call is answered with its own tensors.
 class Mirror {
  public:
-  explicit Mirror(std::size_t max_bytes = std::size_t{1} << 30, std::int64_t silence_ms = 60'000)
+  explicit Mirror(std::size_t max_bytes = std::size_t{1} << 30, std::int64_t ahead_ms = 60'000)
       : server_(
-            options(max_bytes, silence_ms),
+            options(max_bytes, ahead_ms),
             [](Reason, std::shared_ptr<Call> call) { call->reply("", call->message().tensors); },
             [](const std::string&, const std::string&) {}) {
     for (std::size_t i = 0; i < 2; ++i) threads_.emplace_back([this, i] { server_.run(i); });
@@ -31,11 +31,11 @@ class Mirror {
   std::shared_ptr<Client> client() { return Client::to_tcp("127.0.0.1", server_.port(), "", 5000); }
 
  private:
-  static ServerOptions options(std::size_t max_bytes, std::int64_t silence_ms) {
+  static ServerOptions options(std::size_t max_bytes, std::int64_t ahead_ms) {
     ServerOptions made;
     made.address = "127.0.0.1";
     made.max_bytes = max_bytes;
-    made.silence_ms = silence_ms;
+    made.ahead_ms = ahead_ms;
     return made;
   }
   Server server_;
@@ -63,6 +63,7 @@ std::shared_ptr<Answer> send(Client& client, const std::vector<std::string>& ten
 }
 
 void check_same(const Answer& answer, const std::vector<std::string>& tensors) {
+  if (answer.state() != Answer::State::kReply) std::fprintf(stderr, "%s\n", answer.text().c_str());
   CHECK(answer.state() == Answer::State::kReply);
   CHECK(answer.tensors().size() == tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -162,14 +163,18 @@ TEST(plane_ahead_claims_that_are_wrong) {
   CHECK(answer->joined_bytes() == 300);
 }
 
+// In a message that is too small to be counted as under way: the server may still hold what it has just answered, and
+// there would be no room beside it.
+constexpr std::size_t kUncounted = (1 << 20) - 4096;
+
 // A server keeps no more than it has room for, and refuses what it does not have; sent in full it is taken.
 TEST(plane_ahead_has_bounds) {
-  Mirror mirror(4 << 20);
+  Mirror mirror(2 << 20);
   const auto client = mirror.client();
-  const std::vector<std::string> tensors{noise(4 << 20, 1)};
+  const std::vector<std::string> tensors{noise(kUncounted, 1)};
   std::vector<Claim> claims;
-  for (std::size_t begin = 0; begin < tensors[0].size(); begin += 1 << 19) {
-    claims.push_back({0, begin, client->ahead({extent(tensors[0], begin, 1 << 19)})});
+  for (std::size_t begin = 0; begin < tensors[0].size(); begin += 1 << 17) {
+    claims.push_back({0, begin, client->ahead({extent(tensors[0], begin, 1 << 17)})});
   }
   const auto answer = send(*client, tensors, claims);
   CHECK(answer->state() == Answer::State::kError && answer->code() == kResourceExhausted);
@@ -186,7 +191,7 @@ TEST(plane_ahead_has_bounds) {
 TEST(plane_ahead_never_claimed) {
   Mirror mirror(4 << 20, 200);
   const auto client = mirror.client(), other = mirror.client();
-  const std::vector<std::string> tensors{noise(1 << 20, 1)};
+  const std::vector<std::string> tensors{noise(kUncounted, 1)};
   const auto number = client->ahead({extent(tensors[0])});
   check_same(*send(*client, {"x"}), {"x"});  // it has come
   // There is room for one only; another client's is kept when the first, which nobody comes for, is dropped.

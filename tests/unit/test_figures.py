@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,54 @@ def wire() -> list[tuple[str, str]]:
     return [(PAGE, row) for row in rows]
 
 
+def bound() -> list[tuple[str, str]]:
+    found = {
+        (case["mode"], case["workers"], case["way"], case["kind"]): case
+        for case in cases("bound")
+        if case["native_threads"] != "1"
+    }
+    record = "docs/adr/0039-processes-are-not-bound-to-cores.md"
+
+    def speed(workers: int, way: str, kind: str = "train", times: int = 1) -> str:
+        rates = [found[mode, workers, way, kind]["samples_per_s"] for mode in ("async", "sync")]
+        return " | ".join(hundreds(times * rate) for rate in rates)
+
+    def times(workers: int, way: str, kind: str = "train") -> str:
+        raw = [found[mode, workers, way, kind]["raw_ms_a_batch"] for mode in ("async", "sync")]
+        return " | ".join(f"{statistics.median(one):.1f} ({min(one):.1f} to {max(one):.1f})" for one in raw)
+
+    steps = {(case["mode"], case["way"]): case for case in cases("bound_steps") if case["workers"] == 8}
+
+    def row(mode: str, way: str) -> str:
+        case = steps[mode, way]
+        parts = [case["ms_per_batch"][part] for part in ("between", "slowest worker", "slowest in a step")]
+        return f"| {hundreds(case['samples_per_s'])} | " + " | ".join(f"{part:.1f}" for part in parts) + " |"
+
+    free = steps["sync", "free"]["ms_per_batch"]
+    names = {
+        "free": "free",
+        "two CPUs for a worker and a server": "a pair for a worker and a server",
+        "free, Python's garbage collector off": "free, without garbage collection",
+    }
+    return [
+        *((record, f"| {mode}, {name} {row(mode, way)}") for mode in ("async", "sync") for name, way in names.items()),
+        (PAGE, f"takes {free['between']:.1f} ms on average, and {free['slowest in a step']:.1f} in the slowest"),
+        (record, f"a step of {free['batch']:.1f} ms"),
+        (PAGE, f"| free | {speed(8, 'free')} |"),
+        (PAGE, f"a worker and a server | {speed(8, 'a pair for a worker and a server')} |"),
+        (PAGE, f"a CPU each | {speed(8, 'a CPU each')} |"),
+        (PAGE, f"eight processes at once, free | {speed(8, 'free', 'compute')} |"),
+        (PAGE, f"dense layers of one process | {speed(1, 'free', 'compute', 8)} |"),
+        (record, f"| free | {times(8, 'free')} |"),
+        (record, f"a worker and a server | {times(8, 'a pair for a worker and a server')} |"),
+        (record, f"another for a server | {times(8, 'a CPU each')} |"),
+        (record, f"servers free | {times(8, 'a CPU for a worker')} |"),
+        (record, f"1 + 1, free | {times(1, 'free')} |"),
+        (record, f"8 workers, free | {times(8, 'free', 'compute')} |"),
+        (record, f"1 worker, free | {times(1, 'free', 'compute')} |"),
+    ]
+
+
 def others() -> list[tuple[str, str]]:
     static, start = medians("static"), medians("launch")
     return [
@@ -279,6 +328,7 @@ def others() -> list[tuple[str, str]]:
         *queue(),
         *on_a_disk(),
         *wire(),
+        *bound(),
         *others(),
     ],
 )

@@ -7,22 +7,24 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from fleet import env
-from fleet.errors import CommunicationError, MovedError, UsageError
+from fleet.errors import CommunicationError, MovedError
 from fleet.observe.tracing.tracer import tracer
 from fleet.ps.calls import Call, Voice, results
 from fleet.ps.encoding import Encoder
 from fleet.ps.formats import number_of
 from fleet.ps.gradients import Gradients
+from fleet.ps.joining import Joining, apart
 from fleet.ps.meters import measured
 from fleet.ps.outbox import own_outbox
 from fleet.ps.patience import is_durable, rpc_timeout_s, start_timeout_s, step_timeout_s
 from fleet.ps.pending import Answers, Pending, PendingPull, Sent
 from fleet.ps.place import Place, following
 from fleet.ps.proto import ps_pb2
+from fleet.ps.requests import calls_to, only_read, push_header, row_formats_of, to_each
+from fleet.ps.row_limits import RowLimits
 from fleet.ps.waiting import voice_of
 
 if TYPE_CHECKING:
@@ -41,7 +43,6 @@ GRACE_S = 10.0
 LEAVE_S = 5.0
 
 _log = logging.getLogger(__name__)
-Header = TypeVar("Header", ps_pb2.PullRequest.Header, ps_pb2.PushRequest.Header)
 
 
 class Client:
@@ -84,10 +85,7 @@ class Client:
         """Where this worker sends the gradients of others of its machine with its own."""
         self._outbox = own_outbox(worker)
         self.encoder = Encoder(job, worker)
-        self._limited = [spec for spec in job.tables if spec.max_rows]
-        self._num_rows = [0] * len(self._limited)
-        self.has_refused_rows = False
-        """Whether `check_rows` has raised."""
+        self.row_limits = RowLimits(job)
 
     @property
     def transports(self) -> list[Transport]:
@@ -116,11 +114,11 @@ class Client:
             except MovedError:
                 self.follow(place)
                 continue
-            if (apart := self._apart(replies)) is None:
+            if (why := apart(replies, self.place)) is None:
                 break
             # Another worker may be loading a checkpoint into the servers right now, or one of its pushes is under way.
             if time.monotonic() > deadline:
-                raise CommunicationError(apart)
+                raise CommunicationError(why)
             time.sleep(DECLARE_PAUSE_S)
         self.model_dir = replies[0].model_dir
         self.resumed_steps, self.resumed_position = replies[0].steps, replies[0].position
@@ -129,11 +127,11 @@ class Client:
 
     def _declare_once(self) -> list[ps_pb2.DeclareReply.Header]:
         """Server 0 comes first: it says which life of this worker it is, and which run of the job."""
-        text, self._incarnation = self.place.job.to_json(), 0
+        text, self._incarnation, joining = self.place.job.to_json(), 0, Joining(self._life, self.absent_after_s)
 
         def declare(servers: Sequence[int], run: int = 0) -> list[ps_pb2.DeclareReply.Header]:
             def header(server: int) -> ps_pb2.DeclareRequest.Header:
-                return self._declaration(text, server, self.caller(server), run)
+                return joining.header(text, server, self.caller(server), run)
 
             return [reply for reply, _ in self.ask("Declare", header, timeout_s=start_timeout_s(), servers=servers)]
 
@@ -150,49 +148,14 @@ class Client:
                 other = following(place, self.plan, self.connect)
                 if self._incarnation:
                     try:
-                        self._join(other)
+                        caller = ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation)
+                        Joining(self._life, self.absent_after_s).join(other, caller)
                     except MovedError:
                         place = other
                 with self._swapping:
                     self._former += self.place.transports
                     self.place = other
         _log.info("worker %d goes on with %d servers", self.worker, self.num_servers)
-
-    def _join(self, place: Place) -> None:
-        """Tell servers who have the ledger of those before that this worker is here; it is no new life."""
-        text, caller = place.job.to_json(), ps_pb2.Caller(worker=self.worker, incarnation=self._incarnation)
-        for server, transport in enumerate(place.transports):
-            header = self._declaration(text, server, caller)
-            limit_s = start_timeout_s()
-            reply, _ = Call(transport, "Declare", header, (), limit_s, rpc_timeout_s(), moved=place.moved).result()
-            assert isinstance(reply, ps_pb2.DeclareReply.Header)
-            place.instances[server] = reply.instance
-
-    def _declaration(self, job: str, server: int, caller: ps_pb2.Caller, run: int = 0) -> ps_pb2.DeclareRequest.Header:
-        return ps_pb2.DeclareRequest.Header(
-            caller=caller,
-            job=job,
-            server_index=server,
-            life=self._life,
-            run=run,
-            absent_after_ms=int(1000 * self.absent_after_s),
-        )
-
-    def _apart(self, replies: Sequence[ps_pb2.DeclareReply.Header]) -> str | None:
-        """Why the servers do not belong together; None if they do."""
-        versions = [reply.version for reply in replies]
-        folders = sorted({reply.model_dir for reply in replies})
-        if len(folders) > 1:
-            return f"the servers began with different checkpoints: {folders}; give all of them the same"
-        if self.job.mode == "sync" and len(set(versions)) > 1:
-            return f"the servers are at different steps: {sorted(set(versions))}; load one checkpoint"
-        if 0 in versions and any(versions):
-            empty = versions.index(0)
-            return (
-                f"server {empty} ({self.transports[empty].endpoint}) has nothing, while others have taken "
-                f"{max(versions)} pushes: it was started again and has lost its tables; load one checkpoint into all"
-            )
-        return None
 
     def start(self, values: Sequence[Tensors]) -> None:
         """Send first values: for each server, one buffer per group of dense parameters, then the tensors it keeps."""
@@ -228,7 +191,7 @@ class Client:
         # Only these may have to wait for other workers.
         timeout_s = step_timeout_s() if version or dense or kept else rpc_timeout_s()
         tables = [lookup.table for lookup in lookups]
-        formats = [] if is_exact else self._row_formats(tables)
+        formats = [] if is_exact else row_formats_of(self.job, tables)
         dense_format = number_of(self.job.dense.value_format) if dense and not is_exact else 0
 
         def send(place: Place) -> Sent:
@@ -240,13 +203,13 @@ class Client:
                 dense=dense,
                 kept=kept,
                 timeout_ms=int(timeout_s * 1000),
-                only_read=_only_read(lookups),
+                only_read=only_read(lookups),
                 formats=formats,  # type: ignore[arg-type]
                 dense_format=dense_format,  # type: ignore[arg-type]
             )
-            messages = [(header, [pieces[n] for pieces, _ in keys]) for n, header in enumerate(_to_each(common, place))]
+            messages = [(header, [pieces[n] for pieces, _ in keys]) for n, header in enumerate(to_each(common, place))]
             waits_for_others = bool(version or dense)
-            calls = self._calls(place, "Pull", messages, timeout_s + GRACE_S, waits_for_others=waits_for_others)
+            calls = calls_to(place, "Pull", messages, timeout_s + GRACE_S, waits_for_others=waits_for_others)
             rows = [(order, lookup.width) for lookup, (_, order) in zip(lookups, keys, strict=True)]
             return Sent(place, calls, rows, formats=formats, dense_format=dense_format)
 
@@ -270,8 +233,8 @@ class Client:
         self._sequence += 1
         sequence = self._sequence
         gradients = self.encoder.encode(gradients)
-        pull_formats = self._row_formats([lookup.table for lookup in lookups])
-        row_formats = self._row_formats([part.table for part in gradients.tables] if want_rows else [])
+        pull_formats = row_formats_of(self.job, [lookup.table for lookup in lookups])
+        row_formats = row_formats_of(self.job, [part.table for part in gradients.tables] if want_rows else [])
         dense_format = number_of(self.job.dense.value_format) if want_dense else 0
         timeout_s = step_timeout_s() if is_awaited else 0.0
         is_partial = bool(gradients.dense) and len(gradients.lrs) < len(self.job.dense.groups)
@@ -281,37 +244,23 @@ class Client:
             keys = [place.keys(lookup.route) for lookup in lookups]
             tables = [place.push(part) for part in gradients.tables]
             dense, forms = place.encoded(gradients)
-            common = ps_pb2.PushRequest.Header(
+            common = push_header(
+                gradients,
                 caller=self.caller_at(place, 0),
                 sequence=sequence,
-                step=gradients.step,
-                pulled_version=gradients.pulled_version,
-                tables=[
-                    ps_pb2.PushRequest.Table(
-                        table=part.table,
-                        lr=part.lr,
-                        has_counts=part.counts is not None,
-                        has_clicks=part.shows is not None,
-                        format=part.format,  # type: ignore[arg-type]
-                        row_format=number,  # type: ignore[arg-type]
-                    )
-                    for part, number in zip(gradients.tables, row_formats or repeat(0))  # noqa: B905
-                ],
-                dense_lrs=gradients.lrs.values() if gradients.dense else [],
                 dense_groups=gradients.lrs if is_partial else [],
+                row_formats=row_formats,
                 want_dense=want_dense,
                 want_rows=want_rows,
                 is_delta=is_delta,
                 pull_tables=[lookup.table for lookup in lookups],
                 timeout_ms=int(timeout_s * 1000),
-                pull_only_read=_only_read(lookups),
-                steps=gradients.steps,
-                is_pass=gradients.is_pass,
-                pull_formats=pull_formats,  # type: ignore[arg-type]
-                dense_format=dense_format,  # type: ignore[arg-type]
+                pull_only_read=only_read(lookups),
+                pull_formats=pull_formats,
+                dense_format=dense_format,
             )
             messages: list[tuple[Any, Tensors]] = []
-            for server, header in enumerate(_to_each(common, place)):
+            for server, header in enumerate(to_each(common, place)):
                 if forms:
                     header.dense.extend(forms[server])
                 tensors: list[Tensor] = [tensor for parts, _ in tables for tensor in parts[server]]
@@ -331,7 +280,7 @@ class Client:
                 if participants:
                     for server in servers:
                         messages[server][0].participants[:] = participants
-                return self._calls(place, "Push", messages, limit_s, servers, waits_for_others=is_awaited)
+                return calls_to(place, "Push", messages, limit_s, servers, waits_for_others=is_awaited)
 
             if is_awaited and self.absent_after_s:  # server 0 says with whose pushes the step is done
                 others = range(1, len(messages))
@@ -340,30 +289,12 @@ class Client:
             return Sent(place, call(range(len(messages))), rows, None, formats, dense_format)
 
         with measured("push"):
-            return Pending(self, send, self._note if self._limited or is_awaited else None, dense=want_dense)
-
-    def _row_formats(self, tables: Sequence[int]) -> list[int]:
-        """How rows of some tables travel to this worker; empty if all are float32."""
-        found = [number_of(self.job.tables[table].row_format) for table in tables]
-        return found if any(found) else []
+            return Pending(self, send, self._note if self.row_limits or is_awaited else None, dense=want_dense)
 
     def _note(self, answers: Answers) -> None:
         """Note what the answers to a push say of the job."""
-        self._num_rows = [sum(header.rows[index] for header, _ in answers) for index in range(len(self._limited))]
+        self.row_limits.note(answers)
         self.passed, self.num_ended = tuple(answers[0][0].passed), answers[0][0].num_ended
-
-    def check_rows(self) -> None:
-        """UsageError if a table has more rows, on all servers, than it was declared for.
-
-        A push is not checked when it is answered: it has been applied, and its answer must be taken over first.
-        """
-        for spec, num_rows in zip(self._limited, self._num_rows, strict=True):
-            if num_rows > spec.max_rows:
-                self.has_refused_rows = True
-                raise UsageError(
-                    f"table {spec.name!r} is declared for {spec.max_rows} ids and now has rows for {num_rows}; end "
-                    "this job, and raise its size, or train fewer distinct ids"
-                )
 
     def leave(self, *, is_unfinished: bool = False) -> None:
         """Tell the servers that this worker has finished; those that are gone, as all workers are, need not be told.
@@ -461,42 +392,6 @@ class Client:
         if self.combiner is not None:
             self.combiner.join()
 
-    def _calls(
-        self,
-        place: Place,
-        method: str,
-        messages: Sequence[tuple[Any, Tensors]],
-        timeout_s: float,
-        servers: Sequence[int] | None = None,
-        *,
-        waits_for_others: bool,
-    ) -> list[Call]:
-        """One call to each of some servers, or to all; `messages` has one for each of all."""
-        patience_s, moved, calls = rpc_timeout_s(), place.moved, []
-        for server in range(len(messages)) if servers is None else servers:
-            header, tensors = messages[server]
-            transport = place.transports[server]
-            voice = voice_of(transport, header.caller, method, waits_for_others=waits_for_others)
-            calls.append(Call(transport, method, header, tensors, timeout_s, patience_s, voice, moved))
-        return calls
-
     def _voice(self, place: Place, server: int, method: str, *, waits_for_others: bool = False) -> Voice:
         caller = self.caller_at(place, server)
         return voice_of(place.transports[server], caller, method, waits_for_others=waits_for_others)
-
-
-def _to_each(common: Header, place: Place) -> list[Header]:
-    """A header that all servers get alike, for each of them."""
-    made = []
-    for instance in place.instances:
-        header = type(common)()
-        header.CopyFrom(common)
-        header.caller.instance = instance
-        made.append(header)
-    return made
-
-
-def _only_read(lookups: Sequence[Lookup]) -> list[bool]:
-    """Which of the lookups only read their rows; empty if none does."""
-    found = [lookup.request.only_read for lookup in lookups]
-    return found if any(found) else []

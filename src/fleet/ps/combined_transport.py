@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from fleet import _native
 from fleet.errors import CommunicationError
 from fleet.observe.waiting import Awaited, workers_text
+from fleet.ps.answer_room import SPARE_BYTES, AnswerRoom
 from fleet.ps.combiner import LEAVE
-from fleet.ps.plane_client import CONNECT_S, METHODS, SPARE_BYTES, PlaneAnswer, failed
+from fleet.ps.plane_client import CONNECT_S, METHODS, PlaneAnswer, failed
 from fleet.ps.proto import ps_pb2
 from fleet.ps.transport import Answer, Transport
 from fleet.ps.wire import too_large
@@ -34,7 +35,7 @@ class CombinedTransport(Transport):
         self._name, self._token = name, token.encode()
         self._leader = leader
         self._client: _native.PlaneClient | None = None
-        self._room = 0
+        self.rooms = {"Push": AnswerRoom()}
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -45,7 +46,9 @@ class CombinedTransport(Transport):
         if method != "Push":
             return self._inner.call(method, header, tensors, timeout_s)
         try:
-            sent = self._connected().call(METHODS[method], header.SerializeToString(), tensors, self._room)
+            sent = self._connected().call(
+                METHODS[method], header.SerializeToString(), tensors, self.rooms[method].size_bytes
+            )
         except CommunicationError as error:
             return failed(error)
         except (ValueError, IndexError):
@@ -69,11 +72,6 @@ class CombinedTransport(Transport):
         )
         error.retryable = True
         return error
-
-    def note_size(self, method: str, tensors: Tensors) -> None:  # noqa: ARG002
-        """Note how large an answer was: the next one gets room for a like one."""
-        size = sum(len(one) if isinstance(one, bytes) else one.nbytes for one in tensors) + 32 * len(tensors)
-        self._room = max(size + size // 8 + SPARE_BYTES, self._room - self._room // 64)
 
     def note_lost(self, joined_bytes: int) -> None:
         """Nothing is sent ahead on one machine."""

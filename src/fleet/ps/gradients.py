@@ -14,6 +14,7 @@ from fleet.ps.formats import decoded_rows
 
 if TYPE_CHECKING:
     from fleet.ps.encoding import EncodedDense
+    from fleet.ps.lookup import Lookup
     from fleet.ps.wire import Tensor
 
 
@@ -43,6 +44,13 @@ class TablePush:
         """What the servers read: the gradients after rounding, where there is some."""
         rows: NDArray[Any] = self.grads.numpy()
         return decoded_rows(rows, self.format, (len(self.keys), width), "rows") if self.format else rows
+
+
+def push_of(lookup: Lookup, grads: torch.Tensor, lr: float) -> TablePush:
+    """What is sent of a lookup's gradients."""
+    route = lookup.route
+    offsets = route.offsets.tolist()
+    return TablePush(lookup.table, lr, route.grouped, grads, offsets, route.counts, lookup.shows, lookup.clicks)
 
 
 @dataclass

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from fleet.errors import UsageError
 from fleet.ps.keys import Route, route
 from fleet.ps.keys_cuda import route_there
 from fleet.ps.meters import measured
@@ -15,6 +16,7 @@ from fleet.ps.staging import download, upload, wait_for
 
 if TYPE_CHECKING:
     from fleet.ps.hot_rows import Placement
+    from fleet.ps.spec import TableSpec
 
 CPU = torch.device("cpu")
 
@@ -111,6 +113,24 @@ class Lookup:
             return None
         grad = self.rows.grad.to_dense() if self.rows.grad.is_sparse else self.rows.grad
         return grad[: self.num_rows] if self.has_padding else grad
+
+
+def completed(request: Request, spec: TableSpec) -> Request:
+    """The request, checked, with both shows and clicks if it has one."""
+    _, sources, shows, clicks = request[:4]
+    if (shows is not None or clicks is not None) and spec.entry.name != "show_click":
+        raise UsageError(
+            f"table {spec.name!r} does not count shows and clicks; give it entry=ShowClickEntry(), or, where these "
+            "are weights, name them: per_sample_weights="
+        )
+    for what, values in (("show", shows), ("click", clicks)):
+        if values is not None and values.numel() != (num_ids := sum(source.numel() for source in sources)):
+            raise UsageError(f"table {spec.name!r}: {what} has {values.numel()} values for {num_ids} ids")
+    if shows is None and clicks is not None:
+        shows = torch.ones_like(clicks)
+    if clicks is None and shows is not None:
+        clicks = torch.zeros_like(shows)
+    return request._replace(shows=shows, clicks=clicks)
 
 
 def make_lookup(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fleet import _native, env
 from fleet.errors import CommunicationError, DeadlineError, FleetError
 from fleet.net import Endpoint, is_loopback, resolve
+from fleet.ps.answer_room import AnswerRoom
 from fleet.ps.plane_name import plane_name
 from fleet.ps.proto import ps_pb2
 from fleet.ps.status import error_of_number, unreachable
@@ -39,7 +40,6 @@ _WAITING, _REPLY, _ERROR, _LOST = range(4)
 CONNECT_S = 2.0
 PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 """How long after a connection that could not be made the next one is tried; each silence doubles it."""
-SPARE_BYTES = 4096
 _FOREVER_S = 1e9
 
 _log = logging.getLogger(__name__)
@@ -49,9 +49,8 @@ class Line(Protocol):
     """Who has made a call."""
 
     endpoint: str
-
-    def note_size(self, method: str, tensors: Tensors) -> None:
-        """An answer has come."""
+    rooms: dict[str, AnswerRoom]
+    """By method: for the answers to come."""
 
     def note_lost(self, joined_bytes: int) -> None:
         """A call came to nothing; so many of its bytes had been sent ahead."""
@@ -88,7 +87,7 @@ class PlaneAnswer:
         if native.state == _REPLY:
             header = _REPLIES[self._method].FromString(native.header)
             tensors = native.tensors
-            self._transport.note_size(self._method, tensors)
+            self._transport.rooms[self._method].note(tensors)
             return header, tensors
         self._transport.note_lost(self._joined_bytes)
         self._joined_bytes = 0
@@ -141,7 +140,7 @@ class PlaneTransport(Transport, TakesAhead):
         self._pause_s = PAUSE_S
         self._is_closed = False
         self._lock = threading.Lock()
-        self._room = dict.fromkeys(METHODS, 0)
+        self.rooms = {method: AnswerRoom() for method in METHODS}
         self._is_tcp = False
         self._claims: list[tuple[Tensor, int, int]] = []
         self._joined_bytes = 0
@@ -156,7 +155,7 @@ class PlaneTransport(Transport, TakesAhead):
                 answer.add_done_callback(self._learn)
             return answer
         try:
-            sent = client.call(number, header.SerializeToString(), tensors, self._room[method] + SPARE_BYTES, ahead)
+            sent = client.call(number, header.SerializeToString(), tensors, self.rooms[method].size_bytes, ahead)
         except (ValueError, IndexError):
             return failed(too_large(f"{method}Request", tensors))
         except OSError:  # the system has no memory to share
@@ -194,11 +193,6 @@ class PlaneTransport(Transport, TakesAhead):
         claims, self._claims = self._claims, []
         numbers = {id(tensor): number for number, tensor in enumerate(tensors)}
         return [(numbers[id(tensor)], begin, part) for tensor, begin, part in claims if id(tensor) in numbers]
-
-    def note_size(self, method: str, tensors: Tensors) -> None:
-        """Note how large an answer was: the next one gets room for a like one."""
-        size = sum(tensor.nbytes for tensor in tensors if not isinstance(tensor, bytes)) + 32 * len(tensors)
-        self._room[method] = max(size + size // 8, self._room[method] - self._room[method] // 64)
 
     def lost(self, method: str, why: str) -> CommunicationError:
         """The error of a call whose connection was lost."""

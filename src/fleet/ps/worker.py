@@ -7,7 +7,6 @@ to them; without any, one service in this process takes their place.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,10 +20,12 @@ from fleet.observe.metrics.steps import steps
 from fleet.ps import meters, traced
 from fleet.ps.ahead import Ahead, begun
 from fleet.ps.aside import Aside
+from fleet.ps.by_hand import refuse_changes
 from fleet.ps.client import Client
-from fleet.ps.gradients import Gradients, TablePush
+from fleet.ps.finite import is_finite
+from fleet.ps.gradients import Gradients, push_of
 from fleet.ps.kept import KeptTensors
-from fleet.ps.lookup import Lookup, Request, make_lookup
+from fleet.ps.lookup import Lookup, Request, completed, make_lookup
 from fleet.ps.modes.base import PushPolicy
 from fleet.ps.staging import wait_for
 
@@ -92,7 +93,6 @@ class Worker:
         traced.prepare()
         # Keys need their number of occurrences where the entry policy counts.
         self._counts = [spec.entry.name in ("count_filter", "show_click") for spec in self.client.job.tables]
-        self._clicks = [spec.entry.name == "show_click" for spec in self.client.job.tables]
         # Where the model is on a GPU, or trains rows itself, lookups are made beside it.
         self.aside = Aside(self.device) if self.device.type == "cuda" else None
         self._ahead: list[Ahead] = []  # of the next batch, and until it is used of this one
@@ -166,7 +166,7 @@ class Worker:
         dense: list[list[Tensor]] = []
         if lrs and self.flat is not None and not self.policy.trains_locally:
             if changed := self.flat.changed_by_hand():
-                self._refuse_changes(changed)
+                refuse_changes(changed, self.flat, self.policy, self.client.job)
             self.flat.collect_gradients()
             self.flat.to_host()
             for part in self.flat.of_groups(self.flat.host_gradients, lrs):
@@ -178,7 +178,9 @@ class Worker:
             if self.dense_ahead is not None:
                 self.dense_ahead.claim(dense, list(lrs))
         wait_for(self.device)
-        tables = [self._push_of(lookup, grads, table_lrs) for lookup, grads in sparse]
+        for lookup, grads in sparse:
+            self._refuse_nonfinite(f"table {self.client.job.tables[lookup.table].name!r}", grads)
+        tables = [push_of(lookup, grads, table_lrs[lookup.table]) for lookup, grads in sparse]
         if dense:
             versions.append(self.policy.version)
         stepped = frozenset(table_lrs)
@@ -191,7 +193,7 @@ class Worker:
             self.dense_ahead.end_step(lrs)
         self._last_ahead = list(self._ahead)
         steps.end_step()
-        self.client.check_rows()
+        self.client.row_limits.check()
 
     def _send(self, gradients: Gradients, waiting: Sequence[Lookup]) -> None:
         """Have the gradients of a step sent, unless the servers have them from a former life of this worker."""
@@ -260,12 +262,12 @@ class Worker:
 
     def takes(self, gradients: Sequence[torch.Tensor]) -> bool:
         """Whether dense gradients may be applied here: UsageError, or False, if they hold a NaN or an Inf."""
-        is_finite = all(_is_finite(part) for part in gradients)
-        if not is_finite:
+        are_finite = all(is_finite(part) for part in gradients)
+        if not are_finite:
             if self.client.job.nonfinite != "skip":
                 raise UsageError(self._nonfinite("dense parameters"))
             log.warning("step %d of worker %d: dense parameters skip a NaN", self.num_steps, self.client.worker)
-        return is_finite
+        return are_finite
 
     def restart_at(self, version: int) -> None:
         """Start over: the servers were given another state, so this worker's rows and parameters are out of date."""
@@ -284,8 +286,8 @@ class Worker:
             self.client.leave()
         finally:
             self.close()
-        if not self.client.has_refused_rows:  # what was queued may have been too much
-            self.client.check_rows()
+        if not self.client.row_limits.was_exceeded:  # what was queued may have been too much
+            self.client.row_limits.check()
 
     def close(self) -> None:
         """Let the connections go, without a word to anybody; calling it again changes nothing."""
@@ -308,7 +310,8 @@ class Worker:
 
     def _begin(self, request: Request) -> Ahead:
         """Begin a lookup."""
-        complete, width = self._complete(request), self.client.job.tables[request.table].width
+        spec = self.client.job.tables[request.table]
+        complete, width = completed(request, spec), spec.width
         counts, num_servers, hot = self._counts[request.table], self.client.num_servers, self.hot
         placement = hot.expect(request.table) if hot is not None and self._is_hot(request) else None
 
@@ -333,27 +336,9 @@ class Worker:
         ]
         if self.client.job.nonfinite != "skip":
             for lookup, grads in found:
-                if not _is_finite(grads):
+                if not is_finite(grads):
                     raise UsageError(self._nonfinite(f"table {self.client.job.tables[lookup.table].name!r}"))
         return found
-
-    def _complete(self, request: Request) -> Request:
-        """The request, checked, with both shows and clicks if it has one."""
-        table, sources, shows, clicks = request[:4]
-        spec = self.client.job.tables[table]
-        if (shows is not None or clicks is not None) and not self._clicks[table]:
-            raise UsageError(
-                f"table {spec.name!r} does not count shows and clicks; give it entry=ShowClickEntry(), or, where these "
-                "are weights, name them: per_sample_weights="
-            )
-        for what, values in (("show", shows), ("click", clicks)):
-            if values is not None and values.numel() != (num_ids := sum(source.numel() for source in sources)):
-                raise UsageError(f"table {spec.name!r}: {what} has {values.numel()} values for {num_ids} ids")
-        if shows is None and clicks is not None:
-            shows = torch.ones_like(clicks)
-        if clicks is None and shows is not None:
-            clicks = torch.zeros_like(shows)
-        return request._replace(shows=shows, clicks=clicks)
 
     def _take_ahead(self, request: Request) -> Lookup | None:
         for position, one in enumerate(self._ahead):
@@ -386,20 +371,6 @@ class Worker:
                 self.client.job.tables[unused[0].request.table].name,
             )
 
-    def _push_of(self, lookup: Lookup, grads: torch.Tensor, table_lrs: Mapping[int, float]) -> TablePush:
-        spec = self.client.job.tables[lookup.table]
-        self._refuse_nonfinite(f"table {spec.name!r}", grads)
-        return TablePush(
-            lookup.table,
-            table_lrs[lookup.table],
-            lookup.route.grouped,
-            grads,
-            lookup.route.offsets.tolist(),
-            lookup.route.counts,
-            lookup.shows,
-            lookup.clicks,
-        )
-
     def _heed_zeroed(self, used: Sequence[Lookup]) -> None:
         """`model.zero_grad()` and `parameter.grad = None` after `backward` mean rows too."""
         for lookup in used:
@@ -417,25 +388,6 @@ class Worker:
                 self.client.job.tables[untrained[0]].name,
             )
 
-    def _refuse_changes(self, names: Sequence[str]) -> None:
-        """Parameters were written to, but their values are the servers'; an error, unless they were written back."""
-        assert self.flat is not None
-        what = "parameter %r was changed by hand after fleet.init_worker(), but its value is on the servers; "
-        remedy = "change it before that call; fleet.load_model() loads what was saved"
-        if self.client.job.mode != "sync":  # the servers' values have moved on meanwhile: nobody can tell
-            log.warning(f"{what}{remedy}", names[0])
-            return
-        mine = self.flat.value_buffer.clone()
-        self.policy.refresh()
-        theirs = {name: value.clone() for name, value in self.flat.parameters() if name in names}
-        self.flat.value_buffer.copy_(mine)
-        form = getattr(torch, self.client.job.dense.value_format)  # what they have come in since the first step
-        for name, value in self.flat.parameters():
-            if name in names and not any(
-                torch.equal(value, theirs[name].to(one).float()) for one in (torch.float32, form)
-            ):
-                raise UsageError(f"{what}{remedy}" % name)
-
     def _refuse_nonfinite(self, what: str, grads: torch.Tensor) -> None:
         """Before anything is sent: a push that only some of the servers take would leave them apart."""
         if self.client.job.nonfinite != "skip" and not _native.all_finite(grads):
@@ -446,10 +398,3 @@ class Worker:
             f"{what}: the gradients of worker {self.client.worker}, step {self.num_steps} hold a NaN or an Inf; "
             "nothing was sent. Set strategy.nonfinite_gradients = 'skip' to leave such rows out"
         )
-
-
-def _is_finite(values: torch.Tensor) -> bool:
-    if values.device.type == "cpu":
-        return _native.all_finite(values)
-    # Of few launches; the largest of some is a NaN if one is.
-    return not values.numel() or math.isfinite(float(values.abs().amax()))

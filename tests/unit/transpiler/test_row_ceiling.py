@@ -30,7 +30,7 @@ def push(client: Client, keys: list[int]) -> None:
     grads = torch.ones(len(found.grouped), 2)
     pushes = [TablePush(table, 0.1, found.grouped, grads, found.offsets.tolist()) for table in (0, 1)]
     client.push(Gradients(0, pushes)).results()
-    client.check_rows()
+    client.row_limits.check()
 
 
 def test_the_ceiling_is_of_all_servers_together() -> None:

@@ -1,0 +1,140 @@
+// What a server holds and requests are about: dense parameters, and the tables beside them.
+#include "plane/holdings.h"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "bind/arrays.h"
+#include "plane/call.h"
+#include "trace/ring.h"
+
+namespace fleet::bind {
+
+namespace {
+
+using namespace fleet::plane;
+
+using Groups = std::vector<std::tuple<std::string, std::map<std::string, double>, std::size_t>>;
+
+std::shared_ptr<Dense> make_dense(const Groups& groups) {
+  std::vector<std::unique_ptr<Rule>> rules;
+  std::vector<std::size_t> sizes;
+  for (const auto& [name, args, size] : groups) {
+    rules.push_back(make_rule(name, args));
+    sizes.push_back(size);
+  }
+  return std::make_shared<Dense>(std::move(rules), sizes);
+}
+
+std::size_t checked(const Dense& dense, std::size_t group) {
+  if (group >= dense.num_groups()) value_error("there is no dense group " + std::to_string(group));
+  return group;
+}
+
+const float* floats(const AnyArray& array) { return static_cast<const float*>(array.data()); }
+
+void start(Dense& dense, std::size_t group, nb::handle values) {
+  const AnyArray array = as_floats(values, "values", dense.size(checked(dense, group)));
+  WithoutGil release;
+  dense.start(group, floats(array));
+}
+
+void restore_dense(Dense& dense, std::size_t group, nb::handle values, nb::handle state) {
+  const std::size_t size = dense.size(checked(dense, group));
+  const AnyArray array = as_floats(values, "values", size);
+  const AnyArray states = as_floats(state, "state", dense.rule(group).state_width(size));
+  WithoutGil release;
+  dense.restore(group, floats(array), floats(states));
+}
+
+nb::object view_of(const Dense::Values& values) {
+  auto* kept = new Dense::Values(values);
+  const nb::capsule owner(kept, [](void* data) noexcept { delete static_cast<Dense::Values*>(data); });
+  return nb::cast(nb::ndarray<nb::numpy, const float, nb::ndim<1>>(values->data(), {values->size()}, owner));
+}
+
+nb::list read_dense(const Dense& dense) {
+  nb::list found;
+  for (const Dense::Values& values : dense.read()) found.append(view_of(values));
+  return found;
+}
+
+nb::list dense_snapshot(const Dense& dense) {
+  auto all = [&] {
+    WithoutGil release;
+    return dense.snapshot();
+  }();
+  nb::list found;
+  for (auto& [values, state] : all) found.append(nb::make_tuple(view_of(values), to_numpy(std::move(state))));
+  return found;
+}
+
+std::size_t apply_dense(Dense& dense, nb::sequence updates, std::size_t num_pushes, bool skip_nonfinite) {
+  std::vector<Dense::Update> found;
+  std::vector<AnyArray> kept;
+  for (nb::handle one : updates) {
+    const auto [group, lr, grads] = nb::cast<std::tuple<std::size_t, double, nb::object>>(one);
+    Dense::Update update{checked(dense, group), lr, {}};
+    for (nb::handle each : grads) {
+      kept.push_back(as_floats(each, "grads", dense.size(group)));
+      update.grads.push_back(floats(kept.back()));
+    }
+    if (update.grads.empty()) value_error("dense group " + std::to_string(group) + " has no gradients");
+    found.push_back(std::move(update));
+  }
+  WithoutGil release;
+  return dense.apply(found, num_pushes, skip_nonfinite);
+}
+
+std::vector<const Gradients*> gradients_of(const std::vector<std::shared_ptr<Call>>& calls) {
+  std::vector<const Gradients*> found;
+  for (const auto& one : calls) found.push_back(&one->gradients());
+  return found;
+}
+
+bool is_safe(const Holdings& holdings, const std::vector<std::shared_ptr<Call>>& calls) {
+  WithoutGil release;
+  return holdings.is_safe(gradients_of(calls));
+}
+
+std::size_t apply(const Holdings& holdings, const std::vector<std::shared_ptr<Call>>& calls, std::uint32_t time,
+                  std::size_t num_pushes, const std::vector<std::uint64_t>& skip_shards) {
+  if (!skip_shards.empty() && skip_shards.size() != holdings.num_tables()) value_error("skip_shards: one per table");
+  WithoutGil release;
+  const trace::Here here(std::any_of(calls.begin(), calls.end(), [](const auto& one) { return one->is_traced(); }));
+  return holdings.apply(gradients_of(calls), time, num_pushes, skip_shards);
+}
+
+}  // namespace
+
+void add_holdings(nb::module_& m) {
+  nb::class_<Dense>(m, "Dense", "Dense parameters of one server; see _native.pyi.")
+      .def(nb::new_(&make_dense), nb::arg("groups"))
+      .def("start", &start, nb::arg("group"), nb::arg("values").none())
+      .def("restore", &restore_dense, nb::arg("group"), nb::arg("values").none(), nb::arg("state").none())
+      .def("read", &read_dense)
+      .def("snapshot", &dense_snapshot)
+      .def("apply", &apply_dense, nb::arg("updates"), nb::arg("num_pushes"), nb::arg("skip_nonfinite"));
+  nb::class_<Holdings>(m, "PlaneHoldings", "What requests are about; see _native.pyi.")
+      .def(nb::new_([](const std::vector<std::shared_ptr<Table>>& tables, const std::vector<bool>& zeros,
+                       nb::object dense, const std::vector<bool>& exact_groups, bool skip_nonfinite) {
+             auto shared = dense.is_none() ? nullptr : nb::cast<std::shared_ptr<Dense>>(dense);
+             if (shared != nullptr && exact_groups.size() != shared->num_groups()) {
+               value_error("exact_groups: one per dense group");
+             }
+             return std::make_shared<Holdings>(tables, zeros, std::move(shared), exact_groups, skip_nonfinite);
+           }),
+           nb::arg("tables"), nb::arg("reads_zeros"), nb::arg("dense").none(), nb::arg("exact_groups"),
+           nb::arg("skip_nonfinite"))
+      .def("is_safe", &is_safe, nb::arg("calls"))
+      .def("apply", &apply, nb::arg("calls"), nb::arg("time"), nb::arg("num_pushes"),
+           nb::arg("skip_shards") = std::vector<std::uint64_t>{});
+}
+
+}  // namespace fleet::bind

@@ -25,7 +25,7 @@ from fleet.observe import chaos_notes
 from fleet.observe.logs import show_logs
 from fleet.ps.own_token import check_exposure, token_for
 from fleet.ps.roots import set_roots
-from fleet.ps.server_figures import watch
+from fleet.ps.server_figures import tell_last, watch
 from fleet.ps.transport import Handler
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def serve(
             if plane is not None:
                 plane.stop()
             is_clean = server.stop(grace_s)
+            tell_last()  # fleetrun ends servers when the workers are gone, and from here on that is at once
     return is_clean
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from fleet.observe.metrics import writer
 from fleet.observe.metrics.registry import Sample, registry
 from fleet.observe.metrics.writer import begin, is_on
+from fleet.observe.tracing import trace_files
 from fleet.ps.traced import prepare
 
 if TYPE_CHECKING:
@@ -79,3 +81,9 @@ def watch(service: Handler) -> None:
         registry.add(ServerFigures(service).read)
         begin()
         prepare()
+
+
+def tell_last() -> None:
+    """Write down what has been counted and traced: a process that ends now would have told it."""
+    writer.flush()
+    trace_files.flush()

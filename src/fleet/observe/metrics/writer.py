@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import threading
 import time
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from fleet.observe.metrics.registry import Registry, registry
 from fleet.observe.metrics.reports import reports
 from fleet.observe.metrics.steps import steps
 from fleet.observe.metrics.where import where_it_trains
+from fleet.observe.periodic import Periodic
 from fleet.observe.waiting import notice_s
 
 EVERY_S = 1.0
@@ -25,27 +25,13 @@ class Writer:
 
     def __init__(self, base: Path, source: Registry, every_s: float = EVERY_S) -> None:
         self._path = files.figures_file(base.parent, base.name, os.getpid())
-        self._pid = os.getpid()
         self._source = source
-        self._every_s = every_s
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="fleet-metrics", daemon=True)
-        self._thread.start()
+        self._thread = Periodic("fleet-metrics", self._write, every_s, LAST_S)
+        self.pid, self.flush, self.stop = self._thread.pid, self._thread.flush, self._thread.stop
 
-    def stop(self) -> None:
-        """Write once more, and end."""
-        if os.getpid() == self._pid:
-            self._is_over.set()
-            self._thread.join(LAST_S)
-
-    def _run(self) -> None:
-        while not self._is_over.wait(self._every_s):
-            self._write()
-        self._write()
-
-    def _write(self) -> None:
+    def _write(self, _is_last: bool) -> None:
         samples = [sample.to_json() for sample in self._source.read()]
-        written = {"form": files.FORM, "time": time.time(), "pid": self._pid, "samples": samples}
+        written = {"form": files.FORM, "time": time.time(), "pid": self.pid, "samples": samples}
         if steps.idle_s > notice_s() and (where := where_it_trains()):
             written["where"] = where
         files.replace(self._path, written)
@@ -63,10 +49,16 @@ def is_on() -> bool:
 def begin() -> None:
     """From now on write the figures of this process, until it ends; nothing where nobody would read them."""
     base = files.own_base()
-    if base is None or any(one._pid == os.getpid() for one in _writers):
+    if base is None or any(one.pid == os.getpid() for one in _writers):
         return
     for source in (steps.read, reports.read, device.read):
         registry.remove(source)
         registry.add(source)
     _writers[:] = [Writer(base, registry)]
     atexit.register(_writers[0].stop)
+
+
+def flush() -> None:
+    """Write the figures of this process now, if they are written at all."""
+    for writer in _writers:
+        writer.flush()

@@ -18,7 +18,6 @@ import contextlib
 import json
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any
 from fleet import env
 from fleet.observe.metrics.files import FOLDER, own_base
 from fleet.observe.metrics.steps import steps
+from fleet.observe.periodic import Periodic
 from fleet.observe.tracing.tracer import Event, Tracer, tracer
 from fleet.observe.tracing.window import Window
 
@@ -43,41 +43,30 @@ class TraceWriter:
     """Of one process; a fork of it writes nothing."""
 
     def __init__(self, path: Path, window: Window, source: Tracer) -> None:
-        self._path, self._source, self._pid = path, source, os.getpid()
+        self._path, self._source = path, source
         self._native: list[Callable[[], list[Event]]] = []
-        self._is_stopped = threading.Event()
         self._over_at: float | None = None
         self._has_told = False
         self._append([_head(window)])
-        self._thread = threading.Thread(target=self._run, name="fleet-trace", daemon=True)
-        self._thread.start()
+        self._thread = Periodic("fleet-trace", self._write, EVERY_S, LAST_S)
+        self.pid, self.flush, self.stop = self._thread.pid, self._thread.flush, self._thread.stop
 
     def also(self, take: Callable[[], list[Event]]) -> None:
         """Ask this for events, too, each time; it is called by the thread that writes."""
         self._native.append(take)
 
-    def stop(self) -> None:
-        """Write once more, and end."""
-        if os.getpid() == self._pid:
-            self._is_stopped.set()
-            self._thread.join(LAST_S)
-
-    def _run(self) -> None:
-        while True:
-            is_last = self._is_stopped.wait(EVERY_S)
-            events: list[Any] = self._source.take()
-            for take in self._native:
-                events += take()
-            if self._source.is_over and self._over_at is None:
-                self._over_at = time.monotonic()
-            is_due = self._over_at is not None and time.monotonic() - self._over_at >= GRACE_S
-            if not self._has_told and (is_due or is_last):
-                self._has_told = True
-                events.append(["over", max(0, self._source.step - 1), self._source.num_lost])
-            if events:
-                self._append(events)
-            if is_last:
-                return
+    def _write(self, is_last: bool) -> None:
+        events: list[Any] = self._source.take()
+        for take in self._native:
+            events += take()
+        if self._source.is_over and self._over_at is None:
+            self._over_at = time.monotonic()
+        is_due = self._over_at is not None and time.monotonic() - self._over_at >= GRACE_S
+        if not self._has_told and (is_due or is_last):
+            self._has_told = True
+            events.append(["over", max(0, self._source.step - 1), self._source.num_lost])
+        if events:
+            self._append(events)
 
     def _append(self, lines: list[Any]) -> None:
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
@@ -112,13 +101,19 @@ def begin() -> TraceWriter | None:
     text, base = env.FLEET_TRACE.get(), own_base()
     if text is None or base is None:
         return None
-    if any(one._pid == os.getpid() for one in _writers):
+    if any(one.pid == os.getpid() for one in _writers):
         return _writers[0]
     window = Window.parse(text)
     _writers[:] = [TraceWriter(base.with_name(f"{base.name}.{os.getpid()}{ENDING}"), window, tracer)]
     tracer.arm(window, steps.num_steps)
     atexit.register(_writers[0].stop)
     return _writers[0]
+
+
+def flush() -> None:
+    """Write the spans that this process has kept, if it records any."""
+    for writer in _writers:
+        writer.flush()
 
 
 def own_files(log_dir: Path) -> list[Path]:

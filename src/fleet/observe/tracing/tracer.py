@@ -86,8 +86,9 @@ class Tracer:
         return number
 
     def take(self) -> list[Event]:
-        """What was kept since the last call."""
-        found, self._events = self._events, []
+        """What was kept since the last call; one thread takes, others may be adding meanwhile."""
+        found = self._events[:]
+        del self._events[: len(found)]
         return found
 
 

@@ -25,9 +25,10 @@ class Writer:
 
     def __init__(self, base: Path, source: Registry, every_s: float = EVERY_S) -> None:
         self._path = files.figures_file(base.parent, base.name, os.getpid())
+        self.pid = os.getpid()
         self._source = source
-        self._thread = Periodic("fleet-metrics", self._write, every_s, LAST_S)
-        self.pid, self.flush, self.stop = self._thread.pid, self._thread.flush, self._thread.stop
+        thread = Periodic("fleet-metrics", self._write, every_s, LAST_S)
+        self.flush, self.stop = thread.flush, thread.stop
 
     def _write(self, _is_last: bool) -> None:
         samples = [sample.to_json() for sample in self._source.read()]

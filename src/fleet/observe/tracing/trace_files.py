@@ -43,13 +43,14 @@ class TraceWriter:
     """Of one process; a fork of it writes nothing."""
 
     def __init__(self, path: Path, window: Window, source: Tracer) -> None:
+        self.pid = os.getpid()
         self._path, self._source = path, source
         self._native: list[Callable[[], list[Event]]] = []
         self._over_at: float | None = None
         self._has_told = False
         self._append([_head(window)])
-        self._thread = Periodic("fleet-trace", self._write, EVERY_S, LAST_S)
-        self.pid, self.flush, self.stop = self._thread.pid, self._thread.flush, self._thread.stop
+        thread = Periodic("fleet-trace", self._write, EVERY_S, LAST_S)
+        self.flush, self.stop = thread.flush, thread.stop
 
     def also(self, take: Callable[[], list[Event]]) -> None:
         """Ask this for events, too, each time; it is called by the thread that writes."""

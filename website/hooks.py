@@ -17,28 +17,27 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Take pages that are not written yet out of the navigation, and put those of a folder in."""
-    config.nav = trimmed(config.nav)
+    """Put the pages of a folder into the navigation, where that names the folder."""
+    config.nav = expanded(config.nav)
     return config
 
 
-def trimmed(entries: Any) -> list[Any]:
-    """The navigation without pages that are not there."""
-    kept: list[Any] = []
+def expanded(entries: Any) -> list[Any]:
+    """The navigation with a list of pages in place of each folder."""
+    found: list[Any] = []
     for entry in entries:
         if isinstance(entry, str):
-            kept += [entry] if (DOCS / entry).exists() else []
+            found.append(entry)
             continue
         ((title, below),) = entry.items()
         if isinstance(below, list):
-            if inner := trimmed(below):
-                kept.append({title: inner})
+            found.append({title: expanded(below)})
         elif below.endswith("/"):
             pages = sorted(page.relative_to(DOCS).as_posix() for page in (DOCS / below).glob("*.md"))
-            kept.append({title: [f"{below}index.md", *pages]})
-        elif below.startswith(f"{outside.HOME}/") or (DOCS / below).exists():
-            kept.append(entry)
-    return kept
+            found.append({title: [f"{below}index.md", *pages]})
+        else:
+            found.append(entry)
+    return found
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.errors import UsageError
 from fleet.observe.waiting import Awaited, LongWait, present_waits
-from fleet.ps.board import MAX_BYTES, MAX_TEXT, Notes
+from fleet.ps.board import MAX_BYTES, MAX_KEY, MAX_TEXT, Notes
 from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.stall.ran import RanTime
@@ -118,6 +118,44 @@ def test_one_who_is_stuck_beside_one_who_works_is_a_stall() -> None:
     assert "\nworker 2 is at work\n" in outcome.text
 
 
+@pytest.mark.parametrize(
+    ("third", "is_stall"),
+    [
+        (replace(LATE, worker=2, idle_s=30.0), False),  # it makes the step that worker 1 waits for
+        (replace(LATE, worker=2, idle_s=61.0), True),
+        (replace(LATE, worker=2, idle_s=30.0, waits_for="worker 0 to come", waits_for_workers=(0,)), True),
+        (replace(LATE, worker=2, idle_s=30.0, waits_for="worker 1 to come", waits_for_workers=(1,)), True),
+        (None, True),
+    ],
+    ids=["at work", "stuck", "waits for the caller", "in a circle", "silent"],
+)
+def test_slow_steps_are_work_also_for_one_that_waits_for_another_just_now(third: State | None, is_stall: bool) -> None:
+    """Worker 0 has no batches left and waits at a barrier; the others make steps of half a minute."""
+    text = "the gradients of worker 2, step 130"
+    second = replace(LATE, idle_s=30.0, waits_for=text, waits_for_workers=(2,), waited_s=12.0)
+    found = findings(WAITING, second, *([] if third is None else [third]))
+    assert (outcome_of(found, LIMITS) is not None) is is_stall
+
+
+def test_one_that_was_at_work_a_while_ago_may_be_started_again_just_now() -> None:
+    stall = replace(STALL, waited_s=7000.0)
+    assert outcome_of(findings(WAITING, stall=stall), Limits(60.0, 300.0)) is not None
+    found = replace(findings(WAITING, stall=stall), seen={1})
+    assert outcome_of(found, Limits(60.0, 300.0)) is None
+    assert outcome_of(found, LIMITS) is not None  # nobody starts it again
+
+
+def test_a_report_on_many_workers_is_a_note_that_server_0_takes() -> None:
+    late = range(1, 2000)
+    stall = replace(STALL, workers=tuple(late))
+    states = [replace(LATE, worker=one, where="train.py:9 in next_batch: " + "x" * 100) for one in late]
+    for found in (findings(WAITING, *states, stall=stall), findings(WAITING, stall=stall)):
+        outcome = outcome_of(found, LIMITS)
+        assert outcome is not None
+        assert "\nand 1983 more, likewise\n" in outcome.text
+        assert len(outcome.to_json()) < MAX_TEXT
+
+
 def test_what_travels_arrives() -> None:
     assert stall_from_json(to_json(STALL)) == STALL
     assert state_from_json(to_json(LATE)) == LATE
@@ -134,7 +172,8 @@ def test_time_in_which_the_process_did_not_run_does_not_count() -> None:
 
 
 def test_many_workers_look_less_often() -> None:
-    assert [interval_s(600.0, 2), interval_s(2.0, 2), interval_s(600.0, 2000)] == [5.0, 0.2, 50.0]
+    assert [interval_s(600.0, number) for number in (2, 400, 2000)] == [5.0, 10.0, 15.0]
+    assert interval_s(2.0, 2) == 0.2
 
 
 def test_notes_on_a_server_before_anybody_has_declared_a_job() -> None:
@@ -155,9 +194,13 @@ def test_notes_are_few_and_small() -> None:
     text = "x" * MAX_TEXT
     for number in range(MAX_BYTES // MAX_TEXT + 1):
         notes.answer(ps_pb2.BoardRequest.Header(act=Act.PUT, keys=[str(number)], text=text))
-    assert set(notes.answer(ps_pb2.BoardRequest.Header(keys=["0", "1"])).notes) == {"1"}
+    assert set(notes.answer(ps_pb2.BoardRequest.Header(keys=["0", "2"])).notes) == {"2"}
     with pytest.raises(UsageError, match="a note has up to"):
         notes.answer(ps_pb2.BoardRequest.Header(act=Act.PUT, keys=["key"], text=text + "x"))
+    names = [f"{number:0{MAX_KEY}}" for number in range(MAX_BYTES // MAX_KEY + 1)]  # they take room, too
+    notes.answer(ps_pb2.BoardRequest.Header(act=Act.PUT, keys=names))
+    assert set(notes.answer(ps_pb2.BoardRequest.Header(keys=["2", *names[:2]])).notes) == {names[1]}
+    notes.answer(ps_pb2.BoardRequest.Header(act=Act.PUT, keys=["1"], text="x"))
     with pytest.raises(UsageError, match="1 is no count"):
         notes.answer(ps_pb2.BoardRequest.Header(act=Act.ADD, keys=["1"], number=1))
 

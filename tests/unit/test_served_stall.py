@@ -110,6 +110,12 @@ def test_who_is_at_work_or_on_its_way_is_no_stall(late: State | None, limits: Li
     assert (outcome_of(found, limits) is not None) is is_stall
 
 
+def test_whoever_waits_for_nobody_knows_whom_waits_for_those_at_work() -> None:
+    stall = replace(STALL, what="the others to come to barrier", workers=())
+    assert outcome_of(findings(WAITING, replace(LATE, idle_s=1.0), stall=stall), LIMITS) is None
+    assert outcome_of(findings(WAITING, LATE, stall=stall), LIMITS) is not None
+
+
 def test_one_who_is_stuck_beside_one_who_works_is_a_stall() -> None:
     found = findings(WAITING, LATE, replace(LATE, worker=2, idle_s=1.0), stall=replace(STALL, workers=(1, 2)))
     outcome = outcome_of(found, LIMITS)

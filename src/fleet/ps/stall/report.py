@@ -103,8 +103,12 @@ def _has_stepped(state: State, limits: Limits) -> bool:
 def outcome_of(findings: Findings, limits: Limits) -> StallOutcome | None:
     """How the job ends; None if whoever is waited for is at work."""
     verdict = judge(findings, limits)
-    if verdict.excused and not (verdict.behind or verdict.silent or verdict.left) and not findings.trouble:
-        return None
+    if not findings.trouble:
+        if verdict.excused and not (verdict.behind or verdict.silent or verdict.left):
+            return None
+        # Of whom it waits for nobody could say; it may be anybody.
+        if not findings.stall.workers and not findings.stall.server and _at_work(findings, limits, ()):
+            return None
     return StallOutcome(report(findings, limits), verdict.behind, len(findings.states))
 
 

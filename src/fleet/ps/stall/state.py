@@ -33,13 +33,13 @@ class State:
     num_steps: int | None = None
     idle_s: float = 0.0
     waits_for: str = ""
-    waits_for_workers: tuple[int, ...] = ()
     waited_s: float = 0.0
     server: str = ""
     is_served: bool = False
     age_s: float = 0.0
     where: str = ""
     stack: tuple[str, ...] = ()
+    waits_for_workers: tuple[int, ...] = ()
 
 
 def to_json(value: Stall | State) -> str:

@@ -23,7 +23,7 @@ from fleet.launch.plan import LaunchPlan
 from fleet.observe.tracing import otlp
 from fleet.observe.tracing.chrome import chrome_trace
 from fleet.observe.tracing.reading import Traced, is_complete, read_trace
-from fleet.observe.tracing.trace_files import EVERY_S, own_files
+from fleet.observe.tracing.trace_files import EVERY_S
 from fleet.observe.tracing.window import Window
 
 NAME = "trace.json"
@@ -49,10 +49,9 @@ class Traces:
 
     def prepare(self, plan: LaunchPlan, *, is_continued: bool) -> LaunchPlan:
         """Forget the trace of an earlier job; the plan, with what each process is to record."""
-        if not is_continued:
-            for path in (self._log_dir / NAME, *own_files(self._log_dir)):
-                with contextlib.suppress(OSError):
-                    path.unlink()
+        if not is_continued:  # the recorder forgets the parts: those of this machine, where several share a folder
+            with contextlib.suppress(OSError):
+                (self._log_dir / NAME).unlink()
         self._num_workers = len(plan.layout.local_workers)
         wanted = {env.FLEET_TRACE.name: str(self._window)}
         processes = tuple(replace(one, variables=one.variables | wanted) for one in plan.processes)

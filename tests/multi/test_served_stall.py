@@ -151,7 +151,8 @@ def test_a_worker_that_dies_and_comes_back_is_no_stall_but_one_that_sleeps_then_
             next_batch()
         step()
 """
-    with job(tmp_path, body, "--durable", "durable") as running:
+    # Its next life needs seconds between joining and its first step where the machine is busy.
+    with job(tmp_path, body, "--durable", "durable", environ={"FLEET_STALL_TIMEOUT_S": "5"}) as running:
         result = stalled(running)
     assert result.err.count("started again in its place") == 1, result.err
     assert "worker 1 failed: exit code 124" in result.err

@@ -100,6 +100,8 @@ def test_a_server_that_does_not_answer() -> None:
         (replace(LATE, is_served=True), LIMITS, False),  # a server loads or saves for it
         (replace(LATE, age_s=59.0), LIMITS, True),
         (replace(LATE, age_s=59.0), Limits(60.0, 300.0), False),  # in a durable job: it has just come back
+        (replace(LATE, num_steps=None, age_s=200.0), Limits(60.0, 300.0), False),  # it has not yet joined again
+        (replace(LATE, num_steps=None, age_s=301.0), Limits(60.0, 300.0), True),
         (None, LIMITS, True),
         (None, Limits(60.0, 300.0), False),  # it is being started again
         (None, Limits(60.0, 62.0), True),  # it was not started again in time

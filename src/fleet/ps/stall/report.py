@@ -93,7 +93,8 @@ def _at_work(findings: Findings, limits: Limits, away: Sequence[int]) -> set[int
 
 
 def _is_excused(state: State, limits: Limits) -> bool:
-    return state.is_served or (limits.return_s > 0 and state.age_s < limits.timeout_s)
+    new_s = limits.return_s if state.num_steps is None else limits.timeout_s
+    return state.is_served or (limits.return_s > 0 and state.age_s < new_s)
 
 
 def _has_stepped(state: State, limits: Limits) -> bool:

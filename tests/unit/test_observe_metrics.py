@@ -296,7 +296,7 @@ def test_a_worker_without_steps_says_where_in_its_script_it_is(tmp_path: Path) -
     exec(compile(script.read_text(), str(script), "exec"), {"look": look})
     assert found == ["train.py:2 in load"]
     assert place_of(None) == ""
-    begun = Steps(wall=iter((100.0, 130.0)).__next__)
+    begun = Steps(clock=iter((100.0, 130.0)).__next__)
     assert begun.idle_s == 0
     begun.end_step()
     assert begun.idle_s == 30

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.errors import UsageError
 from fleet.observe.waiting import Awaited, LongWait, present_waits
-from fleet.ps.board import MAX_BYTES, MAX_TEXT, Notes
+from fleet.ps.board import MAX_BYTES, MAX_KEY, MAX_TEXT, Notes
 from fleet.ps.proto import ps_pb2
 from fleet.ps.service import Service
 from fleet.ps.stall.ran import RanTime
@@ -100,6 +100,8 @@ def test_a_server_that_does_not_answer() -> None:
         (replace(LATE, is_served=True), LIMITS, False),  # a server loads or saves for it
         (replace(LATE, age_s=59.0), LIMITS, True),
         (replace(LATE, age_s=59.0), Limits(60.0, 300.0), False),  # in a durable job: it has just come back
+        (replace(LATE, num_steps=None, age_s=200.0), Limits(60.0, 300.0), False),  # it has not yet joined again
+        (replace(LATE, num_steps=None, age_s=301.0), Limits(60.0, 300.0), True),
         (None, LIMITS, True),
         (None, Limits(60.0, 300.0), False),  # it is being started again
         (None, Limits(60.0, 62.0), True),  # it was not started again in time
@@ -110,12 +112,56 @@ def test_who_is_at_work_or_on_its_way_is_no_stall(late: State | None, limits: Li
     assert (outcome_of(found, limits) is not None) is is_stall
 
 
+def test_whoever_waits_for_nobody_knows_whom_waits_for_those_at_work() -> None:
+    stall = replace(STALL, what="the others to come to barrier", workers=())
+    assert outcome_of(findings(WAITING, replace(LATE, idle_s=1.0), stall=stall), LIMITS) is None
+    assert outcome_of(findings(WAITING, LATE, stall=stall), LIMITS) is not None
+
+
 def test_one_who_is_stuck_beside_one_who_works_is_a_stall() -> None:
     found = findings(WAITING, LATE, replace(LATE, worker=2, idle_s=1.0), stall=replace(STALL, workers=(1, 2)))
     outcome = outcome_of(found, LIMITS)
     assert outcome is not None
     assert outcome.behind == (1,)
     assert "\nworker 2 is at work\n" in outcome.text
+
+
+@pytest.mark.parametrize(
+    ("third", "is_stall"),
+    [
+        (replace(LATE, worker=2, idle_s=30.0), False),  # it makes the step that worker 1 waits for
+        (replace(LATE, worker=2, idle_s=61.0), True),
+        (replace(LATE, worker=2, idle_s=30.0, waits_for="worker 0 to come", waits_for_workers=(0,)), True),
+        (replace(LATE, worker=2, idle_s=30.0, waits_for="worker 1 to come", waits_for_workers=(1,)), True),
+        (None, True),
+    ],
+    ids=["at work", "stuck", "waits for the caller", "in a circle", "silent"],
+)
+def test_slow_steps_are_work_also_for_one_that_waits_for_another_just_now(third: State | None, is_stall: bool) -> None:
+    """Worker 0 has no batches left and waits at a barrier; the others make steps of half a minute."""
+    text = "the gradients of worker 2, step 130"
+    second = replace(LATE, idle_s=30.0, waits_for=text, waits_for_workers=(2,), waited_s=12.0)
+    found = findings(WAITING, second, *([] if third is None else [third]))
+    assert (outcome_of(found, LIMITS) is not None) is is_stall
+
+
+def test_one_that_was_at_work_a_while_ago_may_be_started_again_just_now() -> None:
+    stall = replace(STALL, waited_s=7000.0)
+    assert outcome_of(findings(WAITING, stall=stall), Limits(60.0, 300.0)) is not None
+    found = replace(findings(WAITING, stall=stall), seen={1})
+    assert outcome_of(found, Limits(60.0, 300.0)) is None
+    assert outcome_of(found, LIMITS) is not None  # nobody starts it again
+
+
+def test_a_report_on_many_workers_is_a_note_that_server_0_takes() -> None:
+    late = range(1, 2000)
+    stall = replace(STALL, workers=tuple(late))
+    states = [replace(LATE, worker=one, where="train.py:9 in next_batch: " + "x" * 100) for one in late]
+    for found in (findings(WAITING, *states, stall=stall), findings(WAITING, stall=stall)):
+        outcome = outcome_of(found, LIMITS)
+        assert outcome is not None
+        assert "\nand 1983 more, likewise\n" in outcome.text
+        assert len(outcome.to_json()) < MAX_TEXT
 
 
 def test_what_travels_arrives() -> None:
@@ -134,7 +180,8 @@ def test_time_in_which_the_process_did_not_run_does_not_count() -> None:
 
 
 def test_many_workers_look_less_often() -> None:
-    assert [interval_s(600.0, 2), interval_s(2.0, 2), interval_s(600.0, 2000)] == [5.0, 0.2, 50.0]
+    assert [interval_s(600.0, number) for number in (2, 400, 2000)] == [5.0, 10.0, 15.0]
+    assert interval_s(2.0, 2) == 0.2
 
 
 def test_notes_on_a_server_before_anybody_has_declared_a_job() -> None:
@@ -155,9 +202,13 @@ def test_notes_are_few_and_small() -> None:
     text = "x" * MAX_TEXT
     for number in range(MAX_BYTES // MAX_TEXT + 1):
         notes.answer(ps_pb2.BoardRequest.Header(act=Act.PUT, keys=[str(number)], text=text))
-    assert set(notes.answer(ps_pb2.BoardRequest.Header(keys=["0", "1"])).notes) == {"1"}
+    assert set(notes.answer(ps_pb2.BoardRequest.Header(keys=["0", "2"])).notes) == {"2"}
     with pytest.raises(UsageError, match="a note has up to"):
         notes.answer(ps_pb2.BoardRequest.Header(act=Act.PUT, keys=["key"], text=text + "x"))
+    names = [f"{number:0{MAX_KEY}}" for number in range(MAX_BYTES // MAX_KEY + 1)]  # they take room, too
+    notes.answer(ps_pb2.BoardRequest.Header(act=Act.PUT, keys=names))
+    assert set(notes.answer(ps_pb2.BoardRequest.Header(keys=["2", *names[:2]])).notes) == {names[1]}
+    notes.answer(ps_pb2.BoardRequest.Header(act=Act.PUT, keys=["1"], text="x"))
     with pytest.raises(UsageError, match="1 is no count"):
         notes.answer(ps_pb2.BoardRequest.Header(act=Act.ADD, keys=["1"], number=1))
 

@@ -20,9 +20,13 @@ from fleet.observe.tracing import otlp, profiler
 from fleet.observe.tracing.chrome import chrome_trace
 from fleet.observe.tracing.clocks import offsets
 from fleet.observe.tracing.reading import Span, Traced, read_trace
-from fleet.observe.tracing.tracer import Tracer
+from fleet.observe.tracing.tracer import Tracer, tracer
 from fleet.observe.tracing.window import Window
+from fleet.ps.calls import Call
 from fleet.ps.meters import measured
+from fleet.ps.proto import ps_pb2
+from fleet.ps.service import Service
+from fleet.ps.transport import LocalTransport
 
 
 @pytest.mark.parametrize(
@@ -208,3 +212,20 @@ def test_a_collector_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(otlp, "TIMEOUT_S", 0.2)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     assert otlp.send([process("worker", 0, "a", spans=[Span("step", 1, 0, 9, {"step": 1})])]) is not None
+    monkeypatch.setattr(otlp, "ALL_S", -1.0)
+    told = otlp.send([process("worker", 0, "a", spans=[Span("step", 1, 0, 9, {"step": 1})])])
+    assert told == "0 of 1 spans were taken within -1 s, which is all there is"
+
+
+def test_a_call_is_recorded_if_its_header_says_so_whatever_the_step_is_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push of a thread beside the training may have been made just before the window began, and sent after."""
+    kept: list[list[object]] = []
+    monkeypatch.setattr(tracer, "is_armed", True)
+    monkeypatch.setattr(tracer, "keep", kept.append)
+    for is_on in (True, False):
+        monkeypatch.setattr(tracer, "is_on", is_on)
+        for is_marked in (True, False):
+            header = ps_pb2.BoardRequest.Header(caller=ps_pb2.Caller(worker=3, is_traced=is_marked))
+            Call(LocalTransport(Service()), "Board", header, (), 10.0, 0.0).result()
+            assert [event[1] for event in kept if event[0] == "wire"] == ["Board"] * is_marked
+            kept.clear()

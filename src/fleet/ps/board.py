@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_TEXT = 64 << 10
 MAX_KEY = 200
 MAX_BYTES = 64 << 20
-"""Of all notes; beyond that the oldest are forgotten."""
+"""Of all notes and their names; beyond that the oldest are forgotten."""
 
 Act = ps_pb2.BoardRequest.Act
 _log = logging.getLogger(__name__)
@@ -52,7 +52,12 @@ class Notes:
         return ps_pb2.BoardReply.Header(notes=found)
 
     def _put(self, key: str, text: str) -> None:
-        self._size += len(text) - len(self._notes.pop(key, ""))
+        self._forget(key)
         self._notes[key] = text
+        self._size += len(key) + len(text)
         while self._size > MAX_BYTES:
-            self._size -= len(self._notes.pop(next(iter(self._notes))))
+            self._forget(next(iter(self._notes)))
+
+    def _forget(self, key: str) -> None:
+        if (text := self._notes.pop(key, None)) is not None:
+            self._size -= len(key) + len(text)

@@ -18,7 +18,7 @@ from fleet.errors import CommunicationError, DeadlineError, FleetError, MovedErr
 from fleet.observe.tracing.tracer import tracer
 from fleet.observe.waiting import Awaited, LongWait
 from fleet.ps.patience import rpc_timeout_name
-from fleet.ps.traced import WireSpan
+from fleet.ps.traced import WireSpan, is_marked
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -112,7 +112,7 @@ class Call:
     def _attempt(self, timeout_s: float) -> Answer:
         """Send it, and keep the span of what comes of it where a trace is recorded."""
         transport = self._transport
-        if not tracer.is_on:
+        if not tracer.is_armed or not is_marked(self._header):
             return transport.call(self._method, self._header, self._tensors, timeout_s)
         self._wire = WireSpan(self._method, self._header, transport.endpoint)
         answer = transport.call(self._method, self._header, self._tensors, timeout_s)

@@ -34,6 +34,12 @@ def prepare() -> None:
 _has_prepared: list[bool] = []
 
 
+def is_marked(header: Any) -> bool:
+    """Whether whoever made this request records a trace; the worker itself may be past the window by now."""
+    caller = getattr(header, "caller", None)
+    return caller is not None and caller.is_traced
+
+
 class WireSpan:
     """One attempt at a call, from send to answer."""
 
@@ -67,10 +73,10 @@ class WireSpan:
 @contextmanager
 def request_span(method: str, header: Any) -> Iterator[None]:
     """The span of a request that has come by gRPC; that of another is kept by native code."""
-    caller = getattr(header, "caller", None)
-    if not tracer.is_armed or caller is None or not caller.is_traced:
+    if not tracer.is_armed or not is_marked(header):
         yield
         return
+    caller = header.caller
     about = {"worker": caller.worker, "incarnation": caller.incarnation, "sequence": getattr(header, "sequence", 0)}
     begin_ns = time.monotonic_ns()
     try:

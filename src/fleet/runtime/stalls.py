@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from typing import TYPE_CHECKING
 
@@ -39,8 +40,9 @@ def watch(servers: Servers) -> None:
         return
 
     def first() -> GrpcTransport:
-        servers.refresh()
-        return _reach(str(servers.who.server_endpoints[0]))
+        present = copy.copy(servers)  # what the main thread knows of its servers is its own affair
+        present.refresh()
+        return _reach(str(present.who.server_endpoints[0]))
 
     timeout_s = served_timeout_s()
     limits = Limits(timeout_s, max(timeout_s, rpc_timeout_s()) if is_durable() else 0.0)

@@ -156,7 +156,10 @@ class Recorder:
             }
             files.append(self._path("history.jsonl"), {"t": round(now, 2), "p": values})
         for onlooker in self._onlookers:
-            onlooker(children)
+            try:
+                onlooker(children)
+            except Exception:  # the next one has nothing to do with it
+                _log.debug("%r could not look", onlooker, exc_info=True)
 
     def _put(self, processes: Sequence[dict[str, Any]]) -> None:
         files.replace(self._path("json"), {**self._machine, "time": time.time(), "processes": processes})

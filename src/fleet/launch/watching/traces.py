@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import os
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from fleet.launch.plan import LaunchPlan
 from fleet.observe.tracing import otlp
 from fleet.observe.tracing.chrome import chrome_trace
 from fleet.observe.tracing.reading import Traced, is_complete, read_trace
-from fleet.observe.tracing.trace_files import EVERY_S, own_files
+from fleet.observe.tracing.trace_files import EVERY_S
 from fleet.observe.tracing.window import Window
 
 NAME = "trace.json"
@@ -43,14 +44,14 @@ class Traces:
         self._num_workers = 0
         self._complete_at: float | None = None
         self._is_told = False
+        self._one_at_a_time = threading.Lock()
         self._send_spans = otlp.own_sender()
 
     def prepare(self, plan: LaunchPlan, *, is_continued: bool) -> LaunchPlan:
         """Forget the trace of an earlier job; the plan, with what each process is to record."""
-        if not is_continued:
-            for path in (self._log_dir / NAME, *own_files(self._log_dir)):
-                with contextlib.suppress(OSError):
-                    path.unlink()
+        if not is_continued:  # the recorder forgets the parts: those of this machine, where several share a folder
+            with contextlib.suppress(OSError):
+                (self._log_dir / NAME).unlink()
         self._num_workers = len(plan.layout.local_workers)
         wanted = {env.FLEET_TRACE.name: str(self._window)}
         processes = tuple(replace(one, variables=one.variables | wanted) for one in plan.processes)
@@ -63,35 +64,39 @@ class Traces:
         if self._complete_at is None and is_complete(self._log_dir, self._num_workers):
             self._complete_at = time.monotonic()
         if self._complete_at is not None and time.monotonic() - self._complete_at >= SERVERS_S:
-            self._gather()
+            self.end()
 
     def end(self) -> None:
         """The job is over: write what there is, also what came after the first time."""
         try:
-            self._gather()
+            with self._one_at_a_time:  # the thread that looks may still be at it when the job is over
+                to_send = self._gather()
+            if self._send_spans is not None and to_send and (failed := self._send_spans(to_send)) is not None:
+                log.warning("the trace was not sent to %s: %s", env.OTEL_EXPORTER_OTLP_ENDPOINT.text(), failed)
         except Exception as error:  # a trace is never the reason why a job fails
+            self._is_told = True
             log.warning("the trace could not be made: %s", error)
 
-    def _gather(self) -> None:
+    def _gather(self) -> Sequence[Traced]:
+        """Write the trace; what is to be sent of it, the first time."""
         processes = read_trace([self._log_dir])
         if not any(one.spans for one in processes if one.role == "worker"):
             if not self._is_told and self._num_workers:
                 log.warning("%s", _nothing(processes, self._window))
             self._is_told = True
-            return
+            return ()
         problem = write_trace(self._log_dir / NAME, processes, self._window)
         if self._is_told:
-            return
+            return ()
         self._is_told = True
         if problem is not None:
             log.warning("the trace could not be written: %s; its parts are in %s", problem, self._log_dir / "observe")
-            return
+            return ()
         line = in_a_line(os.path.join(self._options.log_dir, NAME), processes, self._window)
         log.info("%s", line)
         if self._options.quiet:  # whoever asks for a trace wants to know where it is
             say(f"fleetrun: {line}")
-        if self._send_spans is not None and (failed := self._send_spans(processes)) is not None:
-            log.warning("the trace was not sent to %s: %s", env.OTEL_EXPORTER_OTLP_ENDPOINT.text(), failed)
+        return processes
 
 
 def write_trace(path: Path, processes: Sequence[Traced], window: Window) -> OSError | None:

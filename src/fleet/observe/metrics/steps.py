@@ -106,7 +106,7 @@ class Steps:
     @property
     def idle_s(self) -> float:
         """How long ago the last step ended; 0 before the first."""
-        return self._wall() - self._last_wall if self._last_wall else 0.0
+        return 0.0 if self._last_at is None else self._clock() - self._last_at
 
     def read(self) -> Iterator[Sample]:
         """What was counted."""

@@ -163,7 +163,7 @@ class Watch(threading.Thread, ABC, Generic[Stall, State]):
 
     def _by_worker(self, what: str, workers: Sequence[int]) -> dict[int, str]:
         found = self._mailbox.get_all([f"{what}/{one}" for one in workers])
-        return {int(key.rpartition("/")[2]): value for key, value in found.items()}
+        return {int(key.rpartition("/")[2]): value for key, value in found.items() if value}
 
     def _await_outcome(self, number: int, stall: Stall) -> StallOutcome | None:
         key = f"outcome/{number}"

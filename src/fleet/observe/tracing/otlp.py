@@ -9,6 +9,8 @@ import hashlib
 import importlib.util
 import logging
 import secrets
+import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -18,6 +20,8 @@ from fleet.observe.tracing.clocks import offsets
 from fleet.observe.tracing.reading import Span, Traced
 
 TIMEOUT_S = 10
+ALL_S = 60.0
+"""How long all of it may take: the end of the job may wait for it."""
 BATCH = 512
 
 log = logging.getLogger("fleetrun")
@@ -47,7 +51,10 @@ def send(processes: Sequence[Traced]) -> str | None:
     exporter: Any = OTLPSpanExporter(timeout=TIMEOUT_S)
     try:
         spans = otel_spans(processes)
+        deadline = time.monotonic() + ALL_S
         for begin in range(0, len(spans), BATCH):
+            if time.monotonic() > deadline:
+                return f"{begin:,} of {len(spans):,} spans were taken within {ALL_S:g} s, which is all there is"
             if exporter.export(spans[begin : begin + BATCH]) is not SpanExportResult.SUCCESS:
                 return "the collector did not take it"
     except Exception as error:  # whatever a library of others makes of a network
@@ -72,11 +79,13 @@ def otel_spans(processes: Sequence[Traced]) -> list[Any]:
     found = []
     for one in shown:
         shift = clocks[one.boot].offset_ns + shown[0].wall_ns - shown[0].mono_ns
-        own = [span for span in one.spans if span.name == "step"]
+        own = sorted((span for span in one.spans if span.name == "step"), key=lambda span: span.begin_ns)
+        begins = [span.begin_ns for span in own]
         for number, (kind, span) in enumerate(_all(one)):
             if one.role == "worker":
-                step = next((at.about["step"] for at in own if at.begin_ns <= span.begin_ns < at.end_ns), None)
-                parent = steps.get((one.index, step))
+                at = bisect_right(begins, span.begin_ns) - 1
+                is_inside = at >= 0 and span.begin_ns < own[at].end_ns
+                parent = steps.get((one.index, own[at].about["step"])) if is_inside else None
             else:
                 pushes = [tuple(push) for push in span.about.get("pushes") or [_push(span)]]
                 parents = [steps.get((push[0], step_of_push.get(push))) for push in pushes]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,7 +37,7 @@ class Tracer:
         self.is_over = False
         """Whether the last step is behind this worker."""
         self._num_events = 0
-        self._events: list[Event] = []
+        self._events: deque[Event] = deque()
         self._began_ns = 0
         self._opened_ns = 0
         self._threads: dict[int, str] = {}
@@ -87,9 +88,7 @@ class Tracer:
 
     def take(self) -> list[Event]:
         """What was kept since the last call; one thread takes, others may be adding meanwhile."""
-        found = self._events[:]
-        del self._events[: len(found)]
-        return found
+        return [self._events.popleft() for _ in range(len(self._events))]
 
 
 tracer = Tracer()

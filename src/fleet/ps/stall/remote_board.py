@@ -69,8 +69,9 @@ class RemoteBoard(Board):
             self._transport = self._connect()
         try:
             return asked(self._transport, header, limit_s)
-        except MovedError as error:
-            self.close()
+        except CommunicationError as error:
+            if isinstance(error, MovedError) or not error.is_answer:  # the next attempt looks for where server 0 is
+                self.close()
             raise CommunicationError(str(error)) from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from fleet.observe.stall.words import (
@@ -15,6 +15,9 @@ from fleet.observe.stall.words import (
 )
 from fleet.observe.waiting import workers_text
 from fleet.ps.stall.state import Stall, State
+
+MAX_LINES = 16
+"""Of a report, on workers of whom the same is to be said."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Findings:
     """What the workers said of a stall.
 
     `left` are the workers that have left the job, and `addresses` says where each one runs. `trouble` says why the
-    others could not be asked, if so; then the silence of a worker means nothing.
+    others could not be asked, if so; then the silence of a worker means nothing. `seen` are those that have answered a
+    call before this one, not long ago.
     """
 
     stall: Stall
@@ -38,6 +42,7 @@ class Findings:
     left: Set[int]
     addresses: Mapping[int, str]
     trouble: str = ""
+    seen: Set[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,9 @@ def judge(findings: Findings, limits: Limits) -> Verdict:
     late = [one for one in stall.workers if one != stall.worker]
     gone = {one for one in late if one in findings.left and one not in states}
     silent = [one for one in late if one not in states and one not in gone]
-    away = silent if stall.waited_s < limits.return_s else []
-    at_work = [one for one in late if one in states and _is_at_work(states[one], limits)]
+    away = [one for one in silent if limits.return_s > 0 and (stall.waited_s < limits.return_s or one in findings.seen)]
+    working = _at_work(findings, limits, away)
+    at_work = [one for one in late if one in states and one in working]
     return Verdict(
         behind=tuple(one for one in late if one in states and one not in at_work),
         silent=tuple(one for one in silent if one not in away),
@@ -68,17 +74,42 @@ def judge(findings: Findings, limits: Limits) -> Verdict:
     )
 
 
-def _is_at_work(state: State, limits: Limits) -> bool:
-    """Whether it makes steps, has a server work for it, or was started again just now."""
-    has_stepped = bool(state.num_steps) and 0.0 < state.idle_s < limits.timeout_s and not state.waits_for
-    return state.is_served or has_stepped or (limits.return_s > 0 and state.age_s < limits.timeout_s)
+def _at_work(findings: Findings, limits: Limits, away: Sequence[int]) -> set[int]:
+    """Those who make steps, have a server work for them, or were started again just now, besides those who are away.
+
+    One that makes slow steps may be met while it waits for others, which have to be at work then.
+    """
+    found = {*away, *(one for one, state in findings.states.items() if _is_excused(state, limits))}
+    stepped = {one: state for one, state in findings.states.items() if _has_stepped(state, limits)}
+    stepped.pop(findings.stall.worker, None)
+    found |= {one for one, state in stepped.items() if not state.waits_for}
+    while more := {
+        one
+        for one, state in stepped.items()
+        if one not in found and state.waits_for_workers and found.issuperset(state.waits_for_workers)
+    }:
+        found |= more
+    return found
+
+
+def _is_excused(state: State, limits: Limits) -> bool:
+    new_s = limits.return_s if state.num_steps is None else limits.timeout_s
+    return state.is_served or (limits.return_s > 0 and state.age_s < new_s)
+
+
+def _has_stepped(state: State, limits: Limits) -> bool:
+    return bool(state.num_steps) and 0.0 < state.idle_s < limits.timeout_s
 
 
 def outcome_of(findings: Findings, limits: Limits) -> StallOutcome | None:
     """How the job ends; None if whoever is waited for is at work."""
     verdict = judge(findings, limits)
-    if verdict.excused and not (verdict.behind or verdict.silent or verdict.left) and not findings.trouble:
-        return None
+    if not findings.trouble:
+        if verdict.excused and not (verdict.behind or verdict.silent or verdict.left):
+            return None
+        # Of whom it waits for nobody could say; it may be anybody.
+        if not findings.stall.workers and not findings.stall.server and _at_work(findings, limits, ()):
+            return None
     return StallOutcome(report(findings, limits), verdict.behind, len(findings.states))
 
 
@@ -90,17 +121,17 @@ def report(findings: Findings, limits: Limits) -> str:
     lines = ["a job with servers has stalled"]
     lines += stack_lines([states[one] for one in verdict.behind or (stall.worker,) if one in states])
     lines.append(f"worker {stall.worker} has waited {stall.waited_s:.0f} s for {stall.what}")
-    lines += [_behind(states[one]) for one in verdict.behind]
-    lines += [left_text(one) for one in verdict.left]
+    lines += _few([_behind(states[one]) for one in verdict.behind[:MAX_LINES]], len(verdict.behind))
+    lines += _few([left_text(one) for one in verdict.left], len(verdict.left))
     if trouble:
         lines.append(trouble)
     else:
-        lines += [silent_text(one, findings.addresses) for one in verdict.silent]
+        lines += _few([silent_text(one, findings.addresses) for one in verdict.silent], len(verdict.silent))
     if stall.server and not trouble:
         lines.append(f"server {stall.server} does not answer: {SILENCE}")
     if not verdict.behind and (where := states[stall.worker].where):
         lines.append(f"worker {stall.worker} is at {where}")
-    lines += [f"worker {one} is at work" for one in verdict.excused]
+    lines += _few([f"worker {one} is at work" for one in verdict.excused], len(verdict.excused))
     same = [one for one in waiting if states[one].waits_for == stall.what]
     if same:
         lines.append(f"also waiting: {workers_text(sorted(same))}")
@@ -108,6 +139,12 @@ def report(findings: Findings, limits: Limits) -> str:
     lines += [f"worker {one.worker} has waited {one.waited_s:.0f} s for {one.waits_for}" for one in others[:3]]
     lines.append(ending_text("a wait for others", limits.timeout_s))
     return "\n".join(lines)
+
+
+def _few(lines: Sequence[str], number: int) -> list[str]:
+    """The first of `number` lines that say the same of many workers: a report is a note, and a note is limited."""
+    more = number - MAX_LINES
+    return list(lines) if more <= 0 else [*lines[:MAX_LINES], f"and {more} more, likewise"]
 
 
 def _behind(state: State) -> str:

@@ -23,8 +23,8 @@ class State:
 
     `num_steps` counts those it has made, None before it has joined; the last ended `idle_s` ago, 0.0 if there was none.
     `waits_for` is what it waits for itself, since `waited_s`, and `server` the server that it asked for an answer then.
-    `is_served`: that server is there, or has said that it is at work. `age_s`: how long this life of it has been
-    watched.
+    `is_served`: that server is there, or has said that it is at work. `waits_for_workers`: the first of the workers
+    that it waits for. `age_s`: how long this life of it has been watched.
     """
 
     worker: int
@@ -39,6 +39,7 @@ class State:
     age_s: float = 0.0
     where: str = ""
     stack: tuple[str, ...] = ()
+    waits_for_workers: tuple[int, ...] = ()
 
 
 def to_json(value: Stall | State) -> str:
@@ -55,4 +56,5 @@ def stall_from_json(text: str) -> Stall:
 def state_from_json(text: str) -> State:
     """The state that `to_json` wrote."""
     found = json.loads(text)
-    return State(**{**found, "stack": tuple(found["stack"])})
+    lists = {name: tuple(found[name]) for name in ("stack", "waits_for_workers")}
+    return State(**{**found, **lists})

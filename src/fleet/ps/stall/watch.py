@@ -32,10 +32,15 @@ from fleet.ps.stall.state import Stall, State, stall_from_json, state_from_json,
 if TYPE_CHECKING:
     from fleet.ps.transport import Transport
 
-# Beyond this many workers each looks less often, so that server 0 is asked no more than 40 times a second.
+# Beyond this many workers each looks less often, so that server 0 is asked no more than 40 times a second; but often
+# enough that a report is there before a step gives up (STEP_GRACE_S).
 NUM_OFTEN = 200
+MOST_SELDOM_S = 15.0
 # How long a server may take to show that it is there.
 PROBE_S = 1.5
+# How often in a row a server, or the board, has to be silent: one lost answer is no reason to end a job.
+NUM_MISSES = 3
+MAX_AWAITED = 8
 NEWEST = "newest"
 """The note that has the number of the last call."""
 
@@ -44,7 +49,7 @@ log = logging.getLogger(__name__)
 
 def interval_s(timeout_s: float, num_workers: int) -> float:
     """How often a watch looks."""
-    return min(5.0, max(0.2, timeout_s / 30)) * max(1.0, num_workers / NUM_OFTEN)
+    return min(MOST_SELDOM_S, min(5.0, max(0.2, timeout_s / 30)) * max(1.0, num_workers / NUM_OFTEN))
 
 
 class ServedWatch(Watch[Stall, State]):
@@ -68,6 +73,14 @@ class ServedWatch(Watch[Stall, State]):
         self._began = self._quiet_since = time.monotonic()
         self._is_quiet = False
         """Whether a call was made a while ago, and nobody was to blame."""
+        self._quiet_before = 0.0
+        """When the call before that was made."""
+        self._is_known = False
+        """Whether a board has known this watch."""
+        self._own_call = -1
+        self._board_misses = self._server_misses = 0
+        self._board_since = self._began
+        """When the board was last there."""
         self.num_steps: Callable[[], int] | None = None
         """How many steps this worker has made; None before it has joined the servers."""
 
@@ -102,32 +115,49 @@ class ServedWatch(Watch[Stall, State]):
     def _watch(self) -> None:
         while True:
             self._ran.look()
-            with contextlib.suppress(CommunicationError):
+            try:
                 self._look_at_the_board()
+            except CommunicationError:
+                self._board_misses += 1
+            else:
+                self._board_misses, self._board_since = 0, time.monotonic()
             self._look_for_a_stall()
             if self._stopping.wait(self._interval_s):
                 return
 
     def _look_at_the_board(self) -> None:
-        """Answer a call, if there is one; begin anew with a board that does not know this process: server 0's next."""
+        """Answer a call, if there is one; begin anew with a board that does not know this process: server 0's next.
+
+        Whoever comes to a board of another life of server 0 may find a call there already, and answers it. Those
+        before the first look of a watch were not meant for it.
+        """
         own = f"address/{self._worker}"
         found = self._mailbox.get_all([own, NEWEST])
         newest = int(found.get(NEWEST, "-1"))
-        if found.get(own) != self._address:
-            self._next_call = newest + 1
+        if not self._is_known or found.get(own) != self._address:
+            is_answered = not self._is_known or newest == self._own_call
+            self._next_call = newest + 1 if is_answered else max(0, newest)
+            self._mailbox.put(f"left/{self._worker}", "")  # a former life may have
             self._mailbox.put(own, self._address)
-        elif newest >= self._next_call:
+            self._is_known = True
+        if newest >= self._next_call:
             self._next_call = newest
             self._answer_calls()
 
     def _look_for_a_stall(self) -> None:
-        for wait in present_waits():
+        long = [wait for wait in present_waits() if self._is_too_long(wait)]
+        if not long:
+            self._server_misses = 0
+        for wait in long:
             waited_s, awaited = self._ran.since(wait.sign_at), wait.awaited
-            if waited_s < self._limits.timeout_s or awaited.is_limited:
-                continue
-            if awaited.server and self._answers(awaited.server):
-                wait.signed()
-                continue
+            if awaited.server:
+                if self._answers(awaited.server):
+                    self._server_misses = 0
+                    wait.signed()
+                    continue
+                self._server_misses += 1
+                if self._server_misses < NUM_MISSES:
+                    continue
             stall = Stall(self._worker, awaited.what, awaited.workers, awaited.server, waited_s)
             if self._needs_call("alarm", stall):
                 self._call("alarm", stall)
@@ -149,8 +179,11 @@ class ServedWatch(Watch[Stall, State]):
         """Whether the last call was long enough ago, if it found nobody to blame."""
         return not self._is_quiet or time.monotonic() - self._quiet_since > max(1.0, self._limits.timeout_s / 4)
 
-    def _heard(self, stall: Stall) -> None:  # noqa: ARG002
+    def _heard(self, stall: Stall) -> None:
+        self._quiet_before = self._quiet_since if self._is_quiet else 0.0
         self._is_quiet, self._quiet_since = True, time.monotonic()
+        if stall.worker == self._worker:
+            self._own_call = self._next_call - 1
         with contextlib.suppress(CommunicationError):
             self._mailbox.put(NEWEST, str(self._next_call - 1))
 
@@ -158,7 +191,8 @@ class ServedWatch(Watch[Stall, State]):
         waits = present_waits()
         wait: LongWait | None = waits[0] if waits else None
         server = "" if wait is None else wait.awaited.server
-        is_served = wait is not None and (wait.awaited.is_limited or (bool(server) and self._answers(server)))
+        is_there = bool(server) and (self._answers(server) or self._answers(server))
+        is_served = wait is not None and (wait.awaited.is_limited or is_there)
         stack, where = whereabouts()
         return State(
             worker=self._worker,
@@ -167,6 +201,7 @@ class ServedWatch(Watch[Stall, State]):
             num_steps=None if self.num_steps is None else self.num_steps(),
             idle_s=steps.idle_s,
             waits_for="" if wait is None else wait.awaited.what,
+            waits_for_workers=() if wait is None else wait.awaited.workers[:MAX_AWAITED],
             waited_s=0.0 if wait is None else self._ran.since(wait.sign_at),
             server=server,
             is_served=is_served,
@@ -195,4 +230,25 @@ class ServedWatch(Watch[Stall, State]):
         addresses: Mapping[int, str],
         trouble: str = "",
     ) -> StallOutcome | None:
-        return outcome_of(Findings(stall, states, left, addresses, trouble), self._limits)
+        if not trouble and not any(self._is_too_long(wait) for wait in present_waits()):
+            return None  # what was waited for has come meanwhile
+        seen = set() if trouble else self._seen(stall, states)
+        return outcome_of(Findings(stall, states, left, addresses, trouble, seen), self._limits)
+
+    def _alone(self, stall: Stall, trouble: str) -> StallOutcome | None:
+        """What can be said once server 0 is silent for good: it may be busy for a moment, or about to come back."""
+        is_back_soon = time.monotonic() - self._board_since < self._limits.return_s
+        if self._board_misses < NUM_MISSES or is_back_soon:
+            return None
+        return super()._alone(stall, trouble)
+
+    def _is_too_long(self, wait: LongWait) -> bool:
+        return self._ran.since(wait.sign_at) >= self._limits.timeout_s and not wait.awaited.is_limited
+
+    def _seen(self, stall: Stall, states: Mapping[int, State]) -> set[int]:
+        """Those of the silent that have answered the call before this one: a durable job may be starting them again."""
+        if time.monotonic() - self._quiet_before >= self._limits.return_s:
+            return set()
+        before = self._next_call - 2
+        keys = {f"state/{before}/{one}": one for one in stall.workers if one not in states}
+        return {keys[key] for key in self._mailbox.get_all(keys)}

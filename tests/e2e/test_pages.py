@@ -40,7 +40,7 @@ PAGES = {
         'memory="',
         "starts with fleetrun --server_num 4 --worker_num 4 train.py\nbytes of a row with its state: 64\n",
     ],
-    "serving.md": ["200 rows of 8\nknown 0.", "unknown 0.", "zeros 0.0\nexported True\nrefreshed (2,)\n"],
+    "serving.md": ["200 rows of 8\nknown ", "unknown ", "zeros 0.0\nexported True\nrefreshed (2,)\n"],
     "sizing.md": [
         "1 machines: rows on disks, servers, fits: False\n",
         "16 machines: rows on host memory, servers, fits: True\n",

@@ -68,7 +68,7 @@ def _plan() -> Iterator[Part]:
 
 
 def _find_tables() -> Iterator[Part]:
-    for make in (programs.fit_a_line, programs.mlp, programs.ctr, programs.word2vec, programs.tied):
+    for make in (programs.fit_a_line, programs.mlp, programs.ctr, programs.word2vec, programs.tied, programs.looped):
         yield make.__name__, f"{find_tables(make()[0])}\n"
 
 
@@ -163,7 +163,6 @@ def _flow() -> Iterator[Part]:
     """Blocks of branches and loops: with their gradients, as a trainer has them, and in evaluation."""
     pair = programs.looped()
     trainer = for_trainer(*pair, planned(pair))[0]
-    yield "looped, tables", f"{find_tables(pair[0])}\n"
     yield from changed("looped", pair[0], trainer)
     yield "looped, a trainer's evaluation", text(trainer.clone(for_test=True))
     yield "looped, all-reduce", text(grad_allreduce(pair[0], 2))

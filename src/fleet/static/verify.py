@@ -16,6 +16,7 @@ from fleet.static.fitting import fit
 from fleet.static.infer import site_of
 from fleet.static.operator import Operator
 from fleet.static.program import Program
+from fleet.static.registry import definition
 
 
 def verify(program: Program, fed: Collection[str] = ()) -> None:
@@ -23,6 +24,7 @@ def verify(program: Program, fed: Collection[str] = ()) -> None:
 
     `fed` are variables that a run is given although they are not declared as data.
     """
+    _check_types(program)
     check_bodies(program)
     owners = {index: op for index, _, op in owned(program)}
     for block in program.blocks:
@@ -32,9 +34,24 @@ def verify(program: Program, fed: Collection[str] = ()) -> None:
             try:
                 _check(op, block, have)
             except UsageError as error:
-                site = "" if str(error).startswith(site_of(op)) else site_of(op)
-                raise UsageError(f"block {block.index}, operator {index}: {site}{error}") from None
+                raise _placed(error, op, block, index) from None
             have.update(op.output_names)
+
+
+def _check_types(program: Program) -> None:
+    """Each operator is one that there is: all that follows asks its definition."""
+    for block in program.blocks:
+        for index, op in enumerate(block.ops):
+            try:
+                definition(op.type)
+            except UsageError as error:
+                raise _placed(error, op, block, index) from None
+
+
+def _placed(error: UsageError, op: Operator, block: Block, index: int) -> UsageError:
+    """The error with its place in the program, and in the script."""
+    site = "" if str(error).startswith(site_of(op)) else site_of(op)
+    return UsageError(f"block {block.index}, operator {index}: {site}{error}")
 
 
 def unmade(program: Program) -> set[str]:

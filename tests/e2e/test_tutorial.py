@@ -72,4 +72,5 @@ def test_killed_or_not_the_loss_is_the_same(tmp_path: Path) -> None:
     faults = ("--durable", "kept", "--chaos", "kill server at 800ms; kill worker at 1200ms")
     killed = fleetrun(*JOB, *faults, "train.py", 20_000, cwd=tmp_path, warm=True)
     assert killed.code == 0, killed.err
-    assert re.findall(r"loss .*", killed.out) == re.findall(r"loss .*", whole.out) != []
+    # A worker that is killed after it has said its loss says it again.
+    assert set(re.findall(r"loss .*", killed.out)) == set(re.findall(r"loss .*", whole.out)) != set()

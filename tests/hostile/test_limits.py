@@ -92,6 +92,7 @@ def test_a_message_finds_room_or_is_told_to_come_again() -> None:
             first.let_go()  # as when it waits for others
             pool.submit(second).result()
     assert room.held_bytes == 0
+    assert room.num_refused == 1
 
 
 def test_a_call_that_waits_leaves_its_room_to_those_it_waits_for() -> None:
@@ -261,6 +262,7 @@ def test_who_tries_again_and_again_is_slowed_down_and_nobody_else(
     door.close()
     for thread in waiting:
         thread.join(LIMIT_S)
+    assert door.num_refused == strangers.FREE_TRIES + 4
     assert sorted(record.getMessage() for record in caplog.records) == [
         "refused 10 calls from 10.0.0.7 within a minute; what follows is slowed down",
         "refused a call from 10.0.0.7, which has another token",

@@ -79,7 +79,7 @@ class DdpTimes:
         self._next_at = 0.0
         self._last_step = 0
         if all(one.device.type == "cpu" for one in ddp.parameters()):
-            ddp._set_ddp_runtime_logging_sample_rate(CPU_RATE)  # type: ignore[no-untyped-call]
+            ddp._set_ddp_runtime_logging_sample_rate(CPU_RATE)
 
     def look(self) -> None:
         """Count the last step that torch has timed, unless it was counted. Called before every step."""
@@ -88,7 +88,7 @@ class DdpTimes:
         if self._num_steps > FIRST and now < self._next_at:
             return
         self._next_at = now + EVERY_S
-        told = self._ddp._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+        told = self._ddp._get_ddp_logging_data()
         step, took_ns = told.get("iteration", 0), told.get("backward_comm_time", 0)
         if step != self._last_step and took_ns > 0:
             self._last_step = step

@@ -53,7 +53,12 @@ _ALL = (
     Figure("fleet_worker_ids_total", "counter", "Ids that were looked up, without padding."),
     Figure("fleet_worker_keys_total", "counter", "The distinct ones of each batch and table: what travels."),
     Figure("fleet_worker_cache_rows_total", "counter", "Rows of the cache, by what became of them.", ("what",)),
-    Figure("fleet_worker_reduced_bytes_total", "counter", "Handed to all-reduce: gradients, or parameters to average."),
+    Figure(
+        "fleet_worker_reduced_bytes_total",
+        "counter",
+        "Handed to all-reduce: gradients, or parameters to average.",
+        is_kept=True,
+    ),
     Figure("fleet_worker_timed_all_reduces_total", "counter", "Reductions that the two times below are of."),
     Figure("fleet_worker_all_reduce_seconds_total", "counter", "From the first bucket's start to the last one's end."),
     Figure("fleet_worker_all_reduce_overlap_seconds_total", "counter", "Of that, while backward went on."),

@@ -288,3 +288,4 @@ def test_guessing_tokens_is_slow_and_training_beside_it_is_not() -> None:
             if number == strangers.FREE_TRIES:
                 assert time.monotonic() - began >= strangers.PAUSE_S
             friend.call("Push", header, (), LIMIT_S).result(LIMIT_S)
+        assert server.refused() == {"token": strangers.FREE_TRIES + 2, "memory": 0}

@@ -327,6 +327,7 @@ void add_plane(nb::module_& m) {
         found["ahead_bytes"] = counts.ahead_bytes;
         found["rounds"] = counts.rounds;
         found["answering_us"] = counts.answering_us;
+        found["answer_ns"] = counts.answer_ns;
         return found;
       });
 }

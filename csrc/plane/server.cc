@@ -248,11 +248,14 @@ void Server::answer(const std::shared_ptr<Call>& call, const std::string& header
     ++pulls_;
     pulled_rows_ += rows;
   }
+  const auto began = std::chrono::steady_clock::now();
   try {
     call->answer(header);
   } catch (const std::exception& error) {
     call->fail(kInternal, std::string("the request could not be answered: ") + error.what());
   }
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - began;
+  answer_ns_ += static_cast<std::uint64_t>(took.count());
 }
 
 bool Server::has_come(const Call& call) const {
@@ -417,7 +420,8 @@ Server::Counts Server::counts() const {
   for (const auto& [number, one] : connections_) {
     if (options_.tls != nullptr && !one->is_unix() && one->is_welcome()) ++num_tls;
   }
-  return {pulls_, pulled_rows_, connections_.size(), num_tls, refused_, ahead_budget_->held(), rounds_, answering_us_};
+  const std::uint64_t num = connections_.size(), ahead = ahead_budget_->held();
+  return {pulls_, pulled_rows_, num, num_tls, refused_, ahead, rounds_, answering_us_, answer_ns_};
 }
 
 }  // namespace fleet::plane

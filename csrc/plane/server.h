@@ -55,6 +55,7 @@ class Server {
     std::uint64_t pulls, pulled_rows, connections, tls_connections, refused;
     std::uint64_t ahead_bytes;           // that were sent ahead of their message and wait for it now
     std::uint64_t rounds, answering_us;  // how often many waited for one version, and what their answers took in all
+    std::uint64_t answer_ns;             // that threads were busy with answers: rows are found and written
   };
 
   // std::system_error if a socket cannot be had.
@@ -158,7 +159,7 @@ class Server {
   std::uint64_t next_number_;
   std::shared_ptr<Budget> budget_, ahead_budget_;
 
-  std::atomic<std::uint64_t> pulls_{0}, pulled_rows_{0}, refused_{0}, rounds_{0}, answering_us_{0};
+  std::atomic<std::uint64_t> pulls_{0}, pulled_rows_{0}, refused_{0}, rounds_{0}, answering_us_{0}, answer_ns_{0};
   std::atomic<std::int64_t> looked_at_ms_{0};
 };
 

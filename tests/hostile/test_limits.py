@@ -92,6 +92,7 @@ def test_a_message_finds_room_or_is_told_to_come_again() -> None:
             first.let_go()  # as when it waits for others
             pool.submit(second).result()
     assert room.held_bytes == 0
+    assert room.num_refused == 1
 
 
 def test_a_call_that_waits_leaves_its_room_to_those_it_waits_for() -> None:
@@ -261,6 +262,7 @@ def test_who_tries_again_and_again_is_slowed_down_and_nobody_else(
     door.close()
     for thread in waiting:
         thread.join(LIMIT_S)
+    assert door.num_refused == strangers.FREE_TRIES + 4
     assert sorted(record.getMessage() for record in caplog.records) == [
         "refused 10 calls from 10.0.0.7 within a minute; what follows is slowed down",
         "refused a call from 10.0.0.7, which has another token",
@@ -286,3 +288,4 @@ def test_guessing_tokens_is_slow_and_training_beside_it_is_not() -> None:
             if number == strangers.FREE_TRIES:
                 assert time.monotonic() - began >= strangers.PAUSE_S
             friend.call("Push", header, (), LIMIT_S).result(LIMIT_S)
+        assert server.refused() == {"token": strangers.FREE_TRIES + 2, "memory": 0}

@@ -165,6 +165,24 @@ def test_buckets_have_the_sizes_of_the_strategy(seen: Seen) -> None:
     assert sizes[-1] < sizes[1]  # 0.3 MB, rounded up to whole layers
 
 
+def test_what_all_reduce_costs_is_counted(seen: Seen) -> None:
+    step = 4 * (20 * 33 + 33 + 33 * 17 + 17 + 17 * 4 + 4)  # bytes of all gradients
+    found = same(seen, "counted")
+    # torch tells of a batch once the next one has begun, which is after the next look
+    assert found["plain"] == [8 * step, 6]
+    assert found["half"] == [4 * step / 2, 2]
+    assert found["merged"][0] == 2 * step
+    assert found["dgc"][0] == 4 * step
+    assert (found["apart"], found["applied"]) == ([0, 0], [step, 1])
+    assert found["told"] == [
+        "fleet_worker_all_reduce_overlap_seconds_total",
+        "fleet_worker_all_reduce_seconds_total",
+        "fleet_worker_reduced_bytes_total",
+        "fleet_worker_timed_all_reduces_total",
+    ]
+    assert found["is_true"]
+
+
 def test_half_precision_trains_like_single(seen: Seen) -> None:
     found = same(seen, "half_precision")
     assert 0.0 < found["fp16"] < found["bf16"] < 0.02

@@ -41,6 +41,12 @@ def test_prometheus_sees_what_a_job_did(tmp_path: Path) -> None:
 
         wait_until(is_all_there, 60, "figures of all steps")
         assert found["fleet_worker_samples_total", "0", "worker"] == 200
+        assert found["fleet_worker_ids_total", "0", "worker"] == 200
+        assert found["fleet_worker_keys_total", "0", "worker"] == 200
+        for part in ("wait", "apply", "answer"):
+            assert 0 < found["fleet_server_part_seconds_total", *sorted(("0", part, "server"))] < 120, part
+        for why in ("token", "memory"):
+            assert found["fleet_server_refused_calls_total", *sorted(("0", "server", why))] == 0
         assert found["fleet_worker_reported", "1", "step", "worker"] == 9
         rows = [found["fleet_table_rows", *sorted((index, "0")), "server"] for index in "01"]
         assert sum(rows) == 29

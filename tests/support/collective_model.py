@@ -11,6 +11,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from fleet.collective.modes.reduce_grad import ReduceGrad
+from fleet.collective.reduced import reduced
+from fleet.observe.metrics.registry import registry
 from support.collective_cases import (
     alone,
     batches,
@@ -229,6 +231,34 @@ def buckets() -> dict[str, Any]:
     return {"sizes": sizes, "workers": here.worker_num()}
 
 
+def counted() -> dict[str, Any]:
+    """What all-reduce costs: bytes of each way to reduce, times of the batches that torch has timed."""
+
+    def grown(num_steps: int, optimizer: str = "sgd", **fields: Any) -> list[float]:
+        bytes_before, timed_before = reduced.num_bytes, reduced.num_timed
+        train(strategy_of(**fields), optimizer, num_steps=num_steps)
+        return [reduced.num_bytes - bytes_before, reduced.num_timed - timed_before]
+
+    found: dict[str, Any] = {
+        "plain": grown(8),
+        "half": grown(4, fp16_allreduce=True),
+        "merged": grown(4, gradient_merge=True, gradient_merge_configs={"k_steps": 2}),
+        "dgc": grown(4, "momentum", dgc=True, dgc_configs={"rampup_begin_step": 9}),
+    }
+    here, model, _ = pair(strategy_of())
+    before = reduced.num_bytes, reduced.num_timed
+    with model.no_sync():
+        for x, y in batches(2):
+            cross_entropy(model(own(here, x)), own(here, y)).backward()
+    found["apart"] = [reduced.num_bytes - before[0], reduced.num_timed - before[1]]
+    model.apply_collective_grads()
+    found["applied"] = [reduced.num_bytes - before[0], reduced.num_timed - before[1]]
+    told = {sample.name: sample.value for sample in registry.read() if "reduce" in sample.name}
+    found["told"] = sorted(told)
+    found["is_true"] = 0 < reduced.overlap_s < reduced.seconds < 60
+    return found
+
+
 CASES = [
     "starts_from_worker_0",
     "accumulates",
@@ -244,4 +274,5 @@ CASES = [
     "sync_batch_norm",
     "unused_parameters",
     "buckets",
+    "counted",
 ]

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from fleet.collective.reduced import EVERY_S, FIRST, DdpTimes, Reduced
 from fleet.errors import UsageError, UsageTypeError
 from fleet.observe.metrics import files
 from fleet.observe.metrics.catalogue import FIGURES
@@ -25,6 +26,9 @@ from fleet.observe.metrics.reports import MOST_NAMES, Reports
 from fleet.observe.metrics.steps import Steps
 from fleet.observe.metrics.where import place_of
 from fleet.observe.metrics.writer import Writer
+from fleet.ps.server_figures import ServerFigures
+from fleet.ps.service import Service
+from fleet.ps.stats import Stats
 
 PAGE = Path(__file__).parents[2] / "docs" / "observe.md"
 
@@ -300,3 +304,62 @@ def test_a_worker_without_steps_says_where_in_its_script_it_is(tmp_path: Path) -
     assert begun.idle_s == 0
     begun.end_step()
     assert begun.idle_s == 30
+
+
+class Ddp:
+    """Tells what torch would, of the step that was timed last."""
+
+    def __init__(self) -> None:
+        self.told = {"iteration": 0, "backward_comm_time": 0, "backward_compute_comm_overlap_time": 0}
+        self.num_asked = 0
+
+    def parameters(self) -> list[torch.Tensor]:
+        return [torch.empty(1, device="meta")]  # no CPU's: how often steps are timed stays torch's
+
+    def _get_ddp_logging_data(self) -> dict[str, int]:
+        self.num_asked += 1
+        return self.told
+
+
+def test_torch_is_asked_for_each_of_its_first_steps_and_then_by_the_clock() -> None:
+    ddp, found, now = Ddp(), Reduced(), [0.0]
+    times = DdpTimes(ddp, found, lambda: now[0])  # type: ignore[arg-type]
+    times.look()
+    assert list(found.read()) == [], "nothing was timed"
+    for step in range(1, FIRST):
+        ddp.told = {"iteration": step, "backward_comm_time": 2_000_000, "backward_compute_comm_overlap_time": 500_000}
+        times.look()
+    assert (ddp.num_asked, found.num_timed) == (FIRST, FIRST - 1)
+    assert found.seconds == pytest.approx(0.002 * found.num_timed)
+    assert found.overlap_s == pytest.approx(found.seconds / 4)
+    for _ in range(100):
+        times.look()
+    assert ddp.num_asked == FIRST
+    now[0] += EVERY_S
+    times.look()
+    assert (ddp.num_asked, found.num_timed) == (FIRST + 1, FIRST - 1), "this step was counted before"
+
+
+def test_reductions_that_are_waited_for_are_timed_on_a_cpu() -> None:
+    found = Reduced()
+    for tensors in ([], [torch.empty(1, device="meta")], [torch.empty(1)]):
+        with found.waiting(tensors):
+            pass
+    with pytest.raises(ZeroDivisionError), found.waiting([torch.empty(1)]):
+        _ = 1 / 0
+    assert found.num_timed == 1
+    assert found.overlap_s == 0 < found.seconds
+
+
+def test_a_server_tells_where_its_time_goes() -> None:
+    stats = Stats()
+    stats.stepped(2.0, 0.5)
+    stats.applied(0.25)
+    stats.answered(1.0)
+    assert stats.parts() == {"wait": 2.0, "apply": 0.75, "answer": 1.0}
+    stats.native = lambda: {"answer_ns": 500_000_000}
+    assert stats.parts()["answer"] == 1.5
+    service = Service()
+    told = list(ServerFigures(service, lambda: {"token": 3}).read())
+    assert Sample("fleet_server_refused_calls_total", 3, {"why": "token"}) in told
+    assert Sample("fleet_server_part_seconds_total", 0.0, {"part": "wait"}) in told

@@ -13,10 +13,22 @@ from torch import nn
 import fleet
 from fleet.api import Fleet
 from fleet.errors import UsageError
+from fleet.ps import meters
 from fleet.ps.lookup import Request, make_lookup
 from fleet.ps.staging import download, host_buffer, upload, wait_for
 
 CPU = torch.device("cpu")
+
+
+def test_ids_and_the_distinct_ones_are_counted_without_padding() -> None:
+    before = meters.counts()
+    sources = torch.tensor([[7, 3], [7, 0]]), torch.tensor([0, 3, 9])
+    make_lookup(Request(0, sources, paddings=(0, None)), 4, 2, counts=False)
+    grown = {name: meters.counts()[name] - before.get(name, 0) for name in ("ids", "keys")}
+    assert grown == {"ids": 6, "keys": 4}  # 7 3 7 and 0 3 9, of which 0, 3, 7 and 9 travel
+    told = {sample.name: sample.value for sample in meters.read()}
+    assert told["fleet_worker_ids_total"] == meters.counts()["ids"]
+    assert told["fleet_worker_keys_total"] == meters.counts()["keys"]
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from fleet.collective.reduced import reduced
 from fleet.observe.tracing.part import part
 
 
@@ -22,15 +23,17 @@ def mean_(
     """
     share = 1.0 / dist.get_world_size() if weight is None else weight
     pending = []
-    for tensor in tensors:
-        if tensor.is_sparse:
-            _mean_of_rows_(tensor, share)
-    for bucket in _buckets([one for one in tensors if not one.is_sparse], max(bucket_bytes, 1)):
-        flat = torch.cat([tensor.reshape(-1) for tensor in bucket]).mul_(share)
-        if dtype is not None and flat.dtype.is_floating_point:
-            flat = flat.to(dtype)
-        pending.append((bucket, flat, dist.all_reduce(flat, async_op=True)))
-    _put_back(pending)
+    with reduced.waiting(tensors):
+        for tensor in tensors:
+            if tensor.is_sparse:
+                _mean_of_rows_(tensor, share)
+        for bucket in _buckets([one for one in tensors if not one.is_sparse], max(bucket_bytes, 1)):
+            flat = torch.cat([tensor.reshape(-1) for tensor in bucket]).mul_(share)
+            if dtype is not None and flat.dtype.is_floating_point:
+                flat = flat.to(dtype)
+            reduced.num_bytes += flat.nbytes
+            pending.append((bucket, flat, dist.all_reduce(flat, async_op=True)))
+        _put_back(pending)
 
 
 def _mean_of_rows_(tensor: torch.Tensor, share: float) -> None:

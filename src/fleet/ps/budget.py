@@ -83,6 +83,7 @@ class MessageBudget:
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.limit_bytes = int(budget_bytes() * _PART_FOR_MESSAGES) if limit_bytes is None else limit_bytes
         self.held_bytes = 0
+        self.num_refused = 0
         self._lock = threading.Lock()
         self._calls = threading.local()
 
@@ -104,6 +105,7 @@ class MessageBudget:
         with self._lock:
             others = self.held_bytes - own
             if more > 0 and others > 0 and self.held_bytes + more > self.limit_bytes:
+                self.num_refused += 1
                 raise OverBudgetError(
                     f"no room for a message of {in_words(own + more)} beside {in_words(others)} under way, of "
                     f"{in_words(self.limit_bytes)} (a quarter of FLEET_MEMORY_BUDGET); it is sent again"

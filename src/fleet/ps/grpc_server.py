@@ -84,7 +84,7 @@ class GrpcServer:
         self._health = health.HealthServicer()
         self._pool = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="fleet-server")
         self._strangers = Strangers()
-        budget = MessageBudget()
+        self._budget = budget = MessageBudget()
         guards: list[grpc.ServerInterceptor] = [TokenGuard(token, self._strangers)] if token else []
         self._server = grpc.server(
             self._pool,
@@ -103,6 +103,10 @@ class GrpcServer:
     def address(self) -> Endpoint:
         """The endpoint with the address that is listened on: `0.0.0.0` is every address of this machine."""
         return Endpoint(own_address(self.endpoint.host), self.endpoint.port)
+
+    def refused(self) -> dict[str, int]:
+        """How many calls were refused so far: they had not the token, or there was no memory for their message."""
+        return {"token": self._strangers.num_refused, "memory": self._budget.num_refused}
 
     def start(self) -> None:
         """Take the port and serve; EndpointError if the port cannot be had."""

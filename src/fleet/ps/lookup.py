@@ -11,7 +11,7 @@ import torch
 from fleet.errors import UsageError
 from fleet.ps.keys import Route, route
 from fleet.ps.keys_cuda import route_there
-from fleet.ps.meters import measured
+from fleet.ps.meters import measured, routed
 from fleet.ps.staging import download, upload, wait_for
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ def make_lookup(
     with measured("route"):
         if device.type == "cuda" and num_servers == 1 and not request.paddings and request.shows is None:
             there, inverse = route_there(request.sources, device, counts=counts, keys_stay=keys_stay)
+            routed(inverse.numel(), len(there.grouped))
             return Lookup(request, width, there, inverse)
         parts = _flat(request.sources)
         kept = _kept(parts, request.paddings)
@@ -160,6 +161,7 @@ def make_lookup(
             for values in (request.shows, request.clicks)
         )
         inverse = found.inverse.reshape(-1)
+        routed(inverse.numel(), len(found.grouped))
         if kept is not None:
             inverse = torch.full(ids.shape, len(found.grouped)).masked_scatter_(kept, inverse)
         inverse = upload(inverse, device)

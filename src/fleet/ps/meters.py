@@ -59,6 +59,9 @@ def read() -> Iterator[Sample]:
         yield Sample("fleet_worker_part_seconds_total", max(0.0, total - other), {"part": part})
         if other:
             yield Sample("fleet_worker_beside_seconds_total", other, {"part": part})
+    if ids := counted.get("ids"):
+        yield Sample("fleet_worker_ids_total", ids)
+        yield Sample("fleet_worker_keys_total", counted.get("keys", 0))
     for what in ("hits", "misses", "refreshed", "evicted"):
         if (rows := counted.get(f"cache.{what}")) is not None:
             yield Sample("fleet_worker_cache_rows_total", rows, {"what": what})
@@ -68,10 +71,17 @@ def count(name: str, increment: int) -> None:
     """Add to a counter: `cache.hits`, `cache.misses`, `cache.refreshed`, `cache.evicted`, `cache.age_steps`.
 
     Of dense gradients that leave before their step: `ahead.sent_bytes`, `ahead.joined_bytes` (those that the step did
-    not have to send again), `ahead.rests`.
+    not have to send again), `ahead.rests`. Of batches `ids` and `keys`, by `routed`.
     """
     with _lock:
         _counts[name] = _counts.get(name, 0) + increment
+
+
+def routed(num_ids: int, num_keys: int) -> None:
+    """Count the ids of one table in one batch, without padding, and the distinct ones among them."""
+    with _lock:
+        _counts["ids"] = _counts.get("ids", 0) + num_ids
+        _counts["keys"] = _counts.get("keys", 0) + num_keys
 
 
 def raise_to(name: str, value: int) -> None:

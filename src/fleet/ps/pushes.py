@@ -59,11 +59,13 @@ class Pushes:
         pulls = read_pull(header, tensors, holdings.job)
         wants_dense = header.dense or header.kept
         version = core.wait_for(holdings, header.caller, header.version, header.timeout_ms, wants_dense=wants_dense)
+        began = time.perf_counter()
         rows = self._pulled(holdings, pulls)
         if header.dense:
             rows += encoded_answer(holdings.read_dense(), holdings.job.dense, header.dense_format)
         if header.kept:
             rows += holdings.kept
+        core.state.stats.answered(time.perf_counter() - began)
         return ps_pb2.PullReply.Header(version=version, data_port=core.data_port), rows
 
     def push(self, header: ps_pb2.PushRequest.Header, tensors: Tensors) -> Answered:
@@ -87,7 +89,9 @@ class Pushes:
                 wants_dense=header.want_dense,
                 num_dropped=num_dropped,
             )
+        began = time.perf_counter()
         rows = self._rows_after(holdings, header, update, pulls)
+        core.state.stats.answered(time.perf_counter() - began)
         reply = self.outcome(holdings, version)
         reply.MergeFrom(_fate(taken))
         reply.data_port = core.data_port
@@ -227,6 +231,7 @@ class Pushes:
             skipped = core.state.push(update)
             core.note([update])
             applied(core, [update], began)
+            core.state.stats.applied(time.perf_counter() - began)
             return skipped
         except Exception as error:
             if update.record is not None:  # what the journal says has not happened here

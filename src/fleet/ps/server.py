@@ -78,7 +78,6 @@ def serve(
     from fleet.ps.tls import Tls
 
     show_logs(logging.INFO)
-    watch(service)
     is_held = is_held or env.FLEET_JOB_ID.text() is not None
     tls = Tls.from_environment()
     if token and len(token) < SHORT_TOKEN and not is_loopback(endpoint.host):
@@ -87,6 +86,7 @@ def serve(
             len(token),
         )
     server = GrpcServer(service, endpoint, token, allow_anonymous=allow_anonymous, is_held=is_held, tls=tls)
+    watch(service, server.refused)
     plane: PlaneServer | None = None
     finished: threading.Event = getattr(service, "finished", None) or threading.Event()
     stays = env.FLEET_DURABLE.text() is not None and env.FLEET_JOB_ID.text() is not None

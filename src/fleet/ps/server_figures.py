@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from fleet.observe.metrics import writer
@@ -28,8 +28,9 @@ _COUNTS = {
 class ServerFigures:
     """Of one service."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, refused: Callable[[], Mapping[str, int]] = dict) -> None:
         self._service = service
+        self._refused = refused
 
     def read(self) -> Iterator[Sample]:
         """All of them, by the thread that writes figures."""
@@ -42,6 +43,10 @@ class ServerFigures:
         yield Sample("fleet_server_staleness_steps", stats.staleness.read())
         if stats.last_push_at:
             yield Sample("fleet_server_last_push_timestamp_seconds", stats.last_push_at)
+        for part, seconds in stats.parts().items():
+            yield Sample("fleet_server_part_seconds_total", seconds, {"part": part})
+        for why, calls in self._refused().items():
+            yield Sample("fleet_server_refused_calls_total", calls, {"why": why})
         native = {} if stats.native is None else stats.native()
         yield Sample("fleet_server_connections", native.get("connections", 0))
         yield Sample("fleet_server_refused_connections_total", native.get("refused", 0))
@@ -73,12 +78,12 @@ class ServerFigures:
                 yield Sample("fleet_table_spilled_rows_total", tier["spilled_rows"], label)
 
 
-def watch(service: Handler) -> None:
-    """Have the figures of a service written, if those of this process are."""
+def watch(service: Handler, refused: Callable[[], Mapping[str, int]] = dict) -> None:
+    """Have the figures of a service written, if those of this process are, with the calls that its port refused."""
     from fleet.ps.service import Service
 
     if is_on() and isinstance(service, Service):
-        registry.add(ServerFigures(service).read)
+        registry.add(ServerFigures(service, refused).read)
         begin()
         prepare()
 

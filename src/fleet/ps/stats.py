@@ -30,7 +30,7 @@ class Stats:
         self._total_staleness = 0
         self._most_stale = 0
         self._steps = 0
-        self._gathering_s = self._applying_s = 0.0
+        self._gathering_s = self._applying_s = self._answering_s = 0.0
         self.staleness = Histogram(STALENESS_BOUNDS)
         self.last_push_at = 0.0
         """In seconds since 1970."""
@@ -59,6 +59,23 @@ class Stats:
             self._steps += 1
             self._gathering_s += gathering_s
             self._applying_s += applying_s
+
+    def applied(self, seconds: float) -> None:
+        """Count the time of a push that was applied by itself."""
+        with self._lock:
+            self._applying_s += seconds
+
+    def answered(self, seconds: float) -> None:
+        """Count the time that rows took to be found and written into an answer of gRPC."""
+        with self._lock:
+            self._answering_s += seconds
+
+    def parts(self) -> dict[str, float]:
+        """Seconds so far: that pushes waited for the rest of their step, were applied, and that answers took."""
+        native = {} if self.native is None else self.native()
+        with self._lock:
+            answer_s = self._answering_s + native.get("answer_ns", 0) / 1e9
+            return {"wait": self._gathering_s, "apply": self._applying_s, "answer": answer_s}
 
     def _phases(self) -> dict[str, float]:
         """Where the time of a synchronous step goes, in the mean; answers are those of the data plane."""

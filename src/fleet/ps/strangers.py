@@ -37,6 +37,7 @@ class Strangers:
 
     def __init__(self, pause_s: float = PAUSE_S) -> None:
         self._pause_s = pause_s
+        self.num_refused = 0
         self._lock = threading.Lock()
         self._addresses: OrderedDict[str, _Address] = OrderedDict()
         self._pauses = threading.BoundedSemaphore(MOST_PAUSES)
@@ -73,6 +74,7 @@ class Strangers:
             while len(self._addresses) > MOST_ADDRESSES:
                 self._addresses.popitem(last=False)
             found.refusals += 1
+            self.num_refused += 1
             number = found.refusals
         if number == 1:
             _log.warning("refused a call from %s, which has %s", address, why)

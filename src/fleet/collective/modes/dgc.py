@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim import SGD, Optimizer
 
 from fleet.collective.modes.reduce_grad import Buckets, ReduceGrad
+from fleet.collective.reduced import reduced
 from fleet.collective.topk import Ramp, TopK
 from fleet.optim import DGCMomentum
 
@@ -29,6 +30,7 @@ class DGC(ReduceGrad):
     ) -> None:
         super().__init__(module, num_workers, buckets)
         self._inner: DGCMomentum | None = None
+        self._counted_bytes = 0
         names = {parameter: name for name, parameter in module.named_parameters()}
         self.topk = TopK(names, ramp, clip_norm=clip_norm)
         self.topk.attach(self.ddp)
@@ -49,6 +51,12 @@ class DGC(ReduceGrad):
 
     def stepped(self, loss: torch.Tensor | None) -> None:  # noqa: ARG002
         self.topk.advance()
+        reduced.num_bytes += self.topk.bytes_sent - self._counted_bytes
+        self._counted_bytes = self.topk.bytes_sent
+
+    def _bytes_of_step(self) -> int:
+        """Not known before: they are counted as they are sent."""
+        return 0
 
     @contextmanager
     def join(self) -> Iterator[None]:

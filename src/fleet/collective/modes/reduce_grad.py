@@ -18,8 +18,10 @@ from torch.nn.parallel import DistributedDataParallel
 from fleet import env
 from fleet.collective.average import mean_
 from fleet.collective.modes.base import Call, SyncPolicy
+from fleet.collective.reduced import DdpTimes, reduced
 from fleet.collective.sync_batch_norm import is_synchronised
 from fleet.errors import UsageError
+from fleet.observe.metrics.writer import is_on
 
 MB = 1 << 20
 
@@ -48,6 +50,8 @@ class ReduceGrad(SyncPolicy):
         self.ddp = _make(module, buckets)
         self._buckets = buckets
         self._trained = [(name, one) for name, one in module.named_parameters() if one.requires_grad]
+        self._times = DdpTimes(self.ddp) if is_on() else None
+        self._step_bytes = self._bytes_of_step()
         if buckets.dtype is not None:
             # A lambda, since torch compares annotations as objects and ours are texts.
             self.ddp.register_comm_hook(buckets.dtype, lambda dtype, bucket: _send_as(dtype, bucket))
@@ -58,6 +62,16 @@ class ReduceGrad(SyncPolicy):
 
     def expect(self, reduces: bool) -> None:
         self.ddp.require_backward_grad_sync = reduces
+        if reduces:
+            reduced.num_bytes += self._step_bytes
+            if self._times is not None:
+                self._times.look()
+
+    def _bytes_of_step(self) -> int:
+        """What a backward hands to all-reduce, without gradients that come as rows: how many is not known before."""
+        as_rows, cast = {id(one) for one in sparse_parameters(self.module)}, self._buckets.dtype
+        dense = [one for _, one in self._trained if id(one) not in as_rows]
+        return sum(one.nbytes if cast is None else one.numel() * cast.itemsize for one in dense)
 
     def require_gradients(self) -> None:
         # What has no gradient now may have had one: whoever lets a layer rest for a while takes its gradients away.

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from fleet.collective.gather import all_gather
+from fleet.collective.reduced import reduced
 from fleet.errors import NotReadyError
 from fleet.static.executor.rows import Rows
 
@@ -62,9 +63,11 @@ def make_all_reduce(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
     def run(*values: torch.Tensor | Rows) -> Any:
         if _num_workers() == 1:
             return values[0] if is_single else values
-        buckets = [_Bucket(part) for part in _buckets([v for v in values if isinstance(v, torch.Tensor)])]
-        gathered = [_gather_rows(value) if isinstance(value, Rows) else None for value in values]
-        sums = iter([tensor for bucket in buckets for tensor in bucket.finish()])
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        with reduced.waiting(tensors):
+            buckets = [_Bucket(part) for part in _buckets(tensors)]
+            gathered = [_gather_rows(value) if isinstance(value, Rows) else None for value in values]
+            sums = iter([tensor for bucket in buckets for tensor in bucket.finish()])
         results = [next(sums) if rows is None else rows for rows in gathered]
         return results[0] if is_single else results
 
@@ -98,6 +101,7 @@ class _Bucket:
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         self._shapes = [tensor.shape for tensor in tensors]
         self._flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        reduced.num_bytes += self._flat.nbytes
         self._work = dist.all_reduce(self._flat, async_op=True)
 
     def finish(self) -> list[torch.Tensor]:

@@ -198,6 +198,7 @@ function drawCharts(first) {
   show("samples a second", short, 0, [{ name: "all workers", points: sum(workers.map((one) => history.rates(one.name, "fleet_worker_samples_total", began))) }]);
   for (const name of reported()) show(name, short, null, each(workers, (one) => history.values(one.name, `fleet_worker_reported|${name}`, began)));
   show("steps a second", short, 0, each(workers, (one) => history.rates(one.name, "fleet_worker_steps_total", began)));
+  show("all-reduce, bytes a second", bytes, 0, each(workers, (one) => history.rates(one.name, "fleet_worker_reduced_bytes_total", began)));
   const tables = new Set(all.flatMap((one) => Object.keys(one.figures)).filter((key) => key.startsWith("fleet_table_rows|")));
   show("rows of tables", short, 0, [...tables].map((key) => ({ name: key.split("|")[1], points: sum(all.map((one) => history.values(one.name, key, began))) })));
   show("pushes a second", short, 0, each(of("server"), (one) => history.rates(one.name, "fleet_server_pushes_total", began)));

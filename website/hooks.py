@@ -14,6 +14,8 @@ from mkdocs.structure.pages import Page
 
 warnings.simplefilter("ignore", DeprecationWarning)  # those of torch, which mkdocs would count as its own
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+# How much a page counts in the search. Not in its front matter, which a code host shows as a table.
+BOOSTS = {"tutorial.md": 4.0, "errors.md": 2.0, "internals.md": 0.5, "repository/": 0.5, "adr/": 0.5}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -51,6 +53,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Lead links where the site has what they mean, and fill the pages of the reference."""
     where = page.file.src_uri
+    for begin, boost in BOOSTS.items():
+        if where.startswith(begin):
+            page.meta.setdefault("search", {})["boost"] = boost
     if where.startswith(f"{outside.HOME}/"):
         return markdown  # rewritten when it was made
     text = outside.rewritten(markdown, outside.origin(where), where)

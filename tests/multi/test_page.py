@@ -57,7 +57,7 @@ def text(browser: Any, element: str = "document.body") -> str:
 
 
 def test_a_worker_that_is_killed_is_seen_within_three_seconds(tmp_path: Path, browser: Any) -> None:
-    train, log = script(tmp_path, TRAIN), tmp_path / "log"
+    train, log = script(tmp_path, f"{TRAIN}    print('goodbye')\n"), tmp_path / "log"
     arguments = ("--server_num", 2, "--worker_num", 2, "--durable", "kept", "--dashboard", train)
     with RunningJob(arguments, tmp_path, warm=True) as job:
         browser.get(port_of(tmp_path, "watch this job"))
@@ -80,6 +80,8 @@ def test_a_worker_that_is_killed_is_seen_within_three_seconds(tmp_path: Path, br
         assert job.finish().code == 0
         wait_until(lambda: browser.title.startswith(("finished", "ended")), 30, "the end on the page")
         assert "finished" in browser.title, "the last word of the launcher was read before it ended"
+        assert "samples a second · with start-up" in text(browser, "document.getElementById('tiles')")
+        assert text(browser, "document.getElementById('lines')").endswith("goodbye")
     errors = [entry for entry in browser.get_log("browser") if "ERR_CONNECTION" not in entry["message"]]
     assert errors == []
 

@@ -3,8 +3,8 @@
     python website/terminal.py OUT.svg [--title TITLE] COMMAND ...
     python website/terminal.py OUT.svg --again                        # draws what was recorded in it anew
 
-What is shown is what the command printed; the times between its lines are its own, cut down to a few seconds in all. The
-first rows are there from the beginning, as they stood when the last of them came.
+What is shown is what the command printed; the times between its lines are its own, cut down to a few seconds in all.
+The first rows are there from the beginning, as they stood when the last of them came.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def test_a_plot_shows_what_its_results_say(chart: charts.Chart) -> None:
 
 def test_the_recorded_terminal_is_drawn_as_terminals_are() -> None:
     picture = (DOCS / "images" / "demo.svg").read_text()
-    assert terminal.svg(*terminal.read(picture)) == picture, "run python website/terminal.py docs/images/demo.svg --again"
+    assert terminal.svg(*terminal.read(picture)) == picture, "run website/terminal.py docs/images/demo.svg --again"
 
 
 REFERENCE = {page.name: page.read_text() for page in sorted((DOCS / "api").glob("*.md")) if page.name != "index.md"}

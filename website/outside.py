@@ -2,7 +2,8 @@
 
 A page is written for a code host, where `../benchmarks/results/ctr.json` is a file of the repository. In the site a
 Markdown file outside docs/ is a page under `repository/`, a folder is a list of its files, and any other text file is
-shown as code.
+shown as code. A README of a folder is a page beside that folder: mkdocs would make it the index of its section, which
+has no entry of its own in the navigation.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def place_of_file(path: str) -> str:
     """The same, for a file that need not be there."""
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
+    path = path.removesuffix("/README.md")
     return f"{HOME}/{path}" if path.endswith(".md") else f"{HOME}/{path}.md"
 
 

@@ -57,7 +57,7 @@ def text(browser: Any, element: str = "document.body") -> str:
 
 
 def test_a_worker_that_is_killed_is_seen_within_three_seconds(tmp_path: Path, browser: Any) -> None:
-    train, log = script(tmp_path, TRAIN), tmp_path / "log"
+    train, log = script(tmp_path, f"{TRAIN}    print('goodbye')\n"), tmp_path / "log"
     arguments = ("--server_num", 2, "--worker_num", 2, "--durable", "kept", "--dashboard", train)
     with RunningJob(arguments, tmp_path, warm=True) as job:
         browser.get(port_of(tmp_path, "watch this job"))
@@ -76,10 +76,13 @@ def test_a_worker_that_is_killed_is_seen_within_three_seconds(tmp_path: Path, br
         assert took_s < 3 or os.getloadavg()[0] > 2 * (os.cpu_count() or 1), f"{took_s:.1f} s"
         wait_until(lambda: "worker 1 is back after" in text(browser), 60, "its return")
         wait_until(lambda: "life 2" in text(browser, "document.getElementById('processes')"), 30, "its card")
+        browser.execute_script("for (let id = 0; id < 1000; id += 1) clearInterval(id)")  # no look at the log by chance
         (tmp_path / "enough").touch()
         assert job.finish().code == 0
         wait_until(lambda: browser.title.startswith(("finished", "ended")), 30, "the end on the page")
         assert "finished" in browser.title, "the last word of the launcher was read before it ended"
+        assert "samples a second · with start-up" in text(browser, "document.getElementById('tiles')")
+        assert text(browser, "document.getElementById('lines')").endswith("goodbye")
     errors = [entry for entry in browser.get_log("browser") if "ERR_CONNECTION" not in entry["message"]]
     assert errors == []
 

@@ -20,6 +20,7 @@ try:
     import outside
     import plots
     import reference
+    import terminal
 finally:
     sys.path.remove(str(ROOT / "website"))
 
@@ -56,6 +57,15 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(page for page in there - set(named) if not page.startswith(folders)) == []
 
 
+def test_an_entry_of_the_navigation_is_a_page_of_its_own() -> None:
+    """A README or index would become the index of its section, and its entry would vanish."""
+    text = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    named = re.findall(r"- [^:\n]+: ([\w/]+\.md)$", text, flags=re.MULTILINE)
+    assert [one for one in named if one.endswith(("/README.md", "/index.md"))] == []
+    made = outside.pages()
+    assert [one for one in named if one not in made and not (DOCS / one).exists()] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_lists_and_tables_stand_after_an_empty_line(page: Path) -> None:
     """A code host does not mind; in the site they would become part of the paragraph."""
@@ -70,7 +80,7 @@ def test_lists_and_tables_stand_after_an_empty_line(page: Path) -> None:
 def test_pages_outside_are_part_of_the_site() -> None:
     found = outside.pages()
     assert {"repository/CHANGELOG.md", "repository/benchmarks/results/ctr.json.md", "adr/index.md"} <= set(found)
-    assert "(../../../parameter_server.md#modes)" in found["repository/examples/recommenders/README.md"]
+    assert "(../../parameter_server.md#modes)" in found["repository/examples/recommenders.md"]
 
 
 @pytest.mark.parametrize(
@@ -94,6 +104,11 @@ def test_a_plot_shows_what_its_results_say(chart: charts.Chart) -> None:
     assert (plots.FOLDER / f"{chart.name}.svg").read_text() == charts.svg(chart), "run make docs"
     assert all((plots.RESULTS / source).exists() for source in chart.sources)
     assert f"images/plots/{chart.name}.svg" in (DOCS / "plots.md").read_text() + (DOCS / "zoo.md").read_text()
+
+
+def test_the_recorded_terminal_is_drawn_as_terminals_are() -> None:
+    picture = (DOCS / "images" / "demo.svg").read_text()
+    assert terminal.svg(*terminal.read(picture)) == picture, "run website/terminal.py docs/images/demo.svg --again"
 
 
 REFERENCE = {page.name: page.read_text() for page in sorted((DOCS / "api").glob("*.md")) if page.name != "index.md"}

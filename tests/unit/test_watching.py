@@ -116,6 +116,9 @@ def test_the_page_names_no_file_that_is_not_a_log_of_the_job(tmp_path: Path) -> 
             routes["/api/log"]({"name": name})
     answer = json.loads(routes["/api/job"]({}).data)
     assert answer["is_over"]
+    assert "lines" not in answer
+    assert "lines" not in json.loads(routes["/api/job"]({"log": "secret"}).data)
+    assert json.loads(routes["/api/job"]({"log": "workerlog.0"}).data)["lines"] == ["one", "two"]
     assert [one["state"] for one in answer["processes"]] == ["ended"]
 
 

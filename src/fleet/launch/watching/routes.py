@@ -15,7 +15,8 @@ from fleet.observe.metrics.picture import Picture, read_events, read_history, re
 LOOK_S = 0.1
 HOLD_S = 1.0
 """How long the page's question for news is held back while there are none."""
-MOST_LINES = 2000
+FEW_LINES, MOST_LINES, MOST_BYTES = 200, 2000, 1 << 18
+"""Of a log: unless another number is asked for, at most, and of what length."""
 
 
 def page_routes(log_dir: Path) -> Routes:
@@ -25,16 +26,19 @@ def page_routes(log_dir: Path) -> Routes:
         deadline = time.monotonic() + HOLD_S
         while (version := str(version_of(log_dir))) == query.get("seen") and time.monotonic() < deadline:
             time.sleep(LOOK_S)
-        return as_json({"version": version, **job_to_json(read_picture(log_dir), read_events(log_dir))})
+        picture, name = read_picture(log_dir), query.get("log", "")
+        answer = {"version": version, **job_to_json(picture, read_events(log_dir))}
+        if picture.is_over and name in logs_of(picture):  # the port closes before the page could ask for its end
+            answer["lines"] = tail(log_dir / name, FEW_LINES, max_bytes=MOST_BYTES)
+        return as_json(answer)
 
     def log(query: Query) -> Answer:
-        picture = read_picture(log_dir)
         name = query.get("name", "")
-        if name not in {str(seen.about.get("log")) for seen in picture.processes}:
+        if name not in logs_of(read_picture(log_dir)):
             raise UsageError(f"no process of this job has a log {name!r}")
-        count = query.get("lines", "200")
-        number = min(MOST_LINES, int(count)) if count.isascii() and count.isdigit() else 200
-        return as_json({"lines": tail(log_dir / name, number, max_bytes=1 << 18)})
+        count = query.get("lines", "")
+        number = min(MOST_LINES, int(count)) if count.isascii() and count.isdigit() else FEW_LINES
+        return as_json({"lines": tail(log_dir / name, number, max_bytes=MOST_BYTES)})
 
     kinds = {f"/{name}.js": "text/javascript" for name in ("page", "chart", "series")} | {"/page.css": "text/css"}
     static: Routes = {path: _file(path[1:], f"{kind}; charset=utf-8") for path, kind in kinds.items()}
@@ -50,6 +54,11 @@ def page_routes(log_dir: Path) -> Routes:
 def metrics_routes(log_dir: Path) -> Routes:
     """Those of Prometheus."""
     return {"/metrics": lambda _: Answer(prometheus.exposition(log_dir), prometheus.CONTENT_TYPE)}
+
+
+def logs_of(picture: Picture) -> set[str]:
+    """The names of the logs of a job's processes."""
+    return {str(seen.about.get("log")) for seen in picture.processes}
 
 
 def job_to_json(picture: Picture, events: list[dict[str, Any]]) -> dict[str, Any]:

@@ -22,8 +22,10 @@ async function follow() {
   for (;;) {
     try {
       if (!hasHistory) { history.load(await get("/api/history")); hasHistory = true; }
-      job = await get(`/api/job?seen=${seen}`);
+      const asked = chosen;
+      job = await get(`/api/job?seen=${seen}&log=${encodeURIComponent(asked ?? "")}`);
       seen = job.version;
+      if (job.lines !== undefined && asked === chosen) showLines(job.lines);
       failures = 0;
       for (const one of job.processes) if (one.written !== null) history.add(one.name, one.figures, one.written);
       draw();
@@ -100,7 +102,7 @@ function drawTiles(first) {
   if (steps.length) {
     const rate = total(workers, (one) => history.rate(one.name, "fleet_worker_samples_total", now));
     const overall = total(workers, (one) => one.figures["fleet_worker_samples_total"]) / Math.max(1, endedAt() - first.began);
-    tiles.push(["samples a second", short(job.is_over ? overall : rate)]);
+    tiles.push(job.is_over ? ["samples a second · with start-up", short(overall)] : ["samples a second", short(rate)]);
     tiles.push(["steps", Math.max(...steps).toLocaleString("en")]);
     const middle = workers.map((one) => one.figures["fleet_worker_step_seconds|p50"]).filter((one) => one);
     const slow = workers.map((one) => one.figures["fleet_worker_step_seconds|p99"]).filter((one) => one);
@@ -249,15 +251,19 @@ function choose(log) {
 
 async function readLog() {
   if (chosen === null) return;
-  const asked = chosen, pane = $("lines");
+  const asked = chosen;
   try {
     const { lines } = await get(`/api/log?name=${encodeURIComponent(asked)}&lines=200`);
     if (asked !== chosen) return;
-    const text = lines.join("\n"), isAtEnd = pane.scrollHeight - pane.scrollTop - pane.clientHeight < 30;
-    if (pane.textContent === text) return;
-    pane.textContent = text;
-    if (isAtEnd) pane.scrollTop = pane.scrollHeight;
+    showLines(lines);
   } catch { /* the next try may succeed, and the head says what is wrong */ }
+}
+
+function showLines(lines) {
+  const pane = $("lines"), text = lines.join("\n"), isAtEnd = pane.scrollHeight - pane.scrollTop - pane.clientHeight < 30;
+  if (pane.textContent === text) return;
+  pane.textContent = text;
+  if (isAtEnd) pane.scrollTop = pane.scrollHeight;
 }
 
 $("log").addEventListener("change", () => choose($("log").value));

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from fleet import env
 from fleet.errors import UsageError
 from fleet.launch.logs import check_folder
 from fleet.launch.options import Options
+from fleet.observe.kept import clear_finished, is_finished
 from fleet.observe.layouts import Decided, Layouts
 
 DEFAULT_RECOVERY_S = 300.0
@@ -138,6 +140,12 @@ def lock(options: Options, name: str, resources: ExitStack) -> int | None:
         time.sleep(_LOOK_S)
 
 
+def begin(options: Options, names: Sequence[str]) -> None:
+    """Remove what a job that has finished left, now that what these processes keep is locked."""
+    if options.durable is not None:
+        clear_finished(Path(options.durable), names)
+
+
 def what_is_there(options: Options) -> str | None:
     """One line about what an earlier run has left for this one; None if there is nothing."""
     if options.durable is None or not has_journal(options.durable, "server-*"):
@@ -154,7 +162,13 @@ def what_is_left(options: Options) -> str | None:
 
 def has_journal(folder: str, server: str) -> bool:
     """Whether a server, by its name in the folder, has left its journal; one that every worker left removes it."""
-    return any(any(Path(folder).glob(f"{server}/{files}")) for files in ("journal-*.log", "snapshot-*.snap"))
+    return any(_has_journal(found) for found in Path(folder).glob(server))
+
+
+def _has_journal(server: Path) -> bool:
+    if is_finished(server):
+        return False
+    return any(any(server.glob(files)) for files in ("journal-*.log", "snapshot-*.snap"))
 
 
 def _journal(options: Options) -> str:

@@ -105,6 +105,7 @@ class Job:
             is_continued = plan.layout.round.restart > 0 and self._plan is not None
             logs = [open_log(process.log_path, holds, is_continued=is_continued) for process in plan.processes]
             locks = [durable.lock(self._options, process.folder, holds) for process in plan.processes]
+            durable.begin(self._options, [process.folder for process in plan.processes])
             if self._recorder is not None:
                 self._recorder.prepare(plan, is_continued=is_continued)
             self._tell_of(plan)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from queue import Empty
 
 from fleet.errors import UsageError
-from fleet.launch import guard, lives, report, unserved
+from fleet.launch import finished, guard, lives, report, unserved
 from fleet.launch.chaos.agent import Agent, Calm
 from fleet.launch.child import Child, exit_code
 from fleet.launch.durable import recovery_s
@@ -287,12 +287,14 @@ class Attempt:
             log.warning(complaint)
         for complaint in self._unstopped():
             log.warning(complaint)
+        finished.mark(self._children, is_whole=self._plan.layout.num_nodes == 1)
         if servers := self._running():
             self._stop(signal.SIGTERM)
             for server in servers:
                 if server.status not in (0, -signal.SIGTERM, -signal.SIGKILL):
                     how = report.how_it_ended(server.status or 0)
                     log.warning("%s was told to stop: %s; see %s", server.plan.name, how, server.plan.log_path)
+        finished.clear(self._children)
         return RoundOutcome(0)
 
     def _unstopped(self) -> list[str]:

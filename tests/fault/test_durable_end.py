@@ -30,8 +30,9 @@ TRAIN = """
         fleet.init_worker()
         first = fleet.steps_done()
         samples = torch.randn(48, 4, generator=torch.Generator().manual_seed(1))
+        data = fleet.data.shard(samples, batch_size=4)
         for epoch in range(2):
-            for batch in fleet.data.shard(samples, batch_size=4):
+            for batch in data:
                 model(batch).square().mean().backward()
                 optimizer.step()
                 optimizer.zero_grad()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fleet.errors import UsageError
 from fleet.launch import durable, finished
 from fleet.launch.options import Options
 from fleet.launch.plan import ProcessPlan
@@ -90,3 +92,18 @@ def test_what_is_not_marked_stays(tmp_path: Path) -> None:
     before = files(tmp_path)
     durable.begin(options(tmp_path), list(FOLDERS))
     assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(("number", "said"), [(1, "2 servers, not 1"), (2, None), (3, "2 servers, not 3")])
+def test_another_number_of_servers_than_the_job_has_is_refused(tmp_path: Path, number: int, said: str | None) -> None:
+    given = replace(options(tmp_path), server_num=number)
+    durable.refuse_other_number(given)
+    fill(tmp_path)
+    if said is None:
+        os.unlink(tmp_path / "server-1/journal-1.log")  # the job was killed before that server had begun
+        durable.refuse_other_number(given)
+        return
+    with pytest.raises(UsageError, match=f"the job there has {said}; go on with --server_num 2, or choose another"):
+        durable.refuse_other_number(given)
+    (tmp_path / "finished").touch()
+    durable.refuse_other_number(given)

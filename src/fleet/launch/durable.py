@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -26,6 +27,7 @@ DEFAULT_RECOVERY_S = 300.0
 _LOCK_TIMEOUT_S = 2.0
 """How long processes of a job whose launcher was killed may take to be gone."""
 _LOOK_S = 0.02
+_SERVER = re.compile(r"server-\d+")
 
 
 def refuse_mistakes(options: Options) -> None:
@@ -100,6 +102,26 @@ def present_layout(options: Options) -> Decided | None:
             f"{len(present.endpoints)}, on one machine; go on with --server_num and --worker_num"
         )
     return present
+
+
+def refuse_other_number(options: Options) -> None:
+    """UsageError if a job that is to go on had another number of servers, as far as this machine alone can tell.
+
+    The folder of every server is made before the first one starts, also in a job that was killed right then.
+    """
+    wanted = options.server_num
+    if options.durable is None or wanted is None or options.servers is not None or options.master is not None:
+        return
+    paths = [path for path in Path(options.durable).glob("server-*") if _SERVER.fullmatch(path.name)]
+    kept = [int(path.name.removeprefix("server-")) for path in paths if _has_journal(path)]
+    if not kept:
+        return
+    number = max(max(kept) + 1, len(paths) if len(paths) < wanted else wanted)
+    if number != wanted:
+        raise UsageError(
+            f"--durable {options.durable}: the job there has {number} server{'s' if number > 1 else ''}, not {wanted}; "
+            f"go on with --server_num {number}, or choose another folder (a running job: fleetrun reshard)"
+        )
 
 
 def remove_layouts(options: Options) -> None:

@@ -334,7 +334,7 @@ class Attempt:
             return failed_elsewhere(heard, f"after it, on this machine: {text}")
         aborted = report.abort_line(self._children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
         complaints = tuple(filter(None, (text, self.lives.given_up.get(cause), aborted, *self._unstopped())))
-        return RoundOutcome(code, complaints, is_final=is_any_final(heard))
+        return RoundOutcome(code, complaints, is_any_final(heard), lives.is_unfit(cause))
 
     def _stop(self, number: int) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""

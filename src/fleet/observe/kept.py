@@ -28,8 +28,9 @@ def clear_finished(durable: Path, names: Iterable[str]) -> None:
     """Empty what is marked: everything, or of these processes; locks stay. Marks go last, so a kill does no harm."""
     with contextlib.suppress(OSError):  # somebody else's file, say: then the mark stays
         if (durable / FINISHED).exists():
-            for folder in (*durable.glob("server-*/"), *durable.glob("worker-*/")):
-                _empty(folder)
+            for folder in (*durable.glob("server-*"), *durable.glob("worker-*")):
+                if folder.is_dir():
+                    _empty(folder)
             (durable / FINISHED).unlink(missing_ok=True)
         for folder in (durable / name for name in names):
             if (folder / FINISHED).exists():

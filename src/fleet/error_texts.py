@@ -275,6 +275,7 @@ ENTRIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "…, where this server kept its journal, is gone",
             "… is of another run of the job than the servers' state",
             "--durable …: the job there has changed its number of servers",
+            "--durable …: the job there has … server",
             "FLEET_JOURNAL=off: a durable job has a journal",
             "this server was not started for layout",
         ),

@@ -28,6 +28,7 @@ class Dead:
 
     def __init__(self, role: str, status: int, started_at: float, exited_at: float, pid: int) -> None:
         self.plan = SimpleNamespace(role=role, index=1, name=f"{role} 1")
+        self.was_refused = False
         self.status, self.started_at, self.exited_at, self.pid = status, started_at, exited_at, pid
 
 
@@ -112,3 +113,12 @@ def test_the_restarts_in_one_line() -> None:
         "7 restarts: server 1 5 times, back after 1.0 s to 5.0 s, worker 0 back after 2.0 s (1 time not back)"
     )
     assert summary([one("worker 3", None)] * 2) == "2 restarts: worker 3 2 times, not back"
+
+
+def test_a_worker_that_was_refused_is_not_started_again(clock: Clock) -> None:
+    found = Lives(10)
+    for status, is_started_again in ((1, False), (-9, True)):
+        child = cast(Dead, dead(clock, status, "worker"))
+        child.was_refused = True
+        assert found.died(cast(Child, child)) is is_started_again
+    assert list(found.given_up.values()) == ["worker 1 is not started again: it would meet the same"]

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from fleet import env
 from fleet.launch.plan import ProcessPlan
@@ -115,9 +116,21 @@ class Child:
     def noted_at(self) -> float | None:
         """When it raised or began to exit, if it told."""
         try:
-            return float(json.loads(self._note.read_text())["time"])
+            return float(self._noted()["time"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether a worker has ended with an error of usage, or over a state that does not fit, before it began."""
+        try:
+            return bool(self._noted()["is_refusal"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def _noted(self) -> dict[str, Any]:
+        noted: dict[str, Any] = json.loads(self._note.read_text())
+        return noted
 
     @property
     def notes(self) -> str:

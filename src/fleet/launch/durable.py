@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,12 +20,14 @@ from fleet import env
 from fleet.errors import UsageError
 from fleet.launch.logs import check_folder
 from fleet.launch.options import Options
+from fleet.observe.kept import clear_finished, is_finished
 from fleet.observe.layouts import Decided, Layouts
 
 DEFAULT_RECOVERY_S = 300.0
 _LOCK_TIMEOUT_S = 2.0
 """How long processes of a job whose launcher was killed may take to be gone."""
 _LOOK_S = 0.02
+_SERVER = re.compile(r"server-\d+")
 
 
 def refuse_mistakes(options: Options) -> None:
@@ -100,6 +104,26 @@ def present_layout(options: Options) -> Decided | None:
     return present
 
 
+def refuse_other_number(options: Options) -> None:
+    """UsageError if a job that is to go on had another number of servers, as far as this machine alone can tell.
+
+    The folder of every server is made before the first one starts, also in a job that was killed right then.
+    """
+    wanted = options.server_num
+    if options.durable is None or wanted is None or options.servers is not None or options.master is not None:
+        return
+    paths = [path for path in Path(options.durable).glob("server-*") if _SERVER.fullmatch(path.name)]
+    kept = [int(path.name.removeprefix("server-")) for path in paths if _has_journal(path)]
+    if not kept:
+        return
+    number = max(max(kept) + 1, len(paths) if len(paths) < wanted else wanted)
+    if number != wanted:
+        raise UsageError(
+            f"--durable {options.durable}: the job there has {number} server{'s' if number > 1 else ''}, not {wanted}; "
+            f"go on with --server_num {number}, or choose another folder (a running job: fleetrun reshard)"
+        )
+
+
 def remove_layouts(options: Options) -> None:
     """The job has ended in order: nothing is left of its layouts."""
     if options.durable is not None:
@@ -138,6 +162,12 @@ def lock(options: Options, name: str, resources: ExitStack) -> int | None:
         time.sleep(_LOOK_S)
 
 
+def begin(options: Options, names: Sequence[str]) -> None:
+    """Remove what a job that has finished left, now that what these processes keep is locked."""
+    if options.durable is not None:
+        clear_finished(Path(options.durable), names)
+
+
 def what_is_there(options: Options) -> str | None:
     """One line about what an earlier run has left for this one; None if there is nothing."""
     if options.durable is None or not has_journal(options.durable, "server-*"):
@@ -154,7 +184,13 @@ def what_is_left(options: Options) -> str | None:
 
 def has_journal(folder: str, server: str) -> bool:
     """Whether a server, by its name in the folder, has left its journal; one that every worker left removes it."""
-    return any(any(Path(folder).glob(f"{server}/{files}")) for files in ("journal-*.log", "snapshot-*.snap"))
+    return any(_has_journal(found) for found in Path(folder).glob(server))
+
+
+def _has_journal(server: Path) -> bool:
+    if is_finished(server):
+        return False
+    return any(any(server.glob(files)) for files in ("journal-*.log", "snapshot-*.snap"))
 
 
 def _journal(options: Options) -> str:

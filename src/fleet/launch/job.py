@@ -85,7 +85,7 @@ class Job:
                     code = (outcome.code or 1) if over.code is None else over.code
                     self._end_record(code)
                     return code
-            self._tell_the_end(outcome.code)
+            self._tell_the_end(outcome)
             self._end_record(outcome.code)
         if self._agent is None or self._plan is None:
             return outcome.code
@@ -105,6 +105,7 @@ class Job:
             is_continued = plan.layout.round.restart > 0 and self._plan is not None
             logs = [open_log(process.log_path, holds, is_continued=is_continued) for process in plan.processes]
             locks = [durable.lock(self._options, process.folder, holds) for process in plan.processes]
+            durable.begin(self._options, [process.folder for process in plan.processes])
             if self._recorder is not None:
                 self._recorder.prepare(plan, is_continued=is_continued)
             self._tell_of(plan)
@@ -202,8 +203,8 @@ class Job:
         else:
             log.warning("%s: starting the job again with %s; this is no failure and is not counted", this.why, machines)
 
-    def _tell_the_end(self, code: int) -> None:
-        took = in_words(time.monotonic() - self._began_at)
+    def _tell_the_end(self, outcome: RoundOutcome) -> None:
+        code, took = outcome.code, in_words(time.monotonic() - self._began_at)
         if code == 0:
             durable.remove_layouts(self._options)
             log.info("finished in %s", took)
@@ -211,7 +212,7 @@ class Job:
             log.warning("stopped after %s, exit code %d", took, code)
         else:
             log.error("failed after %s, exit code %d", took, code)
-        if code != 0 and (left := durable.what_is_left(self._options)):
+        if code != 0 and not outcome.is_unfit and (left := durable.what_is_left(self._options)):
             log.warning("%s", left)
 
 

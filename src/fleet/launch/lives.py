@@ -3,8 +3,9 @@
 A process that a signal killed had bad luck, and is started again at once. One that ended with an exit code of its own
 has more often a mistake: a worker waits a moment before its next life, and the third end in a row within `EARLY_S` of
 the start is the end of the job. So is a worker that has ended with the report of a stall (124), a server that cannot
-read its journal (exit code 2), and a process that has died more than `--max_restart` times within `WINDOW_S`, or has
-ended with an error more often than that in a row, each time within `WINDOW_S` of its start.
+read its journal (exit code 2), a worker that could not join its servers for an error of usage or a state that does not
+fit, and a process that has died more than `--max_restart` times within `WINDOW_S`, or has ended with an error more
+often than that in a row, each time within `WINDOW_S` of its start.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class Lives:
         """Why it is not started again; None if it is."""
         if self._max_restart is None:
             return ""
-        if child.plan.role == "server" and child.status == UNUSABLE:
+        if is_unfit(child):
             return f"{child.plan.name} is not started again: it would meet the same"
         if child.plan.role == "worker" and child.status == STALLED:
             return ""  # the report in its log says why, and the others have ended too
@@ -174,6 +175,13 @@ class Lives:
         if child.plan.role == "server" or child.status < 0:
             return 0.0
         return 2.0 ** max(0, self._num_early[child.plan.name] - 1)
+
+
+def is_unfit(child: Child) -> bool:
+    """Whether it has refused what it was given, or was refused: its next life would be as well."""
+    if child.plan.role == "server":
+        return child.status == UNUSABLE
+    return (child.status or 0) > 0 and child.was_refused
 
 
 def is_stopped_early(server: Child) -> bool:

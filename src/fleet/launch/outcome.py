@@ -19,6 +19,8 @@ class RoundOutcome:
     """Said after the last line of the followed process."""
     is_final: bool = True
     """It is not to be tried again, whatever is left of `--max_restart`."""
+    is_unfit: bool = False
+    """A process was refused, or has refused what it found: the same command would meet the same."""
 
 
 def stopped_by(number: int, host: str) -> NodeFailed:

@@ -247,6 +247,8 @@ def _server_plan(options: Options, command: tuple[str, ...], team: Team, holds: 
     present = durable.present_layout(options)
     if present is not None:
         options = replace(options, server_num=len(present.endpoints))
+    else:
+        durable.refuse_other_number(options)
     number = 0 if present is None else present.number
     layout = server_layout(options, team, holds)
     num_local = len(layout.local_servers) + len(layout.local_workers)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from queue import Empty
 
 from fleet.errors import UsageError
-from fleet.launch import guard, lives, report, unserved
+from fleet.launch import finished, guard, lives, report, unserved
 from fleet.launch.chaos.agent import Agent, Calm
 from fleet.launch.child import Child, exit_code
 from fleet.launch.durable import recovery_s
@@ -287,12 +287,14 @@ class Attempt:
             log.warning(complaint)
         for complaint in self._unstopped():
             log.warning(complaint)
+        finished.mark(self._children, is_whole=self._plan.layout.num_nodes == 1)
         if servers := self._running():
             self._stop(signal.SIGTERM)
             for server in servers:
                 if server.status not in (0, -signal.SIGTERM, -signal.SIGKILL):
                     how = report.how_it_ended(server.status or 0)
                     log.warning("%s was told to stop: %s; see %s", server.plan.name, how, server.plan.log_path)
+        finished.clear(self._children)
         return RoundOutcome(0)
 
     def _unstopped(self) -> list[str]:
@@ -332,7 +334,7 @@ class Attempt:
             return failed_elsewhere(heard, f"after it, on this machine: {text}")
         aborted = report.abort_line(self._children, len(self._plan.layout.workers)) if self._plan.has_banner else ""
         complaints = tuple(filter(None, (text, self.lives.given_up.get(cause), aborted, *self._unstopped())))
-        return RoundOutcome(code, complaints, is_final=is_any_final(heard))
+        return RoundOutcome(code, complaints, is_any_final(heard), lives.is_unfit(cause))
 
     def _stop(self, number: int) -> None:
         """Tell everything to end, wait, then insist. A second signal to the launcher ends the waiting."""

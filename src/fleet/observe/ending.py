@@ -1,7 +1,7 @@
 """Leaves a note when this process begins to end, so that fleetrun can tell the cause from its consequences.
 
 A worker that raises or calls sys.exit() takes a while to leave, and its peers notice the closed connection and may
-leave before it. The note has the moment it began.
+leave before it. The note has the moment it began, and whether it is a worker that was refused before it could begin.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from types import FrameType, TracebackType
 from typing import NoReturn
 
 from fleet import env
+from fleet.errors import CheckpointError, UsageError
 
 
 def note_the_end() -> None:
@@ -52,6 +53,11 @@ def has_failed() -> bool:
     if any(code not in (None, 0) for code in _exits) or getattr(sys, "last_value", None) is not None:
         return True
     return env.FLEET_DURABLE.get() is not None and not _exits and _was_left_by_an_exception(_scripts)
+
+
+def begin_work() -> None:
+    """From now on this worker has what it needs: an error of usage may have come by chance, such as a full disk."""
+    _begun.append(True)
 
 
 def note_now() -> None:
@@ -90,6 +96,8 @@ def unstopped_file(notes: str | os.PathLike[str]) -> str:
 
 _exits: list[object] = []
 """What sys.exit() was given, by the one call that ends the process."""
+_begun: list[bool] = []
+"""Not empty once this worker has begun."""
 _scripts: list[FrameType] = []
 """The outermost frame of the main thread, where the script is run."""
 
@@ -131,15 +139,15 @@ class _Recorder:
 
     def _except(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if threading.current_thread() is threading.main_thread():  # a thread's error is not the end of the process
-            self.note()
+            self.note(is_refusal=not _begun and isinstance(error, UsageError | CheckpointError))
         self._print(kind, error, trace)
 
-    def note(self) -> None:
+    def note(self, *, is_refusal: bool = False) -> None:
         if os.getpid() != self._pid:  # a forked child's end is not ours
             return
-        _write(self._path)
+        _write(self._path, is_refusal=is_refusal)
 
 
-def _write(path: str) -> None:
+def _write(path: str, *, is_refusal: bool = False) -> None:
     with contextlib.suppress(OSError), open(path, "x") as file:  # the first note stays
-        file.write(json.dumps({"time": time.time()}))
+        file.write(json.dumps({"time": time.time(), "is_refusal": is_refusal}))

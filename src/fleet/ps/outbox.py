@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet import env
 from fleet.errors import CommunicationError, NotReadyError, UsageError
+from fleet.observe.kept import LEFT
 from fleet.ps.calls import Call, results
 from fleet.ps.journal.files import write_all
 from fleet.ps.journal.records import JournalError, Kind, Part, encode, read_one
@@ -61,6 +63,7 @@ class Outbox:
 
     def send_again(self, transports: Sequence[Transport]) -> None:
         """Let every server have the push that a former life wrote down last; nothing happens if there is none."""
+        self._path.with_name(LEFT).unlink(missing_ok=True)
         messages = self._read()
         if len(messages) != len(transports):
             return
@@ -81,11 +84,14 @@ class Outbox:
             _log.info("a push of this worker's former life had not reached all servers, and was sent again")
 
     def remove(self) -> None:
-        """The worker has left in order: nothing is under way."""
+        """The worker has left in order: nothing is under way, and fleetrun may know it."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
         self._path.unlink(missing_ok=True)
+        with suppress(OSError):  # the disk is full, or the folder gone
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.with_name(LEFT).touch()
 
     def _read(self) -> list[Message]:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from fleet import env
 from fleet.errors import NotReadyError, RoleError, UsageError
 from fleet.roles import Role
 from fleet.roles.questions import Questions
@@ -96,13 +97,16 @@ class ServerCalls(Questions):
             return None
 
     def _end_life(self) -> None:
-        """The script ends: if it has ended well, there is nothing to go on with."""
+        """The script ends: if it has ended well, there is nothing to go on with. A fleetrun sees to that by itself.
+
+        It knows whether all workers have, and until then the job may be killed and go on.
+        """
         progress = None if self._servers is None else self._servers.progress
         if progress is None:
             return
         from fleet.observe.ending import has_failed
 
-        if has_failed():
+        if has_failed() or env.FLEET_JOB_ID.text() is not None:
             progress.answers.close()
         else:
             progress.answers.remove()

@@ -11,6 +11,7 @@ from torch import nn
 
 from fleet import env
 from fleet.errors import UsageError
+from fleet.observe.ending import begin_work
 from fleet.ps.aside import Aside
 from fleet.ps.client import Client
 from fleet.ps.dense_ahead import make_ahead
@@ -163,6 +164,7 @@ def enter(
         _go_on(worker, progress)
         if not is_first:
             worker.take_kept()
+        begin_work()
     except BaseException:
         client.close()
         if policy is not None:

@@ -190,7 +190,8 @@ class Checkpoint:
         self._run.refuse_left("checkpoint.load()")
         self.wait()
         if (passed := self._run.passed_load()) is not None:
-            _tell(f"this worker was started again and goes on at step {passed}, with the servers as they are")
+            step = max(passed, self._run.steps_done)  # a script that has never saved has told no step
+            _tell(f"this worker was started again and goes on at step {step}, with the servers as they are")
             self._step = passed
             return passed
         workers = self._run.workers

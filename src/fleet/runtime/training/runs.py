@@ -68,6 +68,11 @@ class Run(ABC):
         """The step to go on at if a former life of this worker has loaded, and trained since; None: load."""
         return None
 
+    @property
+    def steps_done(self) -> int:
+        """How many steps former lives of this worker have made."""
+        return 0
+
     def mark(self, step: int) -> None:  # noqa: B027 - most have one life only
         """Note the step that was loaded or saved."""
 

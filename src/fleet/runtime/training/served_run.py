@@ -107,6 +107,10 @@ class ServedRun(Run):
     def passed_load(self) -> int | None:
         return self._former.step() if self._former is not None and self._former.is_past("load") else None
 
+    @property
+    def steps_done(self) -> int:
+        return self._worker.steps_done
+
     def mark(self, step: int) -> None:
         if self._former is not None:
             self._former.mark(step)

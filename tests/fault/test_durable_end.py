@@ -82,3 +82,27 @@ def test_the_same_command_begins_anew_after_the_end_and_goes_on_after_a_kill(tmp
     assert int(second.out.split()[0]) > 0
     assert "Traceback" not in (tmp_path / "log/workerlog.1").read_text()
     assert left(tmp_path) == ["lock", "lock"]
+
+
+def test_a_worker_that_is_refused_is_not_tried_again(tmp_path: Path) -> None:
+    """Nothing is said of going on, either, though the servers have a journal."""
+    train = script(
+        tmp_path,
+        """
+        import os, signal
+        from fleet.errors import UsageError
+        from fleet.observe.ending import note_the_end
+        note_the_end()
+        if os.environ["TRAINING_ROLE"] == "PSERVER":
+            path = f"{os.environ['FLEET_DURABLE']}/server-{os.environ['PADDLE_PSERVER_ID']}/journal-1.log"
+            open(path, "w").close()
+        elif os.environ["PADDLE_TRAINER_ID"] == "1":
+            raise UsageError("of another run")
+        signal.pause()
+        """,
+    )
+    result = fleetrun(*JOB[:-1], train, cwd=tmp_path, warm=True)
+    assert result.code == 1
+    assert "worker 1 is not started again: it would meet the same" in result.err
+    assert "started again in its place" not in result.err
+    assert "goes on from there" not in result.err

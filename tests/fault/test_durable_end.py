@@ -82,3 +82,29 @@ def test_the_same_command_begins_anew_after_the_end_and_goes_on_after_a_kill(tmp
     assert int(second.out.split()[0]) > 0
     assert "Traceback" not in (tmp_path / "log/workerlog.1").read_text()
     assert left(tmp_path) == ["lock", "lock"]
+
+
+def test_a_worker_that_is_refused_is_not_tried_again(tmp_path: Path) -> None:
+    """Nothing is said of going on, either, though the servers have a journal."""
+    train = script(
+        tmp_path,
+        """
+        import os, signal, time
+        from fleet.errors import UsageError
+        from fleet.observe.ending import note_the_end
+        note_the_end()
+        journals = [f"{os.environ['FLEET_DURABLE']}/server-{index}/journal-1.log" for index in range(2)]
+        if os.environ["TRAINING_ROLE"] == "PSERVER":
+            open(journals[int(os.environ["PADDLE_PSERVER_ID"])], "w").close()
+        elif os.environ["PADDLE_TRAINER_ID"] == "1":
+            while not all(map(os.path.exists, journals)):
+                time.sleep(0.01)
+            raise UsageError("of another run")
+        signal.pause()
+        """,
+    )
+    result = fleetrun(*JOB[:-1], train, cwd=tmp_path)
+    assert result.code == 1
+    assert "worker 1 is not started again: it would meet the same" in result.err
+    assert "started again in its place" not in result.err
+    assert "goes on from there" not in result.err

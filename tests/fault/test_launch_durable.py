@@ -302,9 +302,15 @@ def test_a_job_that_goes_on_from_an_earlier_run_says_so(tmp_path: Path) -> None:
     train = script(tmp_path, "print('started')")
     line = "going on with what servers of an earlier run kept in kept; to begin anew, delete it"
     assert line not in fleetrun(*JOB, train, cwd=tmp_path).err
-    (tmp_path / "kept" / "server-9").mkdir(parents=True)
-    (tmp_path / "kept" / "server-9" / "journal-00000000000000000001.log").write_bytes(b"")
+    (tmp_path / "kept" / "server-1" / "journal-00000000000000000001.log").write_bytes(b"")
     assert line in fleetrun(*JOB, train, cwd=tmp_path).err
+    result = fleetrun(*JOB, "--server_num", 1, "--log_dir", "other", train, cwd=tmp_path)
+    assert (result.code, result.err) == (
+        2,
+        "fleetrun: --durable kept: the job there has 2 servers, not 1; go on with --server_num 2, or choose another "
+        "folder (a running job: fleetrun reshard)\n",
+    )
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_variables_that_processes_find(tmp_path: Path) -> None:

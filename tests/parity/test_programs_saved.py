@@ -53,7 +53,7 @@ def counted() -> Model:
     return ctr(by(optimizer.Adam, 0.01, epsilon=1e-3))
 
 
-@pytest.mark.parametrize("make", [ctr, pytest.param(counted, marks=pytest.mark.exhaustive), normed])
+@pytest.mark.parametrize("make", [ctr, *(pytest.param(one, marks=pytest.mark.exhaustive) for one in (counted, normed))])
 def test_training_goes_on_as_if_never_interrupted(make: Any, tmp_path: Path) -> None:
     model = make()
     folder = tmp_path / "saved"

@@ -9,8 +9,6 @@ _CLOSEST = {
     "dropout2d": "dropout()",
     "dropout3d": "dropout()",
     "grad": "paddle.static.gradients(targets, inputs)",
-    "group_norm": "static.nn.group_norm()",
-    "instance_norm": "static.nn.instance_norm()",
     "interpolate": "fluid.layers.image_resize()",
     "local_response_norm": "fluid.layers.lrn()",
     "multinomial": "fluid.layers.sampling_id() draws one class for each row",

@@ -27,6 +27,7 @@ from fleet_paddle.programs.ops import (
     sequence,
     sequence_rows,
     sequence_shape,
+    spectral,
     xxhash,
 )
 
@@ -54,6 +55,7 @@ __all__ = [
     "sequence",
     "sequence_rows",
     "sequence_shape",
+    "spectral",
     "xxhash",
 ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fleet.errors import NotSupportedError
 
 _CLOSEST = {
-    "conv2d_transpose": "static.nn.conv2d_transpose()",
     "dropout2d": "dropout()",
     "dropout3d": "dropout()",
     "grad": "paddle.static.gradients(targets, inputs)",

@@ -12,7 +12,7 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE help setup data demo demo-collective demo-static test test-all test-cpp test-seeds check format proto docs site site-serve fuzz fuzz-journals chaos bench coverage sanitize pythons wheels clean
+.PHONY: FORCE help setup data demo demo-collective demo-static test test-all test-cpp test-seeds public check format proto docs site site-serve fuzz fuzz-journals chaos bench coverage sanitize pythons wheels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +105,10 @@ test-seeds: setup  ## Run the samples of PaddlePaddle's guides, where their fold
 	@if [ -f $(SEEDS)/run_samples.py ]; then bash tests/support/samples.sh $(BIN)/python $(SEEDS)/run_samples.py --bin $(BIN); \
 		else echo "no $(SEEDS)/run_samples.py here; compat/tests has scripts of the same kind"; fi
 
+# SCRIPTS is the folder that holds them; their lists are in compat/tests/public/lists.
+public: setup  ## Run public scripts of PaddlePaddle, unchanged: make public SCRIPTS=folder [NAMES="book rec/dnn"]
+	@FLEET_PUBLIC_SCRIPTS=$(or $(SCRIPTS),$(FLEET_PUBLIC_SCRIPTS)) $(BIN)/python compat/tests/public/run.py $(NAMES)
+
 check: setup  ## Lint, types, format, layering
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -122,7 +126,7 @@ proto: setup  ## Make the Python messages from proto/ps.proto
 
 docs: setup  ## Rewrite the pages and stubs that are made from the code
 	$(BIN)/python -m fleet.strategy.reference > docs/strategy.md.new && mv docs/strategy.md.new docs/strategy.md
-	$(BIN)/python -m paddle._reference > docs/paddle.md.new && mv docs/paddle.md.new docs/paddle.md
+	$(BIN)/python -m paddle._reference > docs/paddle_names.md.new && mv docs/paddle_names.md.new docs/paddle_names.md
 	$(BIN)/python tests/support/error_page.py  # src/fleet/error_texts.py, from docs/errors.md
 	$(BIN)/python website/plots.py
 	@write() { $(BIN)/python -W ignore -m $$2 > build/table.pyi && $(BIN)/ruff format -q build/table.pyi && \

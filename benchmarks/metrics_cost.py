@@ -6,6 +6,7 @@ python benchmarks/metrics_cost.py --json benchmarks/results/metrics_cost.json
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import statistics
 import threading
@@ -72,8 +73,9 @@ def run_way(mode: str, way: str, steps: int, runs: list[Workers], answers: list[
 @click.command()
 @click.option("--rounds", default=7, show_default=True, help="How often each is run.")
 @click.option("--steps", default=600, show_default=True, help="Batches of each worker that count.")
+@click.option("--limit", default=math.inf, help="Seconds after which no run begins.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write a results file.")
-def main(rounds: int, steps: int, path: Path | None) -> None:
+def main(rounds: int, steps: int, limit: float, path: Path | None) -> None:
     """Measure, print a table, and write the results if asked."""
     runs: dict[str, list[Workers]] = {f"{mode}, {way}": [] for mode in MODES for way in WAYS}
     answers: list[int] = []
@@ -82,7 +84,7 @@ def main(rounds: int, steps: int, path: Path | None) -> None:
         return lambda folder: run_way(mode, way, steps, runs[f"{mode}, {way}"], answers, folder)
 
     contestants = {f"{mode}, {way}": contestant(mode, way) for mode in MODES for way in WAYS}
-    rates, failures = take_turns(contestants, rounds)
+    rates, failures = take_turns(contestants, rounds, within_s=limit)
     table = Table(
         "mode", *(f"samples/s {way}" for way in WAYS), "on / off", "watched / off", "CPU on / off", "watched / off"
     )

@@ -12,7 +12,7 @@ import pytest
 import paddle
 from paddle import _alias, _reference
 
-PAGE = Path(__file__).parents[2] / "docs" / "paddle.md"
+PAGE = Path(__file__).parents[2] / "docs" / "paddle_names.md"
 
 _alias.load_all()
 

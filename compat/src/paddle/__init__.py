@@ -1,4 +1,4 @@
-"""The names of PaddlePaddle 2.0 and before; what they stand for is in `fleet_paddle`. docs/paddle.md lists them."""
+"""The names of PaddlePaddle, listed in docs/paddle_names.md; what they stand for is in `fleet_paddle`."""
 
 import fleet_paddle  # noqa: F401 - gives variables of programs the methods that scripts call
 from paddle._alias import alias, refuse_real, watch_missing
@@ -43,7 +43,8 @@ alias(
         "set_cuda_rng_state": "torch.cuda:set_rng_state_all",
         "set_printoptions": "torch:set_printoptions",
     },
-    parts="amp dataset device distributed fluid io metric nn optimizer reader regularizer static utils v2 version",
+    parts="amp compat dataset device distributed fluid framework io metric nn optimizer reader regularizer static "
+    "sysconfig utils v2 version",
     refused={
         "Model": "write the loop: loss.backward(), optimizer.step(), optimizer.clear_grad()",
         "flops": "use torch.utils.flop_counter",

@@ -12,6 +12,8 @@ alias(
     },
     parts="fleet launch launch_ps",
     refused={
+        "BoxPSDataset": "it fills the GPU servers of BoxPS, a library that is not public; use InMemoryDataset",
+        "FileInstantDataset": "its files are binary, of a form that no tool here writes; use QueueDataset",
         "alltoall": "use torch.distributed.all_to_all",
         "new_group": "use torch.distributed.new_group",
         "recv": "use torch.distributed.recv",

@@ -20,8 +20,11 @@ IMAGE = RANDOM.standard_normal((2, 4, 7, 6)).astype(np.float32)
 VOLUME = RANDOM.standard_normal((2, 4, 5, 6, 7)).astype(np.float32)
 FILTERS = {rank: RANDOM.standard_normal((6, 2, *[3, 2, 3][:rank])).astype(np.float32) for rank in (1, 2, 3)}
 BACK = {rank: RANDOM.standard_normal((4, 3, *[3, 2, 3][:rank])).astype(np.float32) for rank in (1, 2, 3)}
-OWN = {1: (ROW, F.conv1d, F.conv1d_transpose), 2: (IMAGE, F.conv2d, F.conv2d_transpose)}
-OWN[3] = (VOLUME, F.conv3d, F.conv3d_transpose)
+OWN: dict[int, tuple[Any, Any, Any]] = {
+    1: (ROW, F.conv1d, F.conv1d_transpose),
+    2: (IMAGE, F.conv2d, F.conv2d_transpose),
+    3: (VOLUME, F.conv3d, F.conv3d_transpose),
+}
 
 LAST = {1: "NLC", 2: "NHWC", 3: "NDHWC"}
 

@@ -45,8 +45,8 @@ class RNNCellBase(Layer):
             return tuple(self.get_initial_states(first, one, dtype, init_value, batch_dim_idx) for one in wanted)
         sizes = [one for one in wanted if one != -1]
         if isinstance(first, Variable):
-            kind = first.dtype if dtype is None else canonical(dtype)
-            return layers.fill_constant_batch_size_like(first, [-1, *sizes], kind, init_value, batch_dim_idx)
+            own = first.dtype if dtype is None else canonical(dtype)
+            return layers.fill_constant_batch_size_like(first, [-1, *sizes], own, init_value, batch_dim_idx)
         kind = first.dtype if dtype is None else dtype_of(dtype)
         return as_paddle(torch.full((first.shape[batch_dim_idx], *sizes), init_value, dtype=kind, device=first.device))
 
@@ -56,6 +56,10 @@ class _Cell(TakingLayer, RNNCellBase):
 
     gates: ClassVar[int]
     mode: str
+    weight_ih: Any
+    weight_hh: Any
+    bias_ih: Any
+    bias_hh: Any
     step: Any
     takes = f"input_size, hidden_size, {ATTRS}"
 

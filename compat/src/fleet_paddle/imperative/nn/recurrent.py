@@ -64,6 +64,7 @@ class _Recurrent(TakingLayer):
     dropout: float
     flatten_parameters: Any
     _all_weights: list[list[str]]
+    _flat_weights: Any
     takes = f"{_SIZES}, {ATTRS}"
 
     def begin(self, name: str | None, dtype: Any) -> None:
@@ -133,15 +134,15 @@ class _Recurrent(TakingLayer):
         return out, tuple(last) if len(last) > 1 else last[0]
 
 
-class LSTM(_Recurrent, nn.LSTM):  # type: ignore[misc]
+class LSTM(_Recurrent, nn.LSTM):
     """Long short-term memory; states are (h, c), gates are in the order input, forget, cell, output."""
 
 
-class GRU(_Recurrent, nn.GRU):  # type: ignore[misc]
+class GRU(_Recurrent, nn.GRU):
     """Gated recurrent units; gates are in the order reset, update, candidate."""
 
 
-class SimpleRNN(_Recurrent, nn.RNN):  # type: ignore[misc]
+class SimpleRNN(_Recurrent, nn.RNN):
     """tanh or relu of the weighted input and state; `activation` says which, and comes after `dropout`."""
 
     takes = f"{_SIZES}, activation='tanh', {ATTRS}"

@@ -121,6 +121,8 @@ def _rnn(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
             return tuple(layer(x, states if is_lstm else states[0], weights, *settings, is_first))
         packed = pack_padded_sequence(x, lengths_of("rnn", given[-1]), is_first, enforce_sorted=False)
         there, back = packed.sorted_indices, packed.unsorted_indices
+        assert there is not None
+        assert back is not None
         first = tuple(one.index_select(1, there) for one in states)
         out, *last = layer(packed.data, packed.batch_sizes, first if is_lstm else first[0], weights, *settings)
         whole = pad_packed_sequence(packed._replace(data=out), is_first, total_length=x.shape[1 if is_first else 0])[0]

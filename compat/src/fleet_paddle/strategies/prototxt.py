@@ -93,11 +93,10 @@ def load(strategy: DistributedStrategy, path: str | os.PathLike[str]) -> None:
 
 
 def _fields(message: Any) -> Mapping[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE:
             found[field.name] = dict(_fields(value))
         else:
-            is_many = isinstance(FORM.get(field.name), str) or not hasattr(value, "append")
-            found[field.name] = value if is_many else list(value)
+            found[field.name] = list(value) if hasattr(value, "append") else value
     return found

@@ -64,7 +64,7 @@ class DistributedStrategy(FleetStrategy):
         theirs = other.not_built() if isinstance(other, FleetStrategy) else ()
         return sorted(map(repr, self.not_built())) == sorted(map(repr, theirs))
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr__(self) -> str:
         return table(self)

@@ -43,8 +43,8 @@ alias(
         "set_cuda_rng_state": "torch.cuda:set_rng_state_all",
         "set_printoptions": "torch:set_printoptions",
     },
-    parts="amp compat dataset device distributed fluid framework io metric nn optimizer reader regularizer static "
-    "sysconfig utils v2 version",
+    parts="amp compat dataset device distributed distribution fluid framework io linalg metric nn optimizer reader "
+    "regularizer static sysconfig tensor utils v2 version",
     refused={
         "Model": "write the loop: loss.backward(), optimizer.step(), optimizer.clear_grad()",
         "flops": "use torch.utils.flop_counter",

@@ -29,7 +29,7 @@ alias(
         "enable_imperative": "fleet_paddle.mode:disable_static",
     },
     parts="average backward clip communicator compiler contrib core data_feeder dataset dygraph executor framework "
-    "incubate initializer io layers lod_tensor metrics nets optimizer param_attr profiler reader regularizer "
+    "incubate initializer io layer_helper layers lod_tensor metrics nets optimizer param_attr profiler reader regularizer "
     "transpiler unique_name",
     refused={
         **dict.fromkeys(

@@ -9,7 +9,7 @@ import pytest
 from fleet.errors import UsageError
 from paddle.fluid.layers import utils
 
-Pair = namedtuple("Pair", "left right")  # noqa: PYI024 - scripts have such
+Pair = namedtuple("Pair", "left right")
 
 NEST = {"b": [1, (2, 3)], "a": Pair(4, 5)}
 

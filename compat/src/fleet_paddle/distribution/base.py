@@ -1,8 +1,10 @@
 """What all distributions share: their parameters as tensors or variables, and noise of the right shape."""
 
+# ruff: noqa: ARG002  (the base lists what its heirs may have)
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,9 +91,9 @@ def _noise_of(kind: str, sizes: list[int], batch: int, like: Variable, seed: int
     more: dict[str, Any] = {**least_most, "seed": seed, "dtype": like.dtype}
     if any(size < 0 for size in sizes[batch + 1 :]):
         raise UsageError(f"sample: only the first size may be unknown, got parameters of shape {list(like.shape)}")
+    draw: Callable[..., Variable]
     if sizes[batch : batch + 1] == [-1]:
-        maker = getattr(layers, f"{kind}_random_batch_size_like")
-        made: Variable = maker(like, sizes, input_dim_idx=0, output_dim_idx=batch, **more)
-        return made
-    made = getattr(layers, f"{kind}_random")(sizes, **more)
-    return made
+        draw = getattr(layers, f"{kind}_random_batch_size_like")
+        return draw(like, sizes, input_dim_idx=0, output_dim_idx=batch, **more)
+    draw = getattr(layers, f"{kind}_random")
+    return draw(sizes, **more)

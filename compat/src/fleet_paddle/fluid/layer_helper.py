@@ -103,8 +103,11 @@ class LayerHelper:
         return self._builder.parameter(attr, list(shape), dtype, is_bias=is_bias, default=default_initializer)
 
     def create_variable_for_type_inference(
-        self, dtype: Any, stop_gradient: bool = False, shape: Any = None
-    ) -> Variable:  # noqa: ARG002 - found by the operator
+        self,
+        dtype: Any,
+        stop_gradient: bool = False,
+        shape: Any = None,  # noqa: ARG002 - the operator finds it
+    ) -> Variable:
         """A variable for the output of an operator, which finds its shape."""
         return self._builder.temporary(dtype, stop_gradient)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,16 @@ import pytest
 import torch
 from torch import distributions as of_torch
 
-import paddle
 from fleet.errors import NotSupportedError, UsageError
 from fleet_paddle.distribution import Categorical, MultivariateNormalDiag, Normal, Uniform
-from paddle import fluid
 
-LOC, SCALE = np.float32([[0.5, -1.0], [2.0, 0.0]]), np.float32([[1.0, 0.5], [2.0, 3.0]])
-VALUE = np.float32([[0.1, -0.4], [3.0, 9.0]])
-WEIGHTS = np.float32([[0.2, 0.5, 0.3], [4.0, 1.0, 5.0]])
+paddle: Any = importlib.import_module("paddle")
+fluid: Any = paddle.fluid
+
+LOC = np.array([[0.5, -1.0], [2.0, 0.0]], np.float32)
+SCALE = np.array([[1.0, 0.5], [2.0, 3.0]], np.float32)
+VALUE = np.array([[0.1, -0.4], [3.0, 9.0]], np.float32)
+WEIGHTS = np.array([[0.2, 0.5, 0.3], [4.0, 1.0, 5.0]], np.float32)
 
 
 def close(ours: Any, theirs: torch.Tensor) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import namedtuple
+from typing import Any
 
 import pytest
 
 from fleet.errors import UsageError
-from paddle.fluid.layers import utils
+
+utils: Any = importlib.import_module("paddle.fluid.layers.utils")
 
 Pair = namedtuple("Pair", "left right")
 

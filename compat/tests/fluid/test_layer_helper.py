@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 
 from fleet.errors import NotSupportedError, UsageError, UsageTypeError
-from paddle import fluid
-from paddle.fluid.layer_helper import LayerHelper
 
-X = np.float32([[1.0, -2.0, 3.0], [0.0, 4.0, -1.0]])
+fluid: Any = importlib.import_module("paddle.fluid")
+LayerHelper = fluid.layer_helper.LayerHelper
+
+X = np.array([[1.0, -2.0, 3.0], [0.0, 4.0, -1.0]], np.float32)
 
 
 @pytest.fixture(autouse=True)

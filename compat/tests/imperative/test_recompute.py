@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import numpy as np
 import torch
 
-import paddle
-from paddle.distributed.fleet.utils import recompute
+paddle: Any = importlib.import_module("paddle")
+recompute = paddle.distributed.fleet.utils.recompute
 
 
 def test_gradients_are_the_same_and_forward_runs_twice() -> None:
     net = paddle.nn.Sequential(paddle.nn.Linear(4, 8), paddle.nn.Dropout(0.5), paddle.nn.Linear(8, 1))
-    calls = []
+    calls: list[int] = []
     net.register_forward_pre_hook(lambda *_: calls.append(1))
     x = paddle.randn([6, 4])
     found = []

@@ -64,7 +64,7 @@ class LayerHelper:
     def multiple_input(self, input_param_name: str = "input") -> list[Variable]:
         """The layer's argument of that name, as a list."""
         given = self.kwargs.get(input_param_name)
-        found = list(given) if isinstance(given, list | tuple) else [given]
+        found: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
         if not all(isinstance(one, Variable) for one in found):
             raise self._builder.not_a_variable(given, input_param_name)
         return found

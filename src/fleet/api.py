@@ -271,7 +271,9 @@ class Fleet(ServerCalls):
         if self._pairs is None:
             from fleet.runtime.pairs import Pairs
 
-            self._pairs = Pairs(self._identity(), self._strategy or DistributedStrategy(), self.device)
+            strategy = self._strategy or DistributedStrategy()
+            strategy.require_supported(True)  # it may have changed since fleet.init()
+            self._pairs = Pairs(self._identity(), strategy, self.device)
         return self._pairs
 
     @property

@@ -185,8 +185,8 @@ def _assigned(body: Block) -> dict[str, tuple[str, list[Variable]]]:
             continue
         if target.is_data:
             raise UsageError(
-                f"{site_of(op)}assign: {target.name!r} is fed, and cannot get other rows in a loop; assign to a copy of "
-                f"it: assign({target.name}) before the loop"
+                f"{site_of(op)}assign: {target.name!r} is fed, and cannot get other rows in a loop; assign to a copy: "
+                f"assign({target.name}) before the loop"
             )
         found.setdefault(target.lod, (str(source.lod), []))[1].append(target)
     return found

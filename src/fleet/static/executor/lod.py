@@ -89,7 +89,7 @@ class LoDTensor:
             self._offsets = self.groups = None
 
     def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
-        """Where rows begin, and the last one ends: [[0, 2, 5]]; with groups of rows before it: [[0, 1, 2], [0, 2, 5]]."""
+        """Where rows begin, and the last one ends: [[0, 2, 5]]; with groups before it: [[0, 1, 2], [0, 2, 5]]."""
         groups, offsets = _levels(lod, "lod") if len(lod) else (None, None)
         made = LoDTensor(self.values, offsets, groups)
         self._offsets, self.groups = made._offsets, made.groups

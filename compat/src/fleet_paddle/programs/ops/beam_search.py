@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -59,7 +60,7 @@ def _beam_search(op: Operator, lowering: Lowering) -> Kernel:
         last, so_far = pre_ids.reshape(-1).tolist(), pre_scores.reshape(-1).tolist()
         kept: list[list[Candidate]] = [[] for _ in last]
         rows = scores.tolist()
-        for begin, end in zip(sentences, sentences[1:], strict=False):
+        for begin, end in pairwise(sentences):
             best = choose(range(begin, end), last, so_far, ids, rows)
             if all(one.id == last[one.prefix] == end_id for one in best):
                 continue  # every way had ended before this step
@@ -135,8 +136,7 @@ def _beam_search_decode(op: Operator, lowering: Lowering) -> Kernel:
         if not arrays[0] or any(one is None for one in arrays[0]):
             raise UsageError("beam_search_decode: the array of ids must have something at every place from 0 on")
         steps: list[Step] = [
-            tuple(one.reshape(-1).tolist() for one in several)  # type: ignore[misc]
-            for several in zip(*arrays, strict=True)
+            tuple(one.reshape(-1).tolist() for one in several) for several in zip(*arrays, strict=True)
         ]
         found = [_sentences(steps, number, op.attr("end_id")) for number in range(len(steps[0][3]) - 1)]
         ways = [way for several in found for way in several]

@@ -52,7 +52,7 @@ def test_one_process_of_each_machine() -> None:
 def test_operators_in_cpp_are_refused_when_one_is_made(name: str) -> None:
     extension = paddle.utils.cpp_extension.cpp_extension
 
-    class Build(extension.BuildExtension):  # type: ignore[misc]
+    class Build(extension.BuildExtension):  # type: ignore[name-defined, misc]
         """Libraries derive theirs when they are imported."""
 
     made = Build if name == "BuildExtension" else getattr(extension, name)

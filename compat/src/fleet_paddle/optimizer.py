@@ -94,13 +94,13 @@ def _penalty(kind: str, decay: Decay) -> Penalty | None:
     return L2Decay(decay)
 
 
-SGD = Either("SGD")
-Momentum = Either("Momentum")
-Adagrad = Either("Adagrad")
-Adam = Either("Adam")
-AdamW = Either("AdamW")
-Adamax = Either("Adamax")
-RMSProp = Either("RMSProp")
-Lamb = Either("Lamb")
+SGD: Any = Either("SGD")
+Momentum: Any = Either("Momentum")
+Adagrad: Any = Either("Adagrad")
+Adam: Any = Either("Adam")
+AdamW: Any = Either("AdamW")
+Adamax: Any = Either("Adamax")
+RMSProp: Any = Either("RMSProp")
+Lamb: Any = Either("Lamb")
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Adamax", "Lamb", "Momentum", "RMSProp"]

@@ -24,7 +24,8 @@ def test_weight_norm_trains_lengths_and_directions_as_torch_does(dim: int | None
         theirs.bias.copy_(torch.tensor(np.array(ours.bias)))  # type: ignore[union-attr]
     before = np.array(ours.weight)
     assert utils.weight_norm(ours, dim=dim) is ours
-    torch.nn.utils.parametrizations.weight_norm(theirs, dim=dim)
+    of_torch: Any = torch.nn.utils.parametrizations.weight_norm
+    of_torch(theirs, dim=dim)
     np.testing.assert_allclose(np.array(ours.weight), before, rtol=1e-6)
     assert sorted(dict(ours.named_parameters())) == ["bias", "weight_g", "weight_v"]
     assert list(ours.weight_g.shape) == [1 if dim is None else [4, 3][dim]]
@@ -33,6 +34,7 @@ def test_weight_norm_trains_lengths_and_directions_as_torch_does(dim: int | None
         theirs(torch.tensor(X)).pow(2).sum().backward()
         with torch.no_grad():
             for model in (ours, theirs):
+                one: Any
                 for one in model.parameters():
                     one.copy_(one - 0.01 * one.grad)
                     one.grad = None

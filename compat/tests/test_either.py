@@ -19,7 +19,7 @@ from fleet_paddle import dygraph, imperative, io, metrics, mode, older_fleet, op
 from fleet_paddle.fluid import layers as fluid_layers
 from fleet_paddle.imperative.nn import functional
 from fleet_paddle.programs import composed, inference_files
-from fleet_paddle.server_strategy import StrategyFactory
+from fleet_paddle.server_modes import StrategyFactory
 from fleet_paddle.strategy import CollectiveStrategy
 
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from torch.utils.data import Dataset
 
-import paddle
 from fleet.errors import NotReadyError, UsageError
-from paddle import callbacks, nn
+from fleet_paddle.hapi.callbacks import Callback
+
+paddle: Any = import_module("paddle")
+callbacks, nn = paddle.callbacks, paddle.nn
 
 
-class Line(paddle.io.Dataset):
+class Line(Dataset[Any]):
     """y = 2 a - b, in order."""
 
     def __init__(self, count: int = 32) -> None:
@@ -93,7 +97,7 @@ def test_batches_one_by_one() -> None:
     assert model.predict_batch([x])[0].shape == (4, 2)
 
 
-class Told(callbacks.Callback):
+class Told(Callback):
     def __init__(self) -> None:
         super().__init__()
         self.moments: list[str] = []

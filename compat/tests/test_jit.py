@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,25 +10,27 @@ import numpy as np
 import pytest
 import torch
 
-import paddle
 from fleet.errors import CheckpointError, UsageError
-from paddle import jit, nn
-from paddle.static import InputSpec
+from fleet_paddle.imperative.nn.layer import Layer
+
+paddle: Any = import_module("paddle")
+jit, nn = paddle.jit, paddle.nn
+InputSpec = paddle.static.InputSpec
 
 
-class Net(nn.Layer):
+class Net(Layer):
     def __init__(self) -> None:
         super().__init__()
         self.linear = nn.Linear(4, 3)
         self.norm = nn.BatchNorm1D(3)
 
-    @jit.to_static(input_spec=[InputSpec([None, 4], "float32")])
+    @jit.to_static(input_spec=[InputSpec([None, 4], "float32")])  # type: ignore[untyped-decorator]
     def forward(self, x: Any) -> Any:
         return self.norm(self.linear(x)) * 2
 
 
 def test_branches_and_loops_over_values_are_pythons() -> None:
-    @jit.to_static
+    @jit.to_static  # type: ignore[untyped-decorator]
     def halved(x: Any) -> Any:
         while x.sum() > 1:
             x = x / 2

@@ -1,4 +1,4 @@
-"""The names of PaddlePaddle 2.0 and before; what they stand for is in `fleet_paddle`. docs/paddle.md lists them."""
+"""The names of PaddlePaddle, listed in docs/paddle_names.md; what they stand for is in `fleet_paddle`."""
 
 import fleet_paddle  # noqa: F401 - gives variables of programs the methods that scripts call
 from paddle._alias import alias, refuse_real, watch_missing
@@ -44,12 +44,13 @@ alias(
         "get_cudnn_version": "torch.backends.cudnn:version",
         "in_dygraph_mode": "fleet_paddle.mode:in_dynamic_mode",
         "remainder": "fleet_paddle.imperative:mod",
+        "reverse": "fleet_paddle.imperative:flip",
         "floor_mod": "fleet_paddle.imperative:mod",
         "set_cuda_rng_state": "torch.cuda:set_rng_state_all",
         "set_printoptions": "torch:set_printoptions",
     },
-    parts="amp callbacks dataset device distributed fluid hapi io jit metric nn optimizer reader regularizer static "
-    "text utils v2 version vision",
+    parts="amp callbacks compat dataset device distributed distribution fluid framework hapi io jit linalg metric nn "
+    "optimizer reader regularizer static sysconfig tensor text utils v2 version vision",
     refused={
         "inference": "use paddle.static.load_inference_model",
         "onnx": "layers are torch modules: torch.onnx.export",

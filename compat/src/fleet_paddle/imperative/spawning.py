@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import torch
-import torch.multiprocessing as processes
+from torch.multiprocessing.spawn import start_processes
 
 from fleet.errors import UsageError
 from fleet.net import Hold
@@ -63,7 +63,7 @@ def spawn(
     ports = ExitStack()
     endpoints = [str(ports.enter_context(Hold.any_port()).endpoint) for _ in range(count)]
     given = (func, tuple(args), endpoints, devices)
-    context = processes.start_processes(_run, given, count, join=False, daemon=daemon, start_method=method)
+    context = start_processes(_run, given, count, False, daemon, method)
     spawned = Spawned(context, ports)
     while join and not spawned.join():
         pass

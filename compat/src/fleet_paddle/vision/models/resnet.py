@@ -109,7 +109,8 @@ class ResNet(nn.Layer):
 
     def forward(self, x: Any) -> Any:
         made = self.maxpool(self.relu(self.bn1(self.conv1(x))))
-        made = self.layer4(self.layer3(self.layer2(self.layer1(made))))
+        for number in range(len(_DEPTHS[18])):
+            made = self._modules[f"layer{number + 1}"](made)  # type: ignore[misc]
         if self.with_pool:
             made = self.avgpool(made)
         return self.fc(made.flatten(1)) if self.num_classes > 0 else made

@@ -118,7 +118,7 @@ def pad(img: Any, padding: int | Sequence[int], fill: Any = 0, padding_mode: str
     if padding_mode != "constant":
         made = np.pad(array, rims, mode=padding_mode)  # type: ignore[call-overload]
     elif isinstance(fill, numbers.Number):
-        made = np.pad(array, rims, constant_values=fill)  # type: ignore[arg-type]
+        made = np.pad(array, rims, constant_values=fill)  # type: ignore[call-overload]
     else:
         channels = [np.pad(array[..., at], rims[:2], constant_values=one) for at, one in enumerate(fill)]
         made = np.stack(channels, -1)
@@ -182,6 +182,6 @@ def _mixed(img: Any, other: Any, factor: float) -> Any:
 
 def _as_before(values: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Floats as the type of an image; bytes are cut at 0 and 255."""
-    if array.dtype == np.uint8:
-        return np.clip(values, 0, 255).astype(np.uint8)
-    return np.asarray(values).astype(array.dtype)
+    cut = np.clip(values, 0, 255) if array.dtype == np.uint8 else np.asarray(values)
+    made: np.ndarray[Any, Any] = cut.astype(array.dtype)
+    return made

@@ -1,0 +1,5 @@
+"""Files of a URL that are on this machine already; nothing is downloaded."""
+
+from paddle._alias import alias
+
+alias(__name__, {"fleet_paddle.tools": "get_path_from_url get_weights_path_from_url"})

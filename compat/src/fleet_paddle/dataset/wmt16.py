@@ -11,18 +11,22 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from fleet.errors import UsageError
 from fleet_paddle.dataset.original_files import original
-from fleet_paddle.dataset.pairs import Pair, made_up_pairs
-from fleet_paddle.dataset.words import UNKNOWN, count
+from fleet_paddle.dataset.words import UNKNOWN, count, frequencies, made_up
 
 Sample = tuple[list[int], list[int], list[int]]
 Reader = Callable[[], Iterator[Sample]]
+Pair = tuple[list[str], list[str]]
 
 START_MARK, END_MARK = "<s>", "<e>"
 _MARKS = (START_MARK, END_MARK, UNKNOWN)
 _LANGUAGES = ("en", "de")
 _PAIRS = {"train": 29_000, "test": 1_000, "val": 1_014}
+_WORDS = 6_000
+_BLOCK = 1_000
 
 
 def train(src_dict_size: int, trg_dict_size: int, src_lang: str = "en") -> Reader:
@@ -95,7 +99,7 @@ def _dictionary(path: Path | None, lang: str, size: int) -> dict[str, int]:
 
 def _pairs(path: Path | None, part: str) -> Iterator[Pair]:
     if path is None:
-        yield from made_up_pairs(part, _PAIRS[part])
+        yield from _synthetic(part)
         return
     with tarfile.open(path) as archive:
         file = archive.extractfile(f"wmt16/{part}")
@@ -103,3 +107,16 @@ def _pairs(path: Path | None, part: str) -> Iterator[Pair]:
             sides = line.decode("utf-8", "replace").strip().split("\t")
             if len(sides) == 2:
                 yield sides[0].split(), sides[1].split()
+
+
+def _synthetic(part: str) -> Iterator[Pair]:
+    """A word has one translation, and the last word of a sentence, its verb, comes second in the other language."""
+    words, share = made_up(_WORDS), frequencies(_WORDS)
+    meaning = np.random.default_rng(9).permutation(_WORDS)
+    for block in range(-(-_PAIRS[part] // _BLOCK)):
+        size = min(_BLOCK, _PAIRS[part] - block * _BLOCK)
+        random = np.random.default_rng([len(part), block, 13])
+        lengths = np.clip(random.normal(13, 4, size), 4, 40).astype(np.int64)
+        for tokens in np.split(random.choice(_WORDS, lengths.sum(), p=share), np.cumsum(lengths)[:-1]):
+            german = np.concatenate([tokens[:1], tokens[-1:], tokens[1:-1]])
+            yield words[tokens].tolist(), [f"d{number}" for number in meaning[german].tolist()]

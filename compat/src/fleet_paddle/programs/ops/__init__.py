@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet.static import ops
 from fleet.static.registry import defined
 from fleet_paddle.programs.ops import (
+    beam_search,
     beams,
     belonging,
     chunks,
@@ -39,6 +40,7 @@ from fleet_paddle.programs.ops import (
 
 __all__ = [
     "OWN",
+    "beam_search",
     "beams",
     "belonging",
     "chunks",

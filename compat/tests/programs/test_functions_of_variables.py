@@ -61,8 +61,8 @@ CALLS: dict[str, tuple[Any, ...]] = {
         lambda x, y: F.cross_entropy(F.softmax(x, 1), y, use_softmax=False, axis=1, reduction="none"),
         *(floats(2, 3, 5), np.array([[0, 1, 2, 0, 1], [2, 2, 1, 0, 0]])),
     ),
-    "ctc_loss": (lambda *given: F.ctc_loss(*given), SCORES, SPELT, STEPS, LENGTHS),
-    "ctc_loss by times": (lambda *given: F.ctc_loss(*given, 3, "none", True), SCORES, SPELT % 3, STEPS, LENGTHS),
+    "ctc_loss": (lambda x, y, n, m: F.ctc_loss(x, y, n, m), SCORES, SPELT, STEPS, LENGTHS),
+    "ctc_loss by times": (lambda x, y, n, m: F.ctc_loss(x, y, n, m, 3, "none", True), SCORES, SPELT % 3, STEPS, LENGTHS),
     "diag": (lambda x: paddle.diag(x, 1, 7.0), floats(4)),
     "diag of a matrix": (lambda x: paddle.diag(x, -1), SQUARE),
     "diag_embed": (lambda x: F.diag_embed(x, 1, 0, 2), floats(2, 3)),
@@ -227,7 +227,8 @@ def test_mistakes_are_told_in_one_line_where_they_are_made() -> None:
             (lambda: paddle.cross(x, x), "cross: x must have a dimension of size 3"),
             (lambda: F.pad(x, [1, 2, 3], "reflect"), "takes 4 numbers, or with mode constant 8, got 3"),
             (lambda: paddle.multinomial(x), "multinomial: X must be"),
-        ):
+        ]
+        for call, message in mistakes:
             with pytest.raises(UsageError, match=message) as raised:
                 call()
             assert "\n" not in str(raised.value)

@@ -84,6 +84,6 @@ def _infer_unique(infer: Infer) -> None:
     infer=_infer_unique,
 )
 def _unique(op: Operator, lowering: Lowering) -> Kernel:  # noqa: ARG001
-    asked = [bool(op.output(slot)) for slot in ("Indices", "Index", "Counts")]
+    index, inverse, counts = (bool(op.output(slot)) for slot in ("Indices", "Index", "Counts"))
     axis, dtype = op.attr("axis"), torch_dtype(canonical(op.attr("dtype")))
-    return lambda x: distinct(x, *asked, axis, dtype)
+    return lambda x: distinct(x, index, inverse, counts, axis, dtype)

@@ -62,7 +62,10 @@ CALLS: dict[str, tuple[Any, ...]] = {
         *(floats(2, 3, 5), np.array([[0, 1, 2, 0, 1], [2, 2, 1, 0, 0]])),
     ),
     "ctc_loss": (lambda x, y, n, m: F.ctc_loss(x, y, n, m), SCORES, SPELT, STEPS, LENGTHS),
-    "ctc_loss by times": (lambda x, y, n, m: F.ctc_loss(x, y, n, m, 3, "none", True), SCORES, SPELT % 3, STEPS, LENGTHS),
+    "ctc_loss by times": (
+        lambda x, y, n, m: F.ctc_loss(x, y, n, m, 3, "none", True),
+        *(SCORES, SPELT % 3, STEPS, LENGTHS),
+    ),
     "diag": (lambda x: paddle.diag(x, 1, 7.0), floats(4)),
     "diag of a matrix": (lambda x: paddle.diag(x, -1), SQUARE),
     "diag_embed": (lambda x: F.diag_embed(x, 1, 0, 2), floats(2, 3)),
@@ -217,7 +220,7 @@ def test_mistakes_are_told_in_one_line_where_they_are_made() -> None:
     mode.enable_static()
     with building():
         x = static.data("x", [None, 4, 6, 6])
-        for call, message in (
+        mistakes: list[tuple[Callable[[], Any], str]] = [
             (
                 lambda: F.pixel_shuffle(x, 3),
                 "test_functions_of_variables.py:[0-9]+: pixel_shuffle_v2: Invalid input shape",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet.static import ops
 from fleet.static.registry import defined
 from fleet_paddle.programs.ops import (
+    aligning,
     beam_search,
     beams,
     belonging,
@@ -20,6 +21,7 @@ from fleet_paddle.programs.ops import (
     lstm,
     matrices,
     neighbours,
+    old_functions,
     ordering,
     packing,
     pairing,
@@ -41,6 +43,7 @@ from fleet_paddle.programs.ops import (
 
 __all__ = [
     "OWN",
+    "aligning",
     "beam_search",
     "beams",
     "belonging",
@@ -56,6 +59,7 @@ __all__ = [
     "lstm",
     "matrices",
     "neighbours",
+    "old_functions",
     "ordering",
     "packing",
     "pairing",

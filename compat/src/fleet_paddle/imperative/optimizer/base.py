@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
+from torch.optim import optimizer as _hooks
 
 from fleet.errors import UsageTypeError
 from fleet.optim.closure import loss_of
@@ -33,7 +35,7 @@ class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
     stands_for: ClassVar[type[torch.optim.Optimizer]]
     """torch's class."""
     is_foreach: ClassVar[bool] = True
-    """Whether torch's class updates parameters together; torch chooses that by itself only for those of its class."""
+    """Whether torch's class can update parameters together; torch chooses that, on GPUs, only for those of its class."""
     grad_clip: GradientClip | None = None
     scheduler: LRScheduler | None = None
     keeps_sparse: ClassVar[bool] = False
@@ -42,6 +44,8 @@ class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
     """How rows of a sparse gradient are updated, where that is ours to do."""
     is_lazy = False
     """Whether that is done in spite of a decay."""
+    _formula: Callable[..., Any]
+    """torch's formula: its step without what watches it."""
 
     def groups(self, given: dict[str, Any]) -> Groups:
         """torch's groups by those of the arguments that concern them, which are taken out."""
@@ -54,9 +58,9 @@ class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
             self.by_rows, self.is_lazy = adam_rows, True
         if "beta1" in given:
             given["betas"] = given.pop("beta1"), given.pop("beta2")
-        if self.is_foreach:
-            given["foreach"] = True
         rate, groups = rate_of(learning_rate), self.groups(given)
+        if self.is_foreach:
+            given["foreach"] = any(one.is_cuda for group in groups for one in group["params"])
         begin: Any = self.stands_for.__init__
         begin(self, groups, rate, **given)
         self._follow(learning_rate, grad_clip)
@@ -80,12 +84,25 @@ class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
         if grad_clip is not None and not isinstance(grad_clip, GradientClip):
             raise UsageTypeError(f"grad_clip must be one of nn.ClipGradBy..., got {type(grad_clip).__name__}")
         self.grad_clip = grad_clip
-        self._hook()
 
-    def _hook(self) -> None:
-        self._done: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self.register_step_pre_hook(lambda _, args, kwargs: self._before(*args[1:], **kwargs))
-        self.register_step_post_hook(lambda *_: self._after())
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        cls._formula = inspect.unwrap(cls.stands_for.step)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters by the gradients that backward has left; returns what the closure gives, if any."""
+        return (_watched if is_watched(self) else _bare)(self, closure)
+
+    step.hooked = True  # type: ignore[attr-defined]  # torch would wrap it in what `_watched` is
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients, or fill them with zeros."""
+        if not set_to_none:
+            super().zero_grad(set_to_none=False)
+            return
+        for group in self.param_groups:
+            for one in group["params"]:
+                gradients.drop(one)
 
     @torch.no_grad()
     def clip_gradients(self, parameters: Sequence[torch.Tensor] | None = None) -> None:
@@ -94,10 +111,12 @@ class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
         That is `grad_clip`, then what L1Decay adds.
         """
         if parameters is None:
-            groups = [(group, group["params"]) for group in self.param_groups]
+            self._prepare([(group, group["params"]) for group in self.param_groups])
         else:
             owners = {id(one): group for group in self.param_groups for one in group["params"]}
-            groups = [(owners.get(id(one), self.param_groups[0]), [one]) for one in parameters]
+            self._prepare([(owners.get(id(one), self.param_groups[0]), [one]) for one in parameters])
+
+    def _prepare(self, groups: list[tuple[dict[str, Any], Sequence[torch.Tensor]]]) -> None:
         for group, members in groups:
             gradients.settle(members, self._stays_sparse(group))
         if self.grad_clip is not None:
@@ -111,40 +130,35 @@ class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
             return False
         return self.is_lazy or (not group["weight_decay"] and (self.keeps_sparse or self.by_rows is not None))
 
-    def _before(self, closure: Callable[[], Any] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        """What precedes torch's step; a closure is called here, since it makes the gradients that are to be clipped."""
-        loss = loss_of(closure)
-        self.clip_gradients()
-        if self.by_rows is not None:
-            self._update_rows()
-        return None if closure is None else ((self, lambda: loss), {})
+    def _apply(self) -> None:
+        """The update itself, without gradients of its own: sparse rows that are ours to do, then torch's formula."""
+        self._prepare([(group, group["params"]) for group in self.param_groups])
+        done = [] if self.by_rows is None else self._update_rows(self.by_rows)
+        self._formula()
+        for one, gradient in done:
+            one.grad = gradient
 
-    @torch.no_grad()
-    def _update_rows(self) -> None:
-        assert self.by_rows is not None
+    def _update_rows(self, by_rows: ByRows) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Parameters with sparse gradients, which are taken away so that torch's formula passes them by."""
+        done = []
         for group in self.param_groups:
             for one in group["params"]:
                 gradient = gradients.gradient_of(one)
                 if gradient is not None and gradient.is_sparse:
-                    self.by_rows(one, gradient, group, self.state[one])
-                    self._done.append((one, gradient))
-                    one.grad = None  # so that torch's step passes it by
-
-    def _after(self) -> None:
-        for one, gradient in self._done:
-            one.grad = gradient
-        self._done.clear()
+                    by_rows(one, gradient, group, self.state[one])
+                    done.append((one, gradient))
+                    gradients.drop(one)
+        return done
 
     def __getstate__(self) -> dict[str, Any]:
         kept = ("grad_clip", "scheduler", "by_rows", "is_lazy", "_no_decay")
         return {**super().__getstate__(), **{name: one for name, one in vars(self).items() if name in kept}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        is_copy = "param_groups" not in vars(self)  # torch comes here when a state is loaded too
         super().__setstate__(state)
-        if "_done" not in vars(self):  # a copy; torch comes here when a state is loaded too
-            self._hook()
-            if self.scheduler is not None:
-                self.scheduler.attach(self)
+        if is_copy and self.scheduler is not None:
+            self.scheduler.attach(self)
 
     def state_dict(self) -> dict[str, Any]:
         """What training goes on from: torch's, and where the schedule is."""
@@ -156,3 +170,26 @@ class Optimizer(Taking, PaddleMethods, torch.optim.Optimizer):
         super().load_state_dict(state_dict)
         if self.scheduler is not None and SCHEDULE in state_dict:
             self.scheduler.set_state_dict(state_dict[SCHEDULE])
+
+
+def _bare(self: Optimizer, closure: Callable[[], Any] | None = None) -> Any:
+    """A step; a closure comes first, since it makes the gradients that are to be clipped."""
+    loss = loss_of(closure)
+    with torch.no_grad():
+        self._apply()
+    return loss
+
+
+_watched = torch.optim.Optimizer.profile_hook_step(_bare)
+"""A step with hooks, and with a name for profilers: what torch wraps every step in, which costs as much as a small one."""
+
+
+def is_watched(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether somebody wants to know of its steps: hooks of its own or of all, or a profiler."""
+    return bool(
+        optimizer._optimizer_step_pre_hooks
+        or optimizer._optimizer_step_post_hooks
+        or _hooks._global_optimizer_pre_hooks
+        or _hooks._global_optimizer_post_hooks
+        or torch.autograd._profiler_enabled()
+    )

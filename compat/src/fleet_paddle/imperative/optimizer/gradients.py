@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from fleet.static.clip import GradientClip, GradientClipByGlobalNorm, GradientClipByNorm, GradientClipByValue
+from fleet_paddle.imperative.optimizer.dense_rows import DenseRows
 
 Group = dict[str, Any]
 
@@ -35,12 +36,12 @@ def drop(parameter: torch.Tensor) -> None:
     _SET_GRAD(parameter, None)
 
 
-def settle(parameters: Sequence[torch.Tensor], stays_sparse: bool) -> None:
+def settle(parameters: Sequence[torch.Tensor], stays_sparse: bool, dense: DenseRows) -> None:
     """Let the rows of sparse gradients be distinct, or let the gradients be dense."""
     for one in parameters:
         gradient = _GET_GRAD(one)
         if gradient is not None and gradient.is_sparse:
-            _SET_GRAD(one, gradient.coalesce() if stays_sparse else gradient.to_dense())
+            _SET_GRAD(one, gradient.coalesce() if stays_sparse else dense.of(one, gradient))
 
 
 def clip(parameters: Sequence[torch.Tensor], how: GradientClip) -> None:

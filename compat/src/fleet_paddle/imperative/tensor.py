@@ -290,8 +290,8 @@ def _cut_off(view: Tensor) -> None:
 
 
 _SHAPE = torch._C.TensorBase.shape.__get__  # type: ignore[attr-defined]
-_GET_GRAD: Any = torch._C.TensorBase.grad.__get__  # type: ignore[attr-defined]
-_SET_GRAD: Any = torch._C.TensorBase.grad.__set__  # type: ignore[attr-defined]
+_GRAD: Any = torch._C.TensorBase.grad
+_GET_GRAD, _SET_GRAD = _GRAD.__get__, _GRAD.__set__
 _DATA: Any = torch._C.TensorBase.data
 _CLONE: Any = torch.Tensor.clone
 _NUMPY: Any = torch.Tensor.numpy

@@ -18,6 +18,7 @@ from fleet_paddle.imperative.functions import table
 from fleet_paddle.imperative.nn import programs
 from fleet_paddle.imperative.nn.listing import Listing
 from fleet_paddle.imperative.nn.parameter import make
+from fleet_paddle.imperative.optimizer.gradients import drop
 from fleet_paddle.imperative.state import chosen
 from fleet_paddle.imperative.tensor import Tensor, as_paddle
 
@@ -153,11 +154,20 @@ class Layer(Listing):
 
     def clear_gradients(self) -> None:
         """Drop what backward has left."""
-        self.zero_grad()
+        _drop_gradients(self)
 
     def register_forward_post_hook(self, hook: Any) -> Any:
         """Call `hook(layer, inputs, outputs)` after each forward."""
         return self.register_forward_hook(hook)
+
+
+def _drop_gradients(layer: nn.Module) -> None:
+    for one in layer._parameters.values():
+        if isinstance(one, torch.Tensor):
+            drop(one)
+    for inner in layer._modules.values():
+        if inner is not None:
+            _drop_gradients(inner)
 
 
 def _is_watched(layer: nn.Module) -> bool:

@@ -197,7 +197,7 @@ def _bare(self: Optimizer, closure: Callable[[], Any] | None = None) -> Any:
 
 
 _watched = torch.optim.Optimizer.profile_hook_step(_bare)
-"""A step with hooks, and with a name for profilers: what torch wraps every step in, which costs as much as a small one."""
+"""A step with hooks, and with a name for profilers: torch wraps every step so, which costs as much as a small one."""
 
 
 def is_watched(optimizer: torch.optim.Optimizer) -> bool:
@@ -207,5 +207,5 @@ def is_watched(optimizer: torch.optim.Optimizer) -> bool:
         or optimizer._optimizer_step_post_hooks
         or _hooks._global_optimizer_pre_hooks
         or _hooks._global_optimizer_post_hooks
-        or torch.autograd._profiler_enabled()
+        or torch._C._autograd._profiler_enabled()
     )

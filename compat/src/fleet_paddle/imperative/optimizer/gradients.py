@@ -19,8 +19,8 @@ from fleet_paddle.imperative.optimizer.dense_rows import DenseRows
 
 Group = dict[str, Any]
 
-_GET_GRAD: Any = torch._C.TensorBase.grad.__get__  # type: ignore[attr-defined]
-_SET_GRAD: Any = torch._C.TensorBase.grad.__set__  # type: ignore[attr-defined]
+_GRAD: Any = torch._C.TensorBase.grad
+_GET_GRAD, _SET_GRAD = _GRAD.__get__, _GRAD.__set__
 """Of the plain property: tensors of ours have one that gives the gradient a class, which nobody needs here."""
 
 _TINY = 1e-6  # as torch.nn.utils.clip_grad_norm_ has it

@@ -229,6 +229,12 @@ def steps(case: Case, adam: bool) -> tuple[Step, Step]:
     return (in_older_words if case.is_older else ours), theirs
 
 
+def forwards(case: Case) -> tuple[Step, Step]:
+    """A call of each network, gradients recorded."""
+    layer, module, given = case.ours(), case.theirs(), [paddle.to_tensor(one) for one in case.sample]
+    return (lambda: layer(*given)), (lambda: module(*case.sample))
+
+
 def seconds(step: Step, number: int) -> float:
     """The processor time of one step, over `number` of them: a machine that others use does not change it much."""
     begun = time.process_time()
@@ -243,6 +249,17 @@ def measure(case: Case, rounds: int, number: int, adam: bool) -> dict[str, Any]:
     for _ in range(5):
         own, other = ours(), theirs()
     torch.testing.assert_close(torch.Tensor.detach(own).reshape(()), other.detach(), rtol=1e-3, atol=1e-5)
+    step, forward = in_turns(ours, theirs, rounds, number), in_turns(*forwards(case), rounds, number)
+    return {
+        "network": case.name,
+        "optimizer": "Adam" if adam else "SGD",
+        **step,
+        **{f"forward_{name}": value for name, value in forward.items()},
+    }
+
+
+def in_turns(ours: Step, theirs: Step, rounds: int, number: int) -> dict[str, Any]:
+    """Both, round by round; who is first changes."""
     own_s, other_s, ratios = [], [], []
     for turn in range(rounds):
         first = seconds(ours, number) if turn % 2 else None
@@ -252,8 +269,6 @@ def measure(case: Case, rounds: int, number: int, adam: bool) -> dict[str, Any]:
         ratios.append(own_s[-1] / bare)
     ratios.sort()
     return {
-        "network": case.name,
-        "optimizer": "Adam" if adam else "SGD",
         "us": statistics.median(own_s) * 1e6,
         "torch_us": statistics.median(other_s) * 1e6,
         "ratio": statistics.median(ratios),
@@ -272,11 +287,13 @@ def main(rounds: int, number: int, note: str, path: Path | None) -> None:
     todo = [(case, adam) for adam in (False, True) for case in cases()]
     each = track(todo, "networks", console=Console(stderr=True))
     found = [measure(case, rounds, number, adam) for case, adam in each]
-    table = Table("network", "optimizer", "us", "torch us", "ratio", "quartiles")
+    table = Table("network", "optimizer", "us", "torch us", "ratio", "quartiles", "forward ratio", "quartiles")
     for one in found:
-        low, high = one["quartiles"]
-        figures = (f"{one['us']:,.0f}", f"{one['torch_us']:,.0f}", f"{one['ratio']:.3f}", f"{low:.3f}-{high:.3f}")
-        table.add_row(one["network"], one["optimizer"], *figures)
+        cells = [f"{one['us']:,.0f}", f"{one['torch_us']:,.0f}"]
+        for part in ("", "forward_"):
+            low, high = one[f"{part}quartiles"]
+            cells += [f"{one[f'{part}ratio']:.3f}", f"{low:.3f}-{high:.3f}"]
+        table.add_row(one["network"], one["optimizer"], *cells)
     Console().print(table)
     if path is not None:
         write_results(path, found, rounds=rounds, steps=number, **({"note": note} if note else {}))

@@ -22,7 +22,8 @@ alias(
         "concat conj cos cosh create_parameter crop cross cumsum diag dist divide dot empty empty_like equal "
         "equal_all erf exp expand expand_as eye flatten flatten_ flip floor floor_divide full full_like gather "
         "gather_nd get_default_dtype get_device grad greater_equal greater_than histogram imag increment "
-        "index_sample index_select inverse is_compiled_with_cuda is_empty is_grad_enabled is_tensor isclose isfinite "
+        "index_sample index_select inverse is_compiled_with_cuda is_compiled_with_npu is_compiled_with_rocm "
+        "is_compiled_with_xpu is_empty is_grad_enabled is_tensor isclose isfinite "
         "isinf isnan kron less_equal less_than linspace load log log10 log1p log2 logical_and logical_not logical_or "
         "logical_xor logsumexp masked_select matmul max maximum mean median meshgrid min minimum mm mod multinomial "
         "multiplex multiply mv no_grad nonzero norm normal not_equal numel ones ones_like pow prod rand randint "
@@ -39,12 +40,13 @@ alias(
         "get_cudnn_version": "torch.backends.cudnn:version",
         "in_dygraph_mode": "fleet_paddle.mode:in_dynamic_mode",
         "remainder": "fleet_paddle.imperative:mod",
+        "reverse": "fleet_paddle.imperative:flip",
         "floor_mod": "fleet_paddle.imperative:mod",
         "set_cuda_rng_state": "torch.cuda:set_rng_state_all",
         "set_printoptions": "torch:set_printoptions",
     },
-    parts="amp compat dataset device distributed fluid framework io metric nn optimizer reader regularizer static "
-    "sysconfig utils v2 version",
+    parts="amp compat dataset device distributed distribution fluid framework io linalg metric nn optimizer reader "
+    "regularizer static sysconfig tensor utils v2 version",
     refused={
         "Model": "write the loop: loss.backward(), optimizer.step(), optimizer.clear_grad()",
         "flops": "use torch.utils.flop_counter",

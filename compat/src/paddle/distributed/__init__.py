@@ -10,7 +10,7 @@ alias(
         "fleet_paddle.imperative": "ParallelEnv ReduceOp all_gather all_reduce barrier broadcast get_rank "
         "get_world_size init_parallel_env reduce",
     },
-    parts="fleet launch launch_ps",
+    parts="collective fleet launch launch_ps parallel",
     refused={
         "BoxPSDataset": "it fills the GPU servers of BoxPS, a library that is not public; use InMemoryDataset",
         "FileInstantDataset": "its files are binary, of a form that no tool here writes; use QueueDataset",

@@ -16,7 +16,7 @@ alias(
         "fleet_paddle.dygraph": "load_dygraph save_dygraph",
         "fleet_paddle.flags": "get_flags set_flags",
         "fleet_paddle.require": "require_version",
-        "fleet_paddle.imperative": "is_compiled_with_cuda",
+        "fleet_paddle.imperative": "is_compiled_with_cuda is_compiled_with_xpu",
     },
     renamed={
         "Tensor": "fleet.static:LoDTensor",
@@ -29,8 +29,8 @@ alias(
         "enable_imperative": "fleet_paddle.mode:disable_static",
     },
     parts="average backward clip communicator compiler contrib core data_feeder dataset dygraph executor framework "
-    "incubate initializer io layers lod_tensor metrics nets optimizer param_attr profiler reader regularizer "
-    "transpiler unique_name",
+    "incubate initializer io layer_helper layers lod_tensor metrics nets optimizer param_attr profiler reader "
+    "regularizer transpiler unique_name",
     refused={
         **dict.fromkeys(
             (

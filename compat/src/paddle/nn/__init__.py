@@ -5,7 +5,7 @@ from paddle._alias import alias
 alias(
     __name__,
     {"fleet_paddle.imperative.nn": "*", "fleet_paddle.fluid.decoding": "BeamSearchDecoder dynamic_decode"},
-    parts="functional initializer",
+    parts="decode functional initializer layer loss",
     refused={
         "utils": "layers are torch modules: torch.nn.utils takes them",
     },

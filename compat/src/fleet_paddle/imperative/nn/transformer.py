@@ -6,12 +6,15 @@ import copy
 import math
 from typing import Any
 
+import numpy as np
 import torch
 
 from fleet.errors import UsageError
+from fleet.static import layers
 from fleet.static.attr import ParamAttr
 from fleet_paddle.imperative.creation import dtype_of
 from fleet_paddle.imperative.nn import functional as F  # noqa: N812 - as everybody calls it
+from fleet_paddle.imperative.nn import programs
 from fleet_paddle.imperative.nn.attention import Cache, MultiHeadAttention, StaticCache
 from fleet_paddle.imperative.nn.dropout import Dropout
 from fleet_paddle.imperative.nn.layer import Layer, LayerList
@@ -191,8 +194,10 @@ class Transformer(TakingLayer):
     def forward(self, src: Any, tgt: Any, src_mask: Any = None, tgt_mask: Any = None, memory_mask: Any = None) -> Any:
         return self.decoder(tgt, self.encoder(src, src_mask), tgt_mask, memory_mask)
 
-    def generate_square_subsequent_mask(self, length: Any) -> Tensor:
+    def generate_square_subsequent_mask(self, length: Any) -> Any:
         """A mask by which no place looks at a later one."""
+        if programs.are_meant():
+            return layers.assign(np.triu(np.full((int(length), int(length)), -np.inf, np.float32), 1))
         whole = torch.full((int(length), int(length)), -math.inf, dtype=dtype_of(None), device=current())
         return as_paddle(torch.triu(whole, 1))
 

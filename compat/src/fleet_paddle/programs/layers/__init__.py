@@ -9,6 +9,7 @@ from fleet_paddle.programs.layers import (
     dynamic_rnn,
     flow,
     image,
+    norms,
     pairing,
     recurrent,
     sampled,
@@ -23,6 +24,7 @@ from fleet_paddle.programs.layers.clicks import *
 from fleet_paddle.programs.layers.dynamic_rnn import *
 from fleet_paddle.programs.layers.flow import *
 from fleet_paddle.programs.layers.image import *
+from fleet_paddle.programs.layers.norms import *
 from fleet_paddle.programs.layers.pairing import *
 from fleet_paddle.programs.layers.recurrent import *
 from fleet_paddle.programs.layers.sampled import *
@@ -38,6 +40,7 @@ __all__ += clicks.__all__
 __all__ += dynamic_rnn.__all__
 __all__ += flow.__all__
 __all__ += image.__all__
+__all__ += norms.__all__
 __all__ += pairing.__all__
 __all__ += recurrent.__all__
 __all__ += static_rnn.__all__

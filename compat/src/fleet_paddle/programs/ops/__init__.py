@@ -22,10 +22,12 @@ from fleet_paddle.programs.ops import (
     py_func,
     ranked,
     recurrent_units,
+    rnn,
     sampled,
     sequence,
     sequence_rows,
     sequence_shape,
+    spectral,
     xxhash,
 )
 
@@ -48,10 +50,12 @@ __all__ = [
     "py_func",
     "ranked",
     "recurrent_units",
+    "rnn",
     "sampled",
     "sequence",
     "sequence_rows",
     "sequence_shape",
+    "spectral",
     "xxhash",
 ]
 

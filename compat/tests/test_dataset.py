@@ -250,5 +250,5 @@ def test_what_scripts_use_beside_datasets(folder: Path, capsys: pytest.CaptureFi
 def test_an_unknown_dataset_names_the_known() -> None:
     from fleet_paddle import dataset
 
-    with pytest.raises(AttributeError, match="no dataset 'wmt14'; there are cifar, common, conll05, cri"):
-        _ = dataset.wmt14
+    with pytest.raises(AttributeError, match="no dataset 'voc2012'; there are cifar, common, conll05, cri"):
+        _ = dataset.voc2012

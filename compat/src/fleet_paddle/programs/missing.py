@@ -5,12 +5,9 @@ from __future__ import annotations
 from fleet.errors import NotSupportedError
 
 _CLOSEST = {
-    "conv2d_transpose": "static.nn.conv2d_transpose()",
     "dropout2d": "dropout()",
     "dropout3d": "dropout()",
     "grad": "paddle.static.gradients(targets, inputs)",
-    "group_norm": "static.nn.group_norm()",
-    "instance_norm": "static.nn.instance_norm()",
     "interpolate": "fluid.layers.image_resize()",
     "local_response_norm": "fluid.layers.lrn()",
     "multinomial": "fluid.layers.sampling_id() draws one class for each row",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet.static import ops
 from fleet.static.registry import defined
 from fleet_paddle.programs.ops import (
+    beam_search,
     beams,
     belonging,
     chunks,
@@ -22,15 +23,18 @@ from fleet_paddle.programs.ops import (
     py_func,
     ranked,
     recurrent_units,
+    rnn,
     sampled,
     sequence,
     sequence_rows,
     sequence_shape,
+    spectral,
     xxhash,
 )
 
 __all__ = [
     "OWN",
+    "beam_search",
     "beams",
     "belonging",
     "chunks",
@@ -48,10 +52,12 @@ __all__ = [
     "py_func",
     "ranked",
     "recurrent_units",
+    "rnn",
     "sampled",
     "sequence",
     "sequence_rows",
     "sequence_shape",
+    "spectral",
     "xxhash",
 ]
 

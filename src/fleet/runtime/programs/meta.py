@@ -129,9 +129,7 @@ def _lamb(given: Adam, strategy: DistributedStrategy) -> Optimizer:
 
 def _mixed(inner: Optimizer, strategy: DistributedStrategy) -> Optimizer:
     configs = strategy.amp_configs
-    lists = AutoMixedPrecisionLists(
-        configs.custom_white_list, configs.custom_black_list, configs.custom_black_varnames
-    )
+    lists = AutoMixedPrecisionLists(configs.custom_white_list, configs.custom_black_list, configs.custom_black_varnames)
     scaling = LossScaling(
         configs.init_loss_scaling,
         configs.incr_every_n_steps,

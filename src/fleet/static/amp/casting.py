@@ -31,7 +31,12 @@ def _wanted(op: Operator, block: Block, lists: AutoMixedPrecisionLists, half: st
     """The precision in which an operator computes."""
     names = {*op.input_names, *op.output_names}
     known = definition(op.type)
-    if names & lists.black_varnames or known.has_effect or known.blocks or any(_is_kept(n, block) for n in op.output_names):
+    if (
+        names & lists.black_varnames
+        or known.has_effect
+        or known.blocks
+        or any(_is_kept(n, block) for n in op.output_names)
+    ):
         return SINGLE
     if op.type in lists.white_list:
         return half

@@ -1,8 +1,9 @@
 """The optimizer of mixed precision: around the user's, whose rule it leaves alone.
 
-A loss in float16 is multiplied by a factor, so that small gradients do not vanish. After backward the gradients are divided
-by it and looked at (`check_finite_and_unscale`); where one of them is NaN or Inf all become 0, and the factor follows:
-it shrinks after some such steps and grows after many good ones (`update_loss_scaling`). bfloat16 needs none of it.
+A loss in float16 is multiplied by a factor, so that small gradients do not vanish. After backward the gradients are
+divided by it and looked at (`check_finite_and_unscale`); where one of them is NaN or Inf all become 0, and the factor
+follows: it shrinks after some such steps and grows after many good ones (`update_loss_scaling`). bfloat16 needs none
+of it.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class MixedPrecision(Optimizer):
     def __init__(
         self, inner: Optimizer, lists: AutoMixedPrecisionLists, scaling: LossScaling, dtype: str = "float16"
     ) -> None:
-        if not isinstance(inner, Optimizer) or isinstance(inner, MixedPrecision):
+        if isinstance(inner, MixedPrecision) or not hasattr(inner, "apply_gradients"):
             raise UsageTypeError(f"decorate: optimizer must be one of static.optimizer, got {inner!r}")
         if dtype not in ("float16", "bfloat16"):
             raise UsageError(f"decorate: dtype must be float16 or bfloat16, got {dtype!r}")
@@ -109,8 +110,7 @@ class MixedPrecision(Optimizer):
         if self.scaling.is_dynamic:
             self._counts = (_kept(block, "num_good_steps", "int32", 0), _kept(block, "num_bad_steps", "int32", 0))
         made = block.create_var(names.generate("scaled_loss", block.has_var), loss.shape, SINGLE)
-        sides = {"X": loss, "Y": self._factor}
-        block.append_op("elementwise_mul", sides, {"Out": made}, {}, role=FORWARD)
+        block.append_op("elementwise_mul", {"X": loss.name, "Y": self._factor}, {"Out": made}, {}, role=FORWARD)
         return made
 
     def apply_gradients(self, params_grads: ParamsGrads) -> list[Operator]:

@@ -13,11 +13,41 @@ WHITE = frozenset({"conv2d", "matmul", "matmul_v2", "mul"})
 """Products, which half precision makes fast and whose sums are kept in single precision inside."""
 
 GREY = frozenset(
-    """
-    elementwise_add elementwise_sub elementwise_mul elementwise_div elementwise_max elementwise_min relu relu6
-    leaky_relu tanh sigmoid gelu scale dropout pool2d concat split stack slice reshape reshape2 transpose transpose2
-    squeeze squeeze2 unsqueeze unsqueeze2 flatten flatten2 flatten_contiguous_range gather expand expand_v2
-    """.split()
+    [
+        "elementwise_add",
+        "elementwise_sub",
+        "elementwise_mul",
+        "elementwise_div",
+        "elementwise_max",
+        "elementwise_min",
+        "relu",
+        "relu6",
+        "leaky_relu",
+        "tanh",
+        "sigmoid",
+        "gelu",
+        "scale",
+        "dropout",
+        "pool2d",
+        "concat",
+        "split",
+        "stack",
+        "slice",
+        "reshape",
+        "reshape2",
+        "transpose",
+        "transpose2",
+        "squeeze",
+        "squeeze2",
+        "unsqueeze",
+        "unsqueeze2",
+        "flatten",
+        "flatten2",
+        "flatten_contiguous_range",
+        "gather",
+        "expand",
+        "expand_v2",
+    ]
 )
 """Elementwise or moving values about: as good in either."""
 

@@ -24,7 +24,7 @@ COUNT = "@GRADIENT_MERGE_STEP@"
 
 @verified
 def gradient_merge(program: Program, k_steps: int, avg: bool = True, num_trainers: int = 1) -> Program:
-    """The program whose parameters change every `k_steps` runs; `gradient_merge_startup` gives sums their first value."""
+    """A program whose parameters change every `k_steps` runs; `gradient_merge_startup` gives sums their first value."""
     other = program.clone()
     block = other.global_block()
     updates = {update.raw: update for update in updates_of(other)}

@@ -1,9 +1,9 @@
 """What passes share that let a part of a step run every few steps only: a count of steps, and a block that may run.
 
-    {Out=n} = increment(X=n)
-    ...
-    {Out=due} = equal(X=rest, Y=zero)
-    {Out=[w, ...]} = cond(Cond=due, X=[w, ...]) true_block=1
+{Out=n} = increment(X=n)
+...
+{Out=due} = equal(X=rest, Y=zero)
+{Out=[w, ...]} = cond(Cond=due, X=[w, ...]) true_block=1
 """
 
 from __future__ import annotations

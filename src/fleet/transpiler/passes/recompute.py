@@ -1,9 +1,9 @@
 """`recompute`: values between checkpoints are computed again where backward needs them, instead of kept until then.
 
-The forward operators of a stretch stand a second time before the first gradient that reads what they made; their outputs
-are called `NAME.subprog_0`. What follows the last checkpoint is kept: backward begins there at once. So is what chance
-made, what an operator changes besides its outputs, and what blocks made: a second time, it would be something else. The
-program lets values go where they were used last, or nothing would be saved.
+The forward operators of a stretch stand a second time before the first gradient that reads what they made; their
+outputs are called `NAME.subprog_0`. What follows the last checkpoint is kept: backward begins there at once. So is what
+chance made, what an operator changes besides its outputs, and what blocks made: a second time, it would be something
+else. The program lets values go where they were used last, or nothing would be saved.
 """
 
 from __future__ import annotations

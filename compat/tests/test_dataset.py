@@ -35,6 +35,8 @@ from fleet_paddle.dataset import (
 )
 from fleet_paddle.reader import batch
 
+savemat = importlib.import_module("scipy.io").savemat  # here: it sets a variable when it is first imported
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -235,7 +237,6 @@ def test_flowers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.BytesIO()
     Image.fromarray(one).save(file, "PNG")
     archive(folder / "flowers" / "102flowers.tgz", {f"jpg/image_0000{n}.jpg": file.getvalue() for n in (1, 2, 3)})
-    savemat = importlib.import_module("scipy.io").savemat
     savemat(folder / "flowers" / "imagelabels.mat", {"labels": np.array([[7, 8, 9]])})
     savemat(folder / "flowers" / "setid.mat", {"tstid": np.array([[1, 3]]), "trnid": np.array([[2]]), "valid": [[2]]})
     samples = list(flowers.train(use_xmap=False)())

@@ -20,7 +20,7 @@ def _lod(values: Any, lengths: list[list[int]]) -> Any:
     return fluid.create_lod_tensor(np.asarray(values), lengths, fluid.CPUPlace())
 
 
-def _step(pre_ids: Any, pre_scores: Any, ids: Any, scores: Any, lengths: list[list[int]], **more: Any) -> list[Any]:
+def _step(pre_ids: Any, pre_scores: Any, ids: Any, scores: Any, lengths: list[list[int]], **more: Any) -> Any:
     main = fluid.Program()
     with fluid.program_guard(main, fluid.Program()):
         before = fluid.data("before", [None, 1], "int64", lod_level=2)

@@ -5,11 +5,16 @@ from paddle._alias import alias
 alias(
     __name__,
     {
-        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace EOFException LoDTensor LoDTensorArray Scope",
+        "fleet.static": "CPUPlace CUDAPinnedPlace CUDAPlace EOFException LoDTensorArray Scope",
         "fleet_paddle.imperative": "is_compiled_with_cuda",
+        "fleet_paddle.programs.lod": "LoDTensor",
         "fleet_paddle.programs.var_types": "VarDesc",
     },
-    renamed={"VarBase": "fleet_paddle.imperative:Tensor", "get_cuda_device_count": "torch.cuda:device_count"},
+    renamed={
+        "Tensor": "fleet_paddle.programs.lod:LoDTensor",
+        "VarBase": "fleet_paddle.imperative:Tensor",
+        "get_cuda_device_count": "torch.cuda:device_count",
+    },
     refused={
         "ProgramDesc": "a program is plain data: Program, with to_json() and from_json()",
         "get_all_op_names": "use fleet.static.ops.known",
